@@ -1,0 +1,20 @@
+package broker
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// AuditEntry is one row of the audit log, written in the transaction that it
+// describes.
+type AuditEntry struct {
+	ID            int64
+	At            time.Time
+	Actor         string
+	Action        string // node.create, task.enqueue, node.transition, enroll.refused …
+	Subject       string // kind/id
+	Reason        string
+	Before, After json.RawMessage
+	CorrelationID string
+	Code          string // of a refusal
+}

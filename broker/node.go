@@ -1,0 +1,52 @@
+package broker
+
+import "time"
+
+// NodeStatus is the coarse, operator-facing state of a node: seed 000 §3.
+type NodeStatus string
+
+// The statuses.
+const (
+	BootstrapIssued NodeStatus = "bootstrap_issued"
+	Enrolling       NodeStatus = "enrolling"
+	Active          NodeStatus = "active"
+	Offline         NodeStatus = "offline"
+	Quarantined     NodeStatus = "quarantined"
+	Draining        NodeStatus = "draining"
+	Retired         NodeStatus = "retired"
+	Removing        NodeStatus = "removing"
+	Deleted         NodeStatus = "deleted"
+)
+
+// NodeStatuses lists them in the order of a node's life.
+var NodeStatuses = []NodeStatus{
+	BootstrapIssued, Enrolling, Active, Offline, Quarantined, Draining, Retired, Removing, Deleted,
+}
+
+// Node is one machine's record. Its id is never used again.
+type Node struct {
+	ID           string
+	Hostname     string
+	Site         string // empty for a node without a site
+	SKU          string
+	Status       NodeStatus
+	StatusReason string
+	TurnoverOwed bool   // nothing leads to active while it is set
+	Epoch        int64  // counts enrolments; 0 before the first
+	Bootstrap    string // cloud-init | command
+
+	MAASSystemID string
+	Labels       map[string]string
+	TaskTypes    []string          // name@version, as reported
+	Capabilities map[string]string // as reported
+	AgentVersion string
+	ReportDigest string // of task types and capabilities
+
+	TrustVersion       int64 // of the bundle that the node confirmed
+	BaselineDigest     string
+	EnrolledAt         time.Time
+	LastAgentContactAt time.Time
+	CertNotAfter       time.Time
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+}

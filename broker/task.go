@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// TaskStatus is where a task stands at the broker.
+type TaskStatus string
+
+// The statuses: queued → dispatched → one of the four ends. A lease that runs
+// out leads back to queued.
+const (
+	TaskQueued     TaskStatus = "queued"
+	TaskDispatched TaskStatus = "dispatched"
+	TaskSucceeded  TaskStatus = "succeeded"
+	TaskFailed     TaskStatus = "failed"
+	TaskExpired    TaskStatus = "expired"
+	TaskCanceled   TaskStatus = "canceled"
+)
+
+// Ended reports whether the status is final.
+func (s TaskStatus) Ended() bool { return s != TaskQueued && s != TaskDispatched }
+
+// Task is one task's row.
+type Task struct {
+	ID             string
+	NodeID         string
+	NodeEpoch      int64
+	Type           string
+	Version        int
+	Class          taskcatalog.Class
+	Lane           taskcatalog.Lane
+	Params         json.RawMessage // as the operator sent them, without what the broker filled in
+	Envelope       []byte          // what was signed and is delivered, byte for byte
+	EnvelopeDigest string
+	KeyID          string // task key that signed it
+	Nonce          string
+	Status         TaskStatus
+	Attempt        int // counts deliveries
+	RetryOf        string
+	IdempotencyKey string
+	CorrelationID  string
+	TraceParent    string
+	EnqueuedBy     string // audit actor
+
+	IssuedAt        time.Time
+	NotAfter        time.Time
+	DispatchedAt    time.Time // of the last delivery
+	LeaseUntil      time.Time
+	CancelRequested bool
+	EndedAt         time.Time
+
+	Progress *Progress // the last one reported
+	Outcome  taskcatalog.Outcome
+	Code     taskcatalog.Code
+	Message  string
+	Result   json.RawMessage
+	Evidence []byte // accepted envelope by the node key
+	Verdict  taskcatalog.Verdict
+}
+
+// Progress is the last word of a running task. Its field names are those of
+// seed 003 §12.
+type Progress struct {
+	CurrentStepIndex int       `json:"current_step_index"`
+	TotalSteps       int       `json:"total_steps"`
+	CurrentStepName  string    `json:"current_step_name"`
+	StepStatus       string    `json:"step_status"`
+	StepStartedAt    time.Time `json:"step_started_at"`
+	StepPercent      int       `json:"step_percent"`
+	Message          string    `json:"message,omitempty"`
+	At               time.Time `json:"at"`
+}

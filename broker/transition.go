@@ -1,0 +1,66 @@
+package broker
+
+// Owner names who may make a transition: seed 000 §3.3 and architecture
+// chapter 6.
+type Owner string
+
+// The owners.
+const (
+	OwnerOnboarding Owner = "onboarding"        // enrolment and the checks behind it
+	OwnerHeartbeat  Owner = "heartbeat"         // an agent heard, or silent for too long
+	OwnerReconciler Owner = "reconciler"        // what is seen disagrees
+	OwnerOperator   Owner = "operator"          // an operator's own action
+	OwnerDrain      Owner = "drain"             // node.drain and its outcome
+	OwnerRemoval    Owner = "removal"           // node.uninstall and its outcome
+	OwnerTurnover   Owner = "turnover"          // a decommission run
+	OwnerOverride   Owner = "operator_override" // platform_admin, with a reason, past an owed turnover
+	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init
+)
+
+type edge struct{ from, to NodeStatus }
+
+// transitions is the whole table. Every pair that is not here is refused.
+var transitions = map[edge][]Owner{
+	{BootstrapIssued, Enrolling}: {OwnerOnboarding},
+	{BootstrapIssued, Deleted}:   {OwnerUndo, OwnerOperator},
+	{Enrolling, Active}:          {OwnerOnboarding},
+	{Enrolling, Quarantined}:     {OwnerOnboarding, OwnerOperator, OwnerTurnover},
+	{Enrolling, Deleted}:         {OwnerUndo, OwnerOperator},
+	{Active, Offline}:            {OwnerHeartbeat, OwnerReconciler},
+	{Offline, Active}:            {OwnerHeartbeat, OwnerReconciler},
+	{Active, Quarantined}:        {OwnerReconciler, OwnerOperator, OwnerTurnover},
+	{Offline, Quarantined}:       {OwnerReconciler, OwnerOperator, OwnerTurnover},
+	{Quarantined, Active}:        {OwnerOperator, OwnerReconciler, OwnerTurnover, OwnerOverride},
+	{Quarantined, Draining}:      {OwnerOperator, OwnerDrain, OwnerTurnover},
+	{Active, Draining}:           {OwnerOperator, OwnerDrain, OwnerTurnover},
+	{Offline, Draining}:          {OwnerOperator, OwnerDrain, OwnerTurnover},
+	{Draining, Retired}:          {OwnerDrain, OwnerTurnover},
+	{Draining, Offline}:          {OwnerDrain, OwnerOperator},
+	{Draining, Quarantined}:      {OwnerTurnover},
+	{Retired, Active}:            {OwnerOperator, OwnerTurnover, OwnerOverride},
+	{Retired, Quarantined}:       {OwnerTurnover},
+	{Retired, Removing}:          {OwnerRemoval, OwnerOperator, OwnerTurnover},
+	{Removing, Retired}:          {OwnerRemoval, OwnerOperator},
+	{Removing, Deleted}:          {OwnerRemoval, OwnerTurnover},
+}
+
+// Transition says whether a node may go from its status to another by this
+// owner. It is the only place that knows the table. A refusal is
+// transition_refused or turnover_owed. To stay where it is is no transition:
+// callers look first.
+func Transition(n Node, to NodeStatus, by Owner) error {
+	owners, ok := transitions[edge{n.Status, to}]
+	if !ok {
+		return Errorf(Refused, "transition_refused", "cannot move node %s from %s to %s: there is no such transition", n.ID, n.Status, to)
+	}
+	for _, o := range owners {
+		if o != by {
+			continue
+		}
+		if to == Active && n.TurnoverOwed && by != OwnerOverride && by != OwnerTurnover {
+			return Errorf(Refused, "turnover_owed", "cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
+		}
+		return nil
+	}
+	return Errorf(Refused, "transition_refused", "cannot move node %s from %s to %s: %s does not own that transition", n.ID, n.Status, to, by)
+}

@@ -1,0 +1,122 @@
+package taskcatalog
+
+import "time"
+
+// Verdict is what a node's own look at itself came to. What could not be
+// checked is never clean.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictClean        Verdict = "clean"
+	VerdictNotClean     Verdict = "not_clean"
+	VerdictInconclusive Verdict = "inconclusive"
+)
+
+// Bounds of one piece of evidence. What exceeds them is counted, not listed.
+const (
+	MaxFindings     = 500
+	MaxDispositions = 1000
+	MaxText         = 1024 // bytes of any one reported string
+)
+
+// Evidence is what the node key signs about one run of one task: architecture
+// chapter 4. It names paths, uids, counts and digests, never a tenant's file
+// contents, argv or environment.
+type Evidence struct {
+	TaskID       string    `json:"task_id"`
+	TaskDigest   string    `json:"task_digest"` // sha256:… of the task envelope's bytes
+	NodeID       string    `json:"node_id"`
+	NodeEpoch    int64     `json:"node_epoch"`
+	BootID       string    `json:"boot_id"`
+	Nonce        string    `json:"nonce"`
+	StartedAt    time.Time `json:"started_at"`
+	FinishedAt   time.Time `json:"finished_at"`
+	AgentVersion string    `json:"agent_version"`
+	Outcome      Outcome   `json:"outcome"`
+	Code         Code      `json:"code,omitempty"`
+	ResultDigest string    `json:"result_digest,omitempty"` // sha256:… of the result's JSON
+	Report
+}
+
+// Report is the part of the evidence that a handler fills.
+type Report struct {
+	Verdict             Verdict       `json:"verdict,omitempty"`
+	Findings            []Finding     `json:"findings,omitempty"`
+	FindingsOmitted     int           `json:"findings_omitted,omitempty"`
+	Dispositions        []Disposition `json:"dispositions,omitempty"`
+	DispositionsOmitted int           `json:"dispositions_omitted,omitempty"`
+	Checks              []Check       `json:"checks,omitempty"`
+}
+
+// Finding is one thing that a clean node does not have.
+type Finding struct {
+	Check   string  `json:"check"`   // name of a row in the table of checks
+	Subject string  `json:"subject"` // a path, a unit, a port, a pid with its name
+	Detail  string  `json:"detail,omitempty"`
+	UID     *uint32 `json:"uid,omitempty"`
+	Count   int64   `json:"count,omitempty"`
+	// NextAction is what mends it: "node.storage_cleanup",
+	// "allocation.revoke_user", "reimage", "accept_baseline".
+	NextAction string `json:"next_action,omitempty"`
+}
+
+// What was done with a path or an object.
+const (
+	ActionRemoved = "removed"
+	ActionEmptied = "emptied"
+	ActionKept    = "kept"
+	ActionSkipped = "skipped"
+	ActionFailed  = "failed"
+)
+
+// Disposition is what happened to one path or object.
+type Disposition struct {
+	Check  string `json:"check"`
+	Path   string `json:"path"`
+	Action string `json:"action"`
+	Files  int64  `json:"files,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Check says whether one row of the table of checks could be made.
+type Check struct {
+	Name   string `json:"name"`
+	Made   bool   `json:"made"`
+	Reason string `json:"reason,omitempty"` // why it could not be made
+}
+
+// Find adds a finding within the bounds and with its text cleaned.
+func (r *Report) Find(f Finding) {
+	if len(r.Findings) >= MaxFindings {
+		r.FindingsOmitted++
+		return
+	}
+	f.Subject, f.Detail = Clean(f.Subject, MaxText), Clean(f.Detail, MaxText)
+	r.Findings = append(r.Findings, f)
+}
+
+// Dispose adds a disposition within the bounds and with its text cleaned.
+func (r *Report) Dispose(d Disposition) {
+	if len(r.Dispositions) >= MaxDispositions {
+		r.DispositionsOmitted++
+		return
+	}
+	d.Path, d.Reason = Clean(d.Path, MaxText), Clean(d.Reason, MaxText)
+	r.Dispositions = append(r.Dispositions, d)
+}
+
+// Judge sets the verdict from the findings and the checks: anything found is
+// not_clean; otherwise anything not checked is inconclusive.
+func (r *Report) Judge() {
+	r.Verdict = VerdictClean
+	for _, c := range r.Checks {
+		if !c.Made {
+			r.Verdict = VerdictInconclusive
+		}
+	}
+	if len(r.Findings)+r.FindingsOmitted > 0 {
+		r.Verdict = VerdictNotClean
+	}
+}

@@ -1,0 +1,30 @@
+package taskcatalog
+
+import "time"
+
+var nodeStorageCleanup = define[StorageCleanupParams, StorageCleanupResult](Type{
+	Name: "node.storage_cleanup", Version: 1,
+	Summary: "empty what a tenant could have written to: temporary and scratch space, homes, containers, dumps, swap",
+	Class:   ClassDestructive, Lane: LaneExclusive, Deadline: 2 * time.Hour,
+	BrokerFills: []string{"baseline"},
+	Example:     `{"scope":"local"}`,
+})
+
+// StorageCleanupParams says how far the cleanup goes.
+type StorageCleanupParams struct {
+	// Scope is local, weka or all. weka and all need the capability weka.
+	Scope        string    `json:"scope" jsonschema:"enum=local,enum=weka,enum=all"`
+	AllocationID string    `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	Scratch      []string  `json:"scratch,omitempty" jsonschema:"maxItems=64"` // absolute path patterns such as /share*
+	NoTrim       bool      `json:"no_trim,omitempty"`
+	Baseline     *Baseline `json:"baseline,omitempty"`
+}
+
+// StorageCleanupResult sums up the dispositions in the evidence.
+type StorageCleanupResult struct {
+	FilesRemoved int64 `json:"files_removed"`
+	BytesRemoved int64 `json:"bytes_removed"`
+	Failed       int   `json:"failed"`
+	TrimmedBytes int64 `json:"trimmed_bytes"`
+	RootWasFull  bool  `json:"root_was_full,omitempty"`
+}

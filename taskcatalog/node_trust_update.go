@@ -1,0 +1,23 @@
+package taskcatalog
+
+import "time"
+
+var nodeTrustUpdate = define[TrustUpdateParams, TrustUpdateResult](Type{
+	Name: "node.trust_update", Version: 1,
+	Summary: "carry a new trust bundle, signed by the trust key in force",
+	Class:   ClassMutating, Lane: LaneConcurrent, Deadline: time.Minute,
+	BrokerFills: []string{"bundle"},
+	Example:     `{}`,
+})
+
+// TrustUpdateParams carries the bundle's envelope. The task's own signature
+// moves no trust: the bundle is taken only if the trust key in force signed it.
+type TrustUpdateParams struct {
+	Bundle string `json:"bundle,omitempty" jsonschema:"maxLength=262144"` // the DSSE envelope as JSON text
+}
+
+// TrustUpdateResult says which bundle is in force now.
+type TrustUpdateResult struct {
+	Version int64 `json:"version"`
+	Changed bool  `json:"changed"`
+}

@@ -1,0 +1,20 @@
+package taskcatalog
+
+import "time"
+
+var nodeUninstall = define[UninstallParams, UninstallResult](Type{
+	Name: "node.uninstall", Version: 1,
+	Summary: "remove the agent, its identity and its state from the node, after reporting",
+	Class:   ClassDestructive, Lane: LaneExclusive, Deadline: 5 * time.Minute,
+	Example: `{}`,
+})
+
+// UninstallParams names the allocation that may still be there.
+type UninstallParams struct {
+	AllocationID string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+}
+
+// UninstallResult lists what is removed once this result has been accepted.
+type UninstallResult struct {
+	Removes []string `json:"removes"`
+}

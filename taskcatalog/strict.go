@@ -1,0 +1,71 @@
+package taskcatalog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxDepth is how deep JSON from outside may nest.
+const MaxDepth = 64
+
+// DecodeStrict decodes one JSON value into v. Unknown, duplicate and
+// wrong-case keys, invalid UTF-8, data after the value and nesting deeper
+// than MaxDepth are refused with the code malformed. The caller bounds the
+// size of raw.
+func DecodeStrict(raw []byte, v any) error {
+	if err := checkDepth(raw); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
+		return Errorf(CodeMalformed, "%s", Clean(plainJSONError(err), 300))
+	}
+	return nil
+}
+
+// Encode writes v as JSON with sorted map keys and empty lists as [], so that
+// what one side encodes the other side's schema takes.
+func Encode(v any) ([]byte, error) {
+	return json.Marshal(v, json.Deterministic(true))
+}
+
+// checkDepth reads the tokens once before anything is decoded, so that depth
+// costs neither stack nor memory.
+func checkDepth(raw []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	for {
+		_, err := d.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return Errorf(CodeMalformed, "%s", Clean(plainJSONError(err), 300))
+		case d.StackDepth() > MaxDepth:
+			return Errorf(CodeMalformed, "nested deeper than %d", MaxDepth)
+		}
+	}
+}
+
+// plainJSONError says where in the document it went wrong without naming Go
+// types, which mean nothing to whoever sent it.
+func plainJSONError(err error) string {
+	var sem *json.SemanticError
+	if errors.As(err, &sem) {
+		what := "does not fit"
+		if sem.Err != nil {
+			what = sem.Err.Error()
+		} else if sem.JSONKind != 0 {
+			what = fmt.Sprintf("a JSON %s does not fit", sem.JSONKind)
+		}
+		return fmt.Sprintf("at %q: %s", string(sem.JSONPointer), what)
+	}
+	var syn *jsontext.SyntacticError
+	if errors.As(err, &syn) {
+		return fmt.Sprintf("at %q, byte %d: %v", string(syn.JSONPointer), syn.ByteOffset, syn.Err)
+	}
+	return err.Error()
+}

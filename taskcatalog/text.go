@@ -1,0 +1,42 @@
+package taskcatalog
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Clean makes text from outside fit to store and to show: valid UTF-8, at
+// most max bytes, every control, format and line-separating character
+// replaced by its escape (\x1b, \u{202e}). What is cut off ends in "…".
+func Clean(s string, max int) string {
+	var b strings.Builder
+	for i, r := range s {
+		piece := string(r)
+		switch {
+		case r == utf8.RuneError && !validAt(s, i):
+			piece = `\x` + hex2(s[i])
+		case r < 0x80 && unicode.IsControl(r):
+			piece = `\x` + hex2(byte(r))
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co):
+			piece = `\u{` + strconv.FormatInt(int64(r), 16) + `}`
+		}
+		if b.Len()+len(piece) > max-len("…") && len(s)-i > max-b.Len() || b.Len()+len(piece) > max {
+			b.WriteString("…")
+			break
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+func validAt(s string, i int) bool {
+	_, size := utf8.DecodeRuneInString(s[i:])
+	return size > 1
+}
+
+func hex2(b byte) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[b>>4], digits[b&15]})
+}

@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Bounds of the agent API.
+const (
+	MaxBody      = 1 << 20          // bytes of any request body
+	MaxWait      = 50 * time.Second // how long tasks/wait holds a request
+	LeaseTime    = 60 * time.Second // of a dispatched task; progress renews it
+	ProgressTick = 15 * time.Second // progress is sent at least this often
+)
+
+// Decode reads at most MaxBody bytes from r and decodes them strictly. Codes:
+// too_large, malformed.
+func Decode(r io.Reader, v any) error {
+	raw, err := io.ReadAll(io.LimitReader(r, MaxBody+1))
+	if err != nil {
+		return taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot read the body: %v", err)
+	}
+	if len(raw) > MaxBody {
+		return taskcatalog.Errorf(taskcatalog.CodeTooLarge, "body is larger than %d bytes", MaxBody)
+	}
+	return taskcatalog.DecodeStrict(raw, v)
+}
+
+// Problem is the body of every answer that is not a success (RFC 9457).
+type Problem struct {
+	Type   string           `json:"type,omitempty"`
+	Title  string           `json:"title"`
+	Status int              `json:"status"`
+	Detail string           `json:"detail"`
+	Code   taskcatalog.Code `json:"code"`
+}
+
+// EnrollRequest asks for a node's first certificate.
+type EnrollRequest struct {
+	Token        string            `json:"token"`
+	CSR          string            `json:"csr"` // PEM
+	AgentVersion string            `json:"agent_version"`
+	TaskTypes    []string          `json:"task_types"`   // name@version
+	Capabilities map[string]string `json:"capabilities"` // keys of the capability taxonomy
+	Hostname     string            `json:"hostname"`
+	Now          time.Time         `json:"now"` // the node's clock
+	MAASSystemID string            `json:"maas_system_id,omitempty"`
+}
+
+// EnrollReply makes the node a member.
+type EnrollReply struct {
+	NodeID      string    `json:"node_id"`
+	NodeEpoch   int64     `json:"node_epoch"`
+	Certificate string    `json:"certificate"`  // PEM: leaf, then the chain up to the root
+	TrustBundle string    `json:"trust_bundle"` // DSSE envelope as JSON text
+	Now         time.Time `json:"now"`
+}
+
+// RenewRequest asks for a new certificate for the node's present key, or for
+// a new key within a rotation.
+type RenewRequest struct {
+	CSR          string            `json:"csr"`
+	AgentVersion string            `json:"agent_version"`
+	TaskTypes    []string          `json:"task_types"`
+	Capabilities map[string]string `json:"capabilities"`
+	TrustVersion int64             `json:"trust_version"` // of the bundle in force on the node
+}
+
+// RenewReply carries the new certificate.
+type RenewReply struct {
+	Certificate string    `json:"certificate"`
+	Late        bool      `json:"late"` // the old one had run out
+	Now         time.Time `json:"now"`
+}
+
+// Headers that a node sends with every authenticated request, so that a
+// change reaches the broker with the next poll.
+const (
+	HeaderAgentVersion = "Hostler-Agent-Version"
+	HeaderTrustVersion = "Hostler-Trust-Version"
+	HeaderReport       = "Hostler-Report" // digest of task types and capabilities
+)
+
+// WaitReply is what tasks/wait answers with 200. Nothing to say is 204.
+type WaitReply struct {
+	Tasks  []Delivery `json:"tasks,omitempty"`
+	Cancel []string   `json:"cancel,omitempty"` // task ids
+	// Report asks the node to send its task types and capabilities again,
+	// by a renewal: the digest it names is not the one the broker has.
+	Report bool `json:"report,omitempty"`
+}
+
+// Delivery is one task, leased to the node.
+type Delivery struct {
+	TaskID     string    `json:"task_id"`
+	Attempt    int       `json:"attempt"`
+	LeaseUntil time.Time `json:"lease_until"`
+	Envelope   string    `json:"envelope"` // DSSE envelope as JSON text: exactly the bytes that were signed
+}
+
+// ProgressRequest renews the lease and says how far the task is. Field names
+// are those of seed 003 §12.
+type ProgressRequest struct {
+	Attempt          int       `json:"attempt"`
+	CurrentStepIndex int       `json:"current_step_index"`
+	TotalSteps       int       `json:"total_steps"`
+	CurrentStepName  string    `json:"current_step_name"`
+	StepStatus       string    `json:"step_status"` // running, succeeded, failed
+	StepStartedAt    time.Time `json:"step_started_at"`
+	StepPercent      int       `json:"step_percent"`
+	Message          string    `json:"message,omitempty"`
+}
+
+// ProgressReply carries the new lease and what to stop.
+type ProgressReply struct {
+	LeaseUntil time.Time `json:"lease_until"`
+	Cancel     []string  `json:"cancel,omitempty"`
+}
+
+// ResultRequest ends a task. The first result stands.
+type ResultRequest struct {
+	Attempt  int                 `json:"attempt"`
+	Outcome  taskcatalog.Outcome `json:"outcome"`
+	Code     taskcatalog.Code    `json:"code,omitempty"`
+	Message  string              `json:"message,omitempty"`
+	Result   json.RawMessage     `json:"result,omitempty"`
+	Evidence string              `json:"evidence,omitempty"` // DSSE envelope as JSON text
+}
+
+// ResultReply is the recorded result: the one sent, or the earlier one.
+type ResultReply struct {
+	TaskID  string              `json:"task_id"`
+	Status  string              `json:"status"`
+	Outcome taskcatalog.Outcome `json:"outcome"`
+	Code    taskcatalog.Code    `json:"code,omitempty"`
+	Repeat  bool                `json:"repeat"`
+}
+
+// MintRequest asks for a secret that the task's type may have.
+type MintRequest struct {
+	Attempt        int    `json:"attempt"`
+	CredentialType string `json:"credential_type"`
+}
+
+// MintReply carries the secret. It is never stored by the node unless writing
+// it is the task's purpose.
+type MintReply struct {
+	CredentialType string    `json:"credential_type"`
+	Secret         string    `json:"secret"`
+	ExpiresAt      time.Time `json:"expires_at"`
+}
