@@ -1,0 +1,72 @@
+package pki
+
+import (
+	"crypto"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// openers is where a private key may be kept, by URI scheme. A key in an HSM or
+// a cloud KMS is one more line here, and configuration everywhere else.
+var openers = map[string]func(*url.URL) (crypto.Signer, error){
+	"file": openKeyFile,
+}
+
+// OpenSigner opens the private key that a URI names, for example
+// file:/etc/hostler-broker/task.key. The URI is never repeated whole in an
+// error: in some schemes (pkcs11:) it holds a PIN.
+func OpenSigner(uri string) (crypto.Signer, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme == "" {
+		return nil, refuse(CodeMalformed, "cannot open key: it is not named by a URI (write file:/path/to/key)")
+	}
+	open, ok := openers[u.Scheme]
+	if !ok {
+		known := slices.Sorted(maps.Keys(openers))
+		return nil, refuse(CodeKeyScheme, "cannot open key at a %s: URI: this program opens %s: only", quote(u.Scheme), strings.Join(known, ":, "))
+	}
+	return open(u)
+}
+
+// FileURI returns the URI of a key kept in a file.
+func FileURI(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+func openKeyFile(u *url.URL) (crypto.Signer, error) {
+	if u.Host != "" || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(u.Path) {
+		return nil, refuse(CodeMalformed, "cannot open key file: write file: and an absolute path")
+	}
+	f, err := os.Open(u.Path)
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, refuse(CodeKeyUnreadable, "cannot open key file %s: %v", quote(u.Path), err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, refuse(CodeKeyUnreadable, "cannot open key file %s: %v", quote(u.Path), err)
+	case !info.Mode().IsRegular():
+		return nil, refuse(CodeKeyUnreadable, "cannot open key file %s: it is no regular file", quote(u.Path))
+	case info.Mode().Perm()&0o007 != 0:
+		return nil, refuse(CodeKeyUnreadable, "cannot use key file %s: its mode %04o opens it to everyone (chmod 600)", quote(u.Path), info.Mode().Perm())
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err != nil {
+		return nil, refuse(CodeKeyUnreadable, "cannot read key file %s: %v", quote(u.Path), err)
+	}
+	key, err := ParseKey(raw)
+	if err != nil {
+		return nil, refuse(CodeOf(err), "cannot use key file %s: %v", quote(u.Path), err)
+	}
+	return key, nil
+}
