@@ -22,10 +22,10 @@ type edge struct{ from, to NodeStatus }
 // transitions is the whole table. Every pair that is not here is refused.
 var transitions = map[edge][]Owner{
 	{BootstrapIssued, Enrolling}: {OwnerOnboarding},
-	{BootstrapIssued, Deleted}:   {OwnerUndo, OwnerOperator},
+	{BootstrapIssued, Deleted}:   {OwnerUndo, OwnerRemoval},
 	{Enrolling, Active}:          {OwnerOnboarding},
 	{Enrolling, Quarantined}:     {OwnerOnboarding, OwnerOperator, OwnerTurnover},
-	{Enrolling, Deleted}:         {OwnerUndo, OwnerOperator},
+	{Enrolling, Deleted}:         {OwnerUndo, OwnerRemoval},
 	{Active, Offline}:            {OwnerHeartbeat, OwnerReconciler},
 	{Offline, Active}:            {OwnerHeartbeat, OwnerReconciler},
 	{Active, Quarantined}:        {OwnerReconciler, OwnerOperator, OwnerTurnover},
@@ -57,7 +57,7 @@ func Transition(n Node, to NodeStatus, by Owner) error {
 		if o != by {
 			continue
 		}
-		if to == Active && n.TurnoverOwed && by != OwnerOverride && by != OwnerTurnover {
+		if to == Active && n.TurnoverOwed && by != OwnerOverride {
 			return Errorf(Refused, "turnover_owed", "cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
 		}
 		return nil
