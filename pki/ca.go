@@ -29,7 +29,7 @@ type CA struct {
 // CodeCertificateInvalid if one certificate of the chain did not sign the one before it.
 func NewCA(chain []*x509.Certificate, signer crypto.Signer) (*CA, error) {
 	if len(chain) == 0 {
-		return nil, refuse(CodeNoCertificate, "cannot open CA: there is no certificate")
+		return nil, refuse(CodeCertificateRequired, "cannot open CA: there is no certificate")
 	}
 	if !samePublic(chain[0].PublicKey, signer.Public()) {
 		return nil, refuse(CodeKeyMismatch, "cannot open CA %s: the key is not that of its certificate", quote(chain[0].Subject.CommonName))
@@ -103,7 +103,7 @@ func (ca *CA) IssueServer(pub crypto.PublicKey, dnsNames []string, ips []net.IP,
 		return nil, err
 	}
 	if len(dnsNames)+len(ips) == 0 {
-		return nil, refuse(CodeNameMissing, "cannot issue server certificate: it has neither a name nor an address")
+		return nil, refuse(CodeServerNameMissing, "cannot issue server certificate: it has neither a name nor an address")
 	}
 	return ca.issue(pub, now, life, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "hostler-broker"},

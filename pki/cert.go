@@ -46,7 +46,7 @@ func ParseCerts(raw []byte) ([]*x509.Certificate, error) {
 		return nil, refuse(CodeMalformed, "cannot read certificates: one of them is damaged")
 	}
 	if len(certs) == 0 {
-		return nil, refuse(CodeNoCertificate, "cannot read certificates: there is none")
+		return nil, refuse(CodeCertificateRequired, "cannot read certificates: there is none")
 	}
 	return certs, nil
 }

@@ -34,8 +34,9 @@
 //     document that is not in its one canonical form is refused.
 //   - Keys are Ed25519, or P-256 where a TPM or FIPS asks for it. Nothing else.
 //   - Input is bounded before it is parsed.
-//   - Time is an argument. Two clocks may differ by Skew where a document names
-//     a time; certificates need none, as they begin ten minutes in the past.
+//   - Time is an argument. Two clocks may differ by taskcatalog.ClockSkew where
+//     a bundle says from when to when a key is in force; certificates begin ten
+//     minutes in the past instead.
 //   - Private keys are reached by URI (OpenSigner) and used as crypto.Signer, so
 //     that a key in an HSM is a new line in one table.
 package pki

@@ -1,13 +1,194 @@
 package pki
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
+
+// The payload types. The signature covers the type, so that a document signed as
+// one thing is never taken for another.
+const (
+	PayloadTask        = "application/vnd.hostler.task+json"
+	PayloadTrustBundle = "application/vnd.hostler.trust-bundle+json"
+	PayloadEvidence    = "application/vnd.hostler.evidence+json"
+	PayloadInToto      = "application/vnd.in-toto+json"
+)
+
+// MaxEnvelope bounds an envelope, in bytes.
+const MaxEnvelope = 1 << 20
+
+const (
+	maxSignatures = 8   // two during a rotation; room for a botched one
+	maxSignature  = 128 // bytes; Ed25519 takes 64, P-256 at most 72
+	maxKeyID      = 64
+)
+
+// Signer is a private key under the name by which verifiers look for it.
+type Signer struct {
+	ID  string
+	Key crypto.Signer
+}
+
+// NewSigner returns key under its KeyID.
+func NewSigner(key crypto.Signer) (Signer, error) {
+	id, err := KeyID(key.Public())
+	if err != nil {
+		return Signer{}, err
+	}
+	return Signer{ID: id, Key: key}, nil
+}
+
+// Sign returns a DSSE envelope, as JSON, over payload and its type, with one
+// signature per signer.
+func Sign(payloadType string, payload []byte, signers ...Signer) ([]byte, error) {
+	if len(signers) == 0 || len(signers) > maxSignatures {
+		return nil, refuse(CodeMalformed, "cannot sign %s: %d signers, from 1 to %d are possible", payloadType, len(signers), maxSignatures)
+	}
+	env := dsse.Envelope{PayloadType: payloadType, Payload: base64.StdEncoding.EncodeToString(payload)}
+	pae := dsse.PAE(payloadType, payload)
+	for _, s := range signers {
+		sig, err := signBytes(s.Key, pae)
+		if err != nil {
+			return nil, err
+		}
+		env.Signatures = append(env.Signatures, dsse.Signature{KeyID: s.ID, Sig: base64.StdEncoding.EncodeToString(sig)})
+	}
+	raw, err := taskcatalog.Encode(env)
+	if err != nil {
+		return nil, refuse(CodeMalformed, "cannot sign %s: %v", payloadType, err)
+	}
+	if _, err := ParseEnvelope(raw); err != nil {
+		return nil, err // never send what nobody would take
+	}
+	return raw, nil
+}
+
+// Envelope is a signed document that is not verified yet; its payload comes out
+// of Verify and from nowhere else.
+type Envelope struct {
+	payloadType string
+	payload     []byte
+	signatures  []signature
+}
+
+type signature struct {
+	keyID string
+	sig   []byte
+}
+
+// ParseEnvelope takes an envelope apart without believing any of it. Codes:
+// too_large (before anything is parsed), malformed.
+func ParseEnvelope(raw []byte) (*Envelope, error) {
+	if len(raw) > MaxEnvelope {
+		return nil, refuse(CodeTooLarge, "cannot read envelope: %d bytes, at most %d", len(raw), MaxEnvelope)
+	}
+	var wire dsse.Envelope
+	if err := taskcatalog.DecodeStrict(raw, &wire); err != nil {
+		return nil, refuse(CodeMalformed, "cannot read envelope: %v", err)
+	}
+	payload, ok := canonicalBase64(wire.Payload)
+	if !ok || wire.PayloadType == "" {
+		return nil, refuse(CodeMalformed, "cannot read envelope: it has no payload type, or its payload is not canonical base64")
+	}
+	if n := len(wire.Signatures); n == 0 || n > maxSignatures {
+		return nil, refuse(CodeMalformed, "cannot read envelope: %d signatures, from 1 to %d are possible", n, maxSignatures)
+	}
+	env := &Envelope{payloadType: wire.PayloadType, payload: payload}
+	seen := map[string]bool{}
+	for i, s := range wire.Signatures {
+		sig, ok := canonicalBase64(s.Sig)
+		if !ok || len(sig) == 0 || len(sig) > maxSignature || s.KeyID == "" || len(s.KeyID) > maxKeyID || seen[s.KeyID] {
+			return nil, refuse(CodeMalformed, "cannot read envelope: signature %d has no key id of its own, or is not canonical base64 of a signature", i+1)
+		}
+		seen[s.KeyID] = true
+		env.signatures = append(env.signatures, signature{keyID: s.KeyID, sig: sig})
+	}
+	return env, nil
+}
+
+// Verify returns the payload and the id of the key whose signature holds. One
+// good signature is enough: the others may be by keys not known here, as in a
+// rotation. Codes: wrong_payload_type, unknown_key, bad_signature.
+func (e *Envelope) Verify(wantType string, keys func(id string) (crypto.PublicKey, bool)) (payload []byte, keyID string, err error) {
+	return e.verify(wantType, func(id string) (crypto.PublicKey, error) {
+		if pub, ok := keys(id); ok {
+			return pub, nil
+		}
+		return nil, refuse(CodeUnknownKey, "cannot verify envelope: key %s is not known here", quote(id))
+	})
+}
+
+// verify is Verify with a lookup that says why it gives no key.
+func (e *Envelope) verify(wantType string, lookup func(id string) (crypto.PublicKey, error)) ([]byte, string, error) {
+	if e.payloadType != wantType {
+		return nil, "", refuse(CodeWrongPayloadType, "cannot verify envelope: it is a %s, not a %s", quote(e.payloadType), wantType)
+	}
+	var refusal error // the one that says most: a key that is only unknown says least
+	pae := dsse.PAE(e.payloadType, e.payload)
+	for _, s := range e.signatures {
+		pub, err := lookup(s.keyID)
+		if err == nil {
+			if verifyBytes(pub, pae, s.sig) {
+				return e.payload, s.keyID, nil
+			}
+			err = refuse(CodeBadSignature, "cannot verify envelope: the signature by key %s does not hold", quote(s.keyID))
+		}
+		if refusal == nil || taskcatalog.CodeOf(refusal, "") == CodeUnknownKey {
+			refusal = err
+		}
+	}
+	return nil, "", refusal
+}
 
 // Digest returns "sha256:" and the hex SHA-256 of raw, as evidence names the
 // task envelope it is about.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func signBytes(key crypto.Signer, message []byte) ([]byte, error) {
+	if err := checkPublic(key.Public()); err != nil {
+		return nil, err
+	}
+	signed, opts := message, crypto.Hash(0) // Ed25519 signs the message itself
+	if _, ok := key.Public().(*ecdsa.PublicKey); ok {
+		sum := sha256.Sum256(message)
+		signed, opts = sum[:], crypto.SHA256
+	}
+	sig, err := key.Sign(rand.Reader, signed, opts)
+	if err != nil {
+		return nil, refuse(CodeKeyUnreadable, "cannot sign: the key does not answer: %v", err)
+	}
+	return sig, nil
+}
+
+func verifyBytes(pub crypto.PublicKey, message, sig []byte) bool {
+	if checkPublic(pub) != nil {
+		return false
+	}
+	switch k := pub.(type) {
+	case ed25519.PublicKey:
+		return ed25519.Verify(k, message, sig)
+	case *ecdsa.PublicKey:
+		sum := sha256.Sum256(message)
+		return ecdsa.VerifyASN1(k, sum[:], sig)
+	}
+	return false
+}
+
+// canonicalBase64 decodes s if it is what encoding the result gives again. Go's
+// decoder skips line breaks even when strict.
+func canonicalBase64(s string) ([]byte, bool) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	return b, err == nil && base64.StdEncoding.EncodeToString(b) == s
 }

@@ -1,61 +1,51 @@
 package pki
 
 import (
-	"errors"
 	"fmt"
-)
 
-// The codes of refusals. They are part of the wire and of the audit log.
-const (
-	CodeMalformed          = "malformed"            // not in its one accepted form
-	CodeTooLarge           = "too_large"            // refused before it was parsed
-	CodeWrongPayloadType   = "wrong_payload_type"   // signed as something else than was expected
-	CodeUnknownKey         = "unknown_key"          // no signature by a key that is known here
-	CodeKeyNotInForce      = "key_not_in_force"     // signed by a known key outside its validity
-	CodeBadSignature       = "bad_signature"        // a known key, and the signature does not hold
-	CodeKeyUnsupported     = "key_type_unsupported" // neither Ed25519 nor P-256
-	CodeKeyScheme          = "key_scheme_unsupported"
-	CodeKeyUnreadable      = "key_unreadable"
-	CodeKeyMismatch        = "key_mismatch" // a key and a certificate that do not belong together
-	CodeNodeIdentity       = "node_identity_invalid"
-	CodeNameMissing        = "server_name_missing"
-	CodeIssuerNotInForce   = "issuer_not_in_force"
-	CodeNoCertificate      = "certificate_required"
-	CodeUnknownAuthority   = "certificate_unknown_authority"
-	CodeWrongUsage         = "certificate_wrong_usage"
-	CodeNotYetValid        = "certificate_not_yet_valid"
-	CodeCertificateExpired = "certificate_expired"
-	CodeCertificateDenied  = "certificate_denied"
-	CodeCertificateInvalid = "certificate_invalid"
-	CodeWrongServerName    = "server_name_mismatch"
-	CodePinMismatch        = "ca_pin_mismatch"
-
-	CodeTrustVersion    = "trust_version_not_newer"
-	CodeTrustKeyUnknown = "trust_key_unknown"
-	CodeTrustUse        = "trust_use_without_key"
-	CodeTrustTwoUses    = "trust_key_two_uses"
-	CodeTrustDropped    = "trust_statement_key_dropped"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Error is a refusal: a stable code for programs and a sentence for people.
-// Neither holds a secret; what came from outside is quoted and bounded.
-type Error struct {
-	Code    string
-	Message string
-}
+// Neither holds a secret; what came from outside is quoted and bounded. Read the
+// code with taskcatalog.CodeOf.
+type Error = taskcatalog.Error
 
-func (e *Error) Error() string { return e.Message }
+// The codes of refusals. They go onto the wire and into the audit log.
+const (
+	CodeMalformed        = taskcatalog.CodeMalformed        // not in its one accepted form
+	CodeTooLarge         = taskcatalog.CodeTooLarge         // refused before it was parsed
+	CodeWrongPayloadType = taskcatalog.CodeWrongPayloadType // signed as something else than was expected
+	CodeUnknownKey       = taskcatalog.CodeUnknownKey       // no signature by a key known for this use
+	CodeBadSignature     = taskcatalog.CodeBadSignature     // a known key, and the signature does not hold
 
-// CodeOf returns the code of the refusal in err's chain, or "" if there is none.
-func CodeOf(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Code
-	}
-	return ""
-}
+	CodeKeyNotInForce taskcatalog.Code = "key_not_in_force"       // signed by a known key outside its validity
+	CodeKeyType       taskcatalog.Code = "key_type_unsupported"   // neither Ed25519 nor P-256
+	CodeKeyScheme     taskcatalog.Code = "key_scheme_unsupported" // no opener for the URI's scheme
+	CodeKeyUnreadable taskcatalog.Code = "key_unreadable"
+	CodeKeyMismatch   taskcatalog.Code = "key_mismatch" // a key where it does not belong
 
-func refuse(code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	CodeNodeIdentity             taskcatalog.Code = "node_identity_invalid"
+	CodeServerNameMissing        taskcatalog.Code = "server_name_missing"
+	CodeServerNameMismatch       taskcatalog.Code = "server_name_mismatch"
+	CodePinMismatch              taskcatalog.Code = "ca_pin_mismatch"
+	CodeIssuerNotInForce         taskcatalog.Code = "issuer_not_in_force"
+	CodeCertificateRequired      taskcatalog.Code = "certificate_required"
+	CodeCertificateInvalid       taskcatalog.Code = "certificate_invalid"
+	CodeCertificateUnknownCA     taskcatalog.Code = "certificate_unknown_authority"
+	CodeCertificateWrongUsage    taskcatalog.Code = "certificate_wrong_usage"
+	CodeCertificateNotYetValid   taskcatalog.Code = "certificate_not_yet_valid"
+	CodeCertificateExpired       taskcatalog.Code = "certificate_expired"
+	CodeCertificateDenied        taskcatalog.Code = "certificate_denied"
+	CodeTrustVersionNotNewer     taskcatalog.Code = "trust_version_not_newer"
+	CodeTrustKeyUnknown          taskcatalog.Code = "trust_key_unknown"
+	CodeTrustKeyTwoUses          taskcatalog.Code = "trust_key_two_uses"
+	CodeTrustUseWithoutKey       taskcatalog.Code = "trust_use_without_key"
+	CodeTrustStatementKeyDropped taskcatalog.Code = "trust_statement_key_dropped"
+)
+
+func refuse(code taskcatalog.Code, format string, args ...any) *Error {
+	return taskcatalog.Errorf(code, format, args...)
 }
 
 // quote makes text from outside fit for an error message.

@@ -33,7 +33,7 @@ func GenerateKey(kind string) (crypto.Signer, error) {
 	case P256:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	}
-	return nil, refuse(CodeKeyUnsupported, "cannot make a key of kind %s: use %s or %s", quote(kind), Ed25519, P256)
+	return nil, refuse(CodeKeyType, "cannot make a key of kind %s: use %s or %s", quote(kind), Ed25519, P256)
 }
 
 // MarshalKey returns a private key as PKCS#8 in PEM. The result is a secret.
@@ -43,7 +43,7 @@ func MarshalKey(key crypto.Signer) ([]byte, error) {
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, refuse(CodeKeyUnsupported, "cannot write private key: it does not leave where it is kept")
+		return nil, refuse(CodeKeyType, "cannot write private key: it does not leave where it is kept")
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
@@ -60,7 +60,7 @@ func ParseKey(raw []byte) (crypto.Signer, error) {
 	}
 	key, ok := parsed.(crypto.Signer)
 	if !ok {
-		return nil, refuse(CodeKeyUnsupported, "cannot use private key: it does not sign (use Ed25519 or P-256)")
+		return nil, refuse(CodeKeyType, "cannot use private key: it does not sign (use Ed25519 or P-256)")
 	}
 	if err := checkPublic(key.Public()); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func marshalPublic(pub crypto.PublicKey) ([]byte, error) {
 	}
 	der, err := x509.MarshalPKIXPublicKey(pub)
 	if err != nil {
-		return nil, refuse(CodeKeyUnsupported, "cannot encode public key: %v", err)
+		return nil, refuse(CodeKeyType, "cannot encode public key: %v", err)
 	}
 	return der, nil
 }
@@ -126,7 +126,7 @@ func checkPublic(pub crypto.PublicKey) error {
 			return nil
 		}
 	}
-	return refuse(CodeKeyUnsupported, "cannot use a key of type %T: use Ed25519 or P-256", pub)
+	return refuse(CodeKeyType, "cannot use a key of type %T: use Ed25519 or P-256", pub)
 }
 
 // samePublic reports whether a and b are one key.

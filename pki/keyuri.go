@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // openers is where a private key may be kept, by URI scheme. A key in an HSM or
@@ -66,7 +68,7 @@ func openKeyFile(u *url.URL) (crypto.Signer, error) {
 	}
 	key, err := ParseKey(raw)
 	if err != nil {
-		return nil, refuse(CodeOf(err), "cannot use key file %s: %v", quote(u.Path), err)
+		return nil, refuse(taskcatalog.CodeOf(err, CodeMalformed), "cannot use key file %s: %v", quote(u.Path), err)
 	}
 	return key, nil
 }

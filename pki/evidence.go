@@ -1,0 +1,44 @@
+package pki
+
+import (
+	"crypto"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// SignEvidence returns the envelope of what a node found, signed by its key.
+func SignEvidence(ev taskcatalog.Evidence, key crypto.Signer) ([]byte, error) {
+	payload, err := taskcatalog.Encode(ev)
+	if err != nil {
+		return nil, refuse(CodeMalformed, "cannot sign evidence of task %s: %v", quote(ev.TaskID), err)
+	}
+	signer, err := NewSigner(key)
+	if err != nil {
+		return nil, err
+	}
+	return Sign(PayloadEvidence, payload, signer)
+}
+
+// VerifyEvidence returns what the holder of nodeKey signed. Whether it is about
+// the right task, nonce, node and epoch, and whether that key may speak for this
+// turnover, is for the caller, who sent the task. All text in it is the node's
+// word, and untrusted. Codes: those of ParseEnvelope and Envelope.Verify.
+func VerifyEvidence(raw []byte, nodeKey crypto.PublicKey) (*taskcatalog.Evidence, error) {
+	env, err := ParseEnvelope(raw)
+	if err != nil {
+		return nil, err
+	}
+	want, err := KeyID(nodeKey)
+	if err != nil {
+		return nil, err
+	}
+	payload, _, err := env.Verify(PayloadEvidence, func(id string) (crypto.PublicKey, bool) { return nodeKey, id == want })
+	if err != nil {
+		return nil, err
+	}
+	ev := new(taskcatalog.Evidence)
+	if err := taskcatalog.DecodeStrict(payload, ev); err != nil {
+		return nil, refuse(CodeMalformed, "cannot read evidence: %v", err)
+	}
+	return ev, nil
+}
