@@ -1,0 +1,64 @@
+# Hostler's targets. `make help` lists them; docs are in README.md.
+SHELL   := /bin/bash -o pipefail
+VERSION ?= 0.1.0
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+TOOL    := go tool -modfile=.ci/tools.mod
+GO      := CGO_ENABLED=0 go
+PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
+
+.PHONY: help build demo test e2e e2e-all lint fuzz bench package clean setup-test setup-guest
+help:
+	@echo 'make build     the three programs in bin/'
+	@echo 'make demo      the main job from nothing, in a QEMU guest (installs what it needs)'
+	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
+	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
+	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
+	@echo 'make lint fuzz package clean   as usual'
+
+# Go knows best what is out of date, so the programs are always asked for.
+.PHONY: $(PROGRAMS)
+build: $(PROGRAMS)
+bin/hostler-broker: ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker/cmd/hostler-broker
+bin/hostler-agent:  ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./agent/cmd/hostler-agent
+bin/hostler:        ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker/cmd/hostler
+
+setup-test:  ; @.ci/setup test
+setup-guest: ; @.ci/setup guest
+
+demo: setup-guest build package
+	@go run ./test/demo
+
+# cgo is on for the race detector only; the programs are built without it.
+test: setup-test
+	CGO_ENABLED=1 go test -race -timeout 15m ./...
+
+e2e: setup-guest build package
+	$(GO) test -tags e2e -count=1 -timeout 30m -v ./test/qemu ./test/e2e
+e2e-all: setup-guest build package
+	$(GO) test -tags e2e,e2e_all -count=1 -timeout 120m -v ./test/qemu ./test/e2e
+
+lint:
+	@bad=$$($(TOOL) gofumpt -l .); if [ -n "$$bad" ]; then echo "not gofumpt-ed:"; echo "$$bad"; exit 1; fi
+	go vet ./...
+	go vet -tags e2e,e2e_all ./test/...
+	$(TOOL) staticcheck ./...
+	$(TOOL) staticcheck -tags e2e,e2e_all ./test/...
+	@.ci/rules
+
+# Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`.
+FUZZTIME ?= 30s
+fuzz:
+	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do \
+	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+bench:
+	@go run ./test/bench
+
+package: build
+	@VERSION=$(VERSION) $(TOOL) nfpm package -f packaging/deb/agent.yaml -p deb -t dist/
+	@VERSION=$(VERSION) $(TOOL) nfpm package -f packaging/deb/broker.yaml -p deb -t dist/
+
+clean:
+	rm -rf bin dist bench.json
