@@ -1,0 +1,146 @@
+package clientfile
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+)
+
+// maxFile bounds what is read of a client file or a token file, in bytes.
+const maxFile = 64 << 10
+
+// File is the content of a client.yaml.
+type File struct {
+	Broker    string `yaml:"broker"`               // https://host:port of the operators' listener
+	CA        string `yaml:"ca"`                   // the root certificate, PEM
+	TokenFile string `yaml:"token_file,omitempty"` // absolute, or relative to the client file
+}
+
+// Load reads and checks a client file. A relative TokenFile comes back
+// absolute. Codes: config_not_found, config_invalid.
+func Load(path string) (*File, error) {
+	raw, err := readBounded(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, broker.Errorf(broker.NotFound, "config_not_found", "cannot read %s: there is no such file (the broker writes client.yaml into its data directory; see hostler help login)", path)
+	}
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot read %s: %v", path, cause(err))
+	}
+	var f File
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	if err := d.Decode(&f); err != nil {
+		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot read %s: %s (write it again with hostler login)", path, oneLine(err))
+	}
+	if err := f.check(); err != nil {
+		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot use %s: %v (write it again with hostler login)", path, err)
+	}
+	if f.TokenFile != "" && !filepath.IsAbs(f.TokenFile) {
+		f.TokenFile = filepath.Join(filepath.Dir(path), f.TokenFile)
+	}
+	return &f, nil
+}
+
+func (f *File) check() error {
+	u, err := url.Parse(f.Broker)
+	if err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+		return fmt.Errorf("broker must be https://host:port")
+	}
+	if _, err := f.Roots(); err != nil {
+		return fmt.Errorf("ca: %w", err)
+	}
+	return nil
+}
+
+// Root returns the pinned certificate.
+func (f *File) Root() (*x509.Certificate, error) {
+	certs, err := pki.ParseCerts([]byte(f.CA))
+	if err != nil {
+		return nil, err
+	}
+	return certs[0], nil
+}
+
+// Roots returns what the broker's chain must lead to.
+func (f *File) Roots() (*x509.CertPool, error) {
+	certs, err := pki.ParseCerts([]byte(f.CA))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	for _, c := range certs {
+		pool.AddCert(c)
+	}
+	return pool, nil
+}
+
+// Write puts the file at path, mode 0600, whole or not at all.
+func (f *File) Write(path string) error {
+	raw, err := yaml.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return WritePrivate(path, raw)
+}
+
+// WritePrivate puts content at path, mode 0600, whole or not at all: written
+// beside it, synced, renamed, and the directory synced.
+func WritePrivate(path string, content []byte) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600 by its nature
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already where the rename was done
+	if _, err := tmp.Write(content); err != nil {
+		return errors.Join(err, tmp.Close())
+	}
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(raw) > maxFile {
+		return nil, fmt.Errorf("it is larger than %d bytes", maxFile)
+	}
+	return raw, err
+}
+
+// cause is the part of a file error that does not repeat the path.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// oneLine folds the YAML reader's several lines into one.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,0 +1,49 @@
+package clientfile
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// ReadToken reads an operator token from a file, or from stdin where path is
+// "-". A regular file that others may read is refused. Codes:
+// token_file_unreadable, token_file_open, token_malformed.
+func ReadToken(path string, stdin io.Reader) (string, error) {
+	if path == "-" {
+		raw, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
+		if err != nil {
+			return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: %v", err)
+		}
+		return parseToken(raw, "stdin")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
+	}
+	// A pipe (process substitution) has its mode from the system.
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		return "", broker.Errorf(broker.Refused, "token_file_open", "cannot use the token file %s: others may read it, mode %04o (chmod 600 %s, and issue a new token if others had access)", path, info.Mode().Perm(), path)
+	}
+	raw, err := readBounded(path)
+	if err != nil {
+		return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
+	}
+	return parseToken(raw, path)
+}
+
+// parseToken takes one line of printable ASCII without spaces, so that a
+// token can go into a header; the message never repeats what it read.
+func parseToken(raw []byte, from string) (string, error) {
+	token := strings.TrimSpace(string(raw))
+	bad := strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0
+	if token == "" || bad || len(token) > 4096 {
+		return "", broker.Errorf(broker.Invalid, "token_malformed", "cannot use the token from %s: it is not one line of printable characters", from)
+	}
+	return token, nil
+}
+
+// CheckToken judges a token that came from elsewhere, such as the environment.
+func CheckToken(token, from string) (string, error) { return parseToken([]byte(token), from) }
