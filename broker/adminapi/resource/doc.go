@@ -1,0 +1,49 @@
+// Package resource is the operator API as it is on the wire: what the broker's
+// routes take and answer, and what the command line prints with -o json. It
+// imports nothing of the broker, so that a client pulls in no server.
+//
+// All paths are below Prefix. {node} takes a NODE reference (an id, a unique id
+// prefix, a hostname, or site/hostname with the slash escaped as %2F); {task}
+// takes a task id.
+//
+//	GET    /status                              Status            ?site=
+//	GET    /whoami                              Token
+//	GET    /nodes                               NodeList          ?site= &status= &label=k=v &cursor= &limit=
+//	POST   /nodes                               NodeCreate → NodeBootstrap
+//	GET    /nodes/{node}                        Node
+//	PUT    /nodes/{node}/labels                 Labels → Node (an empty value removes the label)
+//	POST   /nodes/{node}/actions/{action}       NodeAction → NodeActionResult; action: drain, resume,
+//	                                            quarantine, activate, retire, remove
+//	GET    /nodes/{node}/timeline               Timeline          ?limit=
+//	POST   /nodes/{node}/token                  TokenRequest → NodeBootstrap (a new enrolment token)
+//	POST   /nodes/{node}/token/extend           TokenRequest → EnrollToken
+//	GET    /nodes/{node}/baseline               Baseline
+//	GET    /nodes/{node}/baseline/diff          BaselineDiff      (against the last one taken)
+//	POST   /nodes/{node}/baseline/retake        ReasonBody → Task
+//	POST   /nodes/{node}/baseline/accept        BaselineAccept → Baseline
+//	POST   /nodes/{node}/tasks                  TaskCreate → Task
+//	GET    /tasks                               TaskList          ?node= &status= &type= &cursor= &limit=
+//	GET    /tasks/{task}                        Task              ?wait=SECONDS (at most 50) until it has ended;
+//	                                            &progress=DIGEST also until the progress is another one
+//	POST   /tasks/{task}/cancel                 ReasonBody → Task
+//	GET    /tasks/{task}/evidence               Evidence
+//	GET    /task-types                          TaskTypeList
+//	GET    /task-types/{type}                   TaskType
+//	GET    /tokens                              TokenList
+//	POST   /tokens                              TokenCreate → TokenCreated
+//	POST   /tokens/{name}/revoke                ReasonBody → Token
+//	GET    /audit                               AuditList         ?node= &actor= &action= &from= &to= &cursor= &limit=
+//	GET    /audit/verify                        AuditVerification
+//	GET    /audit/export                        application/x-ndjson, one AuditEntry a line   ?from= &to= &node=
+//	GET    /trust                               Trust
+//	POST   /trust/rotate                        TrustRotate → Trust
+//	POST   /trust/finish                        TrustFinish → Trust
+//	GET    /agent-releases                      AgentReleaseList
+//	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease
+//	                                            ?version= &arch= &filename=; {digest} is the hex SHA-256
+//	GET    /clean-policy                        CleanPolicy       ?site=
+//	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
+//
+// Every answer that is not a success is a Problem. Lists carry next_cursor
+// where there is more.
+package resource
