@@ -1,0 +1,2 @@
+// Package audit seals the audit log and verifies it.
+package audit

@@ -1,0 +1,28 @@
+package broker
+
+// Effect is what an accepted result changes at the broker. Effects are plain
+// data: they are worked out before the transaction that records the result and
+// applied inside it, so that a result and what follows from it never part.
+type Effect interface{ effect() }
+
+// SetStatus moves the node. A node that has left From by then stays where it
+// is; a transition that the table refuses is audited, and the result stands.
+type SetStatus struct {
+	From, To NodeStatus
+	By       Owner
+	Reason   string
+}
+
+// SaveBaseline keeps a baseline under its digest and makes it the node's.
+type SaveBaseline struct {
+	Digest   string // sha256:… of Baseline
+	Baseline []byte // JSON
+}
+
+// ConfirmTrust records the version of the trust bundle that the node has in
+// force. It never goes back within one enrolment.
+type ConfirmTrust struct{ Version int64 }
+
+func (SetStatus) effect()    {}
+func (SaveBaseline) effect() {}
+func (ConfirmTrust) effect() {}

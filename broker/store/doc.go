@@ -1,0 +1,2 @@
+// Package store is SQL and nothing but SQL.
+package store
