@@ -1,0 +1,204 @@
+package secrets
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"filippo.io/age"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const (
+	suffix     = ".age"
+	tempPrefix = ".new-"
+	// maxValue bounds a secret, in bytes.
+	maxValue = 64 << 10
+)
+
+// Files keeps secrets in files. It is safe for concurrent use by one process;
+// the broker's lock on its data directory keeps a second one out.
+type Files struct {
+	root *os.Root
+	id   *age.HybridIdentity
+	mu   sync.RWMutex
+}
+
+// Open opens the secrets in dir, which must exist, and clears away what a
+// crash left half written. Codes: secret_unreadable, secrets_key_open,
+// secrets_key_invalid, secrets_key_missing.
+func Open(dir string) (*Files, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, unreadable(dir, err)
+	}
+	if err := clearTemps(root); err != nil {
+		return nil, errors.Join(unreadable(dir, err), root.Close())
+	}
+	id, err := openIdentity(root)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &Files{root: root, id: id}, nil
+}
+
+// Close lets go of the directory.
+func (f *Files) Close() error { return f.root.Close() }
+
+// Put makes value the secret at name. Codes: secret_path_invalid,
+// secret_size_invalid, secret_unwritable.
+func (f *Files) Put(name string, value []byte) error {
+	if err := checkPath(name); err != nil {
+		return err
+	}
+	if len(value) == 0 || len(value) > maxValue {
+		return broker.Errorf(broker.Invalid, "secret_size_invalid", "cannot keep secret %s: it has %d bytes, and 1 to %d are allowed", name, len(value), maxValue)
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, f.id.Recipient())
+	if err != nil {
+		return unwritable(name, err)
+	}
+	if _, err := io.WriteString(w, name+"\n"); err != nil {
+		return unwritable(name, err)
+	}
+	if _, err := w.Write(value); err != nil {
+		return unwritable(name, err)
+	}
+	if err := w.Close(); err != nil {
+		return unwritable(name, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if dir := path.Dir(name); dir != "." {
+		if err := f.root.MkdirAll(dir, 0o700); err != nil {
+			return unwritable(name, err)
+		}
+	}
+	if err := writeWhole(f.root, name+suffix, sealed.Bytes()); err != nil {
+		return unwritable(name, err)
+	}
+	return nil
+}
+
+// Get reads the secret at name. Codes: secret_path_invalid, secret_not_found,
+// secret_unreadable.
+func (f *Files) Get(name string) ([]byte, error) {
+	if err := checkPath(name); err != nil {
+		return nil, err
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	sealed, err := f.root.Open(name + suffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, broker.Errorf(broker.NotFound, "secret_not_found", "cannot find secret %s (set it first)", name)
+	}
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	defer func() { _ = sealed.Close() }()
+	r, err := age.Decrypt(sealed, f.id)
+	if err != nil {
+		return nil, damaged(name)
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, maxValue+maxPath+2))
+	if err != nil {
+		return nil, damaged(name)
+	}
+	inside, value, found := bytes.Cut(raw, []byte("\n"))
+	if !found || string(inside) != name || len(value) > maxValue {
+		return nil, damaged(name)
+	}
+	return value, nil
+}
+
+// Delete removes the secret at name. That it is not there is no error.
+func (f *Files) Delete(name string) error {
+	if err := checkPath(name); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.root.Remove(name + suffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return unwritable(name, err)
+	}
+	return syncDir(f.root, path.Dir(name))
+}
+
+// writeWhole puts content at name beneath root: beside it, synced, renamed,
+// and the directory synced.
+func writeWhole(root *os.Root, name string, content []byte) (err error) {
+	temp := path.Join(path.Dir(name), tempPrefix+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temp)
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := root.Rename(temp, name); err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+func syncDir(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func clearTemps(root *os.Root) error {
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), tempPrefix) {
+			return root.Remove(name)
+		}
+		return err
+	})
+}
+
+func unreadable(name string, err error) error {
+	return broker.Errorf(broker.Unavailable, "secret_unreadable", "cannot read secret %s: %v", name, plain(err))
+}
+
+func unwritable(name string, err error) error {
+	return broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s: %v (the one before it is still there)", name, plain(err))
+}
+
+func damaged(name string) error {
+	return broker.Errorf(broker.Refused, "secret_unreadable", "cannot read secret %s: its file is damaged, of another key, or was moved there (set it again)", name)
+}
+
+// plain leaves the path out of a file error: the name is said already.
+func plain(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	var le *os.LinkError
+	if errors.As(err, &le) {
+		return le.Err
+	}
+	return err
+}
