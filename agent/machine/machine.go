@@ -1,0 +1,225 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is a root directory held open.
+type Machine struct {
+	dir  string
+	root *os.File
+}
+
+// Open opens the machine whose root directory is dir: "/" in the field.
+func Open(dir string) (*Machine, error) {
+	root, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_CLOEXEC|os.O_RDONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the root directory %s: %w", dir, err)
+	}
+	return &Machine{dir: path.Clean(dir), root: root}, nil
+}
+
+// Close gives the root directory back.
+func (m *Machine) Close() error { return m.root.Close() }
+
+// Dir is the root directory as it was given to Open.
+func (m *Machine) Dir() string { return m.dir }
+
+// Live reports whether this is the running machine and not a directory.
+func (m *Machine) Live() bool { return m.dir == "/" }
+
+// ErrNotRegular is returned where a regular file was expected.
+var ErrNotRegular = errors.New("not a regular file")
+
+// resolveTrusted lets links inside the root lead somewhere inside the root:
+// for system paths (/etc, /usr) that only root writes. /etc/os-release is one.
+const resolveTrusted = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
+
+// resolveStrict follows no link at all: for every path a tenant may write.
+const resolveStrict = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
+
+// openat2 opens name below the directory dir. The result is the caller's.
+func openat2(dir int, name string, flags int, mode uint32, resolve uint64) (int, error) {
+	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: resolve}
+	for {
+		fd, err := unix.Openat2(dir, name, how)
+		// EAGAIN: a rename elsewhere made the kernel unsure that the path stayed
+		// below. The kernel asks to try again.
+		if err == unix.EINTR || err == unix.EAGAIN {
+			continue
+		}
+		return fd, err
+	}
+}
+
+// below turns an absolute path into one relative to the root.
+func below(name string) string {
+	rel := strings.TrimPrefix(path.Clean("/"+name), "/")
+	if rel == "" {
+		return "."
+	}
+	return rel
+}
+
+// ReadFile reads at most limit bytes of a system file, following links inside
+// the root. Files of /proc and /sys are read to their end whatever size they
+// claim. Larger is an error.
+func (m *Machine) ReadFile(name string, limit int64) ([]byte, error) {
+	return m.read(name, limit, resolveTrusted)
+}
+
+// ReadStrict is ReadFile for a path that a tenant may have touched: no
+// component may be a link.
+func (m *Machine) ReadStrict(name string, limit int64) ([]byte, error) {
+	return m.read(name, limit, resolveStrict)
+}
+
+func (m *Machine) read(name string, limit int64, resolve uint64) ([]byte, error) {
+	f, err := m.openRegular(name, resolve)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return raw, nil
+}
+
+// openRegular opens a regular file for reading without waking what is behind
+// a FIFO or a device: the inode is looked at through O_PATH first.
+func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {
+	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH, 0, resolve)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	return reopenRegular(fd, name)
+}
+
+// reopenRegular turns an O_PATH descriptor of a regular file into one that
+// reads.
+func reopenRegular(fd int, name string) (*os.File, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	return os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+}
+
+// OpenDir opens a system directory for reading its names.
+func (m *Machine) OpenDir(name string) (*os.File, error) {
+	return m.openDir(name, resolveTrusted)
+}
+
+// OpenDirStrict opens a directory none of whose path's components is a link.
+func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
+	return m.openDir(name, resolveStrict)
+}
+
+func (m *Machine) openDir(name string, resolve uint64) (*os.File, error) {
+	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_RDONLY|unix.O_DIRECTORY, 0, resolve)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Names lists a system directory's names, sorted by no rule. A directory that
+// is not there has none.
+func (m *Machine) Names(name string) ([]string, error) {
+	d, err := m.OpenDir(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// Lstat looks at a path without following a link in any component.
+func (m *Machine) Lstat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+	if err != nil {
+		return st, &fs.PathError{Op: "lstat", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	return st, unix.Fstat(fd, &st)
+}
+
+// resolveStrictLast is resolveStrict for O_PATH|O_NOFOLLOW, where the kernel
+// lets the last component itself be a link, unopened.
+const resolveStrictLast = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
+
+// Readlink reads a link of a system path, such as /proc/PID/exe. The text is
+// whatever the link holds.
+func (m *Machine) Readlink(name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(m.root.Fd()), below(name), buf)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+// BootID is the kernel's random name of this boot.
+func (m *Machine) BootID() (string, error) {
+	raw, err := m.ReadFile("/proc/sys/kernel/random/boot_id", 64)
+	return strings.TrimSpace(string(raw)), err
+}
+
+// Uptime is the time since boot.
+func (m *Machine) Uptime() (time.Duration, error) {
+	raw, err := m.ReadFile("/proc/uptime", 128)
+	if err != nil {
+		return 0, err
+	}
+	return parseUptime(raw)
+}
+
+func parseUptime(raw []byte) (time.Duration, error) {
+	first, _, _ := strings.Cut(strings.TrimSpace(string(raw)), " ")
+	seconds, err := strconv.ParseFloat(first, 64)
+	if err != nil || seconds < 0 || seconds > 1e9 {
+		return 0, fmt.Errorf("cannot parse /proc/uptime")
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// Space is the room on a file system, in bytes.
+type Space struct{ Total, Free int64 }
+
+// Space looks at the file system that holds the directory name. Free is what
+// root may still write.
+func (m *Machine) Space(name string) (Space, error) {
+	d, err := m.OpenDir(name)
+	if err != nil {
+		return Space{}, err
+	}
+	defer d.Close()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(d.Fd()), &st); err != nil {
+		return Space{}, &fs.PathError{Op: "statfs", Path: name, Err: err}
+	}
+	return Space{Total: int64(st.Blocks) * st.Bsize, Free: int64(st.Bfree) * st.Bsize}, nil
+}

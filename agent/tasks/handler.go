@@ -1,0 +1,48 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Run is one task being run on a host.
+type Run struct {
+	Task   *taskcatalog.Task
+	Params any // a pointer to the type's params
+	Host   *Host
+	// Progress says how far the run is: step index of total, percent of the
+	// step, a short message. It never blocks and may be nil.
+	Progress func(step string, index, total, percent int, message string)
+}
+
+// step reports the start of a step.
+func (r *Run) step(name string, index, total int) {
+	if r.Progress != nil {
+		r.Progress(name, index, total, 0, "")
+	}
+}
+
+// Handler is how one task type is carried out.
+type Handler struct {
+	// Do carries the task out. An error is a *taskcatalog.Error with its own
+	// code, or any other, which is handler_failed. The report counts whether or
+	// not there is an error; result is nil or the type's result.
+	Do func(ctx context.Context, r *Run) (result any, report taskcatalog.Report, err error)
+	// Probe says in one line what is there now, after a crash in the middle of
+	// Do. Nil: there is nothing to say.
+	Probe func(ctx context.Context, h *Host, t *taskcatalog.Task) string
+	// After runs once the broker has accepted the result. Nil for most.
+	After func(ctx context.Context, h *Host) error
+}
+
+// handlers is the index of the package: one line a type.
+var handlers = map[string]Handler{
+	"node.heartbeat_check@1": {Do: heartbeatCheck},
+}
+
+// Lookup finds the handler of a task type.
+func Lookup(typeName string, version int) (Handler, bool) {
+	h, ok := handlers[taskcatalog.Type{Name: typeName, Version: version}.ID()]
+	return h, ok
+}

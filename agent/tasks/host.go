@@ -1,0 +1,89 @@
+package tasks
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+// Host is everything a handler touches.
+type Host struct {
+	Machine *machine.Machine // "/" in the field
+	Now     func() time.Time
+	Rand    io.Reader
+	Log     *zap.Logger
+	Version string // of the agent
+
+	Accounts Accounts
+	Marks    Marks
+	Systemd  Systemd
+	// Trust takes a trust bundle's envelope into force if the trust key in
+	// force signed it.
+	Trust func(bundle string) (version int64, changed bool, err error)
+
+	// Scratch are the node's own scratch path patterns, such as /share*.
+	Scratch []string
+	// ContainerRoots are emptied beside /var/lib/docker and
+	// /var/lib/containerd; the map's value is the service to stop meanwhile.
+	ContainerRoots map[string]string
+	StateDir       string // /var/lib/hostler-agent
+	ConfigDir      string // /etc/hostler-agent
+
+	// Settle is how long something new must stay before it counts as left
+	// behind and not as a moment's work of the system: zero means 20 s.
+	Settle time.Duration
+}
+
+// Account is the user of an allocation.
+type Account struct {
+	AllocationID string    `json:"allocation_id"`
+	Username     string    `json:"username"`
+	UID          uint32    `json:"uid"`
+	GID          uint32    `json:"gid"`
+	Home         string    `json:"home"`
+	Sudo         bool      `json:"sudo,omitempty"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// Accounts is the agent's crash-safe record of the allocation users it made.
+// An account is put there before it is made and deleted after it is gone.
+type Accounts interface {
+	// NextUID gives a uid that it has never given before on this node, across
+	// restarts and crashes.
+	NextUID() (uint32, error)
+	Put(Account) error
+	ByAllocation(id string) (Account, bool, error)
+	List() ([]Account, error)
+	Delete(allocationID string) error
+}
+
+// Marks are the node's own lasting marks.
+type Marks interface {
+	Drained() bool
+	SetDrained(bool) error
+}
+
+// Systemd is what handlers ask of systemd and logind, over D-Bus.
+type Systemd interface {
+	// Stop and Start return when the job has ended; a unit that is not loaded
+	// is no error for Stop.
+	Stop(ctx context.Context, unit string) error
+	Start(ctx context.Context, unit string) error
+	// Active reports whether the unit is active or on its way to be.
+	Active(ctx context.Context, unit string) (bool, error)
+	Reload(ctx context.Context) error
+	Disable(ctx context.Context, unit string) error
+	// Run starts argv as a transient service of its own, which outlives the
+	// agent's, and does not wait for it.
+	Run(ctx context.Context, unit string, argv []string) error
+	// Sessions counts a user's logind sessions.
+	Sessions(ctx context.Context, uid uint32) (int, error)
+	// EndSessions ends them, and the user's manager with them.
+	EndSessions(ctx context.Context, uid uint32) error
+	// LingerOff turns lingering off for a user.
+	LingerOff(ctx context.Context, uid uint32) error
+}
