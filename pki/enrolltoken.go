@@ -35,7 +35,8 @@ func (EnrollToken) String() string { return redacted }
 // Format covers every verb; without it %d and %x would print the bytes.
 func (EnrollToken) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, redacted) }
 
-// MarshalText covers JSON, YAML and map keys.
+// MarshalText covers JSON and YAML. Do not make it the key of a map: encoding/json
+// shows keys as they are.
 func (EnrollToken) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // HashToken returns what is kept of a token at rest: its hex SHA-256. A token

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -44,7 +45,8 @@ func openKeyFile(u *url.URL) (crypto.Signer, error) {
 	if u.Host != "" || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(u.Path) {
 		return nil, refuse(CodeMalformed, "cannot open key file: write file: and an absolute path")
 	}
-	f, err := os.Open(u.Path)
+	// Not blocking: opening a pipe must not wait for whoever writes to it.
+	f, err := os.OpenFile(u.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var path *fs.PathError
 		if errors.As(err, &path) {

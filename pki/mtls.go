@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -123,8 +124,9 @@ func verifyLeaf(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKey
 	if err != nil {
 		return chainRefusal(leaf, err)
 	}
-	if leaf.IsCA || len(leaf.ExtKeyUsage) != 1 || len(leaf.UnknownExtKeyUsage) != 0 {
-		return refuse(CodeCertificateWrongUsage, "cannot accept certificate %s: it is for more than one use", Serial(leaf))
+	// Verify is content with a leaf that may do more, or anything.
+	if leaf.IsCA || !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{use}) || len(leaf.UnknownExtKeyUsage) != 0 {
+		return refuse(CodeCertificateWrongUsage, "cannot accept certificate %s: it is for more than the one use", Serial(leaf))
 	}
 	return checkPublic(leaf.PublicKey)
 }

@@ -5,6 +5,7 @@
 package pkitest
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -34,6 +35,9 @@ type Node struct {
 	pki.NodeIdentity
 	Cert tls.Certificate // its key, and its chain up to the root
 }
+
+// Signer returns the node's key.
+func (n Node) Signer() crypto.Signer { return n.Cert.PrivateKey.(crypto.Signer) }
 
 // Life is how long what New makes is valid, node certificates apart.
 const Life = 365 * 24 * time.Hour
