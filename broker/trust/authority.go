@@ -1,0 +1,266 @@
+package trust
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+)
+
+// rereadEvery is how often the newest bundle is looked up where no hint came.
+const rereadEvery = 5 * time.Second
+
+// Options join an Authority to what it needs.
+type Options struct {
+	Dir       string // of the key ring
+	DB        *store.DB
+	Now       func() time.Time
+	Advertise []string    // host names and addresses of the server certificate, beside loopback
+	Log       *zap.Logger // nil: none
+}
+
+// Authority is the keys of a broker and the trust bundle in force.
+type Authority struct {
+	o    Options
+	ring *keyring
+
+	current atomic.Pointer[inForce]
+
+	mu      sync.Mutex
+	earlier map[int64]*pki.TrustBundle // by version, as nodes may still have them
+	server  serverCertificate
+}
+
+// inForce is the newest bundle.
+type inForce struct {
+	raw    []byte
+	bundle *pki.TrustBundle
+	roots  *x509.CertPool
+}
+
+// Open opens the keys of a broker and checks that they are those of its
+// database. The first time it puts the first bundle there. Codes: keys_missing,
+// keys_unreadable, key_unreadable, key_mismatch.
+func Open(ctx context.Context, o Options) (*Authority, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	ring, err := openKeyring(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	a := &Authority{o: o, ring: ring, earlier: map[int64]*pki.TrustBundle{}}
+	version, _, err := o.DB.LatestBundle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if version == 0 {
+		err := o.DB.SaveBundle(ctx, broker.Actor{Name: "system"}, 1, []byte(ring.doc.FirstBundle), "first start")
+		// Another replica may have been faster; whether its keys are ours is
+		// judged below.
+		if err != nil && broker.AsError(err).Code != "trust_version_not_newer" {
+			return nil, err
+		}
+	}
+	if err := a.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if missing := a.missing(); len(missing) > 0 {
+		return nil, broker.Errorf(broker.Refused, "key_mismatch", "cannot start with the keys in %s: the database's trust bundle names %s, which they lack (give every replica the same keys)", o.Dir, strings.Join(missing, ", "))
+	}
+	if err := a.sweep(); err != nil {
+		return nil, err
+	}
+	return a, a.openSigners()
+}
+
+// sweep takes keys out of the ring that the bundle retired, where a crash came
+// between the two. A key newer than those of the bundle stays: it is of a
+// rotation that was interrupted.
+func (a *Authority) sweep() error {
+	for _, use := range rotatable {
+		keys := live(a.current.Load().bundle, use, a.o.Now())
+		passed := false
+		for _, k := range a.ring.keys(use) { // newest first
+			named := slices.ContainsFunc(keys, func(c pki.BundleKey) bool { return c.ID == k.ID })
+			if passed && !named {
+				if err := a.ring.retire(use, k.ID); err != nil {
+					return err
+				}
+			}
+			passed = passed || named
+		}
+	}
+	return nil
+}
+
+// missing names the keys of the bundle in force that are not in the ring. A
+// release key is never kept on a broker.
+func (a *Authority) missing() []string {
+	var names []string
+	for _, use := range rotatable {
+		for _, k := range live(a.current.Load().bundle, use, a.o.Now()) {
+			if _, ok := a.ring.find(use, k.ID); !ok {
+				names = append(names, fmt.Sprintf("%s key %s", use, k.ID))
+			}
+		}
+	}
+	return names
+}
+
+// openSigners opens every key that daily work needs: all but the root's, which
+// may be offline, and the trust key's, which may live elsewhere.
+func (a *Authority) openSigners() error {
+	for _, use := range []pki.KeyUse{useIssuing, pki.UseTask, pki.UseStatement} {
+		for _, k := range a.ring.keys(use) {
+			if _, err := a.ring.signer(k); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := a.presented()
+	return err
+}
+
+// Run follows the bundle in the store until ctx ends: another replica may
+// rotate.
+func (a *Authority) Run(ctx context.Context) error {
+	hints := a.o.DB.Hints(ctx)
+	tick := time.NewTicker(rereadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case h := <-hints:
+			if h.Kind != store.HintTrust {
+				continue
+			}
+		case <-tick.C:
+		}
+		if err := a.Refresh(ctx); err != nil && ctx.Err() == nil {
+			a.o.Log.Warn("cannot read the trust bundle; the one in memory stays", zap.Error(err))
+		}
+	}
+}
+
+// Refresh reads the newest bundle. One that no trust key of this ring has
+// signed is never taken: whoever may write to the database decides nothing
+// about trust.
+func (a *Authority) Refresh(ctx context.Context) error {
+	version, raw, err := a.o.DB.LatestBundle(ctx)
+	if err != nil {
+		return err
+	}
+	now := a.current.Load()
+	if now != nil && version <= now.bundle.Version {
+		return nil
+	}
+	b, err := a.verified(raw)
+	if err != nil && now != nil {
+		// A rotation of the trust key adds to the ring before the bundle.
+		if err := a.ring.load(); err != nil {
+			return err
+		}
+		b, err = a.verified(raw)
+	}
+	if err != nil {
+		return broker.Errorf(broker.Refused, "key_mismatch", "cannot use trust bundle version %d of the database: no trust key in %s signed it (give every replica the same keys)", version, a.o.Dir)
+	}
+	next := &inForce{raw: raw, bundle: b, roots: x509.NewCertPool()}
+	for _, k := range live(b, pki.UseRoot, a.o.Now()) {
+		cert, err := x509.ParseCertificate(k.Certificate)
+		if err != nil {
+			return err
+		}
+		next.roots.AddCert(cert)
+	}
+	a.current.Store(next)
+	if missing := a.missing(); now != nil && len(missing) > 0 {
+		if err := a.ring.load(); err != nil {
+			return err
+		}
+		if missing = a.missing(); len(missing) > 0 {
+			a.o.Log.Warn("this replica lacks keys of the trust bundle in force; give every replica the same keys", zap.Strings("missing", missing))
+		}
+	}
+	return nil
+}
+
+// verified returns the bundle in an envelope that a trust key of the ring signed.
+func (a *Authority) verified(raw []byte) (*pki.TrustBundle, error) {
+	env, err := pki.ParseEnvelope(raw)
+	if err != nil {
+		return nil, err
+	}
+	payload, _, err := env.Verify(pki.PayloadTrustBundle, func(id string) (crypto.PublicKey, bool) {
+		k, ok := a.ring.find(pki.UseTrust, id)
+		if !ok {
+			return nil, false
+		}
+		pub, err := k.public()
+		return pub, err == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pki.DecodeBundle(payload)
+}
+
+// Version is that of the bundle in force.
+func (a *Authority) Version() int64 { return a.current.Load().bundle.Version }
+
+// Bundle returns the bundle in force and its envelope. Neither may be changed.
+func (a *Authority) Bundle() (*pki.TrustBundle, []byte) {
+	c := a.current.Load()
+	return c.bundle, c.raw
+}
+
+// Roots are the roots under which node certificates are accepted. The pool is
+// another one after each change.
+func (a *Authority) Roots() *x509.CertPool { return a.current.Load().roots }
+
+// bundleOf returns the bundle of a version that a node has confirmed.
+func (a *Authority) bundleOf(ctx context.Context, version int64) (*pki.TrustBundle, error) {
+	if c := a.current.Load().bundle; version == c.Version {
+		return c, nil
+	}
+	a.mu.Lock()
+	b, ok := a.earlier[version]
+	a.mu.Unlock()
+	if ok {
+		return b, nil
+	}
+	raw, err := a.o.DB.Bundle(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	// Its own signature is enough: only keys that this ring holds and the bundle
+	// in force names are ever used.
+	if b, err = pki.FirstBundle(raw, a.o.Now()); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.earlier[version] = b
+	return b, nil
+}
+
+// live returns the keys of a use whose signatures count from now on, oldest
+// first. It grants no skew: a statement key is retired to the second.
+func live(b *pki.TrustBundle, use pki.KeyUse, now time.Time) []pki.BundleKey {
+	return slices.DeleteFunc(slices.Clone(b.Keys), func(k pki.BundleKey) bool {
+		return k.Use != use || !now.Before(k.NotAfter)
+	})
+}

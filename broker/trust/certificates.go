@@ -1,0 +1,161 @@
+package trust
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+)
+
+// serverLife is how long a server certificate lasts. A new one is made in
+// process at two thirds of it.
+const serverLife = 7 * 24 * time.Hour
+
+// serverCertificate is the one being presented.
+type serverCertificate struct {
+	cert   *tls.Certificate
+	issuer string // fingerprint of the issuing CA
+	renew  time.Time
+}
+
+// IssueNode issues a node certificate from the newest issuing CA and returns
+// it with its chain up to the root. Codes: those of pki.CA.IssueNode;
+// key_mismatch where this replica lacks the newest.
+func (a *Authority) IssueNode(csr *x509.CertificateRequest, id pki.NodeIdentity, now time.Time, life time.Duration) (leaf *x509.Certificate, chain []*x509.Certificate, err error) {
+	k, err := a.issuing(newest)
+	if err != nil {
+		return nil, nil, err
+	}
+	ca, err := a.ring.ca(k)
+	if err != nil {
+		return nil, nil, err
+	}
+	leaf, err = ca.IssueNode(csr, id, now, life)
+	if err != nil {
+		return nil, nil, err
+	}
+	return leaf, append([]*x509.Certificate{leaf}, ca.Chain...), nil
+}
+
+// ByNewestCA reports whether the newest issuing CA signed a node's
+// certificate. One that it did not is to be renewed.
+func (a *Authority) ByNewestCA(cert *x509.Certificate) bool {
+	k, err := a.issuing(newest)
+	if err != nil {
+		return true // nothing better is to be had here
+	}
+	chain, err := k.certs()
+	return err != nil || bytes.Equal(cert.RawIssuer, chain[0].RawSubject)
+}
+
+// ServerCertificate is for tls.Config.GetCertificate: it returns the broker's
+// certificate for the advertised and the loopback names, with its chain up to
+// the root, and makes a new one in time.
+func (a *Authority) ServerCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	now := a.o.Now()
+	k, err := a.presented()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.server; s.cert != nil && s.issuer == k.ID && now.Before(s.renew) {
+		return s.cert, nil
+	}
+	cert, err := a.issueServer(k, now)
+	if err != nil {
+		return nil, err
+	}
+	left := cert.Leaf.NotAfter.Sub(now)
+	a.server = serverCertificate{cert: cert, issuer: k.ID, renew: now.Add(left * 2 / 3)}
+	return cert, nil
+}
+
+func (a *Authority) issueServer(k ringKey, now time.Time) (*tls.Certificate, error) {
+	ca, err := a.ring.ca(k)
+	if err != nil {
+		return nil, err
+	}
+	key, err := pki.GenerateKey(pki.P256)
+	if err != nil {
+		return nil, err
+	}
+	names, ips := []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	for _, host := range a.o.Advertise {
+		if ip := net.ParseIP(host); ip != nil {
+			ips = append(ips, ip)
+		} else {
+			names = append(names, host)
+		}
+	}
+	leaf, err := ca.IssueServer(key.Public(), names, ips, now, serverLife)
+	if err != nil {
+		return nil, err
+	}
+	out := &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
+	for _, c := range ca.Chain {
+		out.Certificate = append(out.Certificate, c.Raw)
+	}
+	return out, nil
+}
+
+// RootSHA256 is what --ca-sha256 takes: the fingerprint of the root that the
+// broker's chain leads to.
+func (a *Authority) RootSHA256() string {
+	return a.presentedRoot().ID
+}
+
+// RootsPEM returns the roots in force: what an operator's client trusts.
+func (a *Authority) RootsPEM() []byte {
+	var out []byte
+	for _, k := range live(a.current.Load().bundle, pki.UseRoot, a.o.Now()) {
+		if cert, err := x509.ParseCertificate(k.Certificate); err == nil {
+			out = append(out, pki.MarshalCerts(cert)...)
+		}
+	}
+	return out
+}
+
+// presentedRoot is the oldest root in force: in a rotation the one that every
+// node knows.
+func (a *Authority) presentedRoot() pki.BundleKey {
+	roots := live(a.current.Load().bundle, pki.UseRoot, a.o.Now())
+	if len(roots) == 0 {
+		return pki.BundleKey{}
+	}
+	return roots[0]
+}
+
+func (a *Authority) presented() (ringKey, error) { return a.issuing(oldest) }
+
+type age int
+
+const (
+	oldest age = iota
+	newest
+)
+
+// issuing returns the issuing CA under the oldest or the newest root in force.
+func (a *Authority) issuing(which age) (ringKey, error) {
+	roots := live(a.current.Load().bundle, pki.UseRoot, a.o.Now())
+	if which == newest {
+		slices.Reverse(roots)
+	}
+	if len(roots) > 0 {
+		for _, k := range a.ring.keys(useIssuing) {
+			chain, err := k.certs()
+			if err != nil {
+				return ringKey{}, err
+			}
+			if pki.Fingerprint(chain[len(chain)-1]) == roots[0].ID {
+				return k, nil
+			}
+		}
+	}
+	return ringKey{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot issue certificates: no issuing CA under a root of the trust bundle in force is here (give every replica the same keys)")
+}
