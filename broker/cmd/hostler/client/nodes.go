@@ -1,0 +1,117 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// pageSize is how many rows are asked for at once.
+const pageSize = 200
+
+// NodeFilter narrows a list of nodes; empty fields narrow nothing.
+type NodeFilter struct {
+	Site, Status string
+	Labels       map[string]string
+}
+
+// Nodes lists all nodes that the filter lets through.
+func (c *Client) Nodes(ctx context.Context, f NodeFilter) ([]resource.Node, error) {
+	q := query("site", f.Site, "status", f.Status, "limit", "200")
+	for k, v := range f.Labels {
+		q.Add("label", k+"="+v)
+	}
+	nodes := []resource.Node{}
+	for {
+		page, err := fetch[resource.NodeList](ctx, c, "/nodes", q)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, page.Items...)
+		if page.NextCursor == "" {
+			return nodes, nil
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+}
+
+// Node finds one node by a NODE reference.
+func (c *Client) Node(ctx context.Context, ref string) (*resource.Node, error) {
+	return fetch[resource.Node](ctx, c, at("nodes", ref), nil)
+}
+
+// CreateNode makes a node record and an enrolment token.
+func (c *Client) CreateNode(ctx context.Context, n resource.NodeCreate) (*resource.NodeBootstrap, error) {
+	return submit[resource.NodeBootstrap](ctx, c, http.MethodPost, "/nodes", n)
+}
+
+// SetLabels replaces the labels that it names.
+func (c *Client) SetLabels(ctx context.Context, ref string, l resource.Labels) (*resource.Node, error) {
+	return submit[resource.Node](ctx, c, http.MethodPut, at("nodes", ref, "labels"), l)
+}
+
+// Act asks for a change of status: drain, resume, quarantine, activate,
+// retire or remove.
+func (c *Client) Act(ctx context.Context, ref, action string, a resource.NodeAction) (*resource.NodeActionResult, error) {
+	return submit[resource.NodeActionResult](ctx, c, http.MethodPost, at("nodes", ref, "actions", action), a)
+}
+
+// Timeline is what happened to a node, newest first.
+func (c *Client) Timeline(ctx context.Context, ref string, limit string) (*resource.Timeline, error) {
+	return fetch[resource.Timeline](ctx, c, at("nodes", ref, "timeline"), query("limit", limit))
+}
+
+// IssueToken makes a new enrolment token for a node that is there.
+func (c *Client) IssueToken(ctx context.Context, ref string, r resource.TokenRequest) (*resource.NodeBootstrap, error) {
+	return submit[resource.NodeBootstrap](ctx, c, http.MethodPost, at("nodes", ref, "token"), r)
+}
+
+// ExtendToken gives the token in a node's user-data more time.
+func (c *Client) ExtendToken(ctx context.Context, ref string, r resource.TokenRequest) (*resource.EnrollToken, error) {
+	return submit[resource.EnrollToken](ctx, c, http.MethodPost, at("nodes", ref, "token", "extend"), r)
+}
+
+// Baseline is what a node is compared with.
+func (c *Client) Baseline(ctx context.Context, ref string) (*resource.Baseline, error) {
+	return fetch[resource.Baseline](ctx, c, at("nodes", ref, "baseline"), nil)
+}
+
+// BaselineDiff compares the baseline with the last one taken.
+func (c *Client) BaselineDiff(ctx context.Context, ref string) (*resource.BaselineDiff, error) {
+	return fetch[resource.BaselineDiff](ctx, c, at("nodes", ref, "baseline", "diff"), nil)
+}
+
+// AcceptBaseline puts the named candidate in force.
+func (c *Client) AcceptBaseline(ctx context.Context, ref string, a resource.BaselineAccept) (*resource.Baseline, error) {
+	return submit[resource.Baseline](ctx, c, http.MethodPost, at("nodes", ref, "baseline", "accept"), a)
+}
+
+// RetakeBaseline asks the node for a new candidate.
+func (c *Client) RetakeBaseline(ctx context.Context, ref, reason string) (*resource.Task, error) {
+	return submit[resource.Task](ctx, c, http.MethodPost, at("nodes", ref, "baseline", "retake"), resource.ReasonBody{Reason: reason})
+}
+
+// CleanPolicy is what a site accepts beside the baseline.
+func (c *Client) CleanPolicy(ctx context.Context, site string) (*resource.CleanPolicy, error) {
+	return fetch[resource.CleanPolicy](ctx, c, "/clean-policy", query("site", site))
+}
+
+// SetCleanPolicy replaces a site's policy.
+func (c *Client) SetCleanPolicy(ctx context.Context, p resource.CleanPolicyPut) (*resource.CleanPolicy, error) {
+	return submit[resource.CleanPolicy](ctx, c, http.MethodPut, "/clean-policy", p)
+}
+
+// Labels reads key=value pairs; an empty value removes a label.
+func Labels(pairs []string) (map[string]string, bool) {
+	labels := map[string]string{}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, false
+		}
+		labels[k] = v
+	}
+	return labels, true
+}

@@ -1,0 +1,102 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// TaskFilter narrows a list of tasks; empty fields narrow nothing.
+type TaskFilter struct {
+	Node, Status, Type string
+	Limit              int // newest first; 0: all
+}
+
+// Tasks lists tasks, newest first.
+func (c *Client) Tasks(ctx context.Context, f TaskFilter) ([]resource.Task, error) {
+	q := query("node", f.Node, "status", f.Status, "type", f.Type)
+	tasks := []resource.Task{}
+	for {
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(tasks))))
+		page, err := fetch[resource.TaskList](ctx, c, "/tasks", q)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, page.Items...)
+		if page.NextCursor == "" || f.Limit > 0 && len(tasks) >= f.Limit {
+			return tasks, nil
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+}
+
+// nextPage is how many rows to ask for with so many there already.
+func nextPage(limit, have int) int {
+	if limit == 0 {
+		return pageSize
+	}
+	return min(limit-have, pageSize)
+}
+
+// Task is one task as it stands.
+func (c *Client) Task(ctx context.Context, id string) (*resource.Task, error) {
+	return fetch[resource.Task](ctx, c, at("tasks", id), nil)
+}
+
+// Follow holds until the task has ended, its progress is no longer the one
+// seen, or hold is over, and returns the task as it stands. It outlives a
+// restart of the broker.
+func (c *Client) Follow(ctx context.Context, id string, seen *resource.Progress, hold time.Duration) (*resource.Task, error) {
+	hold = min(hold, resource.MaxWait*time.Second)
+	q := query("wait", seconds(hold))
+	if seen != nil {
+		q.Set("progress", timestamp(seen.At))
+	}
+	out := new(resource.Task)
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: at("tasks", id), query: q,
+		limit: hold + 15*time.Second, patience: waitPatience,
+	}, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Enqueue asks a node to run a task. It is made again only where it carries
+// an idempotency key.
+func (c *Client) Enqueue(ctx context.Context, node string, t resource.TaskCreate) (*resource.Task, error) {
+	out := new(resource.Task)
+	err := c.do(ctx, call{method: http.MethodPost, path: at("nodes", node, "tasks"), body: t, repeat: t.IdempotencyKey != ""}, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Cancel asks for a task to stop.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (*resource.Task, error) {
+	return submit[resource.Task](ctx, c, http.MethodPost, at("tasks", id, "cancel"), resource.ReasonBody{Reason: reason})
+}
+
+// Evidence is what the node signed about the task.
+func (c *Client) Evidence(ctx context.Context, id string) (*resource.Evidence, error) {
+	return fetch[resource.Evidence](ctx, c, at("tasks", id, "evidence"), nil)
+}
+
+// TaskTypes is the catalog.
+func (c *Client) TaskTypes(ctx context.Context) ([]resource.TaskType, error) {
+	list, err := fetch[resource.TaskTypeList](ctx, c, "/task-types", nil)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// TaskType is one row of the catalog, by name or name@version.
+func (c *Client) TaskType(ctx context.Context, name string) (*resource.TaskType, error) {
+	return fetch[resource.TaskType](ctx, c, at("task-types", name), nil)
+}

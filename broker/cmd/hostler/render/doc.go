@@ -1,0 +1,13 @@
+// Package render writes what an operator reads: tables and pages for people,
+// JSON and YAML for programs.
+//
+// # Rules
+//
+//   - Everything shown may have come from a node that a tenant had root on. In
+//     tables each control, format and separating character is replaced by its
+//     escape, and every cell is bounded; in JSON and YAML the same characters
+//     are written as \u escapes, which loses nothing.
+//   - Colour is added after the widths are known, on a terminal only, and says
+//     nothing that the words do not say.
+//   - A page is written in one piece, so that a failure leaves no half of it.
+package render

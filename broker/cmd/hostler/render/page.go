@@ -1,0 +1,125 @@
+package render
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Page collects what a person will read.
+type Page struct {
+	buf   bytes.Buffer
+	color bool
+}
+
+// NewPage makes an empty page.
+func NewPage(color bool) *Page { return &Page{color: color} }
+
+// WriteTo writes the page in one piece.
+func (p *Page) WriteTo(w io.Writer) (int64, error) { return p.buf.WriteTo(w) }
+
+// Line writes one line of untrusted text.
+func (p *Page) Line(s string) { p.put(taskcatalog.Clean(s, MaxLine)) }
+
+// Blank writes an empty line, unless the page is empty.
+func (p *Page) Blank() {
+	if p.buf.Len() > 0 {
+		p.put("")
+	}
+}
+
+// Title writes an empty line and a heading.
+func (p *Page) Title(s string) {
+	p.Blank()
+	p.put(p.style(bold, taskcatalog.Clean(s, MaxCell)))
+}
+
+// Fields writes name, value pairs, the values below one another. A pair with
+// an empty value is left out.
+func (p *Page) Fields(pairs ...string) {
+	wide := 0
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			wide = max(wide, columns(pairs[i]))
+		}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if value := pairs[i+1]; value != "" {
+			name := taskcatalog.Clean(pairs[i], MaxCell)
+			p.put(name + strings.Repeat(" ", max(wide-columns(name), 0)+2) + p.paint(taskcatalog.Clean(value, MaxLine)))
+		}
+	}
+}
+
+// Table writes rows below a heading. All cells are untrusted. The last column
+// may be long; the others are bounded. Without rows it writes nothing.
+func (p *Page) Table(heads []string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	wide := make([]int, len(heads))
+	for i, h := range heads {
+		wide[i] = columns(h)
+	}
+	for _, row := range rows {
+		for i := range row {
+			most := MaxCell
+			if i == len(heads)-1 {
+				most = MaxLine
+			}
+			if row[i] = taskcatalog.Clean(row[i], most); row[i] == "" {
+				row[i] = "-"
+			}
+			wide[i] = max(wide[i], columns(row[i]))
+		}
+	}
+	p.row(heads, wide, func(s string) string { return p.style(bold, s) })
+	for _, row := range rows {
+		p.row(row, wide, p.paint)
+	}
+}
+
+func (p *Page) row(cells []string, wide []int, style func(string) string) {
+	var b strings.Builder
+	for i, c := range cells {
+		b.WriteString(style(c))
+		if i < len(cells)-1 {
+			b.WriteString(strings.Repeat(" ", wide[i]-columns(c)+2))
+		}
+	}
+	p.put(b.String())
+}
+
+// put writes a line that is clean already.
+func (p *Page) put(s string) { p.buf.WriteString(s + "\n") }
+
+const (
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// tones colours the words that a person looks for. A cell is coloured only
+// where it is nothing but such a word.
+var tones = map[string]string{
+	"active": green, "succeeded": green, "clean": green, "ok": green,
+	"offline": yellow, "draining": yellow, "enrolling": yellow, "dispatched": yellow, "inconclusive": yellow, "warn": yellow,
+	"quarantined": red, "failed": red, "expired": red, "not_clean": red, "fail": red, "refused": red, "interrupted": red,
+}
+
+func (p *Page) paint(s string) string {
+	if tone, ok := tones[s]; ok {
+		return p.style(tone, s)
+	}
+	return s
+}
+
+func (p *Page) style(tone, s string) string {
+	if !p.color || s == "" {
+		return s
+	}
+	return "\x1b[" + tone + "m" + s + "\x1b[0m"
+}
