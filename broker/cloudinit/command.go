@@ -1,0 +1,31 @@
+package cloudinit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Command returns one line for an operator to paste into a shell of the
+// machine. The token goes to the agent's stdin, not into an argv; a leading
+// space keeps the line out of the history of shells that honour it. Code:
+// bootstrap_invalid.
+func Command(in Input) (string, error) {
+	if err := in.check(); err != nil {
+		return "", err
+	}
+	var steps []string
+	if in.Package != nil {
+		// The digest is what makes the package the right one; the certificate is
+		// checked by the agent, against the fingerprint.
+		fetch := fmt.Sprintf("curl --fail --silent --show-error --insecure --output hostler-agent.deb '%s'", in.packageURL())
+		for _, m := range in.Package.Mirrors {
+			fetch += fmt.Sprintf(" || curl --fail --silent --show-error --location --output hostler-agent.deb '%s'", m)
+		}
+		steps = append(steps, `cd "$(mktemp --directory)"`, "{ "+fetch+"; }",
+			fmt.Sprintf("echo '%s  hostler-agent.deb' | sha256sum --check", in.Package.SHA256),
+			"sudo dpkg --install ./hostler-agent.deb")
+	}
+	enroll := fmt.Sprintf("sudo hostler-agent enroll --broker '%s' --ca-sha256 %s --token-file - <<< '%s'", in.BrokerURL, in.CASHA256, in.Token.Reveal())
+	steps = append(steps, enroll, "sudo systemctl enable --now hostler-agent.service")
+	return " " + strings.Join(steps, " && "), nil
+}

@@ -1,0 +1,90 @@
+package cloudinit
+
+import (
+	"encoding/hex"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Input is what a machine must know.
+type Input struct {
+	BrokerURL    string // of the agents' listener: https://HOST[:PORT]
+	CASHA256     string // hex SHA-256 of the root's DER
+	RootPEM      string // the root certificate
+	Token        pki.EnrollToken
+	MAASSystemID string
+	Package      *Package      // nil: the machine has the agent already
+	ClockWait    time.Duration // bound of the wait for the clock; 0: 60 s
+}
+
+// Package is the agent package.
+type Package struct {
+	SHA256  string   // hex
+	Mirrors []string // http or https URLs to try where the broker does not have it or cannot be reached
+}
+
+var (
+	tokenForm    = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
+	hostForm     = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$`)
+	mirrorForm   = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/:@!+,;=&?%-]*)?$`)
+	systemIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
+)
+
+const maxMirrors = 8
+
+// check refuses what could break out of its place in a file. Code:
+// bootstrap_invalid. No error repeats the token.
+func (in *Input) check() error {
+	host, https := strings.CutPrefix(in.BrokerURL, "https://")
+	switch sum, err := hex.DecodeString(in.CASHA256); {
+	case !https || !hostForm.MatchString(host):
+		return invalid("the broker's URL %q is not https://HOST[:PORT]", in.BrokerURL)
+	case err != nil || len(sum) != 32 || strings.ToLower(in.CASHA256) != in.CASHA256:
+		return invalid("the root's fingerprint is not a hex SHA-256")
+	case !tokenForm.MatchString(in.Token.Reveal()):
+		return invalid("the token is no enrolment token")
+	case !systemIDForm.MatchString(in.MAASSystemID):
+		return invalid("the MAAS system id %q is not one", in.MAASSystemID)
+	}
+	certs, err := pki.ParseCerts([]byte(in.RootPEM))
+	if err != nil || len(certs) != 1 || pki.Fingerprint(certs[0]) != in.CASHA256 {
+		return invalid("the root certificate is not the one with that fingerprint")
+	}
+	if in.Package == nil {
+		return nil
+	}
+	if sum, err := hex.DecodeString(in.Package.SHA256); err != nil || len(sum) != 32 || strings.ToLower(in.Package.SHA256) != in.Package.SHA256 {
+		return invalid("the package's digest is not a hex SHA-256")
+	}
+	return CheckMirrors(in.Package.Mirrors)
+}
+
+// CheckMirrors refuses package URLs that cannot stand in a unit's environment
+// file. Code: bootstrap_invalid.
+func CheckMirrors(urls []string) error {
+	if len(urls) > maxMirrors {
+		return invalid("%d package URLs are given, at most %d", len(urls), maxMirrors)
+	}
+	for _, m := range urls {
+		u, err := url.Parse(m)
+		if err != nil || len(m) > 2000 || u.User != nil || u.Hostname() == "" || !mirrorForm.MatchString(m) {
+			return invalid("the package URL %q is not a plain http or https URL", m)
+		}
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = taskcatalog.Clean(s, 200)
+		}
+	}
+	return broker.Errorf(broker.Invalid, "bootstrap_invalid", "cannot write a bootstrap: "+format, args...)
+}
