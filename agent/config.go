@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hostler/hostler/agent/inbox"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Where things are unless a flag or the config file says otherwise.
+const (
+	DefaultConfigFile = "/etc/hostler-agent/config.yaml"
+	DefaultStateDir   = "/var/lib/hostler-agent"
+	DefaultStatusFile = "/run/hostler-agent/status.json"
+)
+
+// CodeBadConfig is the code of every fault of the config file.
+const CodeBadConfig taskcatalog.Code = "config_invalid"
+
+// File is the config file. Only its owner, root, changes it: no task does.
+type File struct {
+	Broker       string      `yaml:"broker"`         // https://host[:port]
+	CASHA256     string      `yaml:"ca_sha256"`      // hex SHA-256 of the broker's root
+	TokenFile    string      `yaml:"token_file"`     // absolute; the token itself is never in this file
+	MAASSystemID string      `yaml:"maas_system_id"` // where a token is bound to one
+	StateDir     string      `yaml:"state_dir"`      // absolute
+	StatusFile   string      `yaml:"status_file"`    // absolute
+	Key          string      `yaml:"key"`            // ed25519, or p256 where a TPM or FIPS asks for it
+	Allow        inbox.Allow `yaml:"allow"`          // probe, mutating or all
+	Scratch      []string    `yaml:"scratch"`        // absolute path patterns such as /share*
+	// ContainerRoots are emptied beside those of docker and containerd; the
+	// value is the service that is stopped meanwhile.
+	ContainerRoots map[string]string `yaml:"container_roots"`
+	Capabilities   map[string]string `yaml:"capabilities"` // what this node has that cannot be seen, such as weka
+}
+
+const maxConfig = 64 << 10
+
+// LoadFile reads the config file. One that does not exist is empty if it is the
+// default one. A file that others than its owner may write is refused: it says
+// what signed tasks may do.
+func LoadFile(name string) (File, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && name == DefaultConfigFile {
+		return ParseFile(nil)
+	}
+	if err != nil {
+		return File{}, taskcatalog.Errorf(CodeBadConfig, "cannot read config: %v", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return File{}, taskcatalog.Errorf(CodeBadConfig, "cannot read config: %v", err)
+	}
+	if err := checkOwner(info); err != nil {
+		return File{}, taskcatalog.Errorf(CodeBadConfig, "cannot use config %s: %v", name, err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return File{}, taskcatalog.Errorf(CodeBadConfig, "cannot read config %s: %v", name, err)
+	}
+	file, err := ParseFile(raw)
+	if err != nil {
+		return File{}, taskcatalog.Errorf(CodeBadConfig, "cannot use config %s: %v", name, err)
+	}
+	return file, nil
+}
+
+func checkOwner(info fs.FileInfo) error {
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	case owner != 0 && int(owner) != os.Geteuid():
+		return fmt.Errorf("it belongs to uid %d (chown root)", owner)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("its mode %04o lets others write it (chmod 644)", info.Mode().Perm())
+	}
+	return nil
+}
+
+// ParseFile decodes a config file strictly and fills in the defaults.
+func ParseFile(raw []byte) (File, error) {
+	if len(raw) > maxConfig {
+		return File{}, fmt.Errorf("it is larger than %d bytes", maxConfig)
+	}
+	var f File
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return File{}, errors.New(taskcatalog.Clean(err.Error(), 300))
+	}
+	setDefault(&f.StateDir, DefaultStateDir)
+	setDefault(&f.StatusFile, DefaultStatusFile)
+	setDefault(&f.Key, pki.Ed25519)
+	setDefault(&f.Allow, inbox.AllowAll)
+	return f, f.check()
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (f *File) check() error {
+	if !f.Allow.Valid() {
+		return fmt.Errorf("allow: %q is none of probe, mutating, all", taskcatalog.Clean(string(f.Allow), 40))
+	}
+	if f.Key != pki.Ed25519 && f.Key != pki.P256 {
+		return fmt.Errorf("key: %q is neither %s nor %s", taskcatalog.Clean(f.Key, 40), pki.Ed25519, pki.P256)
+	}
+	paths := slices.Concat([]string{f.StateDir, f.StatusFile, f.TokenFile}, f.Scratch, slices.Collect(maps.Keys(f.ContainerRoots)))
+	for _, p := range paths {
+		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+			return fmt.Errorf("path %q is not absolute and plain", taskcatalog.Clean(p, 100))
+		}
+	}
+	for _, p := range f.Scratch {
+		if _, err := filepath.Match(p, "/"); err != nil || p == "/" {
+			return fmt.Errorf("scratch: %q is no pattern of scratch directories", taskcatalog.Clean(p, 100))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package agent joins the parts of a node's agent.
+package agent

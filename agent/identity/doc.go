@@ -1,0 +1,31 @@
+// Package identity is who a node is: where it learns of its broker, how it
+// becomes a member, and what it keeps of that on disk.
+//
+// # Where a token comes from
+//
+// Sources are asked in order and the first that names a broker is taken whole;
+// a token is never sent to a broker that another source named:
+//
+//  1. the config file, with a token file beside it
+//  2. the cloud-init seed: the key "hostler" of a #cloud-config
+//  3. the kernel command line: hostler.broker=, hostler.ca_sha256=, hostler.token=
+//  4. QEMU fw_cfg: opt/io.hostler/broker, …/ca_sha256, …/token
+//
+// A source that is there and makes no sense stops the search with an error.
+//
+// # Enrolment
+//
+// The key is on disk before the request leaves, under the hash of the token it
+// is for. An answer that is lost is asked for again with the same token and the
+// same key, and the broker gives the same certificate. Only then is identity.json
+// written: one file, replaced in one rename, holds name, certificate, broker and
+// trust bundle, so that there is no moment at which they belong to different
+// enrolments.
+//
+// # Rules
+//
+//   - A private key never leaves the state directory (0700, files 0600).
+//   - Whoever changes the state holds its lock: a second process is refused.
+//   - A disk that takes no more writes does not end a membership: a renewed
+//     certificate is used from memory and written when there is room again.
+package identity

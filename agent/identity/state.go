@@ -1,0 +1,320 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Files of the state directory.
+const (
+	identityFile = "identity.json"
+	pendingFile  = "enroll.json" // an enrolment that has begun
+	lockFile     = "lock"
+	keySuffix    = ".key"
+)
+
+// Member is a node's membership as it is now. A Member never changes; State
+// replaces it.
+type Member struct {
+	pki.NodeIdentity
+	Broker    string
+	CASHA256  string
+	TokenHash string // of the token that it came from
+	Key       crypto.Signer
+	Cert      tls.Certificate // with the chain up to the root, and its Leaf
+	Trust     *pki.TrustBundle
+
+	keyFile string
+}
+
+// RenewAt is when two thirds of the certificate's life are over.
+func (m *Member) RenewAt() time.Time {
+	from, to := m.Cert.Leaf.NotBefore, m.Cert.Leaf.NotAfter
+	return from.Add(to.Sub(from) * 2 / 3)
+}
+
+// Expired reports whether the certificate has run out: it is good for a late
+// renewal and for nothing else.
+func (m *Member) Expired(now time.Time) bool { return now.After(m.Cert.Leaf.NotAfter) }
+
+// State is the state directory. It is the agent's memory of who it is.
+type State struct {
+	dir    *os.Root
+	path   string
+	now    func() time.Time
+	lock   *os.File
+	change sync.Mutex // one writer
+	member atomic.Pointer[Member]
+	// unsaved is set while the member in memory is newer than the one on disk.
+	unsaved atomic.Bool
+	// fail is called before each step of a write with the step's name: tests
+	// of full disks and lost power set it.
+	fail func(step string) error
+}
+
+// Open opens the state directory and makes it if there is none. It does not lock
+// it. now is the node's clock.
+func Open(path string, now func() time.Time) (*State, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, stateError("cannot make state directory: %v", err)
+	}
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, stateError("cannot open state directory: %v", err)
+	}
+	if err := dir.Chmod(".", 0o700); err != nil {
+		_ = dir.Close()
+		return nil, stateError("cannot close state directory %s to others: %v", path, err)
+	}
+	return &State{dir: dir, path: path, now: now, fail: func(string) error { return nil }}, nil
+}
+
+// Close gives the directory and its lock back.
+func (s *State) Close() error {
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+	return s.dir.Close()
+}
+
+// Path is the directory as it was given to Open.
+func (s *State) Path() string { return s.path }
+
+// Member is the membership in force, nil before the first enrolment.
+func (s *State) Member() *Member { return s.member.Load() }
+
+// Unsaved reports whether the membership in memory could not be written yet.
+func (s *State) Unsaved() bool { return s.unsaved.Load() }
+
+// Lock takes the directory for this process until Close, and loads what is in
+// it. Code state_locked where another process holds it.
+func (s *State) Lock() error {
+	if s.lock != nil {
+		return nil
+	}
+	f, err := s.dir.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return stateError("cannot lock %s: %v", s.path, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return taskcatalog.Errorf(CodeStateLocked, "cannot use %s: another hostler-agent has it (systemctl stop hostler-agent)", s.path)
+	}
+	s.lock = f
+	if err := s.Load(); err != nil {
+		return err
+	}
+	s.sweep()
+	return nil
+}
+
+// record is identity.json.
+type record struct {
+	NodeID      string          `json:"node_id"`
+	NodeEpoch   int64           `json:"node_epoch"`
+	Broker      string          `json:"broker"`
+	CASHA256    string          `json:"ca_sha256"`
+	TokenHash   string          `json:"token_sha256"`
+	KeyFile     string          `json:"key"`
+	Certificate string          `json:"certificate"` // PEM, the chain up to the root
+	Trust       json.RawMessage `json:"trust_bundle"`
+}
+
+// Load reads identity.json. Without one the node is nobody yet.
+func (s *State) Load() error {
+	raw, err := s.readFile(identityFile, pki.MaxEnvelope+1<<17)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return stateError("cannot read %s: %v", identityFile, err)
+	}
+	var r record
+	if err := taskcatalog.DecodeStrict(raw, &r); err != nil {
+		return stateError("cannot read %s: %v (enrol the node again with a new token)", identityFile, err)
+	}
+	trust, err := pki.DecodeBundle(r.Trust)
+	if err != nil {
+		return stateError("cannot use %s: %v", identityFile, err)
+	}
+	key, err := s.readKey(r.KeyFile)
+	if err != nil {
+		return err
+	}
+	m := &Member{
+		NodeIdentity: pki.NodeIdentity{NodeID: r.NodeID, Epoch: r.NodeEpoch},
+		Broker:       r.Broker, CASHA256: r.CASHA256, TokenHash: r.TokenHash,
+		Key: key, Trust: trust, keyFile: r.KeyFile,
+	}
+	if m.Cert, err = certificateFor(key, r.Certificate, m.NodeIdentity); err != nil {
+		return stateError("cannot use %s: %v", identityFile, err)
+	}
+	s.member.Store(m)
+	return nil
+}
+
+// save puts m into force: on disk first. Where the disk refuses, ifFull says
+// whether the change may live in memory until it does not.
+func (s *State) save(m *Member, ifFull bool) error {
+	trust, err := pki.EncodeBundle(m.Trust)
+	if err != nil {
+		return err
+	}
+	raw, err := taskcatalog.Encode(record{
+		NodeID: m.NodeID, NodeEpoch: m.Epoch, Broker: m.Broker, CASHA256: m.CASHA256, TokenHash: m.TokenHash,
+		KeyFile: m.keyFile, Certificate: chainPEM(m.Cert), Trust: trust,
+	})
+	if err != nil {
+		return err
+	}
+	err = s.writeFile(identityFile, raw)
+	if err != nil && !ifFull {
+		return stateError("cannot write %s: %v", identityFile, err)
+	}
+	s.unsaved.Store(err != nil)
+	s.member.Store(m)
+	return nil
+}
+
+// Flush writes a membership that could not be written when it changed.
+func (s *State) Flush() error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	if m := s.Member(); m != nil && s.Unsaved() {
+		return s.save(m, false)
+	}
+	return nil
+}
+
+// newKey makes a key and has it on disk before anyone learns of it.
+func (s *State) newKey(kind string) (crypto.Signer, string, error) {
+	key, err := pki.GenerateKey(kind)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := pki.KeyID(key.Public())
+	if err != nil {
+		return nil, "", err
+	}
+	raw, err := pki.MarshalKey(key)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.writeFile(id+keySuffix, raw); err != nil {
+		return nil, "", stateError("cannot write the node's key: %v", err)
+	}
+	return key, id + keySuffix, nil
+}
+
+func (s *State) readKey(name string) (crypto.Signer, error) {
+	if filepath.Base(name) != name || !strings.HasSuffix(name, keySuffix) {
+		return nil, stateError("cannot use key file %q: it is none of this directory's", taskcatalog.Clean(name, 80))
+	}
+	return pki.OpenSigner(pki.FileURI(filepath.Join(s.absolute(), name)))
+}
+
+func (s *State) absolute() string {
+	if abs, err := filepath.Abs(s.path); err == nil {
+		return abs
+	}
+	return s.path
+}
+
+// sweep removes what a crash left: half-written files and keys that belong to
+// neither the membership nor an enrolment that has begun.
+func (s *State) sweep() {
+	keep := map[string]bool{}
+	if m := s.Member(); m != nil {
+		keep[m.keyFile] = true
+	}
+	p, err := s.pending()
+	if err != nil {
+		return
+	}
+	if p != nil {
+		keep[p.KeyFile] = true
+	}
+	d, err := s.dir.Open(".")
+	if err != nil {
+		return
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if strings.HasSuffix(name, tempSuffix) || strings.HasSuffix(name, keySuffix) && !keep[name] {
+			_ = s.dir.Remove(name)
+		}
+	}
+}
+
+func (s *State) readFile(name string, most int64) ([]byte, error) {
+	f, err := s.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("it is larger than %d bytes", most)
+	}
+	return raw, err
+}
+
+const tempSuffix = ".new"
+
+// writeFile replaces a file in one rename, and returns once that will survive a
+// loss of power.
+func (s *State) writeFile(name string, raw []byte) (err error) {
+	temp := name + tempSuffix
+	defer func() {
+		if err != nil {
+			_ = s.dir.Remove(temp)
+		}
+	}()
+	if err := s.fail("write " + name); err != nil {
+		return err
+	}
+	f, err := s.dir.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := s.fail("rename " + name); err != nil {
+		return err
+	}
+	if err := s.dir.Rename(temp, name); err != nil {
+		return err
+	}
+	return s.syncDir()
+}
+
+func (s *State) syncDir() error {
+	d, err := s.dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func stateError(format string, args ...any) error {
+	return taskcatalog.Errorf(CodeStateInvalid, format, args...)
+}

@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+var (
+	_ tasks.Accounts = Accounts{}
+	_ tasks.Marks    = (*Ledger)(nil)
+)
+
+// The uids of allocation users: above what login tools and 16-bit file systems
+// use, below the first subordinate uid. They are given in order, each once.
+const (
+	FirstUID = 70_000
+	LastUID  = 99_999
+)
+
+// CodeNoUIDLeft is the code of a node that has given every uid.
+const CodeNoUIDLeft taskcatalog.Code = "no_uid_left"
+
+// The marks.
+const (
+	uidMark     = "last_uid"
+	drainedMark = "drained"
+)
+
+// Accounts is the part of the ledger that remembers allocation users.
+type Accounts struct{ ledger *Ledger }
+
+// Accounts returns the record of allocation users.
+func (l *Ledger) Accounts() Accounts { return Accounts{l} }
+
+// NextUID gives a uid that this node has never given: the mark is on disk before
+// the uid is known to anyone.
+func (a Accounts) NextUID() (uid uint32, err error) {
+	err = a.ledger.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(marksBucket)
+		uid = FirstUID - 1
+		if _, err := get(b, uidMark, &uid); err != nil {
+			return err
+		}
+		if uid++; uid > LastUID {
+			return taskcatalog.Errorf(CodeNoUIDLeft, "cannot give a uid: this node has given all from %d to %d (reimage it)", FirstUID, LastUID)
+		}
+		return put(b, uidMark, uid)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return uid, nil
+}
+
+// Put records the account of an allocation.
+func (a Accounts) Put(account tasks.Account) error {
+	return a.ledger.update(func(tx *bolt.Tx) error {
+		return put(tx.Bucket(accountsBucket), account.AllocationID, account)
+	})
+}
+
+// ByAllocation finds the account of an allocation.
+func (a Accounts) ByAllocation(id string) (account tasks.Account, ok bool, err error) {
+	err = a.ledger.view(func(tx *bolt.Tx) (err error) {
+		ok, err = get(tx.Bucket(accountsBucket), id, &account)
+		return err
+	})
+	return account, ok, err
+}
+
+// List returns every account, sorted by allocation.
+func (a Accounts) List() (all []tasks.Account, err error) {
+	err = a.ledger.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(accountsBucket)
+		return b.ForEach(func(k, _ []byte) error {
+			var account tasks.Account
+			if _, err := get(b, string(k), &account); err != nil {
+				return err
+			}
+			all = append(all, account)
+			return nil
+		})
+	})
+	return all, err
+}
+
+// Delete forgets an account; one that is not there is forgotten already. Its uid
+// stays given.
+func (a Accounts) Delete(allocationID string) error {
+	return a.ledger.update(func(tx *bolt.Tx) error {
+		return tx.Bucket(accountsBucket).Delete([]byte(allocationID))
+	})
+}
+
+// Drained reports whether the node lets nobody new in. A mark that cannot be
+// read counts as set.
+func (l *Ledger) Drained() bool {
+	drained := false
+	err := l.view(func(tx *bolt.Tx) error {
+		_, err := get(tx.Bucket(marksBucket), drainedMark, &drained)
+		return err
+	})
+	return drained || err != nil
+}
+
+// SetDrained sets the mark or takes it back.
+func (l *Ledger) SetDrained(drained bool) error {
+	return l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), drainedMark, drained) })
+}

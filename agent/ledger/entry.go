@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// State is how far a task came on this node.
+type State string
+
+// The states, in their order.
+const (
+	Accepted State = "accepted"
+	Started  State = "started"
+	Finished State = "finished"
+)
+
+// Entry is one task.
+type Entry struct {
+	Task       taskcatalog.Task   `json:"task"`
+	Digest     string             `json:"digest"` // of the envelope
+	Attempt    int                `json:"attempt"`
+	State      State              `json:"state"`
+	AcceptedAt time.Time          `json:"accepted_at"`
+	StartedAt  time.Time          `json:"started_at,omitzero"`
+	FinishedAt time.Time          `json:"finished_at,omitzero"`
+	Result     wire.ResultRequest `json:"result,omitzero"`
+	Reported   bool               `json:"reported"` // the broker has accepted the result, or will never
+	// After is set while something is left to do once the result is reported.
+	After bool `json:"after,omitempty"`
+}
+
+// Get finds a task.
+func (l *Ledger) Get(taskID string) (e Entry, known bool, err error) {
+	err = l.view(func(tx *bolt.Tx) (err error) {
+		known, err = get(tx.Bucket(tasksBucket), taskID, &e)
+		return err
+	})
+	return e, known, err
+}
+
+// Accept records a task before anything is done about it. Code replayed where
+// the id is known, except as the same envelope that was accepted and never
+// started: what began nothing may begin.
+func (l *Ledger) Accept(task taskcatalog.Task, digest string, attempt int, now time.Time) error {
+	return l.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(tasksBucket)
+		var e Entry
+		known, err := get(b, task.TaskID, &e)
+		if err != nil {
+			return err
+		}
+		if known && (e.Digest != digest || e.State != Accepted) {
+			return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s was accepted before; its recorded result stands", task.TaskID)
+		}
+		return put(b, task.TaskID, Entry{Task: task, Digest: digest, Attempt: attempt, State: Accepted, AcceptedAt: now})
+	})
+}
+
+// Start records that the task begins now. What is not accepted cannot start.
+func (l *Ledger) Start(taskID string, now time.Time) error {
+	return l.change(taskID, func(e *Entry) error {
+		if e.State != Accepted {
+			return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s is %s and cannot start", taskID, e.State)
+		}
+		e.State, e.StartedAt = Started, now
+		return nil
+	})
+}
+
+// Finish records how the task ended. The first result stands.
+func (l *Ledger) Finish(taskID string, result wire.ResultRequest, after bool, now time.Time) error {
+	return l.change(taskID, func(e *Entry) error {
+		if e.State == Finished {
+			return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s has a result already, which stands", taskID)
+		}
+		e.State, e.FinishedAt, e.Result, e.After = Finished, now, result, after
+		return nil
+	})
+}
+
+// Refuse records a refusal of a task that was never accepted, so that the same
+// envelope is not let in when what it was refused for has changed.
+func (l *Ledger) Refuse(task taskcatalog.Task, digest string, result wire.ResultRequest, now time.Time) error {
+	return l.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(tasksBucket)
+		var e Entry
+		if known, err := get(b, task.TaskID, &e); known || err != nil {
+			return err
+		}
+		return put(b, task.TaskID, Entry{
+			Task: task, Digest: digest, Attempt: result.Attempt, State: Finished,
+			AcceptedAt: now, FinishedAt: now, Result: result,
+		})
+	})
+}
+
+// Delivered records that the broker delivered the task once more. What is
+// finished is reported again.
+func (l *Ledger) Delivered(taskID string, attempt int) error {
+	return l.change(taskID, func(e *Entry) error {
+		e.Attempt = max(e.Attempt, attempt)
+		e.Reported = false
+		return nil
+	})
+}
+
+// Reported records that the broker has the result, or will never take it.
+func (l *Ledger) Reported(taskID string) error {
+	return l.change(taskID, func(e *Entry) error {
+		e.Reported = true
+		return nil
+	})
+}
+
+// AfterDone records that what followed the report is done.
+func (l *Ledger) AfterDone(taskID string) error {
+	return l.change(taskID, func(e *Entry) error {
+		e.After = false
+		return nil
+	})
+}
+
+func (l *Ledger) change(taskID string, do func(*Entry) error) error {
+	return l.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(tasksBucket)
+		var e Entry
+		known, err := get(b, taskID, &e)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return unavailable("task %s is not in the ledger", taskcatalog.Clean(taskID, 80))
+		}
+		if err := do(&e); err != nil {
+			return err
+		}
+		return put(b, taskID, e)
+	})
+}
+
+// List returns the entries that keep wants, the earliest accepted first.
+func (l *Ledger) List(keep func(*Entry) bool) ([]Entry, error) {
+	var found []Entry
+	err := l.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(tasksBucket)
+		return b.ForEach(func(k, _ []byte) error {
+			var e Entry
+			if _, err := get(b, string(k), &e); err != nil {
+				return err
+			}
+			if keep(&e) {
+				found = append(found, e)
+			}
+			return nil
+		})
+	})
+	slices.SortFunc(found, func(a, b Entry) int {
+		return cmp.Or(a.AcceptedAt.Compare(b.AcceptedAt), cmp.Compare(a.Task.TaskID, b.Task.TaskID))
+	})
+	return found, err
+}
+
+// Unreported returns the results that the broker does not have yet.
+func (l *Ledger) Unreported() ([]Entry, error) {
+	return l.List(func(e *Entry) bool { return e.State == Finished && !e.Reported })
+}
+
+// droppable says when an entry is needed no more: neither its result nor the
+// memory of its id.
+func (e *Entry) droppable(now time.Time) bool {
+	return e.State == Finished && e.Reported && !e.After && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))
+}
+
+// Drop removes the entries that are needed no more and says how many.
+func (l *Ledger) Drop(now time.Time) (int, error) {
+	gone, err := l.List(func(e *Entry) bool { return e.droppable(now) })
+	if err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	return len(gone), l.update(func(tx *bolt.Tx) error {
+		for _, e := range gone {
+			if err := tx.Bucket(tasksBucket).Delete([]byte(e.Task.TaskID)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Space is what a ledger's file takes from the beginning, in bytes: several
+// results of the greatest size, with room for bbolt's copies of pages.
+const Space = 16 << 20
+
+var (
+	tasksBucket    = []byte("tasks")
+	accountsBucket = []byte("accounts")
+	marksBucket    = []byte("marks")
+)
+
+// Ledger is the agent's crash-safe memory. Its methods may be called at once.
+type Ledger struct {
+	db *bolt.DB
+	// Reserved reports whether the file's space could be allocated.
+	Reserved bool
+	// fail is called before each write; tests of full disks set it.
+	fail func() error
+}
+
+// Open opens the ledger in a state directory and makes it if there is none. Code
+// ledger_unavailable where that is not possible; another process that has it is
+// waited for five seconds.
+func Open(dir string) (*Ledger, error) {
+	name := filepath.Join(dir, "ledger.db")
+	db, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: 5 * time.Second, NoStatistics: true})
+	if err != nil {
+		return nil, unavailable("cannot open %s: %v", name, err)
+	}
+	l := &Ledger{db: db, fail: func() error { return nil }}
+	l.Reserved = reserve(name) == nil
+	err = l.update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{tasksBucket, accountsBucket, marksBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close ends what is under way and closes the file.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+// reserve allocates the file's space, so that later writes go where room is
+// already ours. On file systems that write elsewhere each time (ZFS, btrfs) it
+// is no promise.
+func reserve(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	for {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, Space)
+		if !errors.Is(err, unix.EINTR) {
+			return errors.Join(err, f.Sync())
+		}
+	}
+}
+
+func (l *Ledger) update(do func(*bolt.Tx) error) error {
+	if err := l.fail(); err != nil {
+		return unavailable("cannot write the ledger: %v", err)
+	}
+	return wrap(l.db.Update(do))
+}
+
+func (l *Ledger) view(do func(*bolt.Tx) error) error { return wrap(l.db.View(do)) }
+
+// wrap gives an error of the file its code and leaves others their own.
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*taskcatalog.Error](err); ok {
+		return err
+	}
+	return unavailable("cannot use the ledger: %v", err)
+}
+
+func unavailable(format string, args ...any) error {
+	return taskcatalog.Errorf(taskcatalog.CodeLedgerUnavailable, format, args...)
+}
+
+// put stores v as JSON.
+func put(b *bolt.Bucket, key string, v any) error {
+	raw, err := taskcatalog.Encode(v)
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(key), raw)
+}
+
+// get loads what put stored, and reports whether there was something.
+func get(b *bolt.Bucket, key string, v any) (bool, error) {
+	raw := b.Get([]byte(key))
+	if raw == nil {
+		return false, nil
+	}
+	if err := taskcatalog.DecodeStrict(raw, v); err != nil {
+		return false, fmt.Errorf("entry %q: %w", taskcatalog.Clean(key, 80), err)
+	}
+	return true, nil
+}

@@ -1,0 +1,106 @@
+package uplink
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// explain turns a failed connection into an error with a code. Where dates are
+// what did not hold, it asks the broker for its time and names the offset: the
+// commonest reason for which a fresh machine cannot enrol.
+func (c *Client) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return ctx.Err()
+	}
+	code := taskcatalog.CodeOf(err, CodeUnreachable)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	dates := ok && invalid.Reason == x509.Expired || code == pki.CodeCertificateNotYetValid || code == pki.CodeCertificateExpired
+	switch {
+	case dates:
+		return c.clockError(ctx, err)
+	case untrusted:
+		return taskcatalog.Errorf(CodeUntrusted, "cannot trust the broker at %s: %v", c.base.Host, err)
+	case code != CodeUnreachable:
+		return err
+	}
+	return taskcatalog.Errorf(CodeUnreachable, "cannot reach the broker at %s: %v", c.base.Host, err)
+}
+
+func (c *Client) clockError(ctx context.Context, cause error) error {
+	broker, err := c.brokerTime(ctx)
+	if err != nil {
+		return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: its certificate is not valid at %s, which is this node's clock (compare both clocks): %v",
+			c.base.Host, stamp(c.Now()), cause)
+	}
+	return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: this node's clock says %s and the broker's %s, so it is %s (set this node's clock)",
+		c.base.Host, stamp(c.Now()), stamp(broker), Offset(c.Now(), broker))
+}
+
+// Offset says in words how far a node's clock is from the broker's.
+func Offset(node, broker time.Time) string {
+	d := broker.Sub(node).Round(time.Second)
+	switch {
+	case d > 0:
+		return d.String() + " behind"
+	case d < 0:
+		return (-d).String() + " ahead"
+	}
+	return "right"
+}
+
+// brokerTime asks the right broker, dates apart, what time it has. Its answer is
+// shown to people and believed by nothing.
+func (c *Client) brokerTime(ctx context.Context) (time.Time, error) {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		ServerName:         c.base.Hostname(),
+		InsecureSkipVerify: true, // replaced by undated
+		VerifyConnection:   c.undated,
+	}
+	transport := &http.Transport{DialContext: c.Dial, TLSClientConfig: config, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, c.base.String()+"/internal/v1/nodes/enroll", nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return time.Time{}, err
+	}
+	_ = resp.Body.Close()
+	return http.ParseTime(resp.Header.Get("Date"))
+}
+
+// undated checks a broker's chain and name as always, at a time in the middle of
+// its certificate's life instead of now.
+func (c *Client) undated(cs tls.ConnectionState) error {
+	leaf := cs.PeerCertificates[0]
+	middle := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	if c.Trust != nil {
+		roots = c.Trust.Roots(middle)
+	}
+	for _, cert := range cs.PeerCertificates[1:] {
+		intermediates.AddCert(cert)
+		if c.Trust == nil && pki.Fingerprint(cert) == c.CASHA256 {
+			roots.AddCert(cert)
+		}
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, CurrentTime: middle, DNSName: c.base.Hostname(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	return err
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
