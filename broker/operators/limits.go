@@ -1,0 +1,80 @@
+package operators
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// The rates: what a busy script needs, and what a guesser gets.
+const (
+	tokenRate  = rate.Limit(50) // requests a second
+	tokenBurst = 200
+	guessRate  = rate.Limit(1)
+	guessBurst = 20
+)
+
+// maxLimited bounds how many names are remembered. When there are more, the
+// ones that have a full bucket are forgotten; they lose nothing by it.
+const maxLimited = 10_000
+
+// limits is a rate per name.
+type limits struct {
+	rate  rate.Limit
+	burst int
+
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+func newLimits(r rate.Limit, burst int) *limits {
+	return &limits{rate: r, burst: burst, by: map[string]*rate.Limiter{}}
+}
+
+// take spends one and returns 0, or how long to wait.
+func (l *limits) take(name string, now time.Time) time.Duration {
+	return l.ask(name, now, true)
+}
+
+// peek returns how long to wait without spending any.
+func (l *limits) peek(name string, now time.Time) time.Duration {
+	return l.ask(name, now, false)
+}
+
+func (l *limits) ask(name string, now time.Time, spend bool) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one, known := l.by[name]
+	if !known {
+		if !spend {
+			return 0
+		}
+		if len(l.by) >= maxLimited {
+			l.forget(now)
+		}
+		one = rate.NewLimiter(l.rate, l.burst)
+		l.by[name] = one
+	}
+	tokens := one.TokensAt(now)
+	if tokens >= 1 {
+		if spend {
+			one.AllowN(now, 1)
+		}
+		return 0
+	}
+	return time.Duration((1 - tokens) / float64(l.rate) * float64(time.Second))
+}
+
+// forget drops the names with a full bucket, or all where none has.
+func (l *limits) forget(now time.Time) {
+	before := len(l.by)
+	for name, one := range l.by {
+		if one.TokensAt(now) >= float64(l.burst) {
+			delete(l.by, name)
+		}
+	}
+	if len(l.by) == before {
+		clear(l.by)
+	}
+}

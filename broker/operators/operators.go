@@ -1,0 +1,178 @@
+package operators
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+)
+
+// Directory knows the tokens. It is safe for concurrent use.
+type Directory struct {
+	db     *store.DB
+	now    func() time.Time
+	rand   io.Reader
+	tokens *limits // by token name
+	guess  *limits // by address
+
+	mu   sync.Mutex
+	live map[string]map[*context.CancelCauseFunc]struct{} // requests by token name
+}
+
+// New makes a directory of the store's tokens.
+func New(db *store.DB, now func() time.Time, rand io.Reader) *Directory {
+	return &Directory{
+		db: db, now: now, rand: rand,
+		tokens: newLimits(tokenRate, tokenBurst),
+		guess:  newLimits(guessRate, guessBurst),
+		live:   map[string]map[*context.CancelCauseFunc]struct{}{},
+	}
+}
+
+// ErrRevoked is why a request ended whose token was revoked meanwhile.
+var ErrRevoked = broker.Errorf(broker.Unauthorized, "token_revoked", "cannot go on: the token was revoked (ask for a new one)")
+
+// Run ends the requests of tokens that are revoked, until ctx ends.
+func (d *Directory) Run(ctx context.Context) {
+	hints := d.db.Hints(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case h, ok := <-hints:
+			if !ok {
+				return
+			}
+			if h.Kind == store.HintToken {
+				d.end(h.ID)
+			}
+		}
+	}
+}
+
+func (d *Directory) end(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for cancel := range d.live[name] {
+		(*cancel)(ErrRevoked)
+	}
+}
+
+// Authenticate returns the token that a bearer shows from an address. Codes:
+// token_missing, token_unknown, token_expired, token_revoked, rate_limited.
+func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.Addr) (broker.OperatorToken, error) {
+	now := d.now()
+	if bearer == "" {
+		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing", "cannot tell who you are: no bearer token was sent (use --token-file or HOSTLER_TOKEN)")
+	}
+	if wait := d.guess.peek(from.String(), now); wait > 0 {
+		return broker.OperatorToken{}, tooMany("from this address", wait)
+	}
+	if !secretForm.MatchString(bearer) {
+		d.guess.take(from.String(), now)
+		return broker.OperatorToken{}, unknown()
+	}
+	token, err := d.db.OperatorByHash(ctx, pki.HashToken(bearer))
+	if err != nil {
+		if broker.AsError(err).Kind == broker.Unauthorized {
+			d.guess.take(from.String(), now)
+			return broker.OperatorToken{}, unknown()
+		}
+		return broker.OperatorToken{}, err
+	}
+	switch {
+	case !token.RevokedAt.IsZero():
+		return token, broker.Errorf(broker.Unauthorized, "token_revoked", "cannot use token %s: it was revoked on %s (ask for a new one)", token.Name, token.RevokedAt.UTC().Format(time.RFC3339))
+	case !token.ExpiresAt.IsZero() && !now.Before(token.ExpiresAt):
+		return token, broker.Errorf(broker.Unauthorized, "token_expired", "cannot use token %s: it expired on %s (ask for a new one)", token.Name, token.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	if wait := d.tokens.take(token.Name, now); wait > 0 {
+		return token, tooMany("with token "+token.Name, wait)
+	}
+	return token, nil
+}
+
+// Bind returns a context that ends with the token: when it is revoked, with
+// ErrRevoked, or expires. The caller must call done.
+func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := func() {}
+	if !token.ExpiresAt.IsZero() {
+		timer := time.AfterFunc(token.ExpiresAt.Sub(d.now()), func() {
+			cancel(broker.Errorf(broker.Unauthorized, "token_expired", "cannot go on: the token expired (ask for a new one)"))
+		})
+		stop = func() { timer.Stop() }
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.live[token.Name] == nil {
+		d.live[token.Name] = map[*context.CancelCauseFunc]struct{}{}
+	}
+	d.live[token.Name][&cancel] = struct{}{}
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.live[token.Name], &cancel)
+		if len(d.live[token.Name]) == 0 {
+			delete(d.live, token.Name)
+		}
+	}
+}
+
+// Create makes a token and returns its secret, once. Codes: token_invalid,
+// token_name_taken.
+func (d *Directory) Create(ctx context.Context, actor broker.Actor, n NewToken) (broker.OperatorToken, Secret, error) {
+	if err := n.check(); err != nil {
+		return broker.OperatorToken{}, "", err
+	}
+	secret, err := newSecret(d.rand)
+	if err != nil {
+		return broker.OperatorToken{}, "", err
+	}
+	now := d.now().UTC()
+	token := broker.OperatorToken{Name: n.Name, Role: n.Role, Sites: n.Sites, CreatedAt: now, ExpiresAt: now.Add(n.TTL)}
+	if err := d.db.CreateOperatorToken(ctx, actor, token, pki.HashToken(secret.Reveal())); err != nil {
+		return broker.OperatorToken{}, "", err
+	}
+	return token, secret, nil
+}
+
+// Revoke ends a token and the requests made with it. To revoke it again is no
+// error. Code: token_not_found.
+func (d *Directory) Revoke(ctx context.Context, actor broker.Actor, name, reason string) (broker.OperatorToken, error) {
+	if err := d.db.RevokeOperatorToken(ctx, actor, name, reason); err != nil {
+		return broker.OperatorToken{}, err
+	}
+	d.end(name) // here at once; elsewhere by the hint
+	all, err := d.db.OperatorTokens(ctx)
+	if err != nil {
+		return broker.OperatorToken{}, err
+	}
+	for _, t := range all {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return broker.OperatorToken{}, errors.New("a token that was revoked is not listed")
+}
+
+// List returns all tokens, revoked and expired ones too.
+func (d *Directory) List(ctx context.Context) ([]broker.OperatorToken, error) {
+	return d.db.OperatorTokens(ctx)
+}
+
+func unknown() error {
+	return broker.Errorf(broker.Unauthorized, "token_unknown", "cannot tell who you are: the token is not known here (is it another broker's?)")
+}
+
+func tooMany(whose string, wait time.Duration) error {
+	return broker.Errorf(broker.TooMany, "rate_limited", "cannot answer: too many requests %s (try again in %v)", whose, wait.Round(100*time.Millisecond))
+}

@@ -1,0 +1,94 @@
+package operators
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const secretPrefix = "hso_"
+
+var (
+	secretForm = regexp.MustCompile(`^hso_[A-Za-z0-9_-]{43}$`)
+	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
+	siteForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+)
+
+// How long a token lives.
+const (
+	DefaultTTL = 90 * 24 * time.Hour
+	MaxTTL     = 365 * 24 * time.Hour
+	MinTTL     = time.Minute
+)
+
+const maxSites = 64
+
+// Secret is a bearer token as its bearer holds it. However it is printed,
+// logged or encoded, it does not show itself.
+type Secret string
+
+const redacted = "[operator token]"
+
+// Reveal returns the secret itself, for the one place that hands it over.
+func (s Secret) Reveal() string { return string(s) }
+
+func (Secret) String() string { return redacted }
+
+// Format covers every verb.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// MarshalText covers JSON and YAML.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+func newSecret(rand io.Reader) (Secret, error) {
+	b := make([]byte, 32)
+	if _, err := io.ReadFull(rand, b); err != nil {
+		return "", fmt.Errorf("cannot make operator token: %w", err)
+	}
+	return Secret(secretPrefix + base64.RawURLEncoding.EncodeToString(b)), nil
+}
+
+// NewToken is a token to be.
+type NewToken struct {
+	Name  string
+	Role  broker.Role
+	Sites []string      // empty: all
+	TTL   time.Duration // 0: DefaultTTL
+}
+
+// check says what is wrong with a token to be. Code: token_invalid.
+func (n *NewToken) check() error {
+	if n.TTL == 0 {
+		n.TTL = DefaultTTL
+	}
+	switch {
+	case !nameForm.MatchString(n.Name):
+		return invalid("its name must be up to 64 of a-z, 0-9, '.', '_', '@' and '-'")
+	case strings.HasPrefix(n.Name, "system"), strings.HasPrefix(n.Name, "hostler-broker"):
+		return invalid("names that begin with system or hostler-broker are the broker's own")
+	case !n.Role.Covers(broker.RoleViewer):
+		return invalid("role %q is none of platform_admin, operator, viewer", taskcatalog.Clean(string(n.Role), 40))
+	case n.TTL < MinTTL || n.TTL > MaxTTL:
+		return invalid("it must live between %v and %v", MinTTL, MaxTTL)
+	case len(n.Sites) > maxSites:
+		return invalid("%d sites are named, at most %d", len(n.Sites), maxSites)
+	case n.Role == broker.RolePlatformAdmin && len(n.Sites) > 0:
+		return invalid("a platform_admin manages trust and tokens of all sites, so it cannot be bound to some")
+	}
+	for _, s := range n.Sites {
+		if !siteForm.MatchString(s) {
+			return invalid("site %q is not one (a-z, 0-9 and '-')", taskcatalog.Clean(s, 64))
+		}
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return broker.Errorf(broker.Invalid, "token_invalid", "cannot make token: "+format, args...)
+}
