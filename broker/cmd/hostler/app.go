@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// app is what all commands share: the surroundings and the flags of the root.
+type app struct {
+	surroundings
+	config, context  string
+	output           string
+	quiet            bool
+	tokenFile, token string
+}
+
+// connect makes a client of the chosen broker. It does not connect yet.
+func (a *app) connect() (*client.Client, error) {
+	file, _, err := a.clientFile()
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.bearer(file.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	return a.clientOf(file, token)
+}
+
+func (a *app) clientOf(file *clientfile.File, token string) (*client.Client, error) {
+	roots, err := file.Roots()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{Broker: file.Broker, Roots: roots, Token: token, Version: version, Now: a.now}), nil
+}
+
+// bearer finds the token: on the command line, in the environment, in the
+// client file, in this order.
+func (a *app) bearer(fallback string) (string, error) {
+	switch {
+	case a.token != "" && a.tokenFile != "":
+		return "", usage("cannot use --token and --token-file together (leave --token out)")
+	case a.token != "":
+		a.note("warning: --token shows the token to everybody on this machine (use --token-file or HOSTLER_TOKEN)")
+		return clientfile.CheckToken(a.token, "--token")
+	case a.tokenFile == "-" && a.ask:
+		return a.typedToken()
+	case a.tokenFile != "":
+		return clientfile.ReadToken(a.tokenFile, a.in)
+	case a.getenv("HOSTLER_TOKEN") != "":
+		return clientfile.CheckToken(a.getenv("HOSTLER_TOKEN"), "HOSTLER_TOKEN")
+	case fallback != "":
+		return clientfile.ReadToken(fallback, a.in)
+	}
+	return "", broker.Errorf(broker.Unauthorized, "token_missing", "cannot call the broker: no token is given (use --token-file FILE, HOSTLER_TOKEN, or hostler login)")
+}
+
+// typedToken reads a token from a person, unseen.
+func (a *app) typedToken() (string, error) {
+	f, ok := a.in.(*os.File)
+	if !ok {
+		return clientfile.ReadToken("-", a.in)
+	}
+	_, _ = fmt.Fprint(a.err, "token: ")
+	raw, err := term.ReadPassword(int(f.Fd()))
+	_, _ = fmt.Fprintln(a.err)
+	if err != nil {
+		return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from the terminal: %v", err)
+	}
+	return clientfile.CheckToken(string(raw), "the terminal")
+}
+
+// note says something on stderr that is no result.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		_, _ = fmt.Fprintln(a.err, taskcatalog.Clean(fmt.Sprintf(format, args...), 2000))
+	}
+}
+
+// show prints v: for people as page writes it, for programs as JSON or YAML.
+// With --quiet people get the names only, one a line.
+func (a *app) show(v any, names []string, page func(p *render.Page)) error {
+	var out bytes.Buffer
+	switch {
+	case a.output == "json":
+		if err := render.JSON(&out, v); err != nil {
+			return err
+		}
+	case a.output == "yaml":
+		if err := render.YAML(&out, v); err != nil {
+			return err
+		}
+	default:
+		p := render.NewPage(a.color)
+		if a.quiet {
+			for _, n := range names {
+				p.Line(n)
+			}
+		} else {
+			page(p)
+		}
+		if _, err := p.WriteTo(&out); err != nil {
+			return err
+		}
+	}
+	return a.print(&out)
+}
+
+// print writes to stdout what is fit to be printed as it is.
+func (a *app) print(r io.WriterTo) error {
+	if _, err := r.WriteTo(a.out); err != nil {
+		return broker.Errorf(broker.Internal, "output_failed", "cannot write the output: %v (what was asked was done)", err)
+	}
+	return nil
+}
+
+// within bounds a wait; 0 is as long as it takes.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeout)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func baselineCommand(a *app) *cobra.Command {
+	return noun("baseline", "what a node is compared with: how it was before any tenant", "  hostler node baseline diff gpu-07",
+		baselineShowCommand(a), baselineDiffCommand(a), baselineAcceptCommand(a), baselineRetakeCommand(a))
+}
+
+func baselineShowCommand(a *app) *cobra.Command {
+	return onNodes(a, &cobra.Command{
+		Use: "show NODE", Short: "show the baseline in force",
+		Example: "  hostler node baseline show gpu-07\n  hostler node baseline show gpu-07 -o json > baseline.json",
+	}, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
+		list, rows, digests := []resource.Baseline{}, [][]string{}, []string{}
+		err := a.each(nodes, func(n resource.Node) error {
+			b, err := api.Baseline(c.Context(), n.ID)
+			if err != nil {
+				return err
+			}
+			list, digests = append(list, *b), append(digests, b.Digest)
+			rows = append(rows, baselineRow(a, n, b))
+			return nil
+		})
+		if len(list) == 0 {
+			return err
+		}
+		return errors.Join(showAll(a, list, digests, func(p *render.Page) {
+			if len(list) > 1 {
+				p.Table([]string{"NODE", "DIGEST", "TAKEN", "USERS", "UNITS", "FILES", "PACKAGES", "DEVICES"}, rows)
+				return
+			}
+			baselinePage(a, p, nodes[0], list[0])
+		}), err)
+	})
+}
+
+func baselineRow(a *app, n resource.Node, b *resource.Baseline) []string {
+	i := b.Baseline.Inventory
+	return []string{
+		n.Hostname, render.Short(b.Digest), render.Ago(b.Baseline.TakenAt, a.now()), strconv.Itoa(len(b.Baseline.Users)), strconv.Itoa(len(b.Baseline.Units)),
+		strconv.Itoa(len(b.Baseline.Files)), strconv.Itoa(len(b.Baseline.Packages)), strconv.Itoa(len(i.GPUs) + len(i.Disks) + len(i.NICs)),
+	}
+}
+
+func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) {
+	base := b.Baseline
+	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, base.TakenAt), "in force since", moment(a, b.AcceptedAt))
+	p.Title("Holds")
+	rows := [][]string{}
+	for _, part := range []struct {
+		name string
+		n    int
+	}{
+		{"users", len(base.Users)},
+		{"groups", len(base.Groups)},
+		{"units", len(base.Units)},
+		{"listeners", len(base.Listeners)},
+		{"processes", len(base.Processes)},
+		{"watched files", len(base.Files)},
+		{"packages", len(base.Packages)},
+		{"kernel modules", len(base.Modules)},
+		{"mounts", len(base.Mounts)},
+		{"eBPF programs", len(base.BPF)},
+		{"containers, volumes, devices", len(base.Objects)},
+	} {
+		rows = append(rows, []string{part.name, strconv.Itoa(part.n)})
+	}
+	p.Table([]string{"KIND", "COUNT"}, rows)
+	devices := [][]string{}
+	for kind, ids := range map[string][]string{"gpu": base.Inventory.GPUs, "disk": base.Inventory.Disks, "nic": base.Inventory.NICs} {
+		for _, id := range ids {
+			devices = append(devices, []string{kind, id})
+		}
+	}
+	if len(devices) > 0 {
+		sortRows(devices)
+		p.Title("Inventory")
+		p.Table([]string{"DEVICE", "ID"}, devices)
+	}
+}
+
+func baselineDiffCommand(a *app) *cobra.Command {
+	return onNodes(a, &cobra.Command{
+		Use: "diff NODE", Short: "compare the baseline in force with the one taken last",
+		Example: "  hostler node baseline retake gpu-07 --wait && hostler node baseline diff gpu-07",
+	}, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
+		list, names := []resource.BaselineDiff{}, []string{}
+		pages := []func(*render.Page){}
+		err := a.each(nodes, func(n resource.Node) error {
+			d, err := api.BaselineDiff(c.Context(), n.ID)
+			if err != nil {
+				return err
+			}
+			list, names = append(list, *d), append(names, d.Candidate)
+			pages = append(pages, func(p *render.Page) { diffPage(a, p, n, d) })
+			return nil
+		})
+		if len(list) == 0 {
+			return err
+		}
+		return errors.Join(showAll(a, list, names, func(p *render.Page) {
+			for _, page := range pages {
+				page(p)
+			}
+		}), err)
+	})
+}
+
+func diffPage(a *app, p *render.Page, n resource.Node, d *resource.BaselineDiff) {
+	p.Blank()
+	if d.Candidate == "" {
+		p.Fields("node", n.Hostname+" ("+n.ID+")", "in force", d.Digest, "taken last", "none (hostler node baseline retake "+n.Hostname+")")
+		return
+	}
+	p.Fields("node", n.Hostname+" ("+n.ID+")", "in force", d.Digest, "taken last", d.Candidate, "at", moment(a, d.TakenAt), "differences", strconv.Itoa(len(d.Lines)))
+	rows := [][]string{}
+	for _, l := range d.Lines {
+		change := ""
+		if l.Before != "" || l.After != "" {
+			change = fmt.Sprintf("%s → %s", l.Before, l.After)
+		}
+		rows = append(rows, []string{l.Op, l.Kind, l.What, change})
+	}
+	p.Table([]string{"OP", "KIND", "WHAT", "CHANGE"}, rows)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func baselineAcceptCommand(a *app) *cobra.Command {
+	var reason, digest string
+	c := &cobra.Command{
+		Use: "accept NODE --reason R", Short: "put the baseline taken last in force",
+		Long: `Put the baseline taken last in force: what differs is no finding any more. The
+differences are shown first; --digest accepts that one and no other.`,
+		Example: "  hostler node baseline accept gpu-07 --reason 'driver 580 rolled out'",
+	}
+	reasonFlag(c, &reason)
+	yesFlag(c)
+	c.Flags().StringVar(&digest, "digest", "", "accept only this one, as hostler node baseline diff named it")
+	return onNodes(a, c, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
+		if err := needReason(reason); err != nil {
+			return err
+		}
+		list, names, rows := []resource.Baseline{}, []string{}, [][]string{}
+		err := a.each(nodes, func(n resource.Node) error {
+			want := digest
+			if want == "" {
+				d, err := api.BaselineDiff(c.Context(), n.ID)
+				if err != nil {
+					return err
+				}
+				if d.Candidate == "" {
+					return broker.Errorf(broker.Refused, "no_candidate", "cannot accept a baseline of node %s: none was taken since (hostler node baseline retake %s --wait)", n.Hostname, n.Hostname)
+				}
+				if !saidYes(c) && a.ask {
+					p := render.NewPage(false)
+					diffPage(a, p, n, d)
+					_, _ = p.WriteTo(a.err)
+				}
+				if err := a.confirm(c, "accept %s as the baseline of node %s, with %s?", render.Short(d.Candidate), n.Hostname, plural(len(d.Lines), "difference")); err != nil {
+					return err
+				}
+				want = d.Candidate
+			}
+			b, err := api.AcceptBaseline(c.Context(), n.ID, resource.BaselineAccept{Digest: want, Reason: reason})
+			if err != nil {
+				return err
+			}
+			list, names = append(list, *b), append(names, b.Digest)
+			rows = append(rows, []string{n.Hostname, b.Digest})
+			return nil
+		})
+		if len(list) == 0 {
+			return err
+		}
+		return errors.Join(showAll(a, list, names, func(p *render.Page) { p.Table([]string{"NODE", "BASELINE"}, rows) }), err)
+	})
+}
+
+func baselineRetakeCommand(a *app) *cobra.Command {
+	var reason string
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "retake NODE", Short: "ask the node how it is now, as a candidate for a new baseline",
+		Example: "  hostler node baseline retake gpu-07 --wait\n  hostler node baseline retake --nodes site=dc1",
+	}
+	reasonFlag(c, &reason)
+	waitFlags(c, &wait, &timeout)
+	return onNodes(a, c, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
+		tasks, ids := []resource.Task{}, []string{}
+		err := a.each(nodes, func(n resource.Node) error {
+			t, err := api.RetakeBaseline(c.Context(), n.ID, reason)
+			if err != nil {
+				return err
+			}
+			tasks, ids = append(tasks, *t), append(ids, t.ID)
+			return nil
+		})
+		if wait {
+			err = errors.Join(err, a.followAll(c.Context(), api, tasks, timeout))
+		}
+		if len(tasks) == 0 {
+			return err
+		}
+		return errors.Join(showAll(a, tasks, ids, func(p *render.Page) {
+			rows := [][]string{}
+			for _, t := range tasks {
+				rows = append(rows, taskRow(a, t))
+			}
+			p.Table(taskHeads, rows)
+		}), err)
+	})
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// yesFlag adds --yes to a command that destroys something.
+func yesFlag(c *cobra.Command) { c.Flags().BoolP("yes", "y", false, "do not ask") }
+
+func saidYes(c *cobra.Command) bool {
+	yes, _ := c.Flags().GetBool("yes")
+	return yes
+}
+
+// confirm asks before something is destroyed. Where nobody can be asked it
+// refuses: a script says --yes.
+func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
+	if saidYes(c) {
+		return nil
+	}
+	question := taskcatalog.Clean(fmt.Sprintf(format, args...), 1000)
+	if !a.ask {
+		return broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
+	}
+	return a.askYes("%s", question)
+}
+
+// askYes asks a person, on a terminal.
+func (a *app) askYes(format string, args ...any) error {
+	_, _ = fmt.Fprintf(a.err, "%s [y/N] ", taskcatalog.Clean(fmt.Sprintf(format, args...), 1000))
+	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: the answer was not yes")
+}
+
+// reasonFlag adds --reason; what it says is recorded in the audit log.
+func reasonFlag(c *cobra.Command, into *string) {
+	c.Flags().StringVar(into, "reason", "", "why, for the audit log")
+}
+
+// needReason refuses to go on without one.
+func needReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return broker.Errorf(broker.Invalid, "reason_required", "cannot do this without a reason: it is recorded in the audit log (say --reason)")
+	}
+	return nil
+}

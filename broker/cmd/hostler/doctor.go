@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// finding is one line of what doctor saw.
+type finding struct {
+	Check  string `json:"check"`
+	Result string `json:"result"` // ok, warn or fail
+	Detail string `json:"detail"`
+}
+
+// soon is how early doctor warns of something that runs out.
+const soon = 14 * 24 * time.Hour
+
+func doctorCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "check the way to the broker, and what it needs", Args: exactly(),
+		Long: `Check, one after the other: the client file, the token, the connection and the
+certificate, who the broker takes you for, both clocks, and what the broker
+itself reports. It changes nothing. Exit status 1 if a check failed.`,
+		Example: "  hostler doctor",
+		RunE: func(c *cobra.Command, _ []string) error {
+			findings := a.examine(c.Context())
+			bad := 0
+			rows, names := [][]string{}, []string{}
+			for _, f := range findings {
+				rows = append(rows, []string{f.Check, f.Result, f.Detail})
+				if f.Result == "fail" {
+					bad++
+					names = append(names, f.Check)
+				}
+			}
+			err := a.show(findings, names, func(p *render.Page) { p.Table([]string{"CHECK", "RESULT", "DETAIL"}, rows) })
+			if err == nil && bad > 0 {
+				err = broker.Errorf(broker.Internal, "checks_failed", "%d of %d checks failed (see %s)", bad, len(findings), strings.Join(names, ", "))
+			}
+			return err
+		},
+	}
+}
+
+// examine walks the checks; the first that fails of those that the others
+// need ends the walk.
+func (a *app) examine(ctx context.Context) []finding {
+	var found []finding
+	say := func(check, result, format string, args ...any) {
+		found = append(found, finding{check, result, fmt.Sprintf(format, args...)})
+	}
+	file, path, err := a.clientFile()
+	if err != nil {
+		say("client file", "fail", "%v", err)
+		return found
+	}
+	say("client file", "ok", "%s", path)
+	a.examineRoot(file, say)
+	token, err := a.bearer(file.TokenFile)
+	if err != nil {
+		say("token", "fail", "%v", err)
+		return found
+	}
+	say("token", "ok", "found")
+	api, err := a.clientOf(file, token)
+	if err != nil {
+		say("broker", "fail", "%v", err)
+		return found
+	}
+	who, err := api.Whoami(ctx)
+	if err != nil {
+		say("broker", "fail", "%v", err)
+		return found
+	}
+	say("broker", "ok", "%s answers, and shows the pinned root", file.Broker)
+	a.examineRights(who, say)
+	status, err := api.Status(ctx, "")
+	if err != nil {
+		say("status", "fail", "%v", err)
+		return found
+	}
+	a.examineStatus(status, say)
+	return found
+}
+
+func (a *app) examineRoot(file *clientfile.File, say func(check, result, format string, args ...any)) {
+	root, err := file.Root()
+	switch left := time.Duration(0); {
+	case err != nil:
+		say("root certificate", "fail", "%v", err)
+	default:
+		if left = root.NotAfter.Sub(a.now()); left < soon {
+			say("root certificate", "warn", "it runs out %s (rotate it: hostler trust rotate --use root)", render.Ago(root.NotAfter, a.now()))
+		} else {
+			say("root certificate", "ok", "valid until %s", render.Time(root.NotAfter))
+		}
+	}
+}
+
+func (a *app) examineRights(who *resource.Token, say func(check, result, format string, args ...any)) {
+	sites := "all sites"
+	if len(who.Sites) > 0 {
+		sites = "sites " + strings.Join(who.Sites, ", ")
+	}
+	if !who.ExpiresAt.IsZero() && who.ExpiresAt.Sub(a.now()) < soon {
+		say("rights", "warn", "%s is %s for %s, and the token runs out %s (ask for a new one)", who.Name, who.Role, sites, render.Ago(who.ExpiresAt, a.now()))
+		return
+	}
+	say("rights", "ok", "%s is %s for %s", who.Name, who.Role, sites)
+}
+
+func (a *app) examineStatus(s *resource.Status, say func(check, result, format string, args ...any)) {
+	if skew := a.now().Sub(s.Now); skew.Abs() > taskcatalog.ClockSkew {
+		say("clocks", "warn", "this machine says %s and the broker %s (set one of them)", render.Time(a.now()), render.Time(s.Now))
+	} else {
+		say("clocks", "ok", "they agree within %s", render.Span(taskcatalog.ClockSkew))
+	}
+	if s.Version != version {
+		say("version", "warn", "the broker is %s and this program %s", s.Version, version)
+	} else {
+		say("version", "ok", "both are %s", version)
+	}
+	if s.AgentReleases == 0 {
+		say("agent package", "warn", "there is none: new nodes cannot install the agent (hostler agent-release publish FILE)")
+	} else {
+		say("agent package", "ok", "%d published", s.AgentReleases)
+	}
+	if s.Stragglers > 0 {
+		say("trust bundle", "warn", "version %d is not confirmed by %d nodes (hostler trust show)", s.TrustVersion, s.Stragglers)
+	} else {
+		say("trust bundle", "ok", "version %d is confirmed by every node", s.TrustVersion)
+	}
+	for _, al := range s.Alerts {
+		say("alert", "warn", "%s: %s", al.Code, al.Message)
+	}
+}

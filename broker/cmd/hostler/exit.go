@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The exit statuses.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2 // bad usage or bad input
+	exitRefused  = 3 // by policy or state
+	exitNotFound = 4
+	exitTimeout  = 5 // timed out waiting
+)
+
+var errInterrupted = broker.Errorf(broker.Internal, "interrupted", "stopped by a signal (what was asked of the broker goes on)")
+
+// codeWaitTimeout says that what was waited for did not come in time.
+const codeWaitTimeout = "wait_timeout"
+
+func timedOut(format string, args ...any) error {
+	return broker.Errorf(broker.Unavailable, codeWaitTimeout, format, args...)
+}
+
+// usage is an error in how the command was called.
+func usage(format string, args ...any) error {
+	return broker.Errorf(broker.Invalid, "bad_usage", format, args...)
+}
+
+// exitOf is the one place where an error becomes an exit status.
+func exitOf(err error) int {
+	var e *broker.Error
+	if !errors.As(err, &e) {
+		return exitFailed
+	}
+	if e.Code == codeWaitTimeout {
+		return exitTimeout
+	}
+	switch e.Kind {
+	case broker.Invalid:
+		return exitUsage
+	case broker.Refused, broker.Unauthorized, broker.Forbidden:
+		return exitRefused
+	case broker.NotFound:
+		return exitNotFound
+	}
+	return exitFailed
+}
+
+// end writes the error, if there is one, in one line, and gives the status.
+func (a *app) end(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	code, text := "failed", err.Error()
+	var e *broker.Error
+	if errors.As(err, &e) {
+		code, text = e.Code, e.Message
+	}
+	text = taskcatalog.Clean(strings.Join(strings.Fields(text), " "), 2000)
+	_, _ = fmt.Fprintf(a.err, "error: %s: %s\n", taskcatalog.Clean(code, 64), text)
+	return exitOf(err)
+}

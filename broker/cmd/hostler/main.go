@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// version and commit are set by the linker.
+var (
+	version = "0.0.0-dev"
+	commit  = "unknown"
+)
+
+// surroundings are what a run gets from the process around it.
+type surroundings struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	now      func() time.Time
+	ask      bool // in and err are a terminal: a question will be read
+	live     bool // err is a terminal: a line may be written over
+	color    bool // out is a terminal
+	width    func() int
+}
+
+func main() { os.Exit(runProcess()) }
+
+func runProcess() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	onTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
+	return run(ctx, os.Args[1:], surroundings{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		getenv: os.Getenv, now: time.Now,
+		ask:   onTerminal(os.Stdin) && onTerminal(os.Stderr),
+		live:  onTerminal(os.Stderr) && os.Getenv("TERM") != "dumb",
+		color: onTerminal(os.Stdout) && !plain,
+		width: func() int {
+			if w, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && w > 0 {
+				return w
+			}
+			return 80
+		},
+	})
+}
+
+// run is one command, from its arguments to its exit status.
+func run(ctx context.Context, args []string, s surroundings) int {
+	a := &app{surroundings: s}
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errInterrupted
+	}
+	return a.end(err)
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func nodeCommand(a *app) *cobra.Command {
+	return noun("node", "bring nodes in, look at them, and let them go", "  hostler node list",
+		nodeCreateCommand(a),
+		nodeListCommand(a),
+		nodeShowCommand(a),
+		nodeTimelineCommand(a),
+		nodeActionCommand(a, drain),
+		nodeActionCommand(a, resume),
+		nodeActionCommand(a, quarantine),
+		nodeActionCommand(a, activate),
+		nodeActionCommand(a, retire),
+		nodeActionCommand(a, remove),
+		baselineCommand(a),
+		nodeLabelCommand(a),
+		nodeTokenCommand(a),
+	)
+}
+
+func nodeListCommand(a *app) *cobra.Command {
+	var f client.NodeFilter
+	var labels []string
+	c := &cobra.Command{
+		Use: "list", Short: "list nodes", Args: exactly(),
+		Example: "  hostler node list\n  hostler node list --status offline --site dc1 -q",
+		RunE: func(c *cobra.Command, _ []string) error {
+			var ok bool
+			if f.Labels, ok = client.Labels(labels); !ok {
+				return usage("--label takes key=value")
+			}
+			if err := checkStatus(f.Status); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			nodes, err := api.Nodes(c.Context(), f)
+			if err != nil {
+				return err
+			}
+			return a.show(nodes, idsOf(nodes), func(p *render.Page) {
+				rows := [][]string{}
+				for _, n := range nodes {
+					rows = append(rows, []string{n.ID, n.Hostname, n.Site, n.Status, owed(n), n.AgentVersion, render.Ago(n.LastAgentContactAt, a.now())})
+				}
+				p.Table([]string{"ID", "HOSTNAME", "SITE", "STATUS", "TURNOVER", "AGENT", "LAST CONTACT"}, rows)
+				if len(rows) == 0 {
+					a.note("no nodes (hostler node create makes one)")
+				}
+			})
+		},
+	}
+	c.Flags().StringVar(&f.Site, "site", "", "only nodes of this site")
+	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status")
+	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
+	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func statusNames() []string {
+	names := []string{}
+	for _, s := range broker.NodeStatuses {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+// checkStatus keeps a misspelled status from listing nothing.
+func checkStatus(s string) error {
+	if s == "" || slices.Contains(statusNames(), s) {
+		return nil
+	}
+	return usage("there is no node status %q (%s)", s, strings.Join(statusNames(), ", "))
+}
+
+func owed(n resource.Node) string {
+	if n.TurnoverOwed {
+		return "owed"
+	}
+	return ""
+}
+
+func idsOf(nodes []resource.Node) []string {
+	ids := []string{}
+	for _, n := range nodes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+func nodeShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NODE", Short: "show one node", Args: exactly("NODE"),
+		Example:           "  hostler node show gpu-07\n  hostler node show dc1/gpu-07 -o json",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			n, err := api.Node(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showNode(n)
+		},
+	}
+}
+
+func (a *app) showNode(n *resource.Node) error {
+	return a.show(n, []string{n.ID}, func(p *render.Page) {
+		p.Fields("id", n.ID, "hostname", n.Hostname, "site", n.Site, "sku", n.SKU,
+			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
+			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID,
+			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
+			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),
+			"agent", n.AgentVersion, "trust bundle", "version "+strconv.FormatInt(n.TrustVersion, 10),
+			"baseline", n.BaselineDigest, "created", moment(a, n.CreatedAt),
+			"task types", strings.Join(n.TaskTypes, " "))
+		pairs(p, "Labels", n.Labels)
+		pairs(p, "Capabilities", n.Capabilities)
+	})
+}
+
+// moment is a time with how long ago it was.
+func moment(a *app, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return render.Time(t) + " (" + render.Ago(t, a.now()) + ")"
+}
+
+func pairs(p *render.Page, title string, of map[string]string) {
+	if len(of) == 0 {
+		return
+	}
+	p.Title(title)
+	list := []string{}
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, k, of[k])
+	}
+	p.Fields(list...)
+}
+
+func nodeTimelineCommand(a *app) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "timeline NODE", Short: "show what happened to a node, newest first", Args: exactly("NODE"),
+		Example:           "  hostler node timeline gpu-07 --limit 20",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.Timeline(c.Context(), args[0], strconv.Itoa(limit))
+			if err != nil {
+				return err
+			}
+			return a.show(t, nil, func(p *render.Page) {
+				rows := [][]string{}
+				for _, e := range t.Items {
+					rows = append(rows, []string{render.Time(e.At), e.What, e.Type, e.TaskID, e.Actor, e.Code, e.Detail})
+				}
+				p.Table([]string{"AT", "WHAT", "TYPE", "TASK", "ACTOR", "CODE", "DETAIL"}, rows)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 100, "at most so many lines")
+	return c
+}
+
+func nodeLabelCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "label NODE key=value …", Short: "set labels; key= removes one", Args: exactly("NODE", "key=value …"),
+		Example:           "  hostler node label gpu-07 rack=b12 owner=",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			labels, ok := client.Labels(args[1:])
+			if !ok {
+				return usage("labels are written key=value (key= removes one)")
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			n, err := api.SetLabels(c.Context(), args[0], resource.Labels{Labels: labels, Reason: reason})
+			if err != nil {
+				return err
+			}
+			return a.show(n, []string{n.ID}, func(p *render.Page) { pairs(p, "Labels of "+n.Hostname, n.Labels) })
+		},
+	}
+	reasonFlag(c, &reason)
+	return c
+}
+
+// completionLimit is how long a shell waits for us.
+const completionLimit = 2 * time.Second
+
+// completeNode completes a NODE by hostname, or says nothing where the broker
+// cannot be asked at once.
+func (a *app) completeNode(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := within(c.Context(), completionLimit)
+	defer cancel()
+	names := []string{}
+	if api, err := a.connect(); err == nil {
+		nodes, _ := api.Nodes(ctx, client.NodeFilter{})
+		for _, n := range nodes {
+			names = append(names, render.Cell(n.Hostname))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// action is a change of a node's status that an operator may ask for.
+type action struct {
+	name, short, long, example string
+	// asks is what would be lost, where the action destroys something.
+	asks string
+	// waits says that the action starts a task.
+	waits bool
+	flags func(*cobra.Command, *resource.NodeAction)
+}
+
+var (
+	drain = action{
+		name: "drain", short: "let nobody new in, and end the sessions and processes of tenants", waits: true,
+		asks:    "its tenants' sessions and processes are ended",
+		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait",
+		flags: func(c *cobra.Command, n *resource.NodeAction) {
+			c.Flags().IntVar(&n.GraceSeconds, "grace-seconds", 0, "from SIGTERM to SIGKILL, at most 300")
+		},
+	}
+	resume = action{
+		name: "resume", short: "make a drained node active again", waits: true,
+		example: "  hostler node resume gpu-07",
+	}
+	quarantine = action{
+		name: "quarantine", short: "keep a node from being handed out until a person looked",
+		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'",
+	}
+	activate = action{
+		name: "activate", short: "make a quarantined or retired node active", waits: true,
+		long: `Make a quarantined or retired node active. Where a turnover is owed this is
+refused; a platform_admin may go past it with --override and a reason.`,
+		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'",
+		flags: func(c *cobra.Command, n *resource.NodeAction) {
+			c.Flags().BoolVar(&n.Override, "override", false, "past an owed turnover (platform_admin, with --reason)")
+		},
+	}
+	retire = action{
+		name: "retire", short: "take a node out of service", waits: true,
+		asks:    "it is drained and no longer handed out",
+		example: "  hostler node retire gpu-07 --reason 'end of lease'",
+		flags:   forceFlag,
+	}
+	remove = action{
+		name: "remove", short: "uninstall the agent and delete the node", waits: true,
+		long: `Uninstall the agent, its identity and its state, and delete the node's record.
+Its id is never used again. A node that no longer answers takes --force.`,
+		asks:    "the agent is uninstalled and the record is deleted for good",
+		example: "  hostler node remove gpu-07 --yes --wait --timeout 10m",
+		flags: func(c *cobra.Command, n *resource.NodeAction) {
+			forceFlag(c, n)
+			c.Flags().StringVar(&n.AllocationID, "allocation", "", "the allocation that may still be there")
+		},
+	}
+)
+
+func forceFlag(c *cobra.Command, n *resource.NodeAction) {
+	c.Flags().BoolVar(&n.Force, "force", false, "the node no longer answers (platform_admin, with --reason)")
+}
+
+func nodeActionCommand(a *app, what action) *cobra.Command {
+	var n resource.NodeAction
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: what.name + " NODE", Short: what.short, Long: what.long, Example: what.example, Args: exactly("NODE"),
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			if n.Override || n.Force {
+				if err := needReason(n.Reason); err != nil {
+					return err
+				}
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			ref := args[0]
+			if what.asks != "" && !saidYes(c) {
+				// The person is asked about the node that was found, and that one is meant.
+				node, err := api.Node(c.Context(), ref)
+				if err != nil {
+					return err
+				}
+				if err := a.confirm(c, "%s node %s (%s, %s)? %s.", what.name, node.Hostname, node.ID, node.Status, what.asks); err != nil {
+					return err
+				}
+				ref = node.ID
+			}
+			r, err := api.Act(c.Context(), ref, what.name, n)
+			if err != nil {
+				return err
+			}
+			var ended error
+			if r.Task != nil && wait {
+				task, err := a.follow(c.Context(), api, r.Task, timeout)
+				if err != nil {
+					return err
+				}
+				r.Task, ended = task, verdictOf(task)
+				if node, err := api.Node(c.Context(), r.Node.ID); err == nil {
+					r.Node = *node
+				}
+			}
+			if err := a.show(r, []string{r.Node.ID}, func(p *render.Page) {
+				p.Fields("node", r.Node.Hostname+" ("+r.Node.ID+")", "status", r.Node.Status, "because", r.Node.StatusReason)
+				if r.Task != nil {
+					p.Fields("task", r.Task.ID+" "+r.Task.Type+" "+r.Task.Status)
+				}
+			}); err != nil {
+				return err
+			}
+			if r.Task != nil && !wait {
+				a.note("task %s is %s (hostler task watch %s)", r.Task.ID, r.Task.Status, r.Task.ID)
+			}
+			return ended
+		},
+	}
+	reasonFlag(c, &n.Reason)
+	if what.asks != "" {
+		yesFlag(c)
+	}
+	if what.waits {
+		waitFlags(c, &wait, &timeout)
+	}
+	if what.flags != nil {
+		what.flags(c, &n)
+	}
+	return c
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func nodeCreateCommand(a *app) *cobra.Command {
+	var n resource.NodeCreate
+	var labels []string
+	var ttl time.Duration
+	c := &cobra.Command{
+		Use:   "create --hostname H",
+		Short: "make a node record and print what the machine runs to enrol",
+		Long: `Make a node record and print what the machine runs to enrol: cloud-config that
+works as it is, or one line to paste. It holds a one-time enrolment token and is
+shown once, so keep the output private.`,
+		Example: "  hostler node create --hostname gpu-07 --site dc1 > user-data\n  hostler node create --hostname gpu-07 --bootstrap command",
+		Args:    exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if n.Hostname == "" {
+				return usage("cannot create a node without a name (say --hostname)")
+			}
+			if n.Bootstrap != "cloud-init" && n.Bootstrap != "command" {
+				return usage("cannot bootstrap by %q (--bootstrap takes cloud-init or command)", n.Bootstrap)
+			}
+			var ok bool
+			if n.Labels, ok = client.Labels(labels); !ok {
+				return usage("--label takes key=value")
+			}
+			n.TTLSeconds = int64(ttl / time.Second)
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			b, err := api.CreateNode(c.Context(), n)
+			if err != nil {
+				return err
+			}
+			return a.showBootstrap(b, "created")
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&n.Hostname, "hostname", "", "the machine's name")
+	f.StringVar(&n.Site, "site", "", "the site it stands in")
+	f.StringVar(&n.SKU, "sku", "", "what kind of machine it is")
+	f.StringVar(&n.Bootstrap, "bootstrap", "cloud-init", "what to print: cloud-init or command")
+	f.StringArrayVar(&labels, "label", nil, "a label, `key=value` (may be repeated)")
+	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long the enrolment token lives")
+	f.StringVar(&n.Arch, "arch", "amd64", "amd64 or arm64")
+	f.StringArrayVar(&n.PackageURLs, "package-url", nil, "where else the agent package may be fetched (may be repeated)")
+	f.StringVar(&n.MAASSystemID, "maas-system-id", "", "bind the token to this MAAS machine")
+	reasonFlag(c, &n.Reason)
+	_ = c.RegisterFlagCompletionFunc("bootstrap", cobra.FixedCompletions([]string{"cloud-init", "command"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// showBootstrap prints what the machine is given as it is, so that it can be
+// redirected, and everything else on stderr.
+func (a *app) showBootstrap(b *resource.NodeBootstrap, done string) error {
+	a.note("node %s (%s) is %s; its enrolment token lives until %s", b.Node.Hostname, b.Node.ID, done, render.Time(b.ExpiresAt))
+	if b.Warning != "" {
+		a.note("warning: %s", b.Warning)
+	}
+	if a.output != "table" {
+		return a.show(b, nil, nil)
+	}
+	text := b.CloudConfig
+	if text == "" {
+		text = b.Command
+	}
+	return a.print(strings.NewReader(strings.TrimRight(text, "\n") + "\n"))
+}
+
+func nodeTokenCommand(a *app) *cobra.Command {
+	return noun("token", "give a node a new enrolment token, or more time", "  hostler node token extend gpu-07",
+		nodeTokenIssueCommand(a), nodeTokenExtendCommand(a))
+}
+
+func nodeTokenIssueCommand(a *app) *cobra.Command {
+	var r resource.TokenRequest
+	ttl := 24 * time.Hour
+	c := &cobra.Command{
+		Use: "issue NODE", Short: "make a new enrolment token and print what the machine runs", Args: exactly("NODE"),
+		Long: `Make a new enrolment token for a node that is there, for example after its disk
+was replaced, and print what the machine runs. An earlier token no longer works.`,
+		Example:           "  hostler node token issue gpu-07 > user-data",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			r.TTLSeconds = int64(ttl / time.Second)
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			b, err := api.IssueToken(c.Context(), args[0], r)
+			if err != nil {
+				return err
+			}
+			return a.showBootstrap(b, "to enrol again")
+		},
+	}
+	c.Flags().DurationVar(&ttl, "ttl", ttl, "how long the token lives")
+	reasonFlag(c, &r.Reason)
+	return c
+}
+
+func nodeTokenExtendCommand(a *app) *cobra.Command {
+	var r resource.TokenRequest
+	ttl := 24 * time.Hour
+	c := &cobra.Command{
+		Use: "extend NODE", Short: "give the token that a machine already has more time, at most twice", Args: exactly("NODE"),
+		Example:           "  hostler node token extend gpu-07 --ttl 48h --reason 'rack delivered late'",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			r.TTLSeconds = int64(ttl / time.Second)
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.ExtendToken(c.Context(), args[0], r)
+			if err != nil {
+				return err
+			}
+			return a.show(t, []string{t.NodeID}, func(p *render.Page) {
+				p.Fields("node", t.NodeID, "token lives until", moment(a, t.ExpiresAt), "extended", plural(t.Extensions, "time"))
+			})
+		},
+	}
+	c.Flags().DurationVar(&ttl, "ttl", ttl, "how long it lives from now")
+	reasonFlag(c, &r.Reason)
+	return c
+}

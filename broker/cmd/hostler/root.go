@@ -1,0 +1,174 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRoot is the whole tree of commands.
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hostler",
+		Short: "look after bare-metal GPU machines between two tenants",
+		Long: `Hostler looks after bare-metal GPU machines between two tenants.
+
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed,
+2 bad usage, 3 refused by policy or state, 4 not found, 5 timed out waiting.
+
+A NODE is an id, a unique beginning of one, a hostname, or site/hostname; where
+two match, the command refuses and lists them.
+
+Environment: HOSTLER_CONFIG names a client.yaml as --config does, HOSTLER_TOKEN
+holds a token, NO_COLOR takes the colours away.`,
+		Example:       "  hostler --config /var/lib/hostler/client.yaml node list",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          group,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains([]string{"table", "json", "yaml"}, a.output) {
+				return usage("cannot print as %q (-o takes table, json or yaml)", a.output)
+			}
+			return nil
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.config, "config", "", "client file of the broker, `FILE`")
+	f.StringVar(&a.context, "context", "", "context to use, `NAME`, instead of the current one")
+	f.StringVarP(&a.output, "output", "o", "table", "how to print: `table`, json or yaml")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print ids only, and no notes or progress")
+	f.StringVar(&a.tokenFile, "token-file", "", "read the token from `FILE`, mode 0600, or - for stdin")
+	f.StringVar(&a.token, "token", "", "the token itself, for trials: everybody on this machine can see it")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetUsageTemplate(usageTemplate)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%v (see hostler help%s)", err, strings.TrimPrefix(c.CommandPath(), "hostler"))
+	})
+	root.SetHelpCommand(helpCommand(root))
+	root.AddCommand(
+		loginCommand(a),
+		contextCommand(a),
+		doctorCommand(a),
+		versionCommand(a),
+		statusCommand(a),
+		nodeCommand(a),
+		taskCommand(a),
+		agentReleaseCommand(a),
+		auditCommand(a),
+		trustCommand(a),
+		completionCommand(a),
+	)
+	return root
+}
+
+// usageTemplate leaves out of every page but the first what all pages share.
+const usageTemplate = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+{{- if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}
+{{- if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
+{{- if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+{{- if .HasParent}}
+
+hostler help lists the flags that every command takes.{{end}}
+`
+
+// group is what a command with commands below it does by itself: nothing
+// without arguments but help, and a refusal of a word that it does not know.
+func group(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	more := ""
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		more = "did you mean " + strings.Join(near, " or ") + "? "
+	}
+	return usage("%s has no command %q (%ssee hostler help%s)", c.CommandPath(), args[0], more, strings.TrimPrefix(c.CommandPath(), "hostler"))
+}
+
+// noun makes a command that only holds others.
+func noun(name, short, example string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: name, Short: short, Example: example,
+		Args: cobra.ArbitraryArgs, RunE: group, SuggestionsMinimumDistance: 2,
+	}
+	c.AddCommand(verbs...)
+	return c
+}
+
+// exactly asks for the named arguments, no more and no fewer. A name that
+// ends in … stands for one or more.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
+		if len(args) == len(names) || many && len(args) > len(names) {
+			return nil
+		}
+		want := "no arguments"
+		if len(names) > 0 {
+			want = strings.Join(names, " ")
+		}
+		return usage("%s takes %s, and got %d (see hostler help%s)", c.CommandPath(), want, len(args), strings.TrimPrefix(c.CommandPath(), "hostler"))
+	}
+}
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND …]",
+		Short:   "say what a command does, with an example",
+		Example: "  hostler help node create",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if c, _, err := root.Find(args); err == nil {
+				for _, sub := range c.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, sub.Name())
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage("there is no command %q (see hostler help)", strings.Join(args, " "))
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
+
+func completionCommand(a *app) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish"}
+	return &cobra.Command{
+		Use:       "completion bash|zsh|fish",
+		Short:     "print the completion script of a shell",
+		Example:   "  source <(hostler completion bash)",
+		ValidArgs: shells,
+		Args:      exactly("bash|zsh|fish"),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				return c.Root().GenBashCompletionV2(a.out, true)
+			case "zsh":
+				return c.Root().GenZshCompletion(a.out)
+			case "fish":
+				return c.Root().GenFishCompletion(a.out, true)
+			}
+			return usage("there is no completion for %q (bash, zsh and fish have one)", args[0])
+		},
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// taskView is a task with what the node signed about it.
+type taskView struct {
+	resource.Task
+	Report *resource.Evidence `json:"report,omitempty"`
+}
+
+func taskShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show TASK", Short: "show a task: verdict, findings, what was done with what, evidence", Args: exactly("TASK"),
+		Example: "  hostler task show TASK\n  hostler task show TASK -o json | jq .verdict",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.Task(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showTask(c.Context(), api, t)
+		},
+	}
+}
+
+// watch follows a task to its end and shows it.
+func (a *app) watch(ctx context.Context, api *client.Client, t *resource.Task, timeout time.Duration) error {
+	t, err := a.follow(ctx, api, t, timeout)
+	if err != nil {
+		return err
+	}
+	if err := a.showTask(ctx, api, t); err != nil {
+		return err
+	}
+	return verdictOf(t)
+}
+
+func (a *app) showTask(ctx context.Context, api *client.Client, t *resource.Task) error {
+	v := taskView{Task: *t}
+	if t.Evidence {
+		var err error
+		var gone *broker.Error
+		if v.Report, err = api.Evidence(ctx, t.ID); err != nil && (!errors.As(err, &gone) || gone.Kind != broker.NotFound) {
+			return err
+		}
+	}
+	return a.show(v, []string{t.ID}, func(p *render.Page) { a.taskPage(p, v) })
+}
+
+func (a *app) taskPage(p *render.Page, v taskView) {
+	t := v.Task
+	p.Fields("task", t.ID, "type", fmt.Sprintf("%s@%d", t.Type, t.Version), "node", nodeName(t), "class", t.Class,
+		"params", string(t.Params), "status", t.Status, "outcome", t.Outcome, "code", t.Code, "message", t.Message,
+		"verdict", t.Verdict, "asked for by", t.EnqueuedBy, "retry of", t.RetryOf, "attempt", strconv.Itoa(t.Attempt),
+		"issued", moment(a, t.IssuedAt), "latest start", moment(a, t.NotAfter), "delivered", moment(a, t.DispatchedAt), "ended", moment(a, t.EndedAt),
+		"correlation", t.CorrelationID, "signed with", t.KeyID, "envelope", t.EnvelopeDigest)
+	if g := t.Progress; g != nil && !t.Ended {
+		p.Fields("progress", fmt.Sprintf("step %d/%d %s %s %d%% %s", g.CurrentStepIndex, g.TotalSteps, g.CurrentStepName, g.StepStatus, g.StepPercent, g.Message))
+	}
+	resultFields(p, t.Result)
+	if v.Report != nil {
+		reportTables(p, v.Report.Evidence.Report)
+		evidenceFields(p, v.Report.Evidence)
+	}
+}
+
+func nodeName(t resource.Task) string {
+	if t.Hostname == "" {
+		return t.NodeID
+	}
+	return t.Hostname + " (" + t.NodeID + ")"
+}
+
+// reportTables shows what the node found and did.
+func reportTables(p *render.Page, r taskcatalog.Report) {
+	if len(r.Findings) > 0 {
+		p.Title("Findings")
+		rows := [][]string{}
+		for _, f := range r.Findings {
+			uid := ""
+			if f.UID != nil {
+				uid = strconv.FormatUint(uint64(*f.UID), 10)
+			}
+			rows = append(rows, []string{f.Check, f.Subject, uid, count(f.Count), f.NextAction, f.Detail})
+		}
+		p.Table([]string{"CHECK", "SUBJECT", "UID", "COUNT", "NEXT ACTION", "DETAIL"}, rows)
+		omitted(p, r.FindingsOmitted, "finding")
+	}
+	if len(r.Dispositions) > 0 {
+		p.Title("What was done")
+		rows := [][]string{}
+		for _, d := range r.Dispositions {
+			rows = append(rows, []string{d.Check, d.Action, count(d.Files), size(d.Bytes), d.Path, d.Reason})
+		}
+		p.Table([]string{"CHECK", "ACTION", "FILES", "BYTES", "PATH", "REASON"}, rows)
+		omitted(p, r.DispositionsOmitted, "line")
+	}
+	made := 0
+	rows := [][]string{}
+	for _, c := range r.Checks {
+		if c.Made {
+			made++
+		} else {
+			rows = append(rows, []string{c.Name, c.Reason})
+		}
+	}
+	if len(r.Checks) > 0 {
+		p.Title(fmt.Sprintf("Checks: %d of %d made", made, len(r.Checks)))
+		p.Table([]string{"NOT MADE", "REASON"}, rows)
+	}
+}
+
+func omitted(p *render.Page, n int, what string) {
+	if n > 0 {
+		p.Line("and " + plural(n, what) + " more, which the evidence only counts")
+	}
+}
+
+func size(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return render.Bytes(n)
+}
+
+func evidenceFields(p *render.Page, e taskcatalog.Evidence) {
+	p.Title("Evidence, signed by the node")
+	p.Fields("started", render.Time(e.StartedAt), "finished", render.Time(e.FinishedAt), "outcome", string(e.Outcome),
+		"node", e.NodeID, "epoch", strconv.FormatInt(e.NodeEpoch, 10), "boot", e.BootID, "agent", e.AgentVersion,
+		"task envelope", e.TaskDigest, "result", e.ResultDigest)
+}

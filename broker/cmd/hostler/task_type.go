@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// typeNames are the types that this program was built with, for completion.
+func typeNames() []string {
+	names := []string{}
+	for _, t := range taskcatalog.All() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func completeType(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return typeNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+func taskTypesCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "types", Short: "list the types of task", Args: exactly(),
+		Example: "  hostler task types",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			types, err := api.TaskTypes(c.Context())
+			if err != nil {
+				return err
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, t := range types {
+				id := typeID(t)
+				ids = append(ids, id)
+				rows = append(rows, []string{id, t.Class, t.Lane, render.Span(duration(t.DeadlineSeconds)), strings.Join(t.Capabilities, " "), t.Summary})
+			}
+			return a.show(types, ids, func(p *render.Page) {
+				p.Table([]string{"TYPE", "CLASS", "LANE", "DEADLINE", "NEEDS", "SUMMARY"}, rows)
+			})
+		},
+	}
+}
+
+func typeID(t resource.TaskType) string { return fmt.Sprintf("%s@%d", t.Name, t.Version) }
+
+func duration(seconds int64) time.Duration { return time.Duration(seconds) * time.Second }
+
+func taskDescribeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "describe TYPE", Short: "say what a type of task does, takes and answers", Args: exactly("TYPE"),
+		Long: `Say what a type of task does, what it takes and what it answers. For the types
+about what a tenant left behind, also what is cleaned, what is only found, and
+what is not looked at.`,
+		Example:           "  hostler task describe node.validate_clean",
+		ValidArgsFunction: completeType,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.TaskType(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			params, err := parseSchema(t.ParamsSchema)
+			if err != nil {
+				return err
+			}
+			result, err := parseSchema(t.ResultSchema)
+			if err != nil {
+				return err
+			}
+			return a.show(t, []string{typeID(*t)}, func(p *render.Page) { describePage(p, t, params, result) })
+		},
+	}
+}
+
+func describePage(p *render.Page, t *resource.TaskType, params, result *schema) {
+	p.Line(typeID(*t) + ": " + t.Summary)
+	p.Blank()
+	p.Fields("class", t.Class, "lane", t.Lane, "deadline", render.Span(duration(t.DeadlineSeconds))+" from its start",
+		"latest start", render.Span(duration(t.StartSeconds))+" after it was asked for",
+		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "))
+	if rows := params.table(t.BrokerFills); len(rows) > 0 {
+		p.Title("Params")
+		p.Table([]string{"NAME", "TYPE", "REQUIRED", "LIMITS"}, rows)
+	} else {
+		p.Title("It takes no params")
+	}
+	if rows := result.table(nil); len(rows) > 0 {
+		p.Title("Result")
+		for i := range rows {
+			rows[i] = rows[i][:2]
+		}
+		p.Table([]string{"NAME", "TYPE"}, rows)
+	}
+	if len(t.Example) > 0 {
+		p.Title("Example")
+		p.Line("hostler task enqueue NODE " + t.Name + exampleFlags(t.Example))
+	}
+	for _, part := range []struct {
+		treatment taskcatalog.Treatment
+		title     string
+	}{
+		{taskcatalog.Cleaned, "What is cleaned"},
+		{taskcatalog.FoundOnly, "What is only found, never mended"},
+		{taskcatalog.NotLookedAt, "What is not looked at"},
+	} {
+		rows := [][]string{}
+		for _, c := range t.Checks {
+			if c.Treatment == part.treatment {
+				rows = append(rows, []string{c.Name, c.CleanedBy, c.Covers})
+			}
+		}
+		if len(rows) > 0 {
+			p.Title(part.title)
+			p.Table([]string{"CHECK", "CLEANED BY", "COVERS"}, rows)
+		}
+	}
+}
