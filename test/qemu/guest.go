@@ -1,0 +1,248 @@
+package qemu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+)
+
+// HostAddress is where a guest that may reach its host finds the host's loopback.
+const HostAddress = "10.0.2.2"
+
+// Config is what one guest differs in from another.
+type Config struct {
+	Name      string            // the host name; the default is "guest"
+	UserData  string            // cloud-init's user-data, whole
+	MemoryMB  int               // the default is 1024
+	CPUs      int               // the default is 2
+	ReachHost bool              // the guest may open connections, to the host at HostAddress and beyond
+	Disks     []int64           // sizes in bytes of empty disks beside the root disk, /dev/vdc and on
+	Cmdline   string            // added to the kernel's command line
+	FwCfg     map[string]string // QEMU fw_cfg entries, by name (opt/…)
+}
+
+// Guest is one running machine.
+type Guest struct {
+	name       string
+	dir        string
+	lock       *os.File
+	keys       keys
+	monitor    *monitor
+	sshAddress string
+	alive      context.Context // ends with the QEMU process; its cause says how
+	kill       func()
+
+	mu  sync.Mutex // guards ssh
+	ssh *ssh.Client
+}
+
+// Start boots a guest for a test and ends it with the test. What the guest said
+// on its console is logged if the test fails.
+func Start(t testing.TB, img *Image, c Config) *Guest {
+	t.Helper()
+	g, err := Boot(t.Context(), img, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(g.consoleTail())
+		}
+		g.Close()
+	})
+	return g
+}
+
+// Boot starts a guest and returns as soon as QEMU runs it: wait for what you
+// need of it. The caller must Close it.
+func Boot(ctx context.Context, img *Image, c Config) (*Guest, error) {
+	if c.Name == "" {
+		c.Name = "guest"
+	}
+	sweep()
+	g := &Guest{name: c.Name}
+	if err := g.start(ctx, img, c); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("cannot start guest %s: %w", c.Name, err)
+	}
+	return g, nil
+}
+
+func (g *Guest) start(ctx context.Context, img *Image, c Config) (err error) {
+	if g.dir, err = os.MkdirTemp("", dirPrefix); err != nil {
+		return err
+	}
+	if g.lock, err = os.Create(g.path("lock")); err != nil {
+		return err
+	}
+	if err := unix.Flock(int(g.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return err
+	}
+	if g.keys, err = newKeys(); err != nil {
+		return err
+	}
+	seed, err := writeSeed(ctx, g.dir, c, g.keys)
+	if err != nil {
+		return err
+	}
+	drives := []string{g.path("root.qcow2")}
+	if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", img.Disk, drives[0]); err != nil {
+		return err
+	}
+	for i, size := range c.Disks {
+		disk := g.path(fmt.Sprintf("disk%d.qcow2", i))
+		if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", disk, strconv.FormatInt(size, 10)); err != nil {
+			return err
+		}
+		drives = append(drives, disk)
+	}
+	if err := g.spawn(append(img.probe(ctx), g.args(img, c, drives, seed)...)); err != nil {
+		return err
+	}
+	err = g.wait(ctx, "QEMU's monitor", func() (err error) {
+		g.monitor, err = dialMonitor(ctx, g.path("qmp"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return g.forward(ctx)
+}
+
+// args is the machine. Every writable drive is qcow2, or savevm would refuse.
+// The seed comes second, so that it is /dev/vdb whatever other disks there are.
+func (g *Guest) args(img *Image, c Config, drives []string, seed string) []string {
+	restrict := "on"
+	if c.ReachHost {
+		restrict = "off"
+	}
+	cmdline := "root=/dev/vda ro console=ttyS0 quiet mitigations=off tsc=reliable nokaslr audit=0 " + c.Cmdline
+	args := []string{
+		"-name", c.Name, "-machine", "q35", "-smp", strconv.Itoa(cmp.Or(c.CPUs, 2)), "-m", strconv.Itoa(cmp.Or(c.MemoryMB, 1024)),
+		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "file:" + g.path("console.log"),
+		"-qmp", "unix:" + g.path("qmp") + ",server=on,wait=off",
+		"-kernel", img.Kernel, "-initrd", img.Initrd, "-append", strings.TrimSpace(cmdline),
+		"-netdev", "user,id=net,restrict=" + restrict, "-device", "virtio-net-pci,netdev=net,romfile=",
+		"-device", "virtio-rng-pci",
+	}
+	for i, drive := range drives {
+		args = append(args, "-drive", "if=virtio,format=qcow2,cache=unsafe,discard=unmap,file="+drive)
+		if i == 0 {
+			args = append(args, "-drive", "if=virtio,format=raw,readonly=on,file="+seed)
+		}
+	}
+	for name, value := range c.FwCfg {
+		args = append(args, "-fw_cfg", "name="+name+",string="+strings.ReplaceAll(value, ",", ",,"))
+	}
+	return args
+}
+
+// spawn starts QEMU in a process group of its own, on a thread that stays until
+// QEMU ends: the kernel kills QEMU when that thread dies, by kill -9 too.
+func (g *Guest) spawn(args []string) error {
+	said, err := os.Create(g.path("qemu.log"))
+	if err != nil {
+		return err
+	}
+	alive, ended := context.WithCancelCause(context.Background())
+	g.alive = alive
+	started := make(chan error)
+	go func() {
+		defer said.Close()
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd := exec.Command("qemu-system-x86_64", args...)
+		cmd.Stdout, cmd.Stderr = said, said
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		g.kill = func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		started <- nil
+		err := cmd.Wait()
+		text, _ := os.ReadFile(g.path("qemu.log"))
+		ended(fmt.Errorf("QEMU ended: %v: %s", err, strings.TrimSpace(string(text))))
+	}()
+	return <-started
+}
+
+var forwardedPort = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s`)
+
+// forward lets QEMU choose a free port of the host's loopback for the guest's
+// sshd, and asks which one it is: nobody can take it in between.
+func (g *Guest) forward(ctx context.Context) error {
+	if said, err := g.monitor.human(ctx, "hostfwd_add net tcp:127.0.0.1:0-:22"); err != nil || said != "" {
+		return fmt.Errorf("cannot forward ssh: %s: %w", said, errors.Join(err, net.ErrClosed))
+	}
+	said, err := g.monitor.human(ctx, "info usernet")
+	if err != nil {
+		return err
+	}
+	port := forwardedPort.FindStringSubmatch(said)
+	if port == nil {
+		return fmt.Errorf("cannot find the forwarded port in %q", said)
+	}
+	g.sshAddress = net.JoinHostPort("127.0.0.1", port[1])
+	return nil
+}
+
+// Close ends the guest, as pulling the plug would, and removes all it had.
+func (g *Guest) Close() error {
+	g.hangUp()
+	if g.kill != nil {
+		g.kill()
+		<-g.alive.Done()
+	}
+	if g.monitor != nil {
+		g.monitor.conn.Close()
+	}
+	var err error
+	if g.dir != "" {
+		err = os.RemoveAll(g.dir)
+	}
+	if g.lock != nil {
+		g.lock.Close()
+	}
+	return err
+}
+
+const dirPrefix = "hostler-qemu-"
+
+// sweep removes the directories of guests whose process was killed before it
+// could: nobody holds their lock. A young directory may not have one yet.
+func sweep() {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	for _, dir := range dirs {
+		st, err := os.Stat(dir)
+		if err != nil || time.Since(st.ModTime()) < time.Minute {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, "lock"))
+		if err == nil && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			os.RemoveAll(dir)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+}
+
+func (g *Guest) path(name string) string { return filepath.Join(g.dir, name) }

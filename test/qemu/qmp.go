@@ -1,0 +1,96 @@
+package qemu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// monitor speaks QMP, QEMU's control protocol: one JSON object a line, one
+// answer a command, events in between.
+type monitor struct {
+	mu      sync.Mutex
+	conn    net.Conn
+	answers *json.Decoder
+}
+
+func dialMonitor(ctx context.Context, socket string) (*monitor, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	m := &monitor{conn: conn, answers: json.NewDecoder(conn)}
+	// The greeting comes first, unasked.
+	var greeting struct{ QMP json.RawMessage }
+	if err := m.deadline(ctx, func() error { return m.answers.Decode(&greeting) }); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("cannot read QMP's greeting: %w", err)
+	}
+	if err := m.execute(ctx, "qmp_capabilities", nil, nil); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// execute runs a command and decodes what it returns into out, unless that is nil.
+func (m *monitor) execute(ctx context.Context, command string, arguments, out any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	request := map[string]any{"execute": command}
+	if arguments != nil {
+		request["arguments"] = arguments
+	}
+	err := m.deadline(ctx, func() error {
+		if err := json.NewEncoder(m.conn).Encode(request); err != nil {
+			return err
+		}
+		for {
+			var answer struct {
+				Event  string
+				Return json.RawMessage
+				Error  *struct{ Desc string }
+			}
+			if err := m.answers.Decode(&answer); err != nil {
+				return err
+			}
+			switch {
+			case answer.Event != "":
+				continue
+			case answer.Error != nil:
+				return errors.New(answer.Error.Desc)
+			case out != nil:
+				return json.Unmarshal(answer.Return, out)
+			}
+			return nil
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("QMP %s: %w", command, err)
+	}
+	return nil
+}
+
+// human runs a command of the human monitor, which says nothing when it is content.
+func (m *monitor) human(ctx context.Context, line string) (string, error) {
+	var said string
+	err := m.execute(ctx, "human-monitor-command", map[string]string{"command-line": line}, &said)
+	return strings.TrimSpace(said), err
+}
+
+// deadline runs io so that it ends with ctx. A connection cut short is no use
+// any more: the answer of one command must not be taken for another's.
+func (m *monitor) deadline(ctx context.Context, io func() error) error {
+	stop := context.AfterFunc(ctx, func() { m.conn.SetDeadline(time.Unix(1, 0)) })
+	err := io()
+	if !stop() {
+		m.conn.Close()
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}

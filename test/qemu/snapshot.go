@@ -1,0 +1,56 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+var snapshotName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// SaveVM keeps the guest's memory, devices and disks under a name. The guest
+// goes on afterwards as if nothing had happened.
+func (g *Guest) SaveVM(ctx context.Context, name string) error {
+	if !snapshotName.MatchString(name) {
+		return fmt.Errorf("guest %s: cannot save as %q (use lower-case letters, digits and dashes)", g.name, name)
+	}
+	// A snapshot must not hold a session whose other end will be gone.
+	g.hangUp()
+	return g.snapshot(ctx, "savevm "+name)
+}
+
+// LoadVM puts the guest back to where SaveVM found it, sets its clock to now,
+// and returns once it runs commands. Connections into the guest are lost.
+func (g *Guest) LoadVM(ctx context.Context, name string, now time.Time) error {
+	if !snapshotName.MatchString(name) {
+		return fmt.Errorf("guest %s: cannot load %q (no such snapshot)", g.name, name)
+	}
+	g.hangUp()
+	if err := g.snapshot(ctx, "loadvm "+name); err != nil {
+		return err
+	}
+	if err := g.WaitSSH(ctx); err != nil {
+		return err
+	}
+	return g.SetClock(ctx, now)
+}
+
+// SetClock sets the guest's wall clock, to about the time a command takes.
+func (g *Guest) SetClock(ctx context.Context, now time.Time) error {
+	_, err := g.Run(ctx, "date", "--utc", "--set", "@"+strconv.FormatFloat(float64(now.UnixNano())/1e9, 'f', 3, 64))
+	return err
+}
+
+func (g *Guest) snapshot(ctx context.Context, command string) error {
+	said, err := g.monitor.human(ctx, command)
+	if err == nil && said != "" {
+		err = errors.New(said)
+	}
+	if err != nil {
+		return fmt.Errorf("guest %s: %s: %w", g.name, command, err)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// handshakeLimit ends an attempt at a guest whose sshd does not answer: the
+// forwarded port accepts before the guest does.
+const handshakeLimit = 5 * time.Second
+
+// Result is what a command in the guest said and how it ended.
+type Result struct {
+	Stdout, Stderr string
+	Exit           int
+}
+
+// Run runs argv in the guest as root. A command that ends with another status
+// than 0 is an error too, beside its result.
+func (g *Guest) Run(ctx context.Context, argv ...string) (Result, error) {
+	return g.RunWith(ctx, nil, argv...)
+}
+
+// RunWith is Run with a standard input.
+func (g *Guest) RunWith(ctx context.Context, stdin io.Reader, argv ...string) (Result, error) {
+	session, err := g.session(ctx)
+	if err != nil {
+		return Result{}, fmt.Errorf("guest %s: cannot run %s: %w", g.name, argv[0], err)
+	}
+	defer session.Close()
+	var stdout, stderr bytes.Buffer
+	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
+	stop := context.AfterFunc(ctx, func() { g.hangUp() })
+	err = session.Run(quote(argv))
+	result := Result{Stdout: stdout.String(), Stderr: stderr.String()}
+	if !stop() {
+		return result, fmt.Errorf("guest %s: %s did not end: %w", g.name, argv[0], context.Cause(ctx))
+	}
+	if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) {
+		result.Exit = exit.ExitStatus()
+	}
+	if err != nil {
+		return result, fmt.Errorf("guest %s: %s: %w: %s", g.name, strings.Join(argv, " "), err, strings.TrimSpace(result.Stderr))
+	}
+	return result, nil
+}
+
+// Put writes a file in the guest, whole or not at all, with its directories.
+func (g *Guest) Put(ctx context.Context, name string, content []byte, mode os.FileMode) error {
+	dir, partial := path.Dir(name), name+".partial"
+	if _, err := g.Run(ctx, "mkdir", "-p", dir); err != nil {
+		return err
+	}
+	if _, err := g.RunWith(ctx, bytes.NewReader(content), "install", "-m", fmt.Sprintf("%04o", mode.Perm()), "/dev/stdin", partial); err != nil {
+		return err
+	}
+	_, err := g.Run(ctx, "mv", "-T", partial, name)
+	return err
+}
+
+// Dial opens a connection from the guest: to a port on its own loopback, say.
+func (g *Guest) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	client, err := g.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.DialContext(ctx, network, address)
+}
+
+func (g *Guest) session(ctx context.Context) (*ssh.Session, error) {
+	client, err := g.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session, err := client.NewSession()
+	if err != nil {
+		g.hangUp() // the guest went away under it: the next call dials anew
+	}
+	return session, err
+}
+
+// client returns the connection to the guest, and makes one where there is none.
+func (g *Guest) client(ctx context.Context) (*ssh.Client, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ssh != nil {
+		return g.ssh, nil
+	}
+	dialer := net.Dialer{Timeout: handshakeLimit}
+	conn, err := dialer.DialContext(ctx, "tcp", g.sshAddress)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	limit := time.AfterFunc(handshakeLimit, func() { conn.Close() })
+	defer limit.Stop()
+	c, channels, requests, err := ssh.NewClientConn(conn, g.sshAddress, &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(g.keys.operator)},
+		HostKeyCallback: ssh.FixedHostKey(g.keys.host), HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
+	})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	g.ssh = ssh.NewClient(c, channels, requests)
+	return g.ssh, nil
+}
+
+// hangUp ends the connection and every command on it.
+func (g *Guest) hangUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ssh != nil {
+		g.ssh.Close()
+		g.ssh = nil
+	}
+}
+
+// quote makes one line of argv that the guest's login shell takes apart again
+// into the same argv: ssh has no other way to pass it.
+func quote(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, arg := range argv {
+		quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}
