@@ -1,0 +1,102 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// Policy says how silence is judged.
+type Policy struct {
+	Silence time.Duration // without a word for longer, a node is offline
+	Share   float64       // of a site's nodes; more than that at once changes nothing
+	AtLeast int           // nodes, for the share to matter
+}
+
+// DefaultPolicy is what applies where a site says nothing else.
+var DefaultPolicy = Policy{Silence: 3 * time.Minute, Share: 0.10, AtLeast: 5}
+
+// overdue is when a node that is there has been heard: a poll is held for
+// MaxWait, the next one follows within a back-off, and contacts are written in
+// batches.
+const overdue = wire.MaxWait + 25*time.Second
+
+// Change is a node's next status.
+type Change struct {
+	NodeID   string
+	From, To broker.NodeStatus
+	Reason   string
+}
+
+// Alert is silence that is more likely ours than the nodes'.
+type Alert struct {
+	Code    string // site_silent, polls_stopped
+	Subject string // for the audit log
+	Text    string
+}
+
+// Stopped reports whether polls have stopped altogether: nodes are expected and
+// none was heard for so long that each should have been.
+func Stopped(now time.Time, nodes []broker.Node, p Policy) (Alert, bool) {
+	expected := 0
+	for _, n := range nodes {
+		if n.Status != broker.Active {
+			continue
+		}
+		if now.Sub(n.LastAgentContactAt) <= overdue {
+			return Alert{}, false
+		}
+		expected++
+	}
+	return Alert{"polls_stopped", "broker/nodes", fmt.Sprintf("none of %d active nodes has been heard for %v; none is marked offline (can they reach the broker?)", expected, overdue)},
+		expected >= p.AtLeast
+}
+
+// Judge says which nodes change and which sites are left alone. hearing is
+// since when this system could have heard.
+func Judge(now, hearing time.Time, nodes []broker.Node, p Policy) (changes []Change, alerts []Alert) {
+	type site struct {
+		total, silent int
+		gone          []Change
+	}
+	sites := map[string]*site{}
+	var order []string
+	for _, n := range nodes {
+		s := sites[n.Site]
+		if s == nil {
+			s = new(site)
+			sites[n.Site] = s
+			order = append(order, n.Site)
+		}
+		if n.Status == broker.Active || n.Status == broker.Offline {
+			s.total++
+		}
+		heard := n.LastAgentContactAt
+		if heard.Before(hearing) {
+			heard = hearing
+		}
+		silence := now.Sub(heard)
+		switch {
+		case n.Status == broker.Active && silence > overdue:
+			s.silent++
+			if silence > p.Silence {
+				s.gone = append(s.gone, Change{n.ID, broker.Active, broker.Offline, fmt.Sprintf("not heard for %v", silence.Round(time.Second))})
+			}
+		case n.Status == broker.Offline && !n.TurnoverOwed && now.Sub(n.LastAgentContactAt) <= p.Silence:
+			changes = append(changes, Change{n.ID, broker.Offline, broker.Active, "heard again"})
+		}
+	}
+	for _, name := range order {
+		s := sites[name]
+		if s.silent >= p.AtLeast && float64(s.silent) > p.Share*float64(s.total) {
+			if len(s.gone) > 0 {
+				alerts = append(alerts, Alert{"site_silent", "site/" + name, fmt.Sprintf("%d of %d nodes of the site have fallen silent at once; none is marked offline (look at the network between)", s.silent, s.total)})
+			}
+			continue
+		}
+		changes = append(changes, s.gone...)
+	}
+	return changes, alerts
+}

@@ -1,0 +1,125 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/trust"
+	"github.com/hostler/hostler/pki"
+)
+
+// Defaults of Config.
+const (
+	DefaultCertLife   = 24 * time.Hour
+	DefaultRenewGrace = 30 * 24 * time.Hour
+)
+
+// Minter answers with secrets for tasks. What a task may have follows from its
+// type and the broker's records, never from its params: another credential
+// type is refused with a *broker.Error.
+type Minter interface {
+	Mint(ctx context.Context, task broker.Task, credentialType string) (secret string, expires time.Time, err error)
+}
+
+// Config joins an API to what it needs.
+type Config struct {
+	DB         *store.DB
+	Queue      *taskqueue.Queue
+	Trust      *trust.Authority
+	Minter     Minter
+	Now        func() time.Time
+	CertLife   time.Duration // of node certificates; 0: DefaultCertLife
+	RenewGrace time.Duration // how long a certificate that ran out may renew; 0: DefaultRenewGrace
+	Log        *zap.Logger   // nil: none
+}
+
+// API answers nodes.
+type API struct {
+	c        Config
+	deny     denyList
+	polls    polls
+	contacts contacts
+	refusals refusals
+	limit    limiter
+}
+
+// New makes an API. It reads the deny list: a broker that does not know who is
+// denied lets nobody in.
+func New(ctx context.Context, c Config) (*API, error) {
+	if c.CertLife == 0 {
+		c.CertLife = DefaultCertLife
+	}
+	if c.RenewGrace == 0 {
+		c.RenewGrace = DefaultRenewGrace
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	a := &API{
+		c:        c,
+		polls:    newPolls(),
+		contacts: newContacts(),
+		refusals: newRefusals(),
+		limit:    newLimiter(),
+	}
+	return a, a.readDenyList(ctx)
+}
+
+// Run keeps the deny list and writes contacts until ctx ends; then it lets the
+// waiting polls go, so that the server can shut down. Call it once.
+func (a *API) Run(ctx context.Context) error {
+	defer a.polls.stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.writeContacts(ctx)
+	}()
+	a.followDenyList(ctx)
+	<-done
+	return nil
+}
+
+// Server returns an HTTP server for nodes. Serve it with ServeTLS and empty
+// file names.
+func (a *API) Server() *http.Server {
+	plain := new(http.Protocols)
+	plain.SetHTTP1(true)
+	return &http.Server{
+		Handler:           a.Handler(),
+		TLSConfig:         a.TLSConfig(),
+		Protocols:         plain,
+		ConnContext:       withConnection,
+		ReadHeaderTimeout: 10 * time.Second, // of the TLS handshake too
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          zap.NewStdLog(a.c.Log.Named("nodeapi")),
+	}
+}
+
+// TLSConfig is that of the nodes' listener.
+func (a *API) TLSConfig() *tls.Config {
+	config := pki.ServerConfig(a.c.Trust.ServerCertificate, nil, a.verifyConnection)
+	config.Time = a.c.Now
+	return config
+}
+
+// connection is what is remembered of one connection between its requests.
+type connection struct {
+	peer  *pki.Peer
+	roots *x509.CertPool // those that peer was verified against
+}
+
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, new(connection))
+}

@@ -1,0 +1,224 @@
+package nodeapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const (
+	contactsEvery = 5 * time.Second // how often contacts are written
+	recheckEvery  = time.Minute     // how often a node's record is read again
+	askEvery      = time.Minute     // how often a node is asked for its report
+	maxPolls      = 4               // of one node at a time
+)
+
+var system = broker.Actor{Name: "system"}
+
+// contact is what the broker has in memory of a node that it has heard.
+type contact struct {
+	serial  string // of the certificate that it showed
+	epoch   int64
+	readAt  time.Time // when its record was read
+	trust   int64     // bundle version that it says it has
+	report  string    // digest of the report on record
+	askedAt time.Time // when it was last asked for its report
+	sentAt  time.Time // when it was last sent the trust bundle
+	sent    int64     // and which
+	polls   int       // that wait
+}
+
+// contacts is all of them, and when nodes were heard since that was last
+// written down.
+type contacts struct {
+	mu    sync.Mutex
+	nodes map[string]*contact
+	heard map[string]time.Time
+}
+
+func newContacts() contacts {
+	return contacts{nodes: map[string]*contact{}, heard: map[string]time.Time{}}
+}
+
+func (s *contacts) touch(nodeID string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard[nodeID] = at
+}
+
+// beginPoll counts a node's waiting polls: a node that opens many costs itself.
+func (s *contacts) beginPoll(n *contact) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.polls >= maxPolls {
+		return false
+	}
+	n.polls++
+	return true
+}
+
+func (s *contacts) endPoll(n *contact, nodeID string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.polls--
+	s.heard[nodeID] = at
+}
+
+// meet returns what is known of the peer's node and notes that it was heard.
+// On the first request with a certificate it reads the node's record, and what
+// follows from a first contact is done.
+func (a *API) meet(c *call) (*contact, error) {
+	now, p := a.c.Now(), c.peer
+	a.contacts.mu.Lock()
+	n := a.contacts.nodes[p.NodeID]
+	known := n != nil && n.serial == p.Serial && now.Sub(n.readAt) < recheckEvery
+	superseded := n != nil && p.Epoch < n.epoch
+	a.contacts.mu.Unlock()
+	if superseded {
+		return nil, supersededError(p)
+	}
+	if !known {
+		var err error
+		if n, err = a.introduce(c.r.Context(), p); err != nil {
+			return nil, err
+		}
+	}
+	a.contacts.touch(p.NodeID, now)
+	return n, a.followTrust(c.r, p, n)
+}
+
+func supersededError(p *pki.Peer) error {
+	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s is of its enrolment %d, and it has enrolled again since", p.NodeID, p.Serial, p.Epoch)
+}
+
+// introduce reads the record of a node that shows a certificate for the first
+// time here, or again after a while.
+func (a *API) introduce(ctx context.Context, p *pki.Peer) (*contact, error) {
+	node, err := a.c.DB.Node(ctx, p.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	if node.Status == broker.Deleted {
+		return nil, broker.Errorf(broker.Forbidden, "node_deleted", "cannot act for node %s: it was removed (make a new node)", p.NodeID)
+	}
+	if p.Epoch < node.Epoch {
+		// The node has enrolled again. Until the new certificate is seen the old
+		// one is good: the answer to the enrolment may be lost.
+		cert, err := a.c.DB.Certificate(ctx, p.Serial)
+		if err != nil {
+			return nil, err
+		}
+		if !cert.DeniedAt.IsZero() {
+			return nil, supersededError(p)
+		}
+		return &contact{serial: p.Serial, epoch: p.Epoch, trust: node.TrustVersion, report: node.ReportDigest}, nil // not kept
+	}
+	if _, err := a.c.DB.FirstContact(ctx, p.NodeID, p.Epoch, p.Serial); err != nil {
+		return nil, err
+	}
+	if node.Status == broker.Enrolling {
+		if err := a.takeBaseline(ctx, p); err != nil {
+			// The node stays as it is, and is asked when its record is read again.
+			a.c.Log.Warn("cannot ask a new node for its baseline", zap.String("node", p.NodeID), zap.Error(err))
+		}
+	}
+	a.contacts.mu.Lock()
+	defer a.contacts.mu.Unlock()
+	n := a.contacts.nodes[p.NodeID]
+	if n == nil {
+		n = new(contact)
+		a.contacts.nodes[p.NodeID] = n
+	}
+	n.serial, n.epoch, n.readAt = p.Serial, p.Epoch, a.c.Now()
+	n.trust, n.report = node.TrustVersion, node.ReportDigest
+	return n, nil
+}
+
+// takeBaseline asks a node that has just enrolled for what it is like. Its
+// answer makes it active.
+func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
+	_, _, err := a.c.Queue.Enqueue(ctx, system, taskqueue.Request{
+		NodeID: p.NodeID, Type: "node.validate_clean", Params: []byte(`{"take_baseline":true}`),
+		IdempotencyKey: fmt.Sprintf("enrolment-%d", p.Epoch),
+	})
+	return err
+}
+
+// writeContacts writes down who was heard, until ctx ends and once more then.
+func (a *API) writeContacts(ctx context.Context) {
+	tick := time.NewTicker(contactsEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.flushContacts(ctx)
+		case <-ctx.Done():
+			last, done := context.WithTimeout(context.WithoutCancel(ctx), contactsEvery)
+			defer done()
+			a.flushContacts(last)
+			return
+		}
+	}
+}
+
+// flushContacts writes a batch. One that cannot be written is kept, unless a
+// node was heard again since.
+func (a *API) flushContacts(ctx context.Context) {
+	a.contacts.mu.Lock()
+	batch := a.contacts.heard
+	a.contacts.heard = map[string]time.Time{}
+	a.contacts.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	err := a.c.DB.TouchNodes(ctx, batch)
+	if err == nil {
+		return
+	}
+	a.c.Log.Warn("cannot write when nodes were heard", zap.Error(err))
+	a.contacts.mu.Lock()
+	defer a.contacts.mu.Unlock()
+	maps.Copy(batch, a.contacts.heard)
+	a.contacts.heard = batch
+}
+
+// wantsReport reports whether a node is to be asked for a renewal: what it can
+// do has changed, or its certificate is of a CA on its way out.
+func (a *API) wantsReport(c *call) bool {
+	digest := c.r.Header.Get(wire.HeaderReport)
+	now := a.c.Now()
+	a.contacts.mu.Lock()
+	defer a.contacts.mu.Unlock()
+	changed := digest != "" && digest != c.node.report
+	if !changed && a.c.Trust.ByNewestCA(c.peer.Cert) || now.Sub(c.node.askedAt) < askEvery {
+		return false
+	}
+	c.node.askedAt = now
+	return true
+}
+
+// trustHeader returns the bundle version that a request claims, or 0.
+func trustHeader(value string) int64 {
+	v, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || v < 1 {
+		return 0
+	}
+	return v
+}
+
+// reported notes the report that a renewal brought.
+func (s *contacts) reported(n *contact, digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.report = digest
+}

@@ -1,0 +1,116 @@
+package nodeapi
+
+import (
+	"crypto/x509"
+	"regexp"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// Bounds of what a node says of itself.
+const (
+	maxToken        = 128
+	maxVersion      = 64
+	maxTaskTypes    = 256
+	maxCapabilities = 128
+	maxCapability   = 128 // bytes of a key or a value
+)
+
+var (
+	taskTypeForm      = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*@[1-9][0-9]{0,5}$`)
+	capabilityKeyForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
+)
+
+// enroll makes a node a member: a one-time token and a certificate request for
+// a certificate and the trust bundle. Asked again with the same token and key,
+// as after a lost answer, it gives the same certificate.
+func (a *API) enroll(c *call) (any, error) {
+	if err := a.limitEnroll(c.w, c.r); err != nil {
+		return nil, err
+	}
+	var req wire.EnrollRequest
+	if err := c.decode(&req); err != nil {
+		return nil, err
+	}
+	csr, err := pki.ParseCSR([]byte(req.CSR))
+	if err != nil {
+		return nil, err
+	}
+	keyDigest, err := pki.PublicKeyDigest(csr.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Token) > maxToken || len(req.MAASSystemID) > maxVersion {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot enroll: that is no enroll token, or no MAAS system id")
+	}
+	bundle, rawBundle := a.c.Trust.Bundle()
+	enrolled, err := a.c.DB.Enroll(c.r.Context(), store.EnrollInput{
+		TokenHash:       pki.HashToken(req.Token),
+		PublicKeyDigest: keyDigest,
+		MAASSystemID:    req.MAASSystemID,
+		Report:          report,
+		TrustVersion:    bundle.Version,
+		Remote:          remoteHost(c.r),
+		Issue: func(n broker.Node, epoch int64) (store.IssuedCert, error) {
+			return a.issue(csr, pki.NodeIdentity{NodeID: n.ID, Epoch: epoch})
+		},
+	})
+	if err != nil {
+		return nil, inAudit(err)
+	}
+	return wire.EnrollReply{
+		NodeID: enrolled.Node.ID, NodeEpoch: enrolled.Node.Epoch,
+		Certificate: enrolled.Cert.PEM, TrustBundle: string(rawBundle), Now: a.c.Now().UTC(),
+	}, nil
+}
+
+// issue makes a node certificate.
+func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity) (store.IssuedCert, error) {
+	leaf, chain, err := a.c.Trust.IssueNode(csr, id, a.c.Now(), a.c.CertLife)
+	if err != nil {
+		return store.IssuedCert{}, err
+	}
+	return store.IssuedCert{
+		Serial: pki.Serial(leaf), PEM: string(pki.MarshalCerts(chain...)), PublicKey: leaf.RawSubjectPublicKeyInfo,
+		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+	}, nil
+}
+
+// reportOf checks what a node says of itself. Task types and keys have a form;
+// values are text and are cleaned.
+func reportOf(version string, taskTypes []string, capabilities map[string]string) (store.NodeReport, error) {
+	refuse := func(format string, args ...any) (store.NodeReport, error) {
+		return store.NodeReport{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, format, args...)
+	}
+	if len(taskTypes) > maxTaskTypes || len(capabilities) > maxCapabilities {
+		return refuse("cannot take the report: %d task types and %d capabilities, at most %d and %d", len(taskTypes), len(capabilities), maxTaskTypes, maxCapabilities)
+	}
+	types := slices.Clone(taskTypes)
+	slices.Sort(types)
+	for _, t := range types {
+		if len(t) > maxCapability || !taskTypeForm.MatchString(t) {
+			return refuse("cannot take the report: %s is no name@version", taskcatalog.Clean(t, 80))
+		}
+	}
+	clean := make(map[string]string, len(capabilities))
+	for k, v := range capabilities {
+		if len(k) > maxCapability || !capabilityKeyForm.MatchString(k) {
+			return refuse("cannot take the report: %s is no key of a capability", taskcatalog.Clean(k, 80))
+		}
+		clean[k] = taskcatalog.Clean(v, maxCapability)
+	}
+	return store.NodeReport{
+		AgentVersion: taskcatalog.Clean(version, maxVersion),
+		TaskTypes:    slices.Compact(types), Capabilities: clean,
+		Digest: wire.ReportDigest(taskTypes, capabilities),
+	}, nil
+}

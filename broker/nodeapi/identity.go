@@ -1,0 +1,99 @@
+package nodeapi
+
+import (
+	"crypto/tls"
+	"net/http"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// verifyConnection refuses certificates that are no good before anything is
+// asked with them. It sees every connection, resumed ones too. A connection
+// without a certificate may enrol and fetch packages.
+func (a *API) verifyConnection(cs tls.ConnectionState) error {
+	if len(cs.PeerCertificates) == 0 {
+		return nil
+	}
+	_, err := a.verifyPeer(cs)
+	if err != nil {
+		a.refusals.record(a, refusal{
+			code: string(taskcatalog.CodeOf(err, pki.CodeCertificateInvalid)), action: "connection.refused",
+			subject: subjectOf(cs), reason: err.Error(),
+		})
+	}
+	return err
+}
+
+// subjectOf names the node of a connection where its certificate is one of
+// ours, and else nothing: what a stranger writes into a certificate is not
+// worth a row of its own.
+func subjectOf(cs tls.ConnectionState) string {
+	if id, err := pki.NodeIdentityOf(cs.PeerCertificates[0]); err == nil {
+		return "node/" + id.NodeID
+	}
+	return "certificate"
+}
+
+func (a *API) verifyPeer(cs tls.ConnectionState) (*pki.Peer, error) {
+	return pki.VerifyNodePeer(cs, a.c.Trust.Roots(), a.c.Now(), a.deny.denied)
+}
+
+// identify makes the checks of the package's documentation, in their order.
+func (a *API) identify(c *call, who admit) (any, error) {
+	if a.deny.unknown(a.c.Now()) {
+		c.w.Header().Set("Retry-After", "5")
+		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the deny list could not be read for %v (is the database there?)", denyListGrace)
+	}
+	if who == anyone {
+		return nil, nil
+	}
+	peer, err := a.peer(c.r)
+	if err != nil {
+		return nil, forbidden(err)
+	}
+	c.peer = peer
+	if id := c.r.PathValue("id"); id != peer.NodeID {
+		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode), "cannot act for node %s: the certificate is of node %s", taskcatalog.Clean(id, 40), peer.NodeID)
+	}
+	if a.c.Now().After(peer.Cert.NotAfter) && who != renewing {
+		return nil, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate ran out at %s (renew it)", peer.NodeID, stamp(peer.Cert.NotAfter))
+	}
+	c.node, err = a.meet(c)
+	return nil, err
+}
+
+// peer returns the node at the other end. The chain is verified once per
+// connection and again when the roots change; what changes faster is checked
+// each time.
+func (a *API) peer(r *http.Request) (*pki.Peer, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, broker.Errorf(broker.Unauthorized, string(pki.CodeCertificateRequired), "cannot answer: the request came without a client certificate")
+	}
+	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	roots := a.c.Trust.Roots()
+	if conn != nil && conn.peer != nil && conn.roots == roots {
+		if a.deny.denied(conn.peer.Serial) {
+			return nil, deniedError(conn.peer)
+		}
+		return conn.peer, nil
+	}
+	peer, err := a.verifyPeer(*r.TLS)
+	if err == nil && conn != nil {
+		conn.peer, conn.roots = peer, roots
+	}
+	return peer, err
+}
+
+func deniedError(p *pki.Peer) error {
+	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied (enrol the node again)", p.NodeID, p.Serial)
+}
+
+// forbidden gives a refusal of package pki its kind.
+func forbidden(err error) error {
+	if code := taskcatalog.CodeOf(err, ""); code != "" {
+		return broker.Errorf(broker.Forbidden, string(code), "%v", err)
+	}
+	return err
+}

@@ -1,0 +1,34 @@
+package nodeapi
+
+import (
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// mint answers with a secret that a task may have: only that task's node, while
+// its lease holds, once per attempt. The answer is written down nowhere.
+func (a *API) mint(c *call) (any, error) {
+	var req wire.MintRequest
+	if err := c.decode(&req); err != nil {
+		return nil, err
+	}
+	ctx, id := c.r.Context(), c.r.PathValue("task_id")
+	task, err := a.c.DB.Task(ctx, id)
+	if err == nil && task.NodeID != c.peer.NodeID {
+		err = broker.Errorf(broker.NotFound, "task_not_found", "cannot mint a credential: node %s has no such task", c.peer.NodeID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Had before it is recorded, so that a vault that is away costs no attempt;
+	// given away only after.
+	secret, expires, err := a.c.Minter.Mint(ctx, task, req.CredentialType)
+	if err != nil {
+		return nil, err
+	}
+	err = a.c.DB.RecordMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType)
+	if err != nil {
+		return nil, inAudit(err)
+	}
+	return wire.MintReply{CredentialType: req.CredentialType, Secret: secret, ExpiresAt: expires.UTC()}, nil
+}

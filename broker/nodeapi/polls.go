@@ -1,0 +1,67 @@
+package nodeapi
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Why a poll ends before there is anything for it.
+var (
+	errDenied   = errors.New("certificate denied")
+	errStopping = errors.New("the broker is stopping")
+)
+
+// polls is all that wait now.
+type polls struct {
+	mu      sync.Mutex
+	waiting map[*poll]struct{}
+	stopped bool
+}
+
+type poll struct {
+	serial string // of the certificate
+	end    context.CancelCauseFunc
+}
+
+func newPolls() polls { return polls{waiting: map[*poll]struct{}{}} }
+
+// join notes a poll, so that it can be ended, until leave is called.
+func (s *polls) join(serial string, end context.CancelCauseFunc) (leave func()) {
+	p := &poll{serial: serial, end: end}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[p] = struct{}{}
+	if s.stopped {
+		end(errStopping)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, p)
+	}
+}
+
+// endDenied ends the polls whose certificate is on the list.
+func (s *polls) endDenied(denied map[string]string) {
+	if len(denied) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.waiting {
+		if _, ok := denied[p.serial]; ok {
+			p.end(errDenied)
+		}
+	}
+}
+
+// stop ends all, and those to come.
+func (s *polls) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for p := range s.waiting {
+		p.end(errStopping)
+	}
+}

@@ -1,0 +1,87 @@
+package nodeapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// audited marks an error that whoever made it has written to the audit log.
+type audited struct{ error }
+
+func (e audited) Unwrap() error { return e.error }
+
+// inAudit marks err, if there is one.
+func inAudit(err error) error {
+	if err == nil {
+		return nil
+	}
+	return audited{err}
+}
+
+var statuses = map[broker.Kind]int{
+	broker.Internal:     http.StatusInternalServerError,
+	broker.Invalid:      http.StatusUnprocessableEntity,
+	broker.NotFound:     http.StatusNotFound,
+	broker.Refused:      http.StatusConflict,
+	broker.Unauthorized: http.StatusUnauthorized,
+	broker.Forbidden:    http.StatusForbidden,
+	broker.TooMany:      http.StatusTooManyRequests,
+	broker.Unavailable:  http.StatusServiceUnavailable,
+}
+
+// problem turns an error into what the node is told, and sees to it that a
+// refusal is in the audit log and a failure in the broker's own.
+func (a *API) problem(c *call, err error) *wire.Problem {
+	e := asError(err)
+	var done audited
+	switch {
+	case e.Kind == broker.Internal || e.Kind == broker.Unavailable:
+		if !errors.Is(err, context.Canceled) { // the node has left
+			a.c.Log.Error("cannot answer a node", logRoute(c), logError(err))
+		}
+	case e.Kind == broker.NotFound && c.peer == nil:
+		// Anyone may ask for what is not there.
+	case !errors.As(err, &done):
+		a.refusals.record(a, refusalOf(c, e))
+	}
+	status := statuses[e.Kind]
+	switch taskcatalog.Code(e.Code) {
+	case taskcatalog.CodeTooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case taskcatalog.CodeMalformed:
+		status = http.StatusBadRequest
+	}
+	if e.Kind == broker.Unauthorized || e.Kind == broker.Forbidden {
+		c.w.Header().Set("Connection", "close") // nothing else will come of it
+	}
+	return &wire.Problem{Title: http.StatusText(status), Status: status, Detail: e.Message, Code: taskcatalog.Code(e.Code)}
+}
+
+// asError gives the errors of the catalog and of package pki their kind: they
+// are about what the node sent.
+func asError(err error) *broker.Error {
+	var e *broker.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if code := taskcatalog.CodeOf(err, ""); code != "" {
+		return broker.Errorf(broker.Invalid, string(code), "%v", err)
+	}
+	return broker.AsError(err)
+}
+
+func logRoute(c *call) zap.Field {
+	return zap.String("route", c.r.Pattern)
+}
+
+func logError(err error) zap.Field { return zap.Error(err) }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,53 @@
+package nodeapi
+
+import (
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// renew gives a node a new certificate for the key it has. A certificate that
+// ran out may renew too, within the grace: a node that was off for a while
+// comes back by itself.
+func (a *API) renew(c *call) (any, error) {
+	var req wire.RenewRequest
+	if err := c.decode(&req); err != nil {
+		return nil, err
+	}
+	csr, err := pki.ParseCSR([]byte(req.CSR))
+	if err != nil {
+		return nil, err
+	}
+	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities)
+	if err != nil {
+		return nil, err
+	}
+	now, old := a.c.Now(), c.peer.Cert
+	late := now.After(old.NotAfter)
+	if end := old.NotAfter.Add(a.c.RenewGrace); now.After(end) {
+		return nil, broker.Errorf(broker.Forbidden, "renew_grace_over", "cannot renew the certificate of node %s: it ran out at %s and could be renewed until %s (enrol the node again)", c.peer.NodeID, stamp(old.NotAfter), stamp(end))
+	}
+	if !sameKey(csr.PublicKey, old.PublicKey) {
+		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the key you have, or enrol again)", c.peer.NodeID)
+	}
+	issued, err := a.issue(csr, c.peer.NodeIdentity)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.c.DB.RecordRenewal(c.r.Context(), store.Renewal{
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, OldSerial: c.peer.Serial,
+		Cert: issued, Report: report, TrustVersion: min(req.TrustVersion, a.c.Trust.Version()), Late: late,
+	})
+	if err != nil {
+		return nil, inAudit(err)
+	}
+	a.contacts.reported(c.node, report.Digest)
+	return wire.RenewReply{Certificate: issued.PEM, Late: late, Now: now.UTC()}, nil
+}
+
+func sameKey(a, b any) bool {
+	x, errX := pki.PublicKeyDigest(a)
+	y, errY := pki.PublicKeyDigest(b)
+	return errX == nil && errY == nil && x == y
+}

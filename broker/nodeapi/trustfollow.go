@@ -1,0 +1,52 @@
+package nodeapi
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// resendAfter is how long a node has to take a trust bundle before it is sent
+// again: as long as a task of that class may start.
+const resendAfter = time.Hour
+
+// followTrust notes which trust bundle a node says it has, and sends it the one
+// in force where that is newer. Only nodes that are there are sent one, so that
+// none finds a heap of them when it comes back.
+func (a *API) followTrust(r *http.Request, p *pki.Peer, n *contact) error {
+	said, newest, now := trustHeader(r.Header.Get(wire.HeaderTrustVersion)), a.c.Trust.Version(), a.c.Now()
+	a.contacts.mu.Lock()
+	confirm := said > 0 && said <= newest && said != n.trust
+	if confirm {
+		n.trust = said
+	}
+	send := n.trust < newest && (n.sent != newest || now.Sub(n.sentAt) >= resendAfter)
+	if send {
+		n.sent, n.sentAt = newest, now
+	}
+	a.contacts.mu.Unlock()
+
+	if confirm {
+		if err := a.c.DB.ConfirmTrust(r.Context(), p.NodeID, said); err != nil {
+			return err
+		}
+	}
+	if !send {
+		return nil
+	}
+	_, _, err := a.c.Queue.Enqueue(r.Context(), system, taskqueue.Request{
+		NodeID: p.NodeID, Type: "node.trust_update",
+		IdempotencyKey: fmt.Sprintf("trust-%d-%d-%d", newest, p.Epoch, now.Unix()/int64(resendAfter/time.Second)),
+	})
+	if err != nil {
+		// The node still has its say: another try follows.
+		a.c.Log.Warn("cannot send the trust bundle", zap.String("node", p.NodeID), zap.Int64("version", newest), zap.Error(err))
+	}
+	return nil
+}
