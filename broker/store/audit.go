@@ -1,6 +1,10 @@
 package store
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -23,15 +27,70 @@ type SealedEntry struct {
 	Seal     string // hex SHA-256
 }
 
-// AuditTip is the end of the chain of seals.
-type AuditTip struct {
-	Position int64
-	Seal     string
+const auditColumns = `id, at, actor, action, subject, reason, before, after, correlation_id, code, position, seal`
+
+func scanAudit(row interface{ Scan(...any) error }) (SealedEntry, error) {
+	var e SealedEntry
+	err := row.Scan(&e.ID, at(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, rawDoc(&e.Before), rawDoc(&e.After),
+		&e.CorrelationID, &e.Code, &e.Position, &e.Seal)
+	return e, err
 }
 
-// AuditHead is a signed tip.
-type AuditHead struct {
-	AuditTip
-	At       time.Time
-	Envelope []byte // in-toto statement by the statement key
+// audit writes a row in the transaction that it describes.
+func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO audit_logs (at, actor, action, subject, reason, before, after, correlation_id, code)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		micros(t.now), e.Actor, e.Action, e.Subject, e.Reason, string(e.Before), string(e.After),
+		cmp.Or(e.CorrelationID, correlationOf(ctx)), e.Code)
+	return err
+}
+
+// Audit writes a row of its own, for what has no transaction to be in: a
+// refusal at the door.
+func (db *DB) Audit(ctx context.Context, e broker.AuditEntry) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.audit(ctx, e) })
+}
+
+// ListAudit returns a page; the id of its last row is the cursor of the next.
+func (db *DB) ListAudit(ctx context.Context, f AuditFilter) ([]SealedEntry, error) {
+	var w where
+	w.equal("actor", f.Actor)
+	w.equal("action", f.Action)
+	w.equal("subject", f.Subject)
+	w.equal("code", f.Code)
+	w.equal("correlation_id", f.CorrelationID)
+	if !f.From.IsZero() {
+		w.add("at >= ?", micros(f.From))
+	}
+	if !f.To.IsZero() {
+		w.add("at < ?", micros(f.To))
+	}
+	order := "ASC"
+	switch {
+	case f.Newest && f.After > 0:
+		w.add("id < ?", f.After)
+	case f.After > 0:
+		w.add("id > ?", f.After)
+	}
+	if f.Newest {
+		order = "DESC"
+	}
+	query := `SELECT ` + auditColumns + ` FROM audit_logs` + w.String() + ` ORDER BY id ` + order + w.limit(cmp.Or(f.Limit, 100))
+	return collect(ctx, db.reader(), scanAudit, query, w.args...)
+}
+
+// entry begins an audit row about a node.
+func entry(actor broker.Actor, action, nodeID string) broker.AuditEntry {
+	return broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "node/" + nodeID}
+}
+
+func nodeActor(nodeID string) broker.Actor { return broker.Actor{Name: "node:" + nodeID} }
+
+// small is a JSON object of a few plain fields for before and after.
+func small(pairs ...any) json.RawMessage {
+	m := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return json.RawMessage(text(m))
 }

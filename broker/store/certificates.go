@@ -1,6 +1,15 @@
 package store
 
-import "time"
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
 
 // Certificate is a node certificate on record.
 type Certificate struct {
@@ -14,14 +23,105 @@ type Certificate struct {
 	DenyReason          string
 }
 
+const certColumns = `serial, node_id, epoch, public_key, key_digest, not_before, not_after, issued_at, denied_at, deny_reason`
+
+func scanCert(row interface{ Scan(...any) error }) (Certificate, error) {
+	var c Certificate
+	err := row.Scan(&c.Serial, &c.NodeID, &c.Epoch, &c.PublicKey, &c.PublicKeyDigest, at(&c.NotBefore), at(&c.NotAfter), at(&c.IssuedAt), at(&c.DeniedAt), &c.DenyReason)
+	return c, err
+}
+
+func (t *tx) addCert(ctx context.Context, nodeID string, epoch int64, keyDigest string, c IssuedCert) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO certificates (serial, node_id, epoch, public_key, key_digest, pem, not_before, not_after, issued_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		c.Serial, nodeID, epoch, c.PublicKey, keyDigest, c.PEM, micros(c.NotBefore), micros(c.NotAfter), micros(t.now))
+	return err
+}
+
+func (t *tx) issuedCert(ctx context.Context, serial string) (IssuedCert, error) {
+	c := IssuedCert{Serial: serial}
+	err := t.QueryRowContext(ctx, `SELECT pem, public_key, not_before, not_after FROM certificates WHERE serial = $1`, serial).
+		Scan(&c.PEM, &c.PublicKey, at(&c.NotBefore), at(&c.NotAfter))
+	return c, err
+}
+
 // Renewal is a certificate for a node that has one.
 type Renewal struct {
-	NodeID    string
-	Epoch     int64
-	OldSerial string
-	Cert      IssuedCert
-	Report    NodeReport
-	// TrustVersion is what the node says it has in force.
-	TrustVersion int64
-	Late         bool // the old one had run out: audited as late_renewal
+	NodeID          string
+	Epoch           int64
+	OldSerial       string
+	PublicKeyDigest string
+	Cert            IssuedCert
+	Report          NodeReport
+	TrustVersion    int64 // what the node says it has in force
+	Late            bool  // the old one had run out: audited as late_renewal
+}
+
+// RecordRenewal keeps a new certificate and what the node reported with the
+// request. Codes, audited: certificate_denied, epoch_superseded, node_deleted.
+func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if n, err = node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		e := entry(nodeActor(r.NodeID), "node.renew", r.NodeID)
+		if r.Late {
+			e.Action = "node.late_renewal"
+		}
+		old, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, r.OldSerial))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		switch {
+		case n.Status == broker.Deleted:
+			return refuse(nodeDeleted(n), e)
+		case n.Epoch != r.Epoch:
+			return refuse(superseded(n, r.Epoch), e)
+		case old.NodeID != r.NodeID || !old.DeniedAt.IsZero():
+			return refuse(broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied, or not on record (enrol the node again)", r.OldSerial, r.NodeID), e)
+		}
+		if err := t.addCert(ctx, r.NodeID, r.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
+			return err
+		}
+		n.CertNotAfter = r.Cert.NotAfter.UTC()
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET cert_not_after = $1, updated_at = $2 WHERE id = $3`, micros(r.Cert.NotAfter), micros(t.now), r.NodeID); err != nil {
+			return err
+		}
+		if err := t.saveReport(ctx, &n, r.Report); err != nil {
+			return err
+		}
+		if err := t.confirmTrust(ctx, &n, r.TrustVersion); err != nil {
+			return err
+		}
+		e.Before, e.After = small("serial", r.OldSerial), small("serial", r.Cert.Serial, "key", r.PublicKeyDigest)
+		return t.audit(ctx, e)
+	})
+	return n, err
+}
+
+func superseded(n broker.Node, epoch int64) *broker.Error {
+	return broker.Errorf(broker.Forbidden, "epoch_superseded", "node %s has enrolled again: epoch %d is over, it is at %d", n.ID, epoch, n.Epoch)
+}
+
+// Certificate reads one by its serial. Codes: certificate_not_found.
+func (db *DB) Certificate(ctx context.Context, serial string) (Certificate, error) {
+	c, err := scanCert(db.reader().QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, serial))
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, broker.Errorf(broker.NotFound, "certificate_not_found", "there is no certificate %q on record", serial)
+	}
+	return c, err
+}
+
+// Certificates lists a node's, oldest first.
+func (db *DB) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
+	return collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
+}
+
+// CertKey returns the public key that a certificate on record certifies.
+func (db *DB) CertKey(ctx context.Context, serial string) (crypto.PublicKey, error) {
+	c, err := db.Certificate(ctx, serial)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParsePKIXPublicKey(c.PublicKey)
 }

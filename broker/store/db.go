@@ -1,9 +1,15 @@
 package store
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
 )
 
 // Options say which database and whose clock.
@@ -20,6 +26,112 @@ type Options struct {
 // DB is the store. Its exported methods own their transaction and write the
 // audit row inside it.
 type DB struct {
-	now func() time.Time
-	log *zap.Logger
+	engine
+	now   func() time.Time
+	log   *zap.Logger
+	hints *hub
+}
+
+// engine is what differs between the two databases. SQL text does not: it
+// differs only by what dialect says.
+type engine interface {
+	dialect
+	// write runs fn in one transaction and returns once that is durable. fn may
+	// run more than once, and only its last run counts.
+	write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error)
+	reader() runner
+	tell(hints []Hint)
+	lead(ctx context.Context, f func(ctx context.Context)) error
+	close() error
+}
+
+// runner runs statements: a pool that prepares them, or a transaction.
+type runner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// tx is one transaction, with the time at which it happens.
+type tx struct {
+	runner
+	dialect
+	now   time.Time
+	hints []Hint // given after the commit
+}
+
+func (t *tx) hint(kind HintKind, id string) { t.hints = append(t.hints, Hint{kind, id}) }
+
+// Open opens or makes the database and brings its schema up to date. Codes:
+// schema_too_new, data_dir_in_use, store_unavailable, bad_store_url.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	db := &DB{now: o.Now, log: o.Log, hints: newHub()}
+	var err error
+	switch scheme, rest, _ := strings.Cut(o.URL, ":"); scheme {
+	case "sqlite":
+		db.engine, err = openSQLite(ctx, db, rest, o.Exclusive)
+	case "postgres", "postgresql":
+		db.engine, err = openPostgres(ctx, db, o.URL)
+	default:
+		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: its URL is neither sqlite:/path nor postgres://…")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// Close ends the store's own work and closes the database. What has been
+// acknowledged is durable whether or not Close runs.
+func (db *DB) Close() error {
+	err := db.close()
+	db.hints.close()
+	return err
+}
+
+// Ping asks the database for an answer.
+func (db *DB) Ping(ctx context.Context) error {
+	var one int
+	return db.reader().QueryRowContext(ctx, `SELECT 1`).Scan(&one)
+}
+
+// Now is the store's clock, in UTC and whole microseconds.
+func (db *DB) Now() time.Time { return db.now().UTC().Truncate(time.Microsecond) }
+
+// Engine is sqlite or postgres.
+func (db *DB) Engine() string { return db.name() }
+
+// refusal is an error whose audit row outlives the transaction that it ends.
+type refusal struct {
+	err   error
+	entry broker.AuditEntry
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+// write runs fn in a transaction of its own. A refusal undoes what fn did and
+// is audited in a transaction after it.
+func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
+	hints, err := db.engine.write(ctx, fn)
+	var r *refusal
+	if errors.As(err, &r) {
+		if err := db.Audit(ctx, r.entry); err != nil {
+			return err
+		}
+		return r.err
+	}
+	if err != nil {
+		return err
+	}
+	db.publish(hints)
+	return nil
+}
+
+// refuse ends a transaction with err and an audit row that says so.
+func refuse(err *broker.Error, e broker.AuditEntry) error {
+	e.Code, e.Reason = err.Code, err.Message
+	return &refusal{err: err, entry: e}
 }

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -40,4 +43,104 @@ type Enrolled struct {
 	Node   broker.Node
 	Cert   IssuedCert
 	Repeat bool // the answer given before, given again
+}
+
+// Enroll trades a one-time token for a node's first certificate of a new
+// epoch. The same token with the same key gets the same certificate again
+// until the node has been heard with it: an answer may be lost. What an
+// earlier enrolment left open ends with FirstContact, not here. Codes, all
+// audited: token_unknown, token_used, token_expired, maas_system_mismatch,
+// node_deleted.
+func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		out, err = t.enroll(ctx, in)
+		return err
+	})
+	return out, err
+}
+
+func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
+	refusal := broker.AuditEntry{Actor: "remote:" + in.Remote, Action: "enroll.refused", Subject: "node/unknown"}
+	token, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash))
+	if errors.Is(err, sql.ErrNoRows) {
+		return out, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: the token is not known here (issue a new one: hostler node token)"), refusal)
+	} else if err != nil {
+		return out, err
+	}
+	n, err := node(ctx, t, token.NodeID, t.forUpdate())
+	if err != nil {
+		return out, err
+	}
+	// The node's row is locked now; read the token as whoever came before left it.
+	if token, err = scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash)); err != nil {
+		return out, err
+	}
+	refusal.Subject = "node/" + n.ID
+	repeat := !token.UsedAt.IsZero() && token.ConsumedAt.IsZero() && token.KeyDigest == in.PublicKeyDigest
+	switch {
+	case n.Status == broker.Deleted:
+		return out, refuse(nodeDeleted(n), refusal)
+	case !token.VoidAt.IsZero():
+		return out, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: a later token took the place of this one", n.ID), refusal)
+	case !token.UsedAt.IsZero() && !repeat:
+		return out, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: token used at %s (issue a new one)", n.ID, token.UsedAt.Format(time.RFC3339)), refusal)
+	case !repeat && t.now.After(token.ExpiresAt):
+		return out, refuse(broker.Errorf(broker.Refused, "token_expired", "cannot enroll node %s: token expired at %s (extend it, or issue a new one)", n.ID, token.ExpiresAt.Format(time.RFC3339)), refusal)
+	case n.MAASSystemID != "" && in.MAASSystemID != n.MAASSystemID:
+		return out, refuse(broker.Errorf(broker.Refused, "maas_system_mismatch", "cannot enroll node %s: the token is for another MAAS machine", n.ID), refusal)
+	case repeat:
+		cert, err := t.issuedCert(ctx, token.Serial)
+		return Enrolled{Node: n, Cert: cert, Repeat: true}, err
+	}
+	return t.admit(ctx, in, n, token)
+}
+
+// admit opens a new epoch.
+func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enrollToken) (out Enrolled, err error) {
+	before := n
+	n.Epoch++
+	cert, err := in.Issue(n, n.Epoch)
+	if err != nil {
+		return out, err
+	}
+	if n.Status == broker.BootstrapIssued {
+		if err := broker.Transition(n, broker.Enrolling, broker.OwnerOnboarding); err != nil {
+			return out, err
+		}
+		n.Status, n.StatusReason = broker.Enrolling, "enrolled"
+	}
+	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest = in.Report.AgentVersion, in.Report.TaskTypes, in.Report.Capabilities, in.Report.Digest
+	n.TrustVersion, n.EnrolledAt, n.CertNotAfter, n.UpdatedAt = in.TrustVersion, t.now, cert.NotAfter.UTC(), t.now
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, status = $2, status_reason = $3, agent_version = $4, task_types = $5, capabilities = $6,
+		report_digest = $7, trust_version = $8, enrolled_at = $9, cert_not_after = $10, updated_at = $11 WHERE id = $12`,
+		n.Epoch, string(n.Status), n.StatusReason, n.AgentVersion, listText(n.TaskTypes), mapText(n.Capabilities),
+		n.ReportDigest, n.TrustVersion, micros(t.now), micros(cert.NotAfter), micros(t.now), n.ID); err != nil {
+		return out, err
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET key_digest = $1, serial = $2, used_at = $3 WHERE hash = $4`,
+		in.PublicKeyDigest, cert.Serial, micros(t.now), token.Hash); err != nil {
+		return out, err
+	}
+	if err := t.addCert(ctx, n.ID, n.Epoch, in.PublicKeyDigest, cert); err != nil {
+		return out, err
+	}
+	e := entry(nodeActor(n.ID), "node.enroll", n.ID)
+	e.Reason = "from " + in.Remote
+	e.Before = small("epoch", before.Epoch, "status", before.Status)
+	e.After = small("epoch", n.Epoch, "status", n.Status, "serial", cert.Serial, "key", in.PublicKeyDigest)
+	return Enrolled{Node: n, Cert: cert}, t.audit(ctx, e)
+}
+
+func listText(l []string) string {
+	if l == nil {
+		l = []string{}
+	}
+	return text(l)
+}
+
+func mapText(m map[string]string) string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	return text(m)
 }

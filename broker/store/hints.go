@@ -1,5 +1,10 @@
 package store
 
+import (
+	"context"
+	"sync"
+)
+
 // HintKind says what a hint is about.
 type HintKind string
 
@@ -18,4 +23,76 @@ const (
 type Hint struct {
 	Kind HintKind
 	ID   string
+}
+
+// Hint tells every replica, once whatever it is about has committed. The
+// store's own methods give theirs themselves.
+func (db *DB) Hint(h Hint) { db.publish([]Hint{h}) }
+
+// Hints subscribes until ctx ends, when the channel closes. A reader that falls
+// behind loses hints; it never holds up those who give them.
+func (db *DB) Hints(ctx context.Context) <-chan Hint { return db.hints.subscribe(ctx) }
+
+func (db *DB) publish(hints []Hint) {
+	if len(hints) == 0 {
+		return
+	}
+	db.hints.give(hints)
+	db.tell(hints)
+}
+
+// hub hands hints to the subscribers in this process.
+type hub struct {
+	mu     sync.Mutex
+	subs   map[chan Hint]struct{}
+	closed bool
+}
+
+const hintBuffer = 4096
+
+func newHub() *hub { return &hub{subs: map[chan Hint]struct{}{}} }
+
+func (h *hub) subscribe(ctx context.Context) <-chan Hint {
+	c := make(chan Hint, hintBuffer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		close(c)
+		return c
+	}
+	h.subs[c] = struct{}{}
+	context.AfterFunc(ctx, func() { h.drop(c) })
+	return c
+}
+
+func (h *hub) drop(c chan Hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.subs[c]; ok {
+		delete(h.subs, c)
+		close(c)
+	}
+}
+
+func (h *hub) give(hints []Hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.subs {
+		for _, hint := range hints {
+			select {
+			case c <- hint:
+			default:
+			}
+		}
+	}
+}
+
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for c := range h.subs {
+		delete(h.subs, c)
+		close(c)
+	}
 }

@@ -1,6 +1,12 @@
 package store
 
 import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -28,14 +34,204 @@ type NodeFilter struct {
 	Limit    int    // 0: all
 }
 
-// Change is one step of a node's status.
-type Change struct {
-	From          broker.NodeStatus // empty: from wherever it is; else a node elsewhere is left alone
-	To            broker.NodeStatus
-	By            broker.Owner
-	Reason        string
-	CorrelationID string
-	// OweTurnover and ClearTurnover change the mark in the same transaction, the
-	// latter before the transition is judged.
-	OweTurnover, ClearTurnover bool
+const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
+	labels, task_types, capabilities, agent_version, report_digest, trust_version, baseline_digest,
+	enrolled_at, last_contact_at, cert_not_after, created_at, updated_at`
+
+func scanNode(row interface{ Scan(...any) error }) (broker.Node, error) {
+	var n broker.Node
+	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
+		doc(&n.Labels), doc(&n.TaskTypes), doc(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
+		at(&n.EnrolledAt), at(&n.LastAgentContactAt), at(&n.CertNotAfter), at(&n.CreatedAt), at(&n.UpdatedAt))
+	return n, err
+}
+
+func nodeNotFound(ref string) *broker.Error {
+	return broker.Errorf(broker.NotFound, "node_not_found", "there is no node %q (see hostler node list)", ref)
+}
+
+// node reads one, with a lock clause of the dialect.
+func node(ctx context.Context, r runner, id, lock string) (broker.Node, error) {
+	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE id = $1`+lock, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return n, nodeNotFound(id)
+	}
+	return n, err
+}
+
+// CreateNode makes the record of a machine, bootstrap_issued, with its enrol
+// token. Codes: hostname_taken.
+func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		var taken string
+		err := t.QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND hostname = $2 AND status <> 'deleted'`, n.Site, n.Hostname).Scan(&taken)
+		if err == nil {
+			return broker.Errorf(broker.Refused, "hostname_taken", "cannot create node %s: node %s has that hostname (remove it first, or choose another)", n.Hostname, taken)
+		} else if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, labels, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, text(n.Labels), micros(t.now), micros(t.now)); err != nil {
+			return err
+		}
+		if n.TokenHash != "" {
+			if err := t.addToken(ctx, n.ID, n.TokenHash, n.TokenExpires); err != nil {
+				return err
+			}
+		}
+		e := entry(actor, "node.create", n.ID)
+		e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap)
+		if err := t.audit(ctx, e); err != nil {
+			return err
+		}
+		made, err = node(ctx, t, n.ID, "")
+		return err
+	})
+	return made, err
+}
+
+// Node reads one by its id. Codes: node_not_found.
+func (db *DB) Node(ctx context.Context, id string) (broker.Node, error) {
+	return node(ctx, db.reader(), id, "")
+}
+
+// FindNode resolves what a person wrote: an id, a unique id prefix, a hostname,
+// or site/hostname, among the nodes of sites (nil: all). A deleted node answers
+// only to its whole id. Codes: node_not_found, ambiguous_node.
+func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.Node, error) {
+	var w where
+	site, hostname, qualified := strings.Cut(ref, "/")
+	switch {
+	case ref == "":
+		return broker.Node{}, nodeNotFound(ref)
+	case qualified:
+		w.add("site = ? AND hostname = ? AND status <> 'deleted'", site, hostname)
+	default:
+		// A range and not LIKE: the reference is no pattern.
+		w.add("(id = ? OR (status <> 'deleted' AND (hostname = ? OR (id >= ? AND id < ?))))", ref, ref, ref, ref+"\x7f")
+	}
+	in(&w, "site", sites)
+	found, err := collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`+w.limit(maxCandidates+1), w.args...)
+	if err != nil {
+		return broker.Node{}, err
+	}
+	for _, n := range found {
+		if n.ID == ref {
+			return n, nil
+		}
+	}
+	switch len(found) {
+	case 0:
+		return broker.Node{}, nodeNotFound(ref)
+	case 1:
+		return found[0], nil
+	}
+	var names []string
+	for _, n := range found[:min(len(found), maxCandidates)] {
+		names = append(names, n.ID+" ("+strings.TrimPrefix(n.Site+"/"+n.Hostname, "/")+")")
+	}
+	if len(found) > maxCandidates {
+		names = append(names, "…")
+	}
+	return broker.Node{}, broker.Errorf(broker.Refused, "ambiguous_node", "%q is more than one node: %s (use an id)", ref, strings.Join(names, ", "))
+}
+
+const maxCandidates = 10
+
+// ListNodes returns a page in the order of ids, and the cursor of the next page
+// ("" at the end).
+func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, next string, err error) {
+	var w where
+	in(&w, "site", f.Sites)
+	in(&w, "status", f.Statuses)
+	w.equal("hostname", f.Hostname)
+	if !f.Deleted && len(f.Statuses) == 0 {
+		w.add("status <> 'deleted'")
+	}
+	if f.After != "" {
+		w.add("id > ?", f.After)
+	}
+	rows, err := db.reader().QueryContext(ctx, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`, w.args...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close() //nolint:errcheck // Err says it
+	for rows.Next() {
+		n, err := scanNode(rows)
+		if err != nil {
+			return nil, "", err
+		}
+		if !hasLabels(n, f.Labels) {
+			continue
+		}
+		if f.Limit > 0 && len(page) == f.Limit {
+			return page, page[len(page)-1].ID, nil
+		}
+		page = append(page, n)
+	}
+	return page, "", rows.Err()
+}
+
+func hasLabels(n broker.Node, want map[string]string) bool {
+	for k, v := range want {
+		if n.Labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// CountNodes counts by status.
+func (db *DB) CountNodes(ctx context.Context) (map[broker.NodeStatus]int, error) {
+	return count[broker.NodeStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM nodes GROUP BY status`)
+}
+
+// SetLabels merges labels into the node's; an empty value removes one.
+func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, labels map[string]string) (n broker.Node, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if n, err = node(ctx, t, nodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		before := text(n.Labels)
+		for k, v := range labels {
+			if v == "" {
+				delete(n.Labels, k)
+			} else {
+				n.Labels[k] = v
+			}
+		}
+		after := text(n.Labels)
+		if before == after {
+			return nil
+		}
+		n.UpdatedAt = t.now
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET labels = $1, updated_at = $2 WHERE id = $3`, after, micros(t.now), nodeID); err != nil {
+			return err
+		}
+		e := entry(actor, "node.label", nodeID)
+		e.Before, e.After = []byte(before), []byte(after)
+		return t.audit(ctx, e)
+	})
+	return n, err
+}
+
+// TrustStragglers lists the nodes that must confirm a bundle version and have
+// not: enrolled, not deleted, and below it.
+func (db *DB) TrustStragglers(ctx context.Context, version int64) ([]broker.Node, error) {
+	return collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes
+		WHERE status <> 'deleted' AND epoch > 0 AND trust_version < $1 ORDER BY id`, version)
+}
+
+// sortedKeys is for statements that must lock rows in one order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, cmp.Compare)
+	return keys
 }

@@ -1,1 +1,73 @@
 package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at`
+
+func scanOperator(row interface{ Scan(...any) error }) (broker.OperatorToken, error) {
+	var o broker.OperatorToken
+	err := row.Scan(&o.Name, &o.Role, doc(&o.Sites), at(&o.CreatedAt), at(&o.ExpiresAt), at(&o.RevokedAt))
+	return o, err
+}
+
+// CreateOperatorToken keeps a token by its hash. A name is an audit actor and
+// is never given twice. Codes: token_name_taken.
+func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o broker.OperatorToken, hash string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		var taken int
+		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM operator_tokens WHERE name = $1`, o.Name).Scan(&taken); err != nil {
+			return err
+		}
+		if taken > 0 {
+			return broker.Errorf(broker.Refused, "token_name_taken", "cannot create token %s: the name is or was another token's (choose another)", o.Name)
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			o.Name, hash, string(o.Role), listText(o.Sites), micros(t.now), micros(o.ExpiresAt)); err != nil {
+			return err
+		}
+		t.hint(HintToken, o.Name)
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "token.create", Subject: "token/" + o.Name,
+			After: small("role", o.Role, "sites", o.Sites, "expires_at", micros(o.ExpiresAt)),
+		})
+	})
+}
+
+// OperatorByHash finds a token. Whether it has expired or was revoked is for
+// the caller to judge. Codes: token_unknown.
+func (db *DB) OperatorByHash(ctx context.Context, hash string) (broker.OperatorToken, error) {
+	o, err := scanOperator(db.reader().QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE hash = $1`, hash))
+	if errors.Is(err, sql.ErrNoRows) {
+		return o, broker.Errorf(broker.Unauthorized, "token_unknown", "the operator token is not known here (ask for one: hostler-broker token create)")
+	}
+	return o, err
+}
+
+// OperatorTokens lists all, revoked and expired ones too.
+func (db *DB) OperatorTokens(ctx context.Context) ([]broker.OperatorToken, error) {
+	return collect(ctx, db.reader(), scanOperator, `SELECT `+operatorColumns+` FROM operator_tokens ORDER BY name`)
+}
+
+// RevokeOperatorToken ends a token. Doing so again changes nothing. Codes:
+// token_not_found.
+func (db *DB) RevokeOperatorToken(ctx context.Context, actor broker.Actor, name, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.forUpdate(), name))
+		if errors.Is(err, sql.ErrNoRows) {
+			return broker.Errorf(broker.NotFound, "token_not_found", "there is no operator token %q (see hostler-broker token list)", name)
+		} else if err != nil || !o.RevokedAt.IsZero() {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1 WHERE name = $2`, micros(t.now), name); err != nil {
+			return err
+		}
+		t.hint(HintToken, name)
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "token.revoke", Subject: "token/" + name, Reason: reason})
+	})
+}

@@ -1,8 +1,21 @@
 package store
 
-import "time"
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
 
-// Package is an agent release kept in the store.
+	"github.com/hostler/hostler/broker"
+)
+
+// Package is an agent release kept in the store, in blocks, so that every
+// replica serves it.
 type Package struct {
 	Digest      string // sha256:…
 	Name        string // file name
@@ -10,4 +23,141 @@ type Package struct {
 	Size        int64
 	PublishedBy string
 	PublishedAt time.Time
+}
+
+const (
+	blockSize = 1 << 20
+	// uploadLife is after how long the blocks of an upload that did not end
+	// are taken for left behind.
+	uploadLife = 24 * time.Hour
+)
+
+const packageColumns = `digest, name, version, size, published_by, published_at`
+
+func scanPackage(row interface{ Scan(...any) error }) (Package, error) {
+	var p Package
+	err := row.Scan(&p.Digest, &p.Name, &p.Version, &p.Size, &p.PublishedBy, at(&p.PublishedAt))
+	return p, err
+}
+
+// PutPackage reads r to its end into the store. The package is there when all
+// of it is. Where p.Digest is set, anything else is refused; what is there
+// already stays. Codes: digest_mismatch, package_empty.
+func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r io.Reader) (Package, error) {
+	upload := rand.Text()
+	digest, size, err := db.putBlocks(ctx, upload, r)
+	if err == nil && size == 0 {
+		err = broker.Errorf(broker.Invalid, "package_empty", "cannot publish %s: it is empty", p.Name)
+	}
+	if err == nil && p.Digest != "" && p.Digest != digest {
+		err = broker.Errorf(broker.Invalid, "digest_mismatch", "cannot publish %s: its digest is %s, not %s", p.Name, digest, p.Digest)
+	}
+	if err != nil {
+		return Package{}, errors.Join(err, db.dropUpload(context.WithoutCancel(ctx), upload))
+	}
+	p.Digest, p.Size, p.PublishedBy = digest, size, actor.Name
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		p.PublishedAt = t.now
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, micros(t.now)))
+		if err != nil {
+			return err
+		}
+		// Blocks of uploads that never ended, and of this one if it was there.
+		if _, err := t.ExecContext(ctx, `DELETE FROM package_blocks WHERE upload NOT IN (SELECT upload FROM packages) AND (upload = $1 OR at < $2)`,
+			upload, micros(t.now.Add(-uploadLife))); err != nil || n == 0 {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "release.publish", Subject: "package/" + digest, After: small("name", p.Name, "version", p.Version, "size", size),
+		})
+	})
+	if err != nil {
+		return Package{}, err
+	}
+	return db.pkg(ctx, digest)
+}
+
+func (db *DB) putBlocks(ctx context.Context, upload string, r io.Reader) (digest string, size int64, err error) {
+	hash := sha256.New()
+	for n := 0; ; n++ {
+		block := make([]byte, blockSize)
+		got, err := io.ReadFull(r, block)
+		if got > 0 {
+			hash.Write(block[:got])
+			size += int64(got)
+			if err := db.write(ctx, func(ctx context.Context, t *tx) error {
+				_, err := t.ExecContext(ctx, `INSERT INTO package_blocks (upload, n, at, data) VALUES ($1, $2, $3, $4)`, upload, n, micros(t.now), block[:got])
+				return err
+			}); err != nil {
+				return "", 0, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return "sha256:" + hex.EncodeToString(hash.Sum(nil)), size, nil
+		case err != nil:
+			return "", 0, fmt.Errorf("cannot read the package: %w", err)
+		}
+	}
+}
+
+func (db *DB) dropUpload(ctx context.Context, upload string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `DELETE FROM package_blocks WHERE upload = $1`, upload)
+		return err
+	})
+}
+
+func (db *DB) pkg(ctx context.Context, digest string) (Package, error) {
+	p, err := scanPackage(db.reader().QueryRowContext(ctx, `SELECT `+packageColumns+` FROM packages WHERE digest = $1`, digest))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, broker.Errorf(broker.NotFound, "package_not_found", "there is no package %q (see hostler agent-release list)", digest)
+	}
+	return p, err
+}
+
+// OpenPackage opens one for reading, block by block, with ctx. Codes:
+// package_not_found.
+func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadSeeker, error) {
+	p, err := db.pkg(ctx, digest)
+	if err != nil {
+		return p, nil, err
+	}
+	var upload string
+	if err := db.reader().QueryRowContext(ctx, `SELECT upload FROM packages WHERE digest = $1`, digest).Scan(&upload); err != nil {
+		return p, nil, err
+	}
+	return p, io.NewSectionReader(&blockReader{ctx: ctx, r: db.reader(), upload: upload, n: -1}, 0, p.Size), nil
+}
+
+// Packages lists all, newest first.
+func (db *DB) Packages(ctx context.Context) ([]Package, error) {
+	return collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages ORDER BY published_at DESC, digest`)
+}
+
+// blockReader holds one block at a time. It is for one goroutine.
+type blockReader struct {
+	ctx    context.Context
+	r      runner
+	upload string
+	n      int64
+	block  []byte
+}
+
+func (b *blockReader) ReadAt(p []byte, off int64) (int, error) {
+	if n := off / blockSize; n != b.n {
+		err := b.r.QueryRowContext(b.ctx, `SELECT data FROM package_blocks WHERE upload = $1 AND n = $2`, b.upload, n).Scan(&b.block)
+		if err != nil {
+			b.n = -1
+			return 0, fmt.Errorf("cannot read block %d of the package: %w", n, err)
+		}
+		b.n = n
+	}
+	at := off % blockSize
+	if at >= int64(len(b.block)) {
+		return 0, io.EOF
+	}
+	// Short where a block ends: the reader above asks again.
+	return copy(p, b.block[at:]), nil
 }

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
+	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 // TaskFilter selects tasks; what is empty selects nothing away.
@@ -18,25 +21,171 @@ type TaskFilter struct {
 	Limit         int    // 0: 100
 }
 
-// Result is how a node says a task ended, its text cleaned and its evidence
-// verified by the caller.
-type Result struct {
-	NodeID   string
-	Epoch    int64
-	TaskID   string
-	Attempt  int
-	Status   broker.TaskStatus // succeeded, failed or canceled
-	Outcome  taskcatalog.Outcome
-	Code     taskcatalog.Code
-	Message  string
-	Result   json.RawMessage
-	Evidence []byte
-	Verdict  taskcatalog.Verdict
+// What every reading of a task has; the end and the envelope come apart.
+const taskColumns = `id, node_id, node_epoch, type, version, class, lane, params, envelope_digest, key_id, nonce, status, attempt,
+	retry_of, idempotency_key, correlation_id, traceparent, enqueued_by, issued_at, not_after, dispatched_at, lease_until,
+	cancel_requested, ended_at, outcome, code, message, verdict, progress`
+
+func taskFields(k *broker.Task) []any {
+	return []any{
+		&k.ID, &k.NodeID, &k.NodeEpoch, &k.Type, &k.Version, &k.Class, &k.Lane, rawDoc(&k.Params), &k.EnvelopeDigest, &k.KeyID, &k.Nonce, &k.Status, &k.Attempt,
+		&k.RetryOf, &k.IdempotencyKey, &k.CorrelationID, &k.TraceParent, &k.EnqueuedBy, at(&k.IssuedAt), at(&k.NotAfter), at(&k.DispatchedAt), at(&k.LeaseUntil),
+		&k.CancelRequested, at(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, doc(&k.Progress),
+	}
 }
 
-// Swept counts what SweepTasks moved.
-type Swept struct {
-	Requeued int // the lease ran out
-	Expired  int // never dispatched, and past not_after
-	Unknown  int // dispatched, and silent past not_after and the grace
+func scanTask(row interface{ Scan(...any) error }) (broker.Task, error) {
+	var k broker.Task
+	err := row.Scan(taskFields(&k)...)
+	return k, err
+}
+
+func taskNotFound(id string) *broker.Error {
+	return broker.Errorf(broker.NotFound, "task_not_found", "there is no task %q (see hostler task list)", id)
+}
+
+// task reads one without envelope, result and evidence.
+func task(ctx context.Context, r runner, id, lock string) (broker.Task, error) {
+	k, err := scanTask(r.QueryRowContext(ctx, `SELECT `+taskColumns+` FROM tasks WHERE id = $1`+lock, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, taskNotFound(id)
+	}
+	return k, err
+}
+
+// Task reads one whole. Codes: task_not_found.
+func (db *DB) Task(ctx context.Context, id string) (broker.Task, error) {
+	var k broker.Task
+	row := db.reader().QueryRowContext(ctx, `SELECT `+taskColumns+`, result, evidence, envelope FROM tasks
+		JOIN task_envelopes ON task_id = id WHERE id = $1`, id)
+	err := row.Scan(append(taskFields(&k), rawDoc(&k.Result), &k.Evidence, &k.Envelope)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, taskNotFound(id)
+	}
+	return k, err
+}
+
+// Asked is what the broker keeps of a task beside its envelope: enough to
+// judge a result. It reads no more than that. Codes: task_not_found.
+func (db *DB) Asked(ctx context.Context, id string) (broker.Task, error) {
+	return task(ctx, db.reader(), id, "")
+}
+
+// TaskByKey finds the task that a node was given under an idempotency key.
+func (db *DB) TaskByKey(ctx context.Context, nodeID, idempotencyKey string) (broker.Task, bool, error) {
+	return taskByKey(ctx, db.reader(), nodeID, idempotencyKey)
+}
+
+func taskByKey(ctx context.Context, r runner, nodeID, key string) (broker.Task, bool, error) {
+	if key == "" {
+		return broker.Task{}, false, nil
+	}
+	k, err := scanTask(r.QueryRowContext(ctx, `SELECT `+taskColumns+` FROM tasks WHERE node_id = $1 AND idempotency_key = $2 AND idempotency_key <> ''`, nodeID, key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, false, nil
+	}
+	return k, err == nil, err
+}
+
+// InsertTask queues a signed task. An idempotency key that the node knows gives
+// back the task that has it, with repeat, if it asks for the same. Task ids
+// must sort by the time at which they were made. Codes: node_not_found,
+// idempotency_conflict, node_changed (the node enrolled again meanwhile, or was
+// deleted).
+func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task) (got broker.Task, repeat bool, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if got, repeat, err = taskByKey(ctx, t, k.NodeID, k.IdempotencyKey); err != nil {
+			return err
+		}
+		if repeat {
+			return sameRequest(got, k)
+		}
+		var epoch int64
+		var status broker.NodeStatus
+		err := t.QueryRowContext(ctx, `SELECT epoch, status FROM nodes WHERE id = $1`+t.forKeyShare(), k.NodeID).Scan(&epoch, &status)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return nodeNotFound(k.NodeID)
+		case err != nil:
+			return err
+		case epoch != k.NodeEpoch || status == broker.Deleted:
+			return broker.Errorf(broker.Refused, "node_changed", "cannot enqueue %s: node %s enrolled again or was deleted meanwhile (try again)", k.Type, k.NodeID)
+		}
+		k.Status, k.EnqueuedBy = broker.TaskQueued, actor.Name
+		if err := t.insertTask(ctx, k); err != nil {
+			return err
+		}
+		got = k
+		t.hint(HintTask, k.NodeID)
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "task.enqueue", Subject: "task/" + k.ID, CorrelationID: k.CorrelationID,
+			After: small("node", k.NodeID, "type", k.Type, "version", k.Version, "envelope", k.EnvelopeDigest),
+		})
+	})
+	return got, repeat, err
+}
+
+func (t *tx) insertTask(ctx context.Context, k broker.Task) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO tasks (id, node_id, node_epoch, type, version, class, lane, params, envelope_digest, key_id, nonce, status,
+		retry_of, idempotency_key, correlation_id, traceparent, enqueued_by, issued_at, not_after)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+		k.ID, k.NodeID, k.NodeEpoch, k.Type, k.Version, string(k.Class), string(k.Lane), string(k.Params), k.EnvelopeDigest, k.KeyID, k.Nonce, string(k.Status),
+		k.RetryOf, k.IdempotencyKey, k.CorrelationID, k.TraceParent, k.EnqueuedBy, micros(k.IssuedAt), micros(k.NotAfter))
+	if err != nil {
+		return err
+	}
+	_, err = t.ExecContext(ctx, `INSERT INTO task_envelopes (task_id, envelope) VALUES ($1, $2)`, k.ID, k.Envelope)
+	return err
+}
+
+func sameRequest(had, asked broker.Task) error {
+	if had.Type == asked.Type && had.Version == asked.Version && sameJSON(had.Params, asked.Params) {
+		return nil
+	}
+	return broker.Errorf(broker.Refused, "idempotency_conflict", "cannot enqueue %s on node %s: idempotency key %q belongs to task %s, which asks for something else", asked.Type, asked.NodeID, asked.IdempotencyKey, had.ID)
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return string(a) == string(b)
+	}
+	return text(x) == text(y) // map keys are sorted
+}
+
+// ListTasks returns a page, newest first, without envelopes, evidence and
+// results, and the cursor of the next ("" at the end).
+func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, next string, err error) {
+	var w where
+	w.equal("node_id", f.NodeID)
+	w.equal("type", f.Type)
+	w.equal("correlation_id", f.CorrelationID)
+	in(&w, "status", f.Statuses)
+	if f.After != "" {
+		w.add("id < ?", f.After)
+	}
+	if len(f.Sites) > 0 {
+		var sites where
+		sites.args = w.args
+		in(&sites, "site", f.Sites)
+		w.terms, w.args = append(w.terms, "node_id IN (SELECT id FROM nodes"+sites.String()+")"), sites.args
+	}
+	limit := cmp.Or(f.Limit, 100)
+	page, err = collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY id DESC`+w.limit(limit+1), w.args...)
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID
+	}
+	return page, next, err
+}
+
+// OpenTasksByKey counts the open tasks that each task key has signed: a key
+// leaves the bundle only when it has none.
+func (db *DB) OpenTasksByKey(ctx context.Context) (map[string]int, error) {
+	return count[string](ctx, db.reader(), `SELECT key_id, COUNT(*) FROM tasks WHERE status IN ('queued', 'dispatched') GROUP BY key_id`)
+}
+
+// CountTasks counts by status.
+func (db *DB) CountTasks(ctx context.Context) (map[broker.TaskStatus]int, error) {
+	return count[broker.TaskStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM tasks GROUP BY status`)
 }

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	leadLock  = 0x686f73746c6572 // "hostler"
+	leadEvery = 2 * time.Second
+)
+
+// leader is the connection that holds the advisory lock.
+type leader struct {
+	mu   sync.Mutex // one transaction at a time
+	conn *sql.Conn
+}
+
+type leaderKey struct{}
+
+func leaderOf(ctx context.Context) *leader {
+	l, _ := ctx.Value(leaderKey{}).(*leader)
+	return l
+}
+
+func (e *postgresEngine) lead(ctx context.Context, f func(context.Context)) error {
+	tick := time.NewTicker(leadEvery)
+	defer tick.Stop()
+	for {
+		if err := e.leadOnce(ctx, f); err != nil && ctx.Err() == nil {
+			e.db.log.Warn("cannot lead", zap.Error(err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// leadOnce runs f if nobody else leads, until the connection is lost.
+func (e *postgresEngine) leadOnce(ctx context.Context, f func(context.Context)) error {
+	conn, err := e.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // back to the pool, or gone
+	var got bool
+	if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(leadLock)).Scan(&got); err != nil || !got {
+		return err
+	}
+	l := &leader{conn: conn}
+	defer l.release(ctx)
+	led, stop := context.WithCancel(context.WithValue(ctx, leaderKey{}, l))
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(led)
+		<-led.Done()
+	}()
+	err = l.watch(led)
+	stop()
+	<-done
+	return err
+}
+
+// watch returns when the connection no longer answers.
+func (l *leader) watch(ctx context.Context) error {
+	tick := time.NewTicker(leadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if !l.mu.TryLock() {
+			continue // its own work will notice
+		}
+		ping, cancel := context.WithTimeout(ctx, leadEvery)
+		err := l.conn.PingContext(ping)
+		cancel()
+		l.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+func (l *leader) release(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(leadLock))
+}

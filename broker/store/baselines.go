@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// SaveBaseline keeps a baseline by its digest and makes it the node's.
+func (db *DB) SaveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		return t.saveBaseline(ctx, actor, nodeID, digest, baseline, reason)
+	})
+}
+
+func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
+	n, err := node(ctx, t, nodeID, t.forUpdate())
+	if err != nil || n.BaselineDigest == digest {
+		return err
+	}
+	if _, err := t.ExecContext(ctx, `INSERT INTO baselines (digest, baseline, created_at) VALUES ($1, $2, $3) ON CONFLICT (digest) DO NOTHING`,
+		digest, string(baseline), micros(t.now)); err != nil {
+		return err
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET baseline_digest = $1, updated_at = $2 WHERE id = $3`, digest, micros(t.now), nodeID); err != nil {
+		return err
+	}
+	e := entry(actor, "node.baseline", nodeID)
+	e.Reason, e.Before, e.After = reason, small("baseline", n.BaselineDigest), small("baseline", digest)
+	return t.audit(ctx, e)
+}
+
+// Baseline reads one by its digest. Codes: baseline_not_found.
+func (db *DB) Baseline(ctx context.Context, digest string) ([]byte, error) {
+	var raw string
+	err := db.reader().QueryRowContext(ctx, `SELECT baseline FROM baselines WHERE digest = $1`, digest).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, broker.Errorf(broker.NotFound, "baseline_not_found", "there is no baseline %q (take one: hostler node baseline retake)", digest)
+	}
+	return []byte(raw), err
+}

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// UnknownGrace is how long after its latest start, or after its last sign of
+// life if that came later, a task that was delivered may stay without a result
+// before the broker says outcome_unknown.
+const UnknownGrace = 10 * time.Minute
+
+// openTask is what decides about delivery.
+type openTask struct {
+	ID                   string
+	Epoch                int64
+	Lane                 taskcatalog.Lane
+	Status               broker.TaskStatus
+	Attempt              int
+	Cancel               bool
+	NotAfter, AliveUntil time.Time
+}
+
+func scanOpen(row interface{ Scan(...any) error }) (openTask, error) {
+	var o openTask
+	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Status, &o.Attempt, &o.Cancel, at(&o.NotAfter), at(&o.AliveUntil))
+	return o, err
+}
+
+// unknownAt is when silence about a delivered task becomes its outcome.
+func (o openTask) unknownAt() time.Time {
+	last := o.NotAfter
+	if o.AliveUntil.After(last) {
+		last = o.AliveUntil
+	}
+	return last.Add(UnknownGrace)
+}
+
+// deliverable: not asked to stop, and either still to be started in time, or
+// delivered before, in which case the node may only be asked what came of it.
+func (o openTask) deliverable(epoch int64, now time.Time) bool {
+	if o.Status != broker.TaskQueued || o.Epoch != epoch || o.Cancel {
+		return false
+	}
+	if o.Attempt == 0 {
+		return !now.After(o.NotAfter)
+	}
+	return now.Before(o.unknownAt())
+}
+
+// ClaimTasks leases tasks to the node in the order in which they were made,
+// attempt+1: of the exclusive lane one, and only while none is dispatched. The
+// tasks have what a delivery needs. cancel names tasks that the node may have
+// and is to stop. Codes: node_not_found, epoch_superseded.
+func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task, cancel []string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		tasks, cancel = nil, nil
+		// The lock makes claims of one node wait for each other, on any replica.
+		var has int64
+		err := t.QueryRowContext(ctx, `SELECT epoch FROM nodes WHERE id = $1`+t.forUpdate(), nodeID).Scan(&has)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return nodeNotFound(nodeID)
+		case err != nil:
+			return err
+		case has != epoch:
+			return superseded(broker.Node{ID: nodeID, Epoch: has}, epoch)
+		}
+		open, err := t.openTasks(ctx, nodeID)
+		if err != nil {
+			return err
+		}
+		cancel = toStop(open)
+		for _, o := range choose(open, epoch, lanes, limit, t.now) {
+			k, err := t.lease(ctx, o, nodeID)
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, k)
+		}
+		return nil
+	})
+	return tasks, cancel, err
+}
+
+func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
+	return collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, status, attempt, cancel_requested, not_after, alive_until FROM tasks
+		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
+}
+
+// choose picks what is delivered now.
+func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, now time.Time) []openTask {
+	busy := slices.ContainsFunc(open, func(o openTask) bool {
+		return o.Lane == taskcatalog.LaneExclusive && o.Status == broker.TaskDispatched
+	})
+	var chosen []openTask
+	for _, o := range open {
+		exclusive := o.Lane == taskcatalog.LaneExclusive
+		if len(chosen) == limit || !slices.Contains(lanes, o.Lane) || !o.deliverable(epoch, now) || exclusive && busy {
+			continue
+		}
+		busy = busy || exclusive
+		chosen = append(chosen, o)
+	}
+	return chosen
+}
+
+func (t *tx) lease(ctx context.Context, o openTask, nodeID string) (broker.Task, error) {
+	k := broker.Task{ID: o.ID, NodeID: nodeID, NodeEpoch: o.Epoch, Lane: o.Lane, Status: broker.TaskDispatched, DispatchedAt: t.now, LeaseUntil: t.now.Add(wire.LeaseTime)}
+	err := t.QueryRowContext(ctx, `UPDATE tasks SET status = 'dispatched', attempt = attempt + 1, dispatched_at = $1, lease_until = $2
+		WHERE id = $3 RETURNING attempt, type, version, not_after, correlation_id, traceparent, (SELECT envelope FROM task_envelopes WHERE task_id = id)`,
+		micros(t.now), micros(k.LeaseUntil), o.ID).
+		Scan(&k.Attempt, &k.Type, &k.Version, at(&k.NotAfter), &k.CorrelationID, &k.TraceParent, &k.Envelope)
+	return k, err
+}
+
+// toStop lists what was delivered, is to be canceled, and has not ended.
+func toStop(open []openTask) []string {
+	var ids []string
+	for _, o := range open {
+		if o.Cancel && o.Attempt > 0 {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
+}
+
+// PendingCancels lists the tasks that a node may have and is to stop.
+func (db *DB) PendingCancels(ctx context.Context, nodeID string) ([]string, error) {
+	open, err := (&tx{runner: db.reader()}).openTasks(ctx, nodeID)
+	return toStop(open), err
+}
+
+// RecordProgress renews the lease of a task and says what the node is to stop.
+// A task whose lease had run out, but which was not delivered again, is the
+// node's once more. Codes: task_not_found, task_ended, attempt_superseded.
+func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) (leaseUntil time.Time, cancel []string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		leaseUntil = t.now.Add(wire.LeaseTime)
+		p.At = t.now
+		n, err := changed(t.ExecContext(ctx, `UPDATE tasks SET status = 'dispatched', lease_until = $1, alive_until = $1, progress = $2
+			WHERE id = $3 AND node_id = $4 AND attempt = $5 AND status IN ('queued', 'dispatched')`,
+			micros(leaseUntil), text(p), taskID, nodeID, attempt))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return t.whyNoProgress(ctx, nodeID, taskID, attempt)
+		}
+		open, err := t.openTasks(ctx, nodeID)
+		cancel = toStop(open)
+		return err
+	})
+	return leaseUntil, cancel, err
+}
+
+func (t *tx) whyNoProgress(ctx context.Context, nodeID, taskID string, attempt int) error {
+	k, err := task(ctx, t, taskID, "")
+	switch {
+	case err != nil:
+		return err
+	case k.NodeID != nodeID:
+		return taskNotFound(taskID)
+	case k.Status.Ended():
+		return broker.Errorf(broker.Refused, "task_ended", "task %s has ended: %s", taskID, k.Status)
+	}
+	return broker.Errorf(broker.Refused, "attempt_superseded", "task %s is at attempt %d, not %d", taskID, k.Attempt, attempt)
+}

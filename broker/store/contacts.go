@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// FirstContact is for an authenticated request of an epoch, and does its work
+// at the first: the token is spent, certificates of earlier epochs are denied,
+// and what was open for them fails with node_reenrolled. first reports whether
+// this call was it. Codes: node_not_found, epoch_superseded.
+func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, serial string) (first bool, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		first = false
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if n.Epoch != epoch {
+			return superseded(n, epoch)
+		}
+		done, err := changed(t.ExecContext(ctx, `UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch, micros(t.now), nodeID))
+		if err != nil || done == 0 {
+			return err
+		}
+		first = true
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET consumed_at = $1 WHERE node_id = $2 AND used_at > 0 AND consumed_at = 0`, micros(t.now), nodeID); err != nil {
+			return err
+		}
+		if err := t.denyWhere(ctx, "node_reenrolled", `node_id = $3 AND epoch < $4`, nodeID, epoch); err != nil {
+			return err
+		}
+		if err := t.failOpen(ctx, nodeActor(nodeID), nodeID, epoch, "node_reenrolled"); err != nil {
+			return err
+		}
+		e := entry(nodeActor(nodeID), "node.first_contact", nodeID)
+		e.After = small("epoch", epoch, "serial", serial)
+		return t.audit(ctx, e)
+	})
+	return first && err == nil, err
+}
+
+// TouchNodes writes when nodes were last heard: the batch of heartbeats. It
+// never changes a status and never goes back in time.
+func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error {
+	if len(heard) == 0 {
+		return nil
+	}
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		for _, id := range sortedKeys(heard) {
+			us := micros(heard[id])
+			if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2 AND last_contact_at < $3`, us, id, us); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SaveReport records what a node says of itself; audited if it has changed.
+func (db *DB) SaveReport(ctx context.Context, nodeID string, r NodeReport) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		return t.saveReport(ctx, &n, r)
+	})
+}
+
+func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error {
+	if n.ReportDigest == r.Digest && n.AgentVersion == r.AgentVersion {
+		return nil
+	}
+	e := entry(nodeActor(n.ID), "node.report", n.ID)
+	e.Before = small("agent_version", n.AgentVersion, "task_types", n.TaskTypes, "capabilities", n.Capabilities)
+	e.After = small("agent_version", r.AgentVersion, "task_types", r.TaskTypes, "capabilities", r.Capabilities)
+	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest, n.UpdatedAt = r.AgentVersion, r.TaskTypes, r.Capabilities, r.Digest, t.now
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET agent_version = $1, task_types = $2, capabilities = $3, report_digest = $4, updated_at = $5 WHERE id = $6`,
+		r.AgentVersion, listText(r.TaskTypes), mapText(r.Capabilities), r.Digest, micros(t.now), n.ID); err != nil {
+		return err
+	}
+	return t.audit(ctx, e)
+}
+
+// ConfirmTrust records the bundle version that a node has in force. It never
+// goes back within one enrolment. A version that was never issued changes
+// nothing and is audited (trust_version_unknown).
+func (db *DB) ConfirmTrust(ctx context.Context, nodeID string, version int64) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		return t.confirmTrust(ctx, &n, version)
+	})
+}
+
+func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) error {
+	if version <= n.TrustVersion {
+		return nil
+	}
+	// A node cannot have what was never issued.
+	var known int64
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM trust_bundles WHERE version = $1`, version).Scan(&known); err != nil {
+		return err
+	}
+	e := entry(nodeActor(n.ID), "trust.confirm", n.ID)
+	e.Before, e.After = small("trust_version", n.TrustVersion), small("trust_version", version)
+	if known == 0 {
+		e.Code, e.Reason = "trust_version_unknown", "the node says it has a bundle that was never issued"
+		return t.audit(ctx, e)
+	}
+	n.TrustVersion, n.UpdatedAt = version, t.now
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET trust_version = $1, updated_at = $2 WHERE id = $3`, version, micros(t.now), n.ID); err != nil {
+		return err
+	}
+	return t.audit(ctx, e)
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Deny puts a certificate on the deny list. Doing so again changes nothing.
+// Codes: certificate_not_found.
+func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason string) error {
+	c, err := db.Certificate(ctx, serial)
+	if err != nil {
+		return err
+	}
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.denyWhere(ctx, reason, `serial = $3`, serial); err != nil {
+			return err
+		}
+		e := entry(actor, "certificate.deny", c.NodeID)
+		e.Reason, e.After = reason, small("serial", serial)
+		return t.audit(ctx, e)
+	})
+}
+
+// DenyNode denies every certificate of a node.
+func (db *DB) DenyNode(ctx context.Context, actor broker.Actor, nodeID, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		if err := t.denyWhere(ctx, reason, `node_id = $3`, nodeID); err != nil {
+			return err
+		}
+		e := entry(actor, "certificate.deny", nodeID)
+		e.Reason = reason
+		return t.audit(ctx, e)
+	})
+}
+
+// denyWhere denies what is not denied yet; the condition's own argument is $3.
+func (t *tx) denyWhere(ctx context.Context, reason, condition string, args ...any) error {
+	serials, err := collect(ctx, t, scanText, `UPDATE certificates SET denied_at = $1, deny_reason = $2
+		WHERE denied_at = 0 AND `+condition+` RETURNING serial`, append([]any{micros(t.now), reason}, args...)...)
+	for _, s := range serials {
+		t.hint(HintDeny, s)
+	}
+	return err
+}
+
+func scanText(row interface{ Scan(...any) error }) (s string, err error) {
+	err = row.Scan(&s)
+	return s, err
+}
+
+// DenyList is every denied certificate, by serial with the reason.
+func (db *DB) DenyList(ctx context.Context) (map[string]string, error) {
+	rows, err := db.reader().QueryContext(ctx, `SELECT serial, deny_reason FROM certificates WHERE denied_at > 0`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err says it
+	list := map[string]string{}
+	for rows.Next() {
+		var serial, reason string
+		if err := rows.Scan(&serial, &reason); err != nil {
+			return nil, err
+		}
+		list[serial] = reason
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+)
+
+// Hints cross replicas by NOTIFY. They are sent after the commit, many in one
+// statement and on their own: a NOTIFY inside a transaction takes a lock that
+// makes all commits of the database wait for each other. What a crash in
+// between loses, the receivers' slow polls find.
+const (
+	notifyChannel = "hostler_hints"
+	notifyMax     = 7000 // bytes of a payload; PostgreSQL takes fewer than 8000
+	listenAgain   = time.Second
+)
+
+func (e *postgresEngine) tell(hints []Hint) {
+	select {
+	case e.outbox <- hints:
+	default: // the database is slow or away
+	}
+}
+
+// send batches what has gathered while the statement before was on its way.
+func (e *postgresEngine) send(ctx context.Context) {
+	for {
+		var payloads []string
+		select {
+		case first := <-e.outbox:
+			payloads = e.payloads(first)
+		case <-ctx.Done():
+			return
+		}
+		for _, p := range payloads {
+			if _, err := e.pool.ExecContext(ctx, `SELECT pg_notify($1, $2)`, notifyChannel, p); err != nil && ctx.Err() == nil {
+				e.db.log.Warn("cannot notify the other brokers", zap.Error(err))
+			}
+		}
+	}
+}
+
+// payloads packs first and what waits behind it, each hint once.
+func (e *postgresEngine) payloads(first []Hint) []string {
+	seen := map[Hint]bool{}
+	var out []string
+	var b strings.Builder
+	add := func(hints []Hint) {
+		for _, h := range hints {
+			if seen[h] {
+				continue
+			}
+			seen[h] = true
+			if b.Len() > notifyMax {
+				out = append(out, b.String())
+				b.Reset()
+			}
+			if b.Len() == 0 {
+				b.WriteString(e.origin)
+			}
+			b.WriteString("\n" + string(h.Kind) + " " + h.ID)
+		}
+	}
+	add(first)
+	for {
+		select {
+		case more := <-e.outbox:
+			add(more)
+		default:
+			return append(out, b.String())
+		}
+	}
+}
+
+func (e *postgresEngine) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := e.listenOnce(ctx); err != nil && ctx.Err() == nil {
+			e.db.log.Warn("cannot listen to the other brokers", zap.Error(err))
+		}
+		select {
+		case <-time.After(listenAgain):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (e *postgresEngine) listenOnce(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, e.config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only ends
+	if _, err := conn.Exec(ctx, "LISTEN "+notifyChannel); err != nil {
+		return err
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		e.db.hints.give(parseHints(n.Payload, e.origin))
+	}
+}
+
+// parseHints reads a payload, unless it is this process's own.
+func parseHints(payload, origin string) []Hint {
+	lines := strings.Split(payload, "\n")
+	if lines[0] == origin {
+		return nil
+	}
+	var hints []Hint
+	for _, line := range lines[1:] {
+		if kind, id, ok := strings.Cut(line, " "); ok {
+			hints = append(hints, Hint{HintKind(kind), id})
+		}
+	}
+	return hints
+}

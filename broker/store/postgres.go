@@ -1,0 +1,160 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// postgresEngine is a pool, and beside it one connection that listens
+// (notify.go) and, in one replica, one that leads (advisory.go).
+type postgresEngine struct {
+	postgresDialect
+	db     *DB
+	config *pgx.ConnConfig
+	pool   *sql.DB
+	origin string // of this process's notifications
+	outbox chan []Hint
+	ahead  atomic.Int64 // of the server's clock over this machine's, in nanoseconds
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+const (
+	postgresConns = 24
+	maxRetries    = 20
+	clockEvery    = time.Minute
+)
+
+func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The error of the parser may hold the password.
+		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the postgres URL cannot be read")
+	}
+	e := &postgresEngine{
+		db: db, config: config, pool: stdlib.OpenDB(*config),
+		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024),
+	}
+	e.pool.SetMaxOpenConns(postgresConns)
+	e.pool.SetMaxIdleConns(postgresConns)
+	defer func() {
+		if err != nil {
+			_ = e.pool.Close()
+		}
+	}()
+	if err := e.pool.PingContext(ctx); err != nil {
+		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
+	}
+	if err := migrate(ctx, e.pool, e); err != nil {
+		return nil, err
+	}
+	background, cancel := context.WithCancel(context.Background())
+	e.cancel = cancel
+	if db.now == nil {
+		if err := e.setClock(ctx); err != nil {
+			cancel()
+			return nil, err
+		}
+		db.now = func() time.Time { return time.Now().Add(time.Duration(e.ahead.Load())) }
+		e.work.Go(func() { e.keepClock(background) })
+	}
+	e.work.Go(func() { e.send(background) })
+	e.work.Go(func() { e.listen(background) })
+	return e, nil
+}
+
+// setClock measures how far the server's clock is ahead of this machine's.
+func (e *postgresEngine) setClock(ctx context.Context) error {
+	var server int64
+	before := time.Now()
+	if err := e.pool.QueryRowContext(ctx, `SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT`).Scan(&server); err != nil {
+		return fmt.Errorf("cannot read PostgreSQL's clock: %w", err)
+	}
+	half := time.Since(before) / 2
+	e.ahead.Store(int64(time.UnixMicro(server).Sub(before.Add(half))))
+	return nil
+}
+
+func (e *postgresEngine) keepClock(ctx context.Context) {
+	tick := time.NewTicker(clockEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_ = e.setClock(ctx) // the offset it has stays good; a lost database shows elsewhere
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (e *postgresEngine) reader() runner { return e.pool }
+
+// write retries what PostgreSQL asks to retry: serialization failures,
+// deadlocks, and inserts that lost a race to an equal one.
+func (e *postgresEngine) write(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
+	for try := 0; ; try++ {
+		hints, err := e.once(ctx, fn)
+		if err == nil || try == maxRetries || !retryable(err) {
+			return hints, err
+		}
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try, 6)))):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
+	begin := e.pool.BeginTx
+	if l := leaderOf(ctx); l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		begin = l.conn.BeginTx
+	}
+	native, err := begin(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &tx{runner: native, dialect: e, now: e.db.Now()}
+	if err := fn(ctx, t); err != nil {
+		_ = native.Rollback()
+		return nil, err
+	}
+	if err := native.Commit(); err != nil {
+		return nil, err
+	}
+	return t.hints, nil
+}
+
+func retryable(err error) bool {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) {
+		return false
+	}
+	switch pe.Code {
+	case "40001", "40P01", "23505": // serialization_failure, deadlock_detected, unique_violation
+		return true
+	}
+	return false
+}
+
+func (e *postgresEngine) close() error {
+	e.cancel()
+	e.work.Wait()
+	return e.pool.Close()
+}

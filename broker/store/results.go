@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Result is how a node says a task ended, its text cleaned and its evidence
+// verified by the caller.
+type Result struct {
+	NodeID   string
+	Epoch    int64
+	TaskID   string
+	Attempt  int
+	Status   broker.TaskStatus // succeeded, failed or canceled
+	Outcome  taskcatalog.Outcome
+	Code     taskcatalog.Code
+	Message  string
+	Result   json.RawMessage
+	Evidence []byte
+	Verdict  taskcatalog.Verdict
+}
+
+// RecordResult ends a task and applies what follows from it, in one
+// transaction. The first result stands: a later one changes nothing and gives
+// back what is recorded, with repeat. Any attempt that was delivered may
+// report, as a node runs a task at most once. Codes: task_not_found (or another
+// node's), epoch_superseded, attempt_unknown.
+func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effect) (k broker.Task, repeat bool, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		repeat = false
+		// The node's row first, as everywhere, so that no two wait for each other.
+		if len(effects) > 0 {
+			if _, err := node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
+				return err
+			}
+		}
+		if k, err = task(ctx, t, r.TaskID, t.forUpdate()); err != nil {
+			return err
+		}
+		switch {
+		case k.NodeID != r.NodeID:
+			return taskNotFound(r.TaskID)
+		case k.Status.Ended():
+			repeat = true
+			return nil
+		case k.NodeEpoch != r.Epoch:
+			return superseded(broker.Node{ID: r.NodeID, Epoch: r.Epoch}, k.NodeEpoch)
+		case r.Attempt < 1 || r.Attempt > k.Attempt:
+			return broker.Errorf(broker.Refused, "attempt_unknown", "task %s was delivered %d times; there is no attempt %d", r.TaskID, k.Attempt, r.Attempt)
+		}
+		k.Status, k.Outcome, k.Code, k.Message, k.Verdict, k.EndedAt = r.Status, r.Outcome, r.Code, r.Message, r.Verdict, t.now
+		if _, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
+			WHERE id = $9`, string(r.Status), micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
+			return err
+		}
+		t.hint(HintEnded, r.TaskID)
+		if k.Lane == taskcatalog.LaneExclusive {
+			t.hint(HintTask, r.NodeID) // the lane is free
+		}
+		if err := t.auditEnd(ctx, nodeActor(r.NodeID), k); err != nil {
+			return err
+		}
+		for _, e := range effects {
+			if err := t.apply(ctx, k, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return k, repeat, err
+}
+
+// bytesOf: the column is never NULL.
+func bytesOf(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) error {
+	return t.audit(ctx, broker.AuditEntry{
+		Actor: actor.Name, Action: "task.end", Subject: "task/" + k.ID, Reason: k.Message, Code: string(k.Code), CorrelationID: k.CorrelationID,
+		After: small("node", k.NodeID, "type", k.Type, "status", k.Status, "verdict", k.Verdict),
+	})
+}
+
+// apply does what follows from a result. What the state of the node no longer
+// allows is audited, and the result stands.
+func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) error {
+	actor := nodeActor(k.NodeID)
+	switch e := effect.(type) {
+	case broker.SetStatus:
+		_, err := t.transition(ctx, actor, k.NodeID, Change{From: e.From, To: e.To, By: e.By, Reason: e.Reason, CorrelationID: k.CorrelationID})
+		var r *refusal
+		if errors.As(err, &r) {
+			r.entry.CorrelationID = k.CorrelationID
+			return t.audit(ctx, r.entry)
+		}
+		return err
+	case broker.SaveBaseline:
+		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)
+	case broker.ConfirmTrust:
+		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		return t.confirmTrust(ctx, &n, e.Version)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Change is one step of a node's status.
+type Change struct {
+	From          broker.NodeStatus // empty: from wherever it is; else a node elsewhere is left alone
+	To            broker.NodeStatus
+	By            broker.Owner
+	Reason        string
+	CorrelationID string
+	// OweTurnover and ClearTurnover change the mark in the same transaction, the
+	// latter before the transition is judged.
+	OweTurnover, ClearTurnover bool
+}
+
+// Transition moves a node, if broker.Transition lets it. A node that is
+// already there stays, without an error. A refusal is audited. Codes:
+// node_not_found, transition_refused, turnover_owed.
+func (db *DB) Transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (n broker.Node, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err = t.transition(ctx, actor, nodeID, c)
+		return err
+	})
+	return n, err
+}
+
+func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (broker.Node, error) {
+	n, err := node(ctx, t, nodeID, t.forUpdate())
+	if err != nil {
+		return n, err
+	}
+	if c.From != "" && n.Status != c.From {
+		return n, nil
+	}
+	e := entry(actor, "node.transition", nodeID)
+	e.CorrelationID = c.CorrelationID
+	e.Before = small("status", n.Status, "turnover_owed", n.TurnoverOwed)
+	next := n
+	// The override is a platform admin's word that the turnover is not needed.
+	next.TurnoverOwed = (n.TurnoverOwed || c.OweTurnover) && !c.ClearTurnover && c.By != broker.OwnerOverride
+	if n.Status != c.To {
+		judged := n
+		judged.TurnoverOwed = n.TurnoverOwed && !c.ClearTurnover
+		if err := broker.Transition(judged, c.To, c.By); err != nil {
+			return n, refuse(broker.AsError(err), e)
+		}
+		next.Status, next.StatusReason = c.To, c.Reason
+	}
+	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed {
+		return n, nil
+	}
+	next.UpdatedAt = t.now
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET status = $1, status_reason = $2, turnover_owed = $3, updated_at = $4 WHERE id = $5`,
+		string(next.Status), next.StatusReason, next.TurnoverOwed, micros(t.now), nodeID); err != nil {
+		return n, err
+	}
+	if next.Status == broker.Deleted && n.Status != broker.Deleted {
+		if err := t.closeNode(ctx, actor, nodeID); err != nil {
+			return n, err
+		}
+	}
+	e.Reason = c.Reason
+	e.After = small("status", next.Status, "turnover_owed", next.TurnoverOwed)
+	return next, t.audit(ctx, e)
+}
+
+// closeNode takes from a deleted node what it could come back with.
+func (t *tx) closeNode(ctx context.Context, actor broker.Actor, nodeID string) error {
+	if err := t.denyWhere(ctx, "node_deleted", `node_id = $3`, nodeID); err != nil {
+		return err
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID); err != nil {
+		return err
+	}
+	return t.failOpen(ctx, actor, nodeID, 1<<62, "node_deleted")
+}
+
+// SetTurnoverOwed sets or clears the mark that keeps a node from active.
+func (db *DB) SetTurnoverOwed(ctx context.Context, actor broker.Actor, nodeID string, owed bool, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil || n.TurnoverOwed == owed {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET turnover_owed = $1, updated_at = $2 WHERE id = $3`, owed, micros(t.now), nodeID); err != nil {
+			return err
+		}
+		e := entry(actor, "node.turnover_owed", nodeID)
+		e.Reason, e.Before, e.After = reason, small("turnover_owed", n.TurnoverOwed), small("turnover_owed", owed)
+		return t.audit(ctx, e)
+	})
+}

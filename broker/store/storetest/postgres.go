@@ -1,0 +1,179 @@
+// Package storetest gives tests a store on each engine: SQLite in a temporary
+// directory, and a real PostgreSQL that it starts for itself, once per test
+// process, with a database of its own for every test. A machine without
+// PostgreSQL fails the test and is told what to install; nothing is skipped.
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", to make databases
+)
+
+// cluster is this process's PostgreSQL.
+type cluster struct {
+	dir string
+	err error
+}
+
+var (
+	start   sync.Once
+	running cluster
+	number  atomic.Int64
+)
+
+// PostgresURL returns the URL of a fresh, empty database.
+func PostgresURL(t testing.TB) string {
+	t.Helper()
+	start.Do(func() { running.start() })
+	if running.err != nil {
+		t.Fatalf("cannot test on PostgreSQL: %v", running.err)
+	}
+	name := fmt.Sprintf("test_%d", number.Add(1))
+	db, err := sql.Open("pgx", running.url("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // it only made a database
+	if _, err := db.ExecContext(context.Background(), "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("cannot create database %s: %v", name, err)
+	}
+	return running.url(name)
+}
+
+func (c *cluster) url(database string) string {
+	q := url.Values{"host": {c.dir}, "user": {"hostler"}, "sslmode": {"disable"}}
+	return (&url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: q.Encode()}).String()
+}
+
+// start makes a cluster in a temporary directory and starts a server that
+// listens on a socket there and nowhere else. Both go with this process
+// (reaper.go).
+func (c *cluster) start() {
+	bin, err := binaries()
+	if err != nil {
+		c.err = err
+		return
+	}
+	who, err := unprivileged()
+	if err != nil {
+		c.err = err
+		return
+	}
+	// Sockets have short paths, so not t.TempDir.
+	if c.dir, err = os.MkdirTemp("/tmp", "hostler-pg-"); err != nil {
+		c.err = err
+		return
+	}
+	if who != nil {
+		if err := os.Chown(c.dir, int(who.Uid), int(who.Gid)); err != nil {
+			c.err = err
+			return
+		}
+	}
+	data := filepath.Join(c.dir, "data")
+	run := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, args[0]), args[1:]...)
+		cmd.Dir, cmd.Env = c.dir, []string{"PATH=" + bin + ":/usr/bin:/bin", "LC_ALL=C.UTF-8", "HOME=" + c.dir}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+		return cmd
+	}
+	if out, err := run("initdb", "-D", data, "-U", "hostler", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
+		c.err = fmt.Errorf("initdb: %v\n%s", err, out)
+		return
+	}
+	log, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		c.err = err
+		return
+	}
+	server := run("postgres", "-D", data, "-k", c.dir, "-h", "", "-F", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB")
+	server.Stdout, server.Stderr = log, log
+	if err := server.Start(); err != nil {
+		c.err = err
+		return
+	}
+	if err := reap(server.Process.Pid, c.dir); err != nil {
+		c.err = err
+		return
+	}
+	c.err = c.wait(server)
+}
+
+func (c *cluster) wait(server *exec.Cmd) error {
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	db, err := sql.Open("pgx", c.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // it only asked
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if err = db.PingContext(context.Background()); err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			out, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+			return fmt.Errorf("the server ended: %s", out)
+		case <-time.After(20 * time.Millisecond):
+			if time.Now().After(deadline) {
+				return fmt.Errorf("the server does not answer: %v", err)
+			}
+		}
+	}
+}
+
+// binaries finds the server's programs.
+func binaries() (string, error) {
+	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		candidates = append(candidates, strings.TrimSpace(string(out)))
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		candidates = append(candidates, filepath.Dir(path))
+	}
+	for _, dir := range candidates {
+		if _, err := os.Stat(filepath.Join(dir, "postgres")); err != nil {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("there is no PostgreSQL on this machine: install the package postgresql (Debian: apt-get install postgresql)")
+}
+
+// unprivileged is whom the server runs as: initdb refuses root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, fmt.Errorf("the tests run as root and there is neither a user postgres nor nobody to run the server as")
+}

@@ -1,0 +1,74 @@
+package storetest
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/store"
+)
+
+// Engines are those that Each runs on.
+var Engines = []string{"sqlite", "postgres"}
+
+// Each runs f as a subtest on a fresh store of each engine.
+func Each(t *testing.T, f func(t *testing.T, db *store.DB, clock *Clock)) {
+	t.Helper()
+	for _, engine := range Engines {
+		t.Run(engine, func(t *testing.T) {
+			clock := NewClock()
+			f(t, Open(t, engine, clock.Now), clock)
+		})
+	}
+}
+
+// Open opens a fresh store of an engine. A nil clock is the database's own.
+func Open(t testing.TB, engine string, now func() time.Time) *store.DB {
+	t.Helper()
+	return Reopen(t, URL(t, engine), now)
+}
+
+// URL returns where a fresh store of an engine may be made.
+func URL(t testing.TB, engine string) string {
+	t.Helper()
+	if engine == "postgres" {
+		return PostgresURL(t)
+	}
+	return "sqlite:" + filepath.Join(t.TempDir(), "hostler.db")
+}
+
+// Reopen opens the store at a URL, once more or beside another.
+func Reopen(t testing.TB, url string, now func() time.Time) *store.DB {
+	t.Helper()
+	db, err := store.Open(context.Background(), store.Options{URL: url, Now: now})
+	if err != nil {
+		t.Fatalf("cannot open store: %v", err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// Clock is a clock that stands until a test moves it.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock makes a clock that stands at noon of a day in 2026.
+func NewClock() *Clock { return &Clock{now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)} }
+
+// Now is the time it shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves it.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

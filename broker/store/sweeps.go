@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// CancelTask stops a task: at once where it was never delivered, else by asking
+// the node, whose result then says how it ended. A task that has ended stays as
+// it is. Codes: task_not_found.
+func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason string) (k broker.Task, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if k, err = task(ctx, t, taskID, t.forUpdate()); err != nil {
+			return err
+		}
+		if k.Status.Ended() || k.CancelRequested {
+			return nil
+		}
+		e := broker.AuditEntry{Actor: actor.Name, Action: "task.cancel", Subject: "task/" + taskID, Reason: reason, CorrelationID: k.CorrelationID, Before: small("status", k.Status)}
+		if k.Attempt == 0 {
+			k.CancelRequested = true
+			if err := t.end(ctx, &k, broker.TaskCanceled, taskcatalog.CodeCanceled, reason); err != nil {
+				return err
+			}
+		} else {
+			k.CancelRequested = true
+			if _, err := t.ExecContext(ctx, `UPDATE tasks SET cancel_requested = TRUE WHERE id = $1`, taskID); err != nil {
+				return err
+			}
+			t.hint(HintCancel, k.NodeID)
+		}
+		e.After = small("status", k.Status)
+		return t.audit(ctx, e)
+	})
+	return k, err
+}
+
+// end is the broker's own word on how a task ended.
+func (t *tx) end(ctx context.Context, k *broker.Task, status broker.TaskStatus, code taskcatalog.Code, message string) error {
+	k.Status, k.Code, k.Message, k.EndedAt = status, code, message, t.now
+	t.hint(HintEnded, k.ID)
+	_, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, code = $2, message = $3, ended_at = $4, cancel_requested = $5 WHERE id = $6`,
+		string(status), string(code), message, micros(t.now), k.CancelRequested, k.ID)
+	return err
+}
+
+// failOpen ends a node's open tasks of epochs before one.
+func (t *tx) failOpen(ctx context.Context, actor broker.Actor, nodeID string, before int64, code taskcatalog.Code) error {
+	open, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks
+		WHERE node_id = $1 AND status IN ('queued', 'dispatched') AND node_epoch < $2 ORDER BY id`+t.forUpdate(), nodeID, before)
+	if err != nil {
+		return err
+	}
+	for _, k := range open {
+		if err := t.end(ctx, &k, broker.TaskFailed, code, ""); err != nil {
+			return err
+		}
+		if err := t.auditEnd(ctx, actor, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Swept counts what SweepTasks moved.
+type Swept struct {
+	Requeued int // the lease ran out
+	Expired  int // never dispatched, and past not_after
+	Unknown  int // delivered, and silent until UnknownGrace was over
+}
+
+const sweepLimit = 200
+
+// SweepTasks moves what time moves: a lease that ran out leads back to queued;
+// what was never delivered expires after not_after; what was delivered never
+// does, but ends failed with outcome_unknown. It takes at most a few hundred at
+// a time; whoever calls it calls again while it moves any.
+func (db *DB) SweepTasks(ctx context.Context) (swept Swept, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		swept = Swept{}
+		now, silent := micros(t.now), micros(t.now.Add(-UnknownGrace))
+		due, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') AND (
+				(status = 'dispatched' AND lease_until < $1)
+				OR (attempt = 0 AND not_after < $1)
+				OR (attempt > 0 AND not_after <= $2 AND alive_until <= $2)
+			) ORDER BY id LIMIT $3`+t.forUpdate()+t.skipLocked(), now, silent, sweepLimit)
+		if err != nil {
+			return err
+		}
+		for _, k := range due {
+			if err := t.sweep(ctx, k, silent, &swept); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return swept, err
+}
+
+func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swept) error {
+	var alive int64
+	if err := t.QueryRowContext(ctx, `SELECT alive_until FROM tasks WHERE id = $1`, k.ID).Scan(&alive); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case k.Attempt > 0 && micros(k.NotAfter) <= silent && alive <= silent:
+		swept.Unknown++
+		err = t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the node did not say how it ended")
+	case k.Attempt == 0:
+		swept.Expired++
+		err = t.end(ctx, &k, broker.TaskExpired, taskcatalog.CodeTaskExpired, "the node did not fetch it in time")
+	default:
+		swept.Requeued++
+		t.hint(HintTask, k.NodeID)
+		_, err = t.ExecContext(ctx, `UPDATE tasks SET status = 'queued' WHERE id = $1`, k.ID)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return t.auditEnd(ctx, broker.Actor{Name: "system"}, k)
+}

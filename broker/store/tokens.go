@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// MaxExtensions is how often the expiry of one enrol token may be moved.
+const MaxExtensions = 2
+
+// enrollToken is a token's row. The token itself is nowhere.
+type enrollToken struct {
+	Hash, NodeID                          string
+	ExpiresAt, UsedAt, ConsumedAt, VoidAt time.Time
+	Extended                              int
+	KeyDigest, Serial                     string
+}
+
+const tokenColumns = `hash, node_id, expires_at, used_at, consumed_at, void_at, extended, key_digest, serial`
+
+func scanToken(row interface{ Scan(...any) error }) (enrollToken, error) {
+	var k enrollToken
+	err := row.Scan(&k.Hash, &k.NodeID, at(&k.ExpiresAt), at(&k.UsedAt), at(&k.ConsumedAt), at(&k.VoidAt), &k.Extended, &k.KeyDigest, &k.Serial)
+	return k, err
+}
+
+func (t *tx) addToken(ctx context.Context, nodeID, hash string, expires time.Time) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO enroll_tokens (hash, node_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
+		hash, nodeID, micros(t.now), micros(expires))
+	return err
+}
+
+// ExtendToken moves the expiry of the node's open token, at most MaxExtensions
+// times: a deployed node cannot learn another one. It never brings the expiry
+// forward. Codes: node_not_found, token_none, token_extended_twice.
+func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string, expires time.Time, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		k, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens
+			WHERE node_id = $1 AND consumed_at = 0 AND void_at = 0`, nodeID))
+		if errors.Is(err, sql.ErrNoRows) {
+			return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has none that is open (issue a new one)", nodeID)
+		} else if err != nil {
+			return err
+		}
+		e := entry(actor, "token.extend", nodeID)
+		if k.Extended >= MaxExtensions {
+			return refuse(broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: it was extended %d times (issue a new one)", nodeID, k.Extended), e)
+		}
+		if !expires.After(k.ExpiresAt) {
+			return broker.Errorf(broker.Invalid, "token_not_longer", "cannot extend the enrol token of node %s: it is good until %s already", nodeID, k.ExpiresAt.Format(time.RFC3339))
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET expires_at = $1, extended = extended + 1 WHERE hash = $2`, micros(expires), k.Hash); err != nil {
+			return err
+		}
+		e.Reason, e.Before, e.After = reason, small("expires_at", k.ExpiresAt), small("expires_at", expires.UTC(), "extended", k.Extended+1)
+		return t.audit(ctx, e)
+	})
+}
+
+// IssueToken gives a node a new enrol token; an open one is void from then on.
+// Codes: node_not_found, node_deleted.
+func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenHash string, expires time.Time, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if n.Status == broker.Deleted {
+			return nodeDeleted(n)
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID); err != nil {
+			return err
+		}
+		if err := t.addToken(ctx, nodeID, tokenHash, expires); err != nil {
+			return err
+		}
+		e := entry(actor, "token.issue", nodeID)
+		e.Reason, e.After = reason, small("expires_at", expires.UTC())
+		return t.audit(ctx, e)
+	})
+}
+
+func nodeDeleted(n broker.Node) *broker.Error {
+	return broker.Errorf(broker.Refused, "node_deleted", "node %s (%s) is deleted (create a new one; ids are never used again)", n.ID, n.Hostname)
+}
