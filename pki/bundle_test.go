@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -102,6 +103,18 @@ func TestBundleIsReplacedByItsOwnTrustKeyOnly(t *testing.T) {
 	renamed.ID = a.Task.ID
 	posing := pki.NewBundleRoot(other.Root())
 	posing.ID = pki.Fingerprint(a.Root())
+	nameless := fresh(pki.UseTask)
+	nameless.ID = "x"
+	padded := fresh(pki.UseTask) // the same key, with one more element in its DER
+	padded.PublicKey = append(bytes.Clone(padded.PublicKey), 5, 0)
+	padded.PublicKey[1] += 2
+	misnamed := pki.NewBundleRoot(other.Root())
+	misnamed.ID = "x"
+	doubled := pki.NewBundleRoot(other.Root())
+	doubled.PublicKey = a.Bundle.Keys[0].PublicKey
+	selfSigned := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: a.Now, NotAfter: a.Now.Add(time.Hour)}
+	noCA := keyOf(t, pki.Ed25519)
+	selfSigned = must[*x509.Certificate](t)(x509.ParseCertificate(must[[]byte](t)(x509.CreateCertificate(rand.Reader, selfSigned, selfSigned, noCA.Public(), noCA))))
 	rootsKey := must[pki.BundleKey](t)(pki.NewBundleKey(pki.UseTask, a.Root().PublicKey, a.Now, a.Now.Add(time.Hour)))
 	backwards := fresh(pki.UseTask)
 	backwards.NotBefore, backwards.NotAfter = backwards.NotAfter, backwards.NotBefore
@@ -141,20 +154,25 @@ func TestBundleIsReplacedByItsOwnTrustKeyOnly(t *testing.T) {
 		"only a retired statement key": {next(t, a, expired(pki.UseStatement)), 0, pki.CodeTrustUseWithoutKey},
 		"a retired one and a new one":  {next(t, a, func(b *pki.TrustBundle) { expired(pki.UseStatement)(b); with(fresh(pki.UseStatement))(b) }), 0, ""},
 
-		"one key for two uses":       {next(t, a, with(twice)), 0, pki.CodeTrustKeyTwoUses},
-		"the root's key for tasks":   {next(t, a, with(rootsKey)), 0, pki.CodeTrustKeyTwoUses},
-		"one key twice":              {next(t, a, with(a.Bundle.Keys[0])), 0, pki.CodeMalformed},
-		"a key under another's id":   {next(t, a, with(renamed)), 0, pki.CodeMalformed},
-		"a root under another's id":  {next(t, a, with(posing)), 0, pki.CodeMalformed},
-		"a leaf as root":             {next(t, a, with(pki.NewBundleRoot(a.Server.Leaf))), 0, pki.CodeMalformed},
-		"an issuing CA as root":      {next(t, a, with(pki.NewBundleRoot(a.Issuing.Cert))), 0, pki.CodeMalformed},
-		"a key with a certificate":   {next(t, a, with(mixed)), 0, pki.CodeMalformed},
-		"a key that ends too early":  {next(t, a, with(backwards)), 0, pki.CodeMalformed},
-		"an unknown use":             {next(t, a, with(unknownUse)), 0, pki.CodeMalformed},
-		"a key that is no key":       {next(t, a, with(pki.BundleKey{Use: pki.UseTask, ID: "x", PublicKey: []byte("x"), NotAfter: a.Now})), 0, pki.CodeMalformed},
-		"more keys than fit":         {next(t, a, with(slices.Repeat([]pki.BundleKey{twice}, 200)...)), 0, pki.CodeTooLarge},
-		"no date":                    {next(t, a, func(b *pki.TrustBundle) { b.IssuedAt = time.Time{} }), 0, pki.CodeMalformed},
-		"tampered, the version kept": {edit(t, next(t, a, same), func(w *wire) { w.Payload = flip(t, w.Payload) }), 0, pki.CodeBadSignature},
+		"one key for two uses":        {next(t, a, with(twice)), 0, pki.CodeTrustKeyTwoUses},
+		"the root's key for tasks":    {next(t, a, with(rootsKey)), 0, pki.CodeTrustKeyTwoUses},
+		"one key twice":               {next(t, a, with(a.Bundle.Keys[0])), 0, pki.CodeMalformed},
+		"a key under another's id":    {next(t, a, with(renamed)), 0, pki.CodeMalformed},
+		"a key with no such id":       {next(t, a, with(nameless)), 0, pki.CodeMalformed},
+		"a key in another form":       {next(t, a, with(padded)), 0, pki.CodeMalformed},
+		"a root under another's id":   {next(t, a, with(posing)), 0, pki.CodeMalformed},
+		"a root with no such id":      {next(t, a, with(misnamed)), 0, pki.CodeMalformed},
+		"a root with a key beside it": {next(t, a, with(doubled)), 0, pki.CodeMalformed},
+		"a self-signed leaf as root":  {next(t, a, with(pki.NewBundleRoot(selfSigned))), 0, pki.CodeMalformed},
+		"a leaf as root":              {next(t, a, with(pki.NewBundleRoot(a.Server.Leaf))), 0, pki.CodeMalformed},
+		"an issuing CA as root":       {next(t, a, with(pki.NewBundleRoot(a.Issuing.Cert))), 0, pki.CodeMalformed},
+		"a key with a certificate":    {next(t, a, with(mixed)), 0, pki.CodeMalformed},
+		"a key that ends too early":   {next(t, a, with(backwards)), 0, pki.CodeMalformed},
+		"an unknown use":              {next(t, a, with(unknownUse)), 0, pki.CodeMalformed},
+		"a key that is no key":        {next(t, a, with(pki.BundleKey{Use: pki.UseTask, ID: "x", PublicKey: []byte("x"), NotAfter: a.Now})), 0, pki.CodeMalformed},
+		"more keys than fit":          {next(t, a, with(slices.Repeat([]pki.BundleKey{twice}, 200)...)), 0, pki.CodeTooLarge},
+		"no date":                     {next(t, a, func(b *pki.TrustBundle) { b.IssuedAt = time.Time{} }), 0, pki.CodeMalformed},
+		"tampered, the version kept":  {edit(t, next(t, a, same), func(w *wire) { w.Payload = flip(t, w.Payload) }), 0, pki.CodeBadSignature},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := must[[]byte](t)(pki.EncodeBundle(a.Bundle))

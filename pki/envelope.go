@@ -187,8 +187,8 @@ func verifyBytes(pub crypto.PublicKey, message, sig []byte) bool {
 }
 
 // canonicalBase64 decodes s if it is what encoding the result gives again. Go's
-// decoder skips line breaks even when strict.
+// decoder skips line breaks, and the last bits too unless it is strict.
 func canonicalBase64(s string) ([]byte, bool) {
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	b, err := base64.StdEncoding.DecodeString(s)
 	return b, err == nil && base64.StdEncoding.EncodeToString(b) == s
 }

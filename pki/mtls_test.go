@@ -1,6 +1,8 @@
 package pki_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -58,6 +60,15 @@ func TestNodePeerIsRefused(t *testing.T) {
 		long.PeerCertificates = append(long.PeerCertificates, a.Issuing.Cert)
 	}
 	later := a.Now.Add(48 * time.Hour)
+	rsaKey := must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
+	// An authority for servers only, below our root, that certifies a node.
+	serversKey := keyOf(t, pki.Ed25519)
+	servers := must[*x509.Certificate](t)(x509.ParseCertificate(must[[]byte](t)(x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		NotBefore: a.Now.Add(-time.Minute), NotAfter: a.Now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.Root(), serversKey.Public(), a.RootCA.Signer))))
+	strayed := must[*x509.Certificate](t)((&pki.CA{Cert: servers, Signer: serversKey}).IssueNode(
+		must[*x509.CertificateRequest](t)(pki.ParseCSR(must[[]byte](t)(pki.NewCSR(keyOf(t, pki.Ed25519))))), node.NodeIdentity, a.Now, time.Hour))
 
 	for name, attack := range map[string]struct {
 		state tls.ConnectionState
@@ -76,6 +87,15 @@ func TestNodePeerIsRefused(t *testing.T) {
 		"a chain of nine":          {long, a.Now, nobody, pki.CodeCertificateInvalid},
 		"the broker's certificate": {chainOf(a.Server.Leaf), a.Now, nobody, pki.CodeCertificateWrongUsage},
 		"the issuing CA itself":    {stateOf(a.Issuing.Cert, a.Root()), a.Now, nobody, pki.CodeCertificateWrongUsage},
+		"a CA for servers only":    {stateOf(strayed, servers, a.Root()), a.Now, nobody, pki.CodeCertificateWrongUsage},
+		"a CA named as a node": {
+			chainOf(forge(t, a, x509.Certificate{URIs: name, ExtKeyUsage: client, IsCA: true, BasicConstraintsValid: true})),
+			a.Now, nobody, pki.CodeCertificateWrongUsage,
+		},
+		"an RSA key": {
+			chainOf(forgeFor(t, a, rsaKey.Public(), x509.Certificate{URIs: name, ExtKeyUsage: client})),
+			a.Now, nobody, pki.CodeKeyType,
+		},
 		"no usage at all": {
 			chainOf(forge(t, a, x509.Certificate{URIs: name})), a.Now, nobody, pki.CodeCertificateWrongUsage,
 		},
