@@ -20,7 +20,9 @@
 //
 // Documents travel as DSSE envelopes. The signature covers the payload's type
 // and its bytes; the verifier names the type it expects, and nothing of a
-// payload is looked at before a signature holds. Several signatures are
+// payload is looked at before a signature holds. The one exception is the first
+// bundle, which names the key that signed it and is believed for the pinned TLS
+// channel that it came over (FirstBundle). Several signatures are
 // possible, which is how a key is replaced without a moment at which a node
 // that knows only the old or only the new key is left out.
 //
