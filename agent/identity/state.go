@@ -86,10 +86,16 @@ func Open(path string, now func() time.Time) (*State, error) {
 
 // Close gives the directory and its lock back.
 func (s *State) Close() error {
+	s.Unlock()
+	return s.dir.Close()
+}
+
+// Unlock lets another process have the directory.
+func (s *State) Unlock() {
 	if s.lock != nil {
 		_ = s.lock.Close()
+		s.lock = nil
 	}
-	return s.dir.Close()
 }
 
 // Path is the directory as it was given to Open.

@@ -59,7 +59,7 @@ func (l *Ledger) Accept(task taskcatalog.Task, digest string, attempt int, now t
 		if known && (e.Digest != digest || e.State != Accepted) {
 			return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s was accepted before; its recorded result stands", task.TaskID)
 		}
-		return put(b, task.TaskID, Entry{Task: task, Digest: digest, Attempt: attempt, State: Accepted, AcceptedAt: now})
+		return save(tx, &Entry{Task: task, Digest: digest, Attempt: attempt, State: Accepted, AcceptedAt: now})
 	})
 }
 
@@ -94,7 +94,7 @@ func (l *Ledger) Refuse(task taskcatalog.Task, digest string, result wire.Result
 		if known, err := get(b, task.TaskID, &e); known || err != nil {
 			return err
 		}
-		return put(b, task.TaskID, Entry{
+		return save(tx, &Entry{
 			Task: task, Digest: digest, Attempt: result.Attempt, State: Finished,
 			AcceptedAt: now, FinishedAt: now, Result: result,
 		})
@@ -141,18 +141,34 @@ func (l *Ledger) change(taskID string, do func(*Entry) error) error {
 		if err := do(&e); err != nil {
 			return err
 		}
-		return put(b, taskID, e)
+		return save(tx, &e)
 	})
 }
 
-// List returns the entries that keep wants, the earliest accepted first.
-func (l *Ledger) List(keep func(*Entry) bool) ([]Entry, error) {
+// settled says that nothing is left to do about an entry but to remember it.
+func (e *Entry) settled() bool { return e.State == Finished && e.Reported && !e.After }
+
+// save stores an entry and keeps the index of those that are not settled.
+func save(tx *bolt.Tx, e *Entry) error {
+	if err := put(tx.Bucket(tasksBucket), e.Task.TaskID, e); err != nil {
+		return err
+	}
+	if e.settled() {
+		return tx.Bucket(openBucket).Delete([]byte(e.Task.TaskID))
+	}
+	return tx.Bucket(openBucket).Put([]byte(e.Task.TaskID), nil)
+}
+
+// Open returns the entries with something left to do that keep wants, the
+// earliest accepted first.
+func (l *Ledger) Open(keep func(*Entry) bool) ([]Entry, error) { return l.list(openBucket, keep) }
+
+func (l *Ledger) list(bucket []byte, keep func(*Entry) bool) ([]Entry, error) {
 	var found []Entry
 	err := l.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket(tasksBucket)
-		return b.ForEach(func(k, _ []byte) error {
+		return tx.Bucket(bucket).ForEach(func(k, _ []byte) error {
 			var e Entry
-			if _, err := get(b, string(k), &e); err != nil {
+			if _, err := get(tx.Bucket(tasksBucket), string(k), &e); err != nil {
 				return err
 			}
 			if keep(&e) {
@@ -168,19 +184,20 @@ func (l *Ledger) List(keep func(*Entry) bool) ([]Entry, error) {
 }
 
 // Unreported returns the results that the broker does not have yet.
-func (l *Ledger) Unreported() ([]Entry, error) {
-	return l.List(func(e *Entry) bool { return e.State == Finished && !e.Reported })
-}
+func (l *Ledger) Unreported() ([]Entry, error) { return l.Open((*Entry).Waits) }
+
+// Waits reports whether the entry has a result that the broker does not have.
+func (e *Entry) Waits() bool { return e.State == Finished && !e.Reported }
 
 // droppable says when an entry is needed no more: neither its result nor the
 // memory of its id.
 func (e *Entry) droppable(now time.Time) bool {
-	return e.State == Finished && e.Reported && !e.After && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))
+	return e.settled() && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))
 }
 
 // Drop removes the entries that are needed no more and says how many.
 func (l *Ledger) Drop(now time.Time) (int, error) {
-	gone, err := l.List(func(e *Entry) bool { return e.droppable(now) })
+	gone, err := l.list(tasksBucket, func(e *Entry) bool { return e.droppable(now) })
 	if err != nil || len(gone) == 0 {
 		return 0, err
 	}

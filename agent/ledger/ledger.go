@@ -21,6 +21,7 @@ var (
 	tasksBucket    = []byte("tasks")
 	accountsBucket = []byte("accounts")
 	marksBucket    = []byte("marks")
+	openBucket     = []byte("open") // ids of entries with something left to do
 )
 
 // Ledger is the agent's crash-safe memory. Its methods may be called at once.
@@ -44,7 +45,7 @@ func Open(dir string) (*Ledger, error) {
 	l := &Ledger{db: db, fail: func() error { return nil }}
 	l.Reserved = reserve(name) == nil
 	err = l.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{tasksBucket, accountsBucket, marksBucket} {
+		for _, name := range [][]byte{tasksBucket, accountsBucket, marksBucket, openBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

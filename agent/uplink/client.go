@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hostler/hostler/pki"
@@ -21,6 +22,7 @@ import (
 // The codes of what goes wrong between node and broker.
 const (
 	CodeUnreachable taskcatalog.Code = "broker_unreachable"
+	CodeRejected    taskcatalog.Code = "certificate_rejected" // by the broker, in TLS
 	CodeUntrusted   taskcatalog.Code = "broker_untrusted"
 	CodeClockWrong  taskcatalog.Code = "clock_wrong"
 	CodeUnavailable taskcatalog.Code = "broker_unavailable"
@@ -55,6 +57,7 @@ type Client struct {
 	Options
 	base *url.URL
 	http *http.Client
+	skew atomic.Int64
 }
 
 // New makes a client. It opens no connection.
@@ -83,6 +86,10 @@ func New(o Options) (*Client, error) {
 
 // Close ends idle connections. A request in flight ends by itself.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Skew is how far the broker's clock was ahead of this node's when it last
+// answered, to the second.
+func (c *Client) Skew() time.Duration { return time.Duration(c.skew.Load()).Round(time.Second) }
 
 // Enroll asks for the node's first certificate.
 func (c *Client) Enroll(ctx context.Context, r wire.EnrollRequest) (*wire.EnrollReply, error) {
@@ -169,6 +176,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 		return 0, c.explain(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if broker, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		c.skew.Store(int64(broker.Sub(c.Now())))
+	}
 	switch {
 	case resp.StatusCode == http.StatusNoContent:
 		return resp.StatusCode, nil

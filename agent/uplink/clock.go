@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -26,12 +27,20 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case dates:
 		return c.clockError(ctx, err)
+	case rejected(err):
+		return taskcatalog.Errorf(CodeRejected, "cannot connect to the broker at %s: it rejects this node's certificate: %v", c.base.Host, err)
 	case untrusted:
 		return taskcatalog.Errorf(CodeUntrusted, "cannot trust the broker at %s: %v", c.base.Host, err)
 	case code != CodeUnreachable:
 		return err
 	}
 	return taskcatalog.Errorf(CodeUnreachable, "cannot reach the broker at %s: %v", c.base.Host, err)
+}
+
+// rejected reports whether the other side ended the connection with an alert.
+func rejected(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
 }
 
 func (c *Client) clockError(ctx context.Context, cause error) error {

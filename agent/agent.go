@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hostler/hostler/agent/identity"
+	"github.com/hostler/hostler/agent/inbox"
+	"github.com/hostler/hostler/agent/ledger"
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// Config is an agent's wiring: the config file and everything that tests
+// replace.
+type Config struct {
+	File
+	ConfigDir string // of the config file
+	Version   string
+	Hostname  string
+	Machine   *machine.Machine
+	Systemd   tasks.Systemd
+	Now       func() time.Time
+	Rand      io.Reader
+	Log       *zap.Logger
+	Dial      uplink.DialFunc // nil: the network
+	// Handlers finds what carries a task type out: tasks.Lookup.
+	Handlers func(name string, version int) (tasks.Handler, bool)
+	// Notify tells systemd: READY=1, STATUS=…, WATCHDOG=1.
+	Notify   func(state string)
+	Watchdog time.Duration // how often systemd wants to hear; zero: never
+}
+
+// Agent is one node's agent.
+type Agent struct {
+	Config
+	state  *identity.State
+	ledger *ledger.Ledger
+	inbox  *inbox.Inbox
+	host   *tasks.Host
+	report string // digest of types and capabilities
+	bootID string
+	lanes  *lanes
+
+	mu       sync.Mutex
+	client   *uplink.Client
+	clientOf *identity.Member
+	running  map[string]*run
+	refusals map[string]wire.ResultRequest // of envelopes not worth recording, until sent
+	status   Status
+
+	work    sync.WaitGroup // running tasks
+	results chan struct{}  // a result waits to be sent
+	freed   chan struct{}  // a lane has room again
+	beat    atomic.Int64   // unix time of the main loop's last turn
+	renewAt time.Time      // owned by the main loop
+	fatal   context.CancelCauseFunc
+	ending  atomic.Bool // uninstalled: nothing more is taken
+}
+
+// errStopping is why work ends when the agent is asked to stop.
+var errStopping = errors.New("the agent was stopped")
+
+// stopGrace is how long a task has to stop after its deadline, its cancel or the
+// agent's end.
+const stopGrace = 20 * time.Second
+
+// New opens the state directory and the ledger. Nothing is sent and nothing on
+// the machine is changed beyond them.
+func New(c Config) (*Agent, error) {
+	a := &Agent{
+		Config: c, lanes: newLanes(), running: map[string]*run{}, refusals: map[string]wire.ResultRequest{},
+		results: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+	}
+	var err error
+	if a.bootID, err = c.Machine.BootID(); err != nil {
+		return nil, fmt.Errorf("cannot read the boot id: %w", err)
+	}
+	if a.state, err = identity.Open(c.StateDir, c.Now); err != nil {
+		return nil, err
+	}
+	if a.ledger, err = ledger.Open(c.StateDir); err != nil {
+		_ = a.state.Close()
+		return nil, err
+	}
+	if !a.ledger.Reserved {
+		c.Log.Warn("the ledger's space could not be reserved: a full file system may keep this node from taking tasks")
+	}
+	if a.report, err = reportDigest(c.types(), c.Capabilities); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	a.host = &tasks.Host{
+		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
+		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
+		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
+	}
+	a.inbox = &inbox.Inbox{
+		Now:   c.Now,
+		Self:  func() pki.NodeIdentity { return a.state.Member().NodeIdentity },
+		Trust: func() *pki.TrustBundle { return a.state.Member().Trust },
+		Known: a.known,
+		Handles: func(typ taskcatalog.Type) bool {
+			_, ok := c.Handlers(typ.Name, typ.Version)
+			return ok
+		},
+		Allow: c.Allow, Capabilities: c.Capabilities, Allocations: a.allocations,
+	}
+	a.status = Status{Version: c.Version, PID: os.Getpid(), Allow: string(c.Allow), Phase: PhaseStarting}
+	return a, nil
+}
+
+// Close gives state and ledger back. Call it after Run has returned.
+func (a *Agent) Close() error {
+	a.mu.Lock()
+	if a.client != nil {
+		a.client.Close()
+	}
+	a.mu.Unlock()
+	return errors.Join(a.ledger.Close(), a.state.Close())
+}
+
+// Run serves until ctx ends, which is no error, or until a task does not stop
+// when it must: only a new process can then say truly what became of it.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, a.fatal = context.WithCancelCause(ctx)
+	defer a.fatal(nil)
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+
+	a.beat.Store(a.Now().Unix())
+	a.Notify("READY=1")
+	a.publish(func(*Status) {})
+	g, loops := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.serve(loops, work) })
+	g.Go(func() error { return a.sendResults(loops) })
+	g.Go(func() error { return a.keepHouse(loops) })
+	g.Go(func() error { return a.watch(loops) })
+	err := g.Wait()
+
+	a.Notify("STOPPING=1")
+	stop(errStopping)
+	a.awaitWork(stopGrace)
+	// What ended just now is worth one try; the next start sends the rest.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_ = a.sendAll(last)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+func (a *Agent) awaitWork(grace time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		a.work.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		a.Log.Error("tasks did not stop in time; the next start reports them as interrupted")
+	}
+}
+
+// keepHouse forgets what is needed no more and writes what could not be written.
+func (a *Agent) keepHouse(ctx context.Context) error {
+	for {
+		if n, err := a.ledger.Drop(a.Now()); err != nil {
+			a.Log.Error("cannot drop old tasks from the ledger", zap.Error(err))
+		} else if n > 0 {
+			a.Log.Info("dropped old tasks from the ledger", zap.Int("tasks", n))
+		}
+		a.expireAccepted()
+		if err := a.state.Flush(); err != nil {
+			a.Log.Error("cannot write the node's identity yet", zap.Error(err))
+		}
+		if err := sleep(ctx, 10*time.Minute); err != nil {
+			return err
+		}
+	}
+}
+
+// watch tells systemd that the main loop turns.
+func (a *Agent) watch(ctx context.Context) error {
+	if a.Watchdog <= 0 {
+		return nil
+	}
+	for {
+		if age := a.Now().Sub(time.Unix(a.beat.Load(), 0)); age < 2*maxPause {
+			a.Notify("WATCHDOG=1")
+		}
+		if err := sleep(ctx, a.Watchdog/2); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *Agent) allocations() ([]string, error) {
+	accounts, err := a.ledger.Accounts().List()
+	ids := make([]string, len(accounts))
+	for i, account := range accounts {
+		ids[i] = account.AllocationID
+	}
+	return ids, err
+}
+
+func (a *Agent) acceptTrust(bundle string) (int64, bool, error) {
+	version, changed, err := a.state.AcceptTrust(bundle)
+	if changed {
+		a.Log.Info("trust bundle in force", zap.Int64("version", version))
+	}
+	return version, changed, err
+}
+
+// reportDigest names what the node can do, so that a change is seen in one
+// header.
+func reportDigest(types []string, capabilities map[string]string) (string, error) {
+	raw, err := taskcatalog.Encode(struct {
+		TaskTypes    []string          `json:"task_types"`
+		Capabilities map[string]string `json:"capabilities"`
+	}{types, capabilities})
+	return pki.Digest(raw), err
+}
+
+// wake makes a loop look, without waiting for it.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits, or returns early with why the context ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

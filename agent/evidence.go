@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// maxResult is how large a result may be with its evidence, so that it fits into
+// a request body.
+const maxResult = wire.MaxBody - 4096
+
+// compose makes a run's result, with evidence signed by the node's key. What ran
+// not at all needs none.
+func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.ResultRequest {
+	out := wire.ResultRequest{Outcome: outcome}
+	if ret.err != nil {
+		out.Code = taskcatalog.CodeOf(ret.err, taskcatalog.CodeHandlerFailed)
+		out.Message = taskcatalog.Clean(ret.err.Error(), taskcatalog.MaxText)
+	}
+	if ret.result != nil {
+		raw, err := taskcatalog.Encode(ret.result)
+		if err == nil {
+			_, err = r.typ.DecodeResult(raw)
+		}
+		if err != nil {
+			return a.unfit(r, fmt.Errorf("its result does not fit the catalog: %w", err))
+		}
+		out.Result = raw
+	}
+	if r.started.IsZero() {
+		return out
+	}
+	ev := taskcatalog.Evidence{
+		TaskID: r.task.TaskID, TaskDigest: r.digest, NodeID: r.task.NodeID, NodeEpoch: r.task.NodeEpoch,
+		BootID: a.bootID, Nonce: r.task.Nonce, StartedAt: r.started.UTC(), FinishedAt: a.Now().UTC(),
+		AgentVersion: a.Version, Outcome: out.Outcome, Code: out.Code, Report: ret.report,
+	}
+	if out.Result != nil {
+		ev.ResultDigest = pki.Digest(out.Result)
+	}
+	// What does not fit is counted instead of listed, dispositions first.
+	for {
+		envelope, err := pki.SignEvidence(ev, a.state.Member().Key)
+		if err == nil {
+			out.Evidence = string(envelope)
+			if size(out) <= maxResult {
+				return out
+			}
+		}
+		if !shorten(&ev.Report) {
+			if err == nil {
+				err = taskcatalog.Errorf(taskcatalog.CodeTooLarge, "its result is larger than %d bytes", maxResult)
+			}
+			if ret.result == nil {
+				a.logTask(r.task).Error("cannot sign evidence", zap.Error(err))
+				out.Evidence = ""
+				return out
+			}
+			return a.unfit(r, err)
+		}
+	}
+}
+
+// unfit is the result of a run whose own result cannot be sent.
+func (a *Agent) unfit(r *run, why error) wire.ResultRequest {
+	a.logTask(r.task).Error("the task's result cannot be sent", zap.Error(why))
+	return a.compose(r, returned{err: taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "%s ran, and %v", r.typ.ID(), why)}, taskcatalog.OutcomeFailed)
+}
+
+func size(r wire.ResultRequest) int {
+	raw, err := taskcatalog.Encode(r)
+	if err != nil {
+		return maxResult + 1
+	}
+	return len(raw)
+}
+
+// shorten halves the longer of a report's lists and counts what goes. It reports
+// whether there was something to shorten.
+func shorten(r *taskcatalog.Report) bool {
+	switch d, f := len(r.Dispositions), len(r.Findings); {
+	case d > 0 && d >= f:
+		r.DispositionsOmitted += d - d/2
+		r.Dispositions = r.Dispositions[:d/2]
+	case f > 0:
+		r.FindingsOmitted += f - f/2
+		r.Findings = r.Findings[:f/2]
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,154 @@
+package inbox
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Inbox judges deliveries. Its fields are what a judgement depends on, asked anew
+// for each.
+type Inbox struct {
+	Now   func() time.Time
+	Self  func() pki.NodeIdentity
+	Trust func() *pki.TrustBundle
+	// Known reports whether a task id was taken before. The same envelope,
+	// accepted and never started, is not known: what began nothing may begin.
+	Known func(taskID, digest string) (bool, error)
+	// Handles reports whether this agent can carry a type of the catalog out.
+	Handles      func(taskcatalog.Type) bool
+	Allow        Allow
+	Capabilities map[string]string
+	// Allocations are the allocations with a user on this node.
+	Allocations func() ([]string, error)
+}
+
+// Admitted is a task that passed every check.
+type Admitted struct {
+	Task   *taskcatalog.Task
+	Type   taskcatalog.Type
+	Params any    // a pointer to the type's params
+	Digest string // of the envelope
+}
+
+// Refusal is the first check that did not hold. Task is set once the signature,
+// the addressee and the validity held and the id was new: such a refusal is
+// recorded, so that the envelope is not let in later.
+type Refusal struct {
+	Code    taskcatalog.Code
+	Message string
+	Task    *taskcatalog.Task
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// Admit runs the checks in their fixed order and returns the task, or the first
+// refusal. deliveredAs is the task id that the broker says the envelope is.
+// Nothing of the params is looked at before the signature holds.
+func (in *Inbox) Admit(raw []byte, deliveredAs string) (*Admitted, *Refusal) {
+	env, err := pki.ParseEnvelope(raw)
+	if err != nil {
+		return nil, because(err, taskcatalog.CodeMalformed)
+	}
+	now := in.Now()
+	task, err := in.Trust().VerifyTask(env, now)
+	if err != nil {
+		return nil, because(err, taskcatalog.CodeBadSignature)
+	}
+	digest := pki.Digest(raw)
+	for _, check := range []func() error{
+		func() error { return in.addressee(task) },
+		func() error { return validity(task, now) },
+		func() error { return in.replay(task, digest, deliveredAs) },
+	} {
+		if err := check(); err != nil {
+			return nil, because(err, taskcatalog.CodeMalformed)
+		}
+	}
+	admitted, err := in.permit(task)
+	if err != nil {
+		refusal := because(err, taskcatalog.CodeBadParams)
+		refusal.Task = task
+		return nil, refusal
+	}
+	admitted.Digest = digest
+	return admitted, nil
+}
+
+func (in *Inbox) addressee(task *taskcatalog.Task) error {
+	switch self := in.Self(); {
+	case task.NodeID != self.NodeID:
+		return taskcatalog.Errorf(taskcatalog.CodeWrongNode, "task %s is for node %s, not for %s", quote(task.TaskID), quote(task.NodeID), self.NodeID)
+	case task.NodeEpoch != self.Epoch:
+		return taskcatalog.Errorf(taskcatalog.CodeWrongEpoch, "task %s is for epoch %d of this node, which is at epoch %d", quote(task.TaskID), task.NodeEpoch, self.Epoch)
+	}
+	return nil
+}
+
+// validity allows for the two clocks to differ by taskcatalog.ClockSkew.
+func validity(task *taskcatalog.Task, now time.Time) error {
+	switch {
+	case now.Before(task.IssuedAt.Add(-taskcatalog.ClockSkew)):
+		return taskcatalog.Errorf(taskcatalog.CodeNotYetValid, "task %s was issued at %s by the broker's clock and this node's clock says %s (compare both clocks)",
+			quote(task.TaskID), stamp(task.IssuedAt), stamp(now))
+	case now.After(task.NotAfter.Add(taskcatalog.ClockSkew)):
+		return taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s had to start by %s by the broker's clock, where it was issued at %s, and this node's clock says %s (compare both clocks, or enqueue it again)",
+			quote(task.TaskID), stamp(task.NotAfter), stamp(task.IssuedAt), stamp(now))
+	}
+	return nil
+}
+
+// Startable repeats the check of the validity just before a task starts: it may
+// have waited for its lane.
+func Startable(task *taskcatalog.Task, now time.Time) error { return validity(task, now) }
+
+func (in *Inbox) replay(task *taskcatalog.Task, digest, deliveredAs string) error {
+	if task.TaskID != deliveredAs {
+		return taskcatalog.Errorf(taskcatalog.CodeReplayed, "the envelope of task %s was delivered as task %s", quote(task.TaskID), quote(deliveredAs))
+	}
+	known, err := in.Known(task.TaskID, digest)
+	if err != nil {
+		return err
+	}
+	if known {
+		return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s was taken before; its recorded result stands", quote(task.TaskID))
+	}
+	return nil
+}
+
+// permit looks at what the task asks for: catalog, schema, allow and capability,
+// tenant.
+func (in *Inbox) permit(task *taskcatalog.Task) (*Admitted, error) {
+	typ, err := taskcatalog.Lookup(task.Type, task.Version)
+	if err != nil {
+		return nil, err
+	}
+	if !in.Handles(typ) {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeUnknownType, "this agent does not carry out %s (update it)", typ.ID())
+	}
+	params, err := typ.DecodeParams(task.Params)
+	if err != nil {
+		return nil, err
+	}
+	if !in.Allow.Permits(typ.Class) {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeNotAllowed, "%s is %s and this node allows %s (allow: in its config file)", typ.ID(), typ.Class, in.Allow)
+	}
+	for _, name := range needs(typ, params) {
+		if _, ok := in.Capabilities[name]; !ok {
+			return nil, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing, "%s with these params needs the capability %s, which this node does not have", typ.ID(), name)
+		}
+	}
+	if err := in.tenant(typ, params); err != nil {
+		return nil, err
+	}
+	return &Admitted{Task: task, Type: typ, Params: params}, nil
+}
+
+func because(err error, fallback taskcatalog.Code) *Refusal {
+	return &Refusal{Code: taskcatalog.CodeOf(err, fallback), Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText)}
+}
+
+func quote(s string) string { return taskcatalog.Clean(s, 80) }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

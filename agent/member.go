@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/identity"
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// minRenewal is the least time between two tries to renew.
+const minRenewal = time.Minute
+
+// sources are the places where a token may be, in their order.
+func (a *Agent) sources() []identity.Source {
+	return []identity.Source{
+		identity.Given("the config file", identity.Bootstrap{
+			Broker: a.File.Broker, CASHA256: a.File.CASHA256, MAASSystemID: a.File.MAASSystemID,
+		}, a.File.TokenFile),
+		identity.Seed(a.Machine), identity.Cmdline(a.Machine), identity.FwCfg(a.Machine),
+	}
+}
+
+// enroll makes the node a member: one try.
+func (a *Agent) enroll(ctx context.Context) error {
+	if err := a.state.Lock(); err != nil {
+		return err
+	}
+	if a.state.Member() != nil { // hostler-agent enroll was faster
+		a.joined()
+		return nil
+	}
+	b, err := identity.Find(a.sources())
+	if err == nil {
+		_, err = enrollWith(ctx, &a.Config, a.state, b)
+	}
+	if err != nil {
+		a.state.Unlock()
+		return err
+	}
+	a.joined()
+	return nil
+}
+
+// Enroll makes this machine a node with what b says, for the running or the next
+// agent to find: one try.
+func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member, error) {
+	state, err := identity.Open(c.StateDir, c.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = state.Close() }()
+	if err := state.Lock(); err != nil {
+		return nil, err
+	}
+	found, err := identity.Find([]identity.Source{b})
+	if err != nil {
+		return nil, err
+	}
+	return enrollWith(ctx, &c, state, found)
+}
+
+func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap) (*identity.Member, error) {
+	client, err := uplink.New(uplink.Options{Broker: b.Broker, CASHA256: b.CASHA256, Version: c.Version, Now: c.Now, Dial: c.Dial})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	m, err := state.Enroll(ctx, b, c.Key, c.self(), client.Enroll)
+	if err != nil {
+		return nil, err
+	}
+	c.Log.Info("enrolled", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch), zap.String("source", b.Source), zap.String("broker", b.Broker))
+	return m, nil
+}
+
+// rejoin enrols a member that its broker wants no more, if someone has left a
+// token that it has not used yet.
+func (a *Agent) rejoin(ctx context.Context, why error) error {
+	b, err := identity.Find(a.sources())
+	if err != nil || b.Token == "" || pki.HashToken(b.Token.Reveal()) == a.state.Member().TokenHash {
+		return why
+	}
+	a.Log.Warn("the broker refuses this node; enrolling with a new token", zap.Error(why))
+	if _, err := enrollWith(ctx, &a.Config, a.state, b); err != nil {
+		return errors.Join(why, err)
+	}
+	a.joined()
+	return nil
+}
+
+// joined looks at the membership that is now in force.
+func (a *Agent) joined() {
+	a.planRenewal()
+	a.recoverTasks()
+	m := a.state.Member()
+	a.publish(func(s *Status) { s.NodeID, s.Epoch, s.Broker = m.NodeID, m.Epoch, a.brokerOf(m) })
+}
+
+// planRenewal sets the time of the next renewal: two thirds of the certificate's
+// life, and up to a twentieth later so that a fleet does not renew at once.
+func (a *Agent) planRenewal() {
+	m := a.state.Member()
+	life := m.Cert.Leaf.NotAfter.Sub(m.Cert.Leaf.NotBefore)
+	a.renewAt = m.RenewAt().Add(rand.N(life/20 + 1))
+}
+
+// renew gets a new certificate. When it fails the next try is set, and the old
+// certificate serves on while it lasts.
+func (a *Agent) renew(ctx context.Context) error {
+	client, err := a.uplink()
+	if err != nil {
+		return err
+	}
+	m, err := a.state.Renew(ctx, a.self(), client.Renew)
+	if err != nil {
+		a.renewAt = a.Now().Add(minRenewal + rand.N(minRenewal))
+		return err
+	}
+	a.planRenewal()
+	if earliest := a.Now().Add(minRenewal); a.renewAt.Before(earliest) {
+		a.renewAt = earliest
+	}
+	a.Log.Info("renewed the certificate", zap.String("node", m.NodeID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
+	if a.state.Unsaved() {
+		a.Log.Warn("the new certificate could not be written and is used from memory", zap.String("node", m.NodeID))
+	}
+	return nil
+}
+
+// uplink returns the client of the membership in force.
+func (a *Agent) uplink() (*uplink.Client, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.state.Member()
+	if m == nil {
+		return nil, taskcatalog.Errorf(identity.CodeNoIdentitySource, "this node is not enrolled")
+	}
+	if a.clientOf == m {
+		return a.client, nil
+	}
+	client, err := uplink.New(uplink.Options{
+		Broker: a.brokerOf(m), CASHA256: m.CASHA256, Cert: &m.Cert, Trust: m.Trust, NodeID: m.NodeID,
+		Version: a.Version, Report: a.report, Now: a.Now, Dial: a.Dial,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.client != nil {
+		a.client.Close()
+	}
+	a.client, a.clientOf = client, m
+	return client, nil
+}
+
+// brokerOf is where the node's broker is: the config file may say that it moved.
+func (a *Agent) brokerOf(m *identity.Member) string {
+	if a.File.Broker != "" {
+		return a.File.Broker
+	}
+	return m.Broker
+}
+
+// self is what a node says of itself when it enrols or renews.
+func (c *Config) self() identity.Report {
+	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: c.Capabilities, Hostname: c.Hostname}
+}
+
+// types are the task types with a handler here: name@version.
+func (c *Config) types() []string {
+	var ids []string
+	for _, typ := range taskcatalog.All() {
+		if _, ok := c.Handlers(typ.Name, typ.Version); ok {
+			ids = append(ids, typ.ID())
+		}
+	}
+	return ids
+}

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/ledger"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// probeTime is how long a handler's probe may look.
+const probeTime = 30 * time.Second
+
+// recoverTasks reports what a crash left: a task that was started may have been
+// done, in part or whole, and is never started again.
+func (a *Agent) recoverTasks() {
+	left, err := a.ledger.Open(func(e *ledger.Entry) bool { return e.State == ledger.Started || e.Reported && e.After })
+	if err != nil {
+		a.Log.Error("cannot read the ledger", zap.Error(err))
+		return
+	}
+	for _, e := range left {
+		a.mu.Lock()
+		runs := a.running[e.Task.TaskID] != nil
+		a.mu.Unlock()
+		switch {
+		case runs:
+		case e.State == ledger.Started:
+			why := "the agent ended while the task ran"
+			if found := a.probe(&e.Task); found != "" {
+				why += "; now: " + found
+			}
+			a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
+		default:
+			a.after(context.Background(), e)
+		}
+	}
+	wake(a.results)
+}
+
+// endEntry records the result of a task that no run of this process has.
+func (a *Agent) endEntry(e ledger.Entry, ret returned, outcome taskcatalog.Outcome) {
+	typ, err := taskcatalog.Lookup(e.Task.Type, e.Task.Version)
+	if err != nil {
+		typ = taskcatalog.Type{Name: e.Task.Type, Version: e.Task.Version} // of an agent older or newer than this
+	}
+	r := &run{task: &e.Task, typ: typ, digest: e.Digest, started: e.StartedAt}
+	result := a.compose(r, ret, outcome)
+	if err := a.ledger.Finish(e.Task.TaskID, result, false, a.Now()); err != nil {
+		a.logTask(&e.Task).Error("cannot record how the task ended", zap.Error(err))
+		return
+	}
+	a.logTask(&e.Task).Warn("ended a task of an earlier run: "+result.Message, zap.String("outcome", string(outcome)))
+	wake(a.results)
+}
+
+// probe asks the handler what is there now. It may fail in every way: the task
+// crashed this agent once already.
+func (a *Agent) probe(t *taskcatalog.Task) (found string) {
+	handler, ok := a.Handlers(t.Type, t.Version)
+	if !ok || handler.Probe == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	out := make(chan string, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				out <- fmt.Sprintf("the probe panicked: %v", p)
+			}
+		}()
+		out <- handler.Probe(ctx, a.host, t)
+	}()
+	select {
+	case found = <-out:
+		return taskcatalog.Clean(found, taskcatalog.MaxText/2)
+	case <-ctx.Done():
+		return "the probe did not answer within " + probeTime.String()
+	}
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/ledger"
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// giveUp is how long a result is sent to a broker that answers each time that it
+// does not want it. A broker that does not answer is never given up.
+const giveUp = 7 * 24 * time.Hour
+
+// sendResults sends what the broker does not have yet until it has it: now, and
+// after each failure a little later.
+func (a *Agent) sendResults(ctx context.Context) error {
+	pause := newPause()
+	for {
+		var wait <-chan time.Time
+		if err := a.sendAll(ctx); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			again := time.NewTimer(pauseFor(pause, err))
+			defer again.Stop()
+			wait = again.C
+			a.Log.Warn("cannot report results yet", zap.Error(err))
+		} else {
+			pause.Reset()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.results:
+		case <-wait:
+		}
+	}
+}
+
+// sendAll sends each result once and returns the last failure.
+func (a *Agent) sendAll(ctx context.Context) error {
+	failed := a.sendRefusals(ctx)
+	waiting, err := a.ledger.Unreported()
+	if err != nil {
+		return err
+	}
+	m := a.state.Member()
+	if m == nil {
+		return failed
+	}
+	for _, e := range waiting {
+		if e.Task.NodeEpoch != m.Epoch {
+			a.settle(ctx, e, "the node has enrolled again since, and the broker has ended the task")
+			continue
+		}
+		client, err := a.uplink()
+		if err != nil {
+			return err
+		}
+		result := e.Result
+		result.Attempt = e.Attempt
+		_, err = client.Result(ctx, e.Task.TaskID, result)
+		r, refused := uplink.RefusalOf(err)
+		switch {
+		case err == nil:
+			a.settle(ctx, e, "")
+		case refused && r.Lasting() && !refusedMember(err):
+			if a.Now().Sub(e.FinishedAt) > giveUp {
+				a.settle(ctx, e, "the broker does not want the result: "+r.Detail)
+				continue
+			}
+			failed = err // of this one; others may be welcome
+		default:
+			return err
+		}
+	}
+	return failed
+}
+
+// settle notes that a result needs no more sending, and does what comes after.
+func (a *Agent) settle(ctx context.Context, e ledger.Entry, lost string) {
+	log := a.logTask(&e.Task)
+	if lost != "" {
+		log.Error("a result is not reported: "+lost, zap.String("outcome", string(e.Result.Outcome)))
+	}
+	if err := a.ledger.Reported(e.Task.TaskID); err != nil {
+		log.Error("cannot record that the result was reported", zap.Error(err))
+		return
+	}
+	if lost == "" {
+		log.Info("the broker has the result", zap.String("outcome", string(e.Result.Outcome)))
+	}
+	if e.After {
+		a.after(ctx, e)
+	}
+}
+
+// after does what a task type does once its result was accepted. Nothing that
+// the broker asks comes after it.
+func (a *Agent) after(ctx context.Context, e ledger.Entry) {
+	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
+	if !ok || handler.After == nil {
+		return
+	}
+	a.ending.Store(true)
+	log := a.logTask(&e.Task)
+	if err := handler.After(ctx, a.host); err != nil {
+		a.ending.Store(false)
+		log.Error("cannot do what comes after the task; the next start tries again", zap.Error(err))
+		return
+	}
+	if err := a.ledger.AfterDone(e.Task.TaskID); err != nil {
+		log.Warn("cannot record that what comes after the task is done", zap.Error(err))
+	}
+}
+
+// sendRefusals sends the refusals that are not in the ledger. One that the broker
+// does not want is forgotten: the envelope was not for us.
+func (a *Agent) sendRefusals(ctx context.Context) error {
+	a.mu.Lock()
+	waiting := maps.Clone(a.refusals)
+	a.mu.Unlock()
+	for id, result := range waiting {
+		client, err := a.uplink()
+		if err != nil {
+			return err
+		}
+		_, err = client.Result(ctx, id, result)
+		if answer, ok := uplink.RefusalOf(err); err != nil && (!ok || !answer.Lasting()) {
+			return err
+		}
+		a.mu.Lock()
+		delete(a.refusals, id)
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+// expireAccepted ends what was accepted, never started, and cannot start any
+// more, so that the broker learns what it may not know: nothing was done.
+func (a *Agent) expireAccepted() {
+	late, err := a.ledger.Open(func(e *ledger.Entry) bool {
+		return e.State == ledger.Accepted && a.Now().After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))
+	})
+	if err != nil {
+		a.Log.Error("cannot read the ledger", zap.Error(err))
+		return
+	}
+	for _, e := range late {
+		a.mu.Lock()
+		waits := a.running[e.Task.TaskID] != nil
+		a.mu.Unlock()
+		if !waits {
+			a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s was accepted and never started", e.Task.TaskID)}, taskcatalog.OutcomeRefused)
+		}
+	}
+}

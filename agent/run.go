@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/inbox"
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// Why a task's context may end.
+var (
+	errCanceled = errors.New("canceled by the broker")
+	errDeadline = errors.New("the deadline is over")
+)
+
+// run is one task between its acceptance and its recorded result.
+type run struct {
+	task    *taskcatalog.Task
+	typ     taskcatalog.Type
+	params  any
+	digest  string
+	attempt atomic.Int64
+	cancel  context.CancelCauseFunc
+	started time.Time // zero: it waits for its lane; changed under Agent.mu
+	progress
+}
+
+// returned is what came out of a handler.
+type returned struct {
+	result any
+	report taskcatalog.Report
+	err    error
+}
+
+// launch begins an accepted task. It runs as soon as its lane has a place.
+func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt int) {
+	ctx, cancel := context.WithCancelCause(work)
+	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, progress: newProgress(a.Now())}
+	r.attempt.Store(int64(attempt))
+	a.mu.Lock()
+	a.running[r.task.TaskID] = r
+	a.mu.Unlock()
+	a.publish(func(*Status) {})
+	a.work.Go(func() {
+		defer cancel(nil)
+		stopProgress := a.reportProgress(r)
+		a.execute(ctx, r)
+		stopProgress()
+		a.mu.Lock()
+		delete(a.running, r.task.TaskID)
+		a.mu.Unlock()
+		wake(a.freed)
+		wake(a.results)
+		a.publish(func(*Status) {})
+	})
+}
+
+// execute takes a task from its lane's queue to its recorded result.
+func (a *Agent) execute(ctx context.Context, r *run) {
+	log := a.logTask(r.task)
+	if err := a.lanes.enter(ctx, r.typ.Lane); err != nil {
+		if errors.Is(err, errCanceled) {
+			err = taskcatalog.Errorf(taskcatalog.CodeCanceled, "%s was canceled before it started", r.typ.ID())
+			a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeCanceled))
+		}
+		return // stopped before it began: the broker delivers it again
+	}
+	defer a.lanes.leave(r.typ.Lane)
+	if err := inbox.Startable(r.task, a.Now()); err != nil {
+		a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeRefused))
+		return
+	}
+	a.mu.Lock()
+	r.started = a.Now()
+	a.mu.Unlock()
+	if err := a.ledger.Start(r.task.TaskID, r.started); err != nil {
+		a.refuse(wire.Delivery{TaskID: r.task.TaskID, Attempt: int(r.attempt.Load())}, r.digest,
+			&inbox.Refusal{Code: taskcatalog.CodeOf(err, taskcatalog.CodeLedgerUnavailable), Message: err.Error()})
+		return
+	}
+	log.Info("the task runs")
+	ctx, cancel := context.WithTimeoutCause(ctx, r.typ.Deadline, errDeadline)
+	defer cancel()
+	ret, ok := a.do(ctx, r)
+	if !ok {
+		log.Error("the task does not stop; the agent ends so that a new one reports it as interrupted")
+		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s does not stop %s after it had to; starting again", r.task.TaskID, stopGrace))
+		return
+	}
+	outcome, err := outcomeOf(ctx, r.typ, ret.err)
+	ret.err = err
+	result := a.compose(r, ret, outcome)
+	log.Info("the task ended", zap.String("outcome", string(result.Outcome)), zap.String("code", string(result.Code)), zap.String("message", result.Message), zap.Duration("took", a.Now().Sub(r.started)))
+	a.finish(ctx, r, result)
+}
+
+// do calls the handler, and reports false if it went on past the end of ctx and
+// the grace.
+func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
+	handler, _ := a.Handlers(r.typ.Name, r.typ.Version)
+	out := make(chan returned, 1)
+	go func() {
+		var ret returned
+		defer func() {
+			if p := recover(); p != nil {
+				a.logTask(r.task).Error("the handler panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
+				ret = returned{err: taskcatalog.Errorf(taskcatalog.CodeHandlerPanicked, "the handler of %s panicked (see the node's journal)", r.typ.ID())}
+			}
+			out <- ret
+		}()
+		ret.result, ret.report, ret.err = handler.Do(ctx, &tasks.Run{Task: r.task, Params: r.params, Host: a.host, Progress: r.set})
+	}()
+	select {
+	case ret := <-out:
+		return ret, true
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case ret := <-out:
+		return ret, true
+	case <-grace.C:
+		return returned{}, false
+	}
+}
+
+// outcomeOf says how a run ended, with an error whose code says why. Work that was
+// done is done, whatever was asked meanwhile.
+func outcomeOf(ctx context.Context, typ taskcatalog.Type, err error) (taskcatalog.Outcome, error) {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return taskcatalog.OutcomeSucceeded, nil
+	case taskcatalog.CodeOf(err, "") == taskcatalog.CodeHandlerPanicked:
+		return taskcatalog.OutcomeFailed, err
+	case errors.Is(cause, errCanceled):
+		return taskcatalog.OutcomeCanceled, taskcatalog.Errorf(taskcatalog.CodeCanceled, "%s was canceled: %v", typ.ID(), err)
+	case errors.Is(cause, errStopping):
+		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s was interrupted by the agent's end: %v", typ.ID(), err)
+	case errors.Is(cause, errDeadline):
+		return taskcatalog.OutcomeFailed, taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "%s did not end within %s: %v", typ.ID(), typ.Deadline, err)
+	}
+	return taskcatalog.OutcomeFailed, err
+}
+
+// finish has the result on disk before anyone hears of it. Its space is reserved;
+// should the disk still refuse, it goes on trying, and the lease is held.
+func (a *Agent) finish(ctx context.Context, r *run, result wire.ResultRequest) {
+	handler, _ := a.Handlers(r.typ.Name, r.typ.Version)
+	after := handler.After != nil && result.Outcome == taskcatalog.OutcomeSucceeded
+	pause := backoff.NewExponentialBackOff()
+	for {
+		err := a.ledger.Finish(r.task.TaskID, result, after, a.Now())
+		if err == nil || taskcatalog.CodeOf(err, "") == taskcatalog.CodeReplayed {
+			return
+		}
+		a.logTask(r.task).Error("cannot record how the task ended", zap.Error(err))
+		// A stopped agent gives up: the next start reports what the ledger knows.
+		if errors.Is(context.Cause(ctx), errStopping) || sleep(context.WithoutCancel(ctx), pause.NextBackOff()) != nil {
+			return
+		}
+	}
+}
+
+// cancelTasks stops what the broker wants stopped. A cancel is not signed: it can
+// only stop.
+func (a *Agent) cancelTasks(ids []string) {
+	for _, id := range ids {
+		a.mu.Lock()
+		r := a.running[id]
+		a.mu.Unlock()
+		if r != nil {
+			a.logTask(r.task).Info("canceling the task")
+			r.cancel(errCanceled)
+		}
+	}
+}

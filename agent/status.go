@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Phase is where an agent stands with its broker.
+type Phase string
+
+// The phases.
+const (
+	PhaseStarting    Phase = "starting"
+	PhaseEnrolling   Phase = "enrolling"
+	PhaseConnected   Phase = "connected"
+	PhaseUnreachable Phase = "unreachable"
+	PhaseRefused     Phase = "refused" // the broker answers, and does not take the node for a member
+)
+
+// Status is what hostler-agent status shows. The running agent keeps it in a
+// file, for root alone.
+type Status struct {
+	Version            string          `json:"version"`
+	PID                int             `json:"pid"`
+	UpdatedAt          time.Time       `json:"updated_at"`
+	Phase              Phase           `json:"phase"`
+	Problem            *Problem        `json:"problem,omitempty"`
+	NodeID             string          `json:"node_id,omitempty"`
+	Epoch              int64           `json:"node_epoch,omitempty"`
+	Broker             string          `json:"broker,omitempty"`
+	LastContact        time.Time       `json:"last_contact,omitzero"`
+	ClockOffsetSeconds float64         `json:"clock_offset_seconds"` // of the broker's clock from this node's
+	CertificateUntil   time.Time       `json:"certificate_until,omitzero"`
+	TrustVersion       int64           `json:"trust_version,omitempty"`
+	Allow              string          `json:"allow"`
+	Drained            bool            `json:"drained"`
+	Allocations        []string        `json:"allocations"`
+	Running            []RunningStatus `json:"running"`
+	Unreported         int             `json:"unreported"` // results that the broker does not have yet
+	RootFreeBytes      int64           `json:"root_free_bytes"`
+	LedgerReserved     bool            `json:"ledger_reserved"`
+}
+
+// Problem is what is wrong now.
+type Problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// RunningStatus is one task that was accepted and has not ended.
+type RunningStatus struct {
+	TaskID    string    `json:"task_id"`
+	Type      string    `json:"type"`
+	StartedAt time.Time `json:"started_at,omitzero"` // unset: it waits for its lane
+	Step      string    `json:"step,omitempty"`
+	Percent   int       `json:"percent"`
+}
+
+func problemOf(err error) *Problem {
+	code := taskcatalog.CodeOf(err, uplink.CodeUnreachable)
+	if r, ok := uplink.RefusalOf(err); ok {
+		code = r.Code
+	}
+	return &Problem{Code: string(code), Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText)}
+}
+
+// publish changes the status and writes it. A status that cannot be written is
+// no reason to stop.
+func (a *Agent) publish(change func(*Status)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &a.status
+	change(s)
+	s.UpdatedAt, s.Running = a.Now().UTC(), []RunningStatus{}
+	for _, r := range a.running {
+		now := r.snapshot(a.Now())
+		s.Running = append(s.Running, RunningStatus{TaskID: r.task.TaskID, Type: r.typ.ID(), StartedAt: r.started, Step: now.CurrentStepName, Percent: now.StepPercent})
+	}
+	slices.SortFunc(s.Running, func(x, y RunningStatus) int { return strings.Compare(x.TaskID, y.TaskID) })
+	s.Drained, s.LedgerReserved = a.ledger.Drained(), a.ledger.Reserved
+	s.Allocations, _ = a.allocations()
+	if waiting, err := a.ledger.Unreported(); err == nil {
+		s.Unreported = len(waiting)
+	}
+	if space, err := a.Machine.Space("/"); err == nil {
+		s.RootFreeBytes = space.Free
+	}
+	a.Notify("STATUS=" + s.line())
+	if err := writeStatus(a.StatusFile, s); err != nil {
+		a.Log.Debug("cannot write the status file: " + err.Error())
+	}
+}
+
+// line is the status in one line, as systemctl status shows it.
+func (s *Status) line() string {
+	line := string(s.Phase)
+	if s.NodeID != "" {
+		line += " as " + s.NodeID
+	}
+	if n := len(s.Running); n > 0 {
+		line += fmt.Sprintf(", %d tasks", n)
+	}
+	if s.Problem != nil {
+		line += ": " + s.Problem.Message
+	}
+	return taskcatalog.Clean(line, 400)
+}
+
+func writeStatus(name string, s *Status) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	temp := name + ".new"
+	if err := os.WriteFile(temp, raw, 0o600); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return os.Rename(temp, name)
+}
+
+// CodeNotRunning is the code of a status that no agent keeps up.
+const CodeNotRunning taskcatalog.Code = "agent_not_running"
+
+// ReadStatus reads what the running agent keeps in its status file.
+func ReadStatus(name string) (*Status, error) {
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, taskcatalog.Errorf(CodeNotRunning, "no agent has written %s (systemctl start hostler-agent)", name)
+	}
+	if err != nil {
+		return nil, taskcatalog.Errorf(CodeNotRunning, "cannot read status: %v (run it as root)", err)
+	}
+	s := new(Status)
+	if err := taskcatalog.DecodeStrict(raw, s); err != nil {
+		return nil, taskcatalog.Errorf(CodeNotRunning, "cannot read status %s: %v", name, err)
+	}
+	return s, nil
+}
