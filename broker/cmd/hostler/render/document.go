@@ -9,14 +9,20 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v4"
-
-	"github.com/hostler/hostler/taskcatalog"
 )
+
+// encode writes lists as [] and takes whatever a node put into a result:
+// bytes that are no UTF-8 come out as U+FFFD.
+func encode(v any) ([]byte, error) {
+	return strict.Marshal(v, strict.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+}
 
 // JSON writes v as JSON, indented, with the field names of the API.
 func JSON(w io.Writer, v any) error {
-	raw, err := taskcatalog.Encode(v)
+	raw, err := encode(v)
 	if err != nil {
 		return err
 	}
@@ -31,7 +37,7 @@ func JSON(w io.Writer, v any) error {
 
 // YAML writes v as YAML, with the field names and the order of the JSON.
 func YAML(w io.Writer, v any) error {
-	raw, err := taskcatalog.Encode(v)
+	raw, err := encode(v)
 	if err != nil {
 		return err
 	}

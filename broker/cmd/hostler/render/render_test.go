@@ -3,10 +3,12 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -114,9 +116,15 @@ func TestDocumentsLoseNothingAndHideNothing(t *testing.T) {
 	}
 }
 
-func TestInvalidUTF8IsRefusedRatherThanGuessed(t *testing.T) {
-	if err := JSON(&bytes.Buffer{}, hostile["invalid UTF-8"]); err == nil {
-		t.Error("it was written")
+func TestBytesThatAreNoUTF8AreReplaced(t *testing.T) {
+	for _, write := range []func(io.Writer, any) error{JSON, YAML} {
+		var out bytes.Buffer
+		if err := write(&out, map[string]any{"text": hostile["invalid UTF-8"], "raw": json.RawMessage("{\"a\":\"\xff\",\"a\":1}")}); err != nil {
+			t.Fatal(err)
+		}
+		if !utf8.Valid(out.Bytes()) {
+			t.Errorf("it came through: %q", out.String())
+		}
 	}
 }
 

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// nowhere are surroundings without a terminal, a home or a broker.
+func nowhere(out, errs *bytes.Buffer) surroundings {
+	return surroundings{
+		in: strings.NewReader(""), out: out, err: errs, getenv: func(string) string { return "" },
+		now: func() time.Time { return testNow }, width: func() int { return 80 },
+	}
+}
+
+// walk visits every command that a person can see.
+func walk(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			walk(sub, visit)
+		}
+	}
+}
+
+func tree() *cobra.Command {
+	root := newRoot(&app{})
+	root.InitDefaultHelpCmd()
+	return root
+}
+
+func TestEveryCommandHasAnExampleThatNamesIt(t *testing.T) {
+	walk(tree(), func(c *cobra.Command) {
+		if c.Example == "" || c.Short == "" {
+			t.Errorf("%s has no example or no summary", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if len(words) == 0 || !strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: example line %q", c.CommandPath(), line)
+			}
+		}
+		if name := c.CommandPath(); c.HasParent() && !strings.Contains(c.Example, name) {
+			if !strings.Contains(c.Example, " "+strings.TrimPrefix(name, "hostler ")) {
+				t.Errorf("the example of %s does not show it: %q", name, c.Example)
+			}
+		}
+	})
+}
+
+// An example is a command line that the program takes, as far as flags and
+// arguments go.
+func TestExamplesAreWellFormed(t *testing.T) {
+	walk(tree(), func(c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			for _, part := range strings.Split(strings.TrimSpace(line), " && ") {
+				part, _, _ = strings.Cut(part, " > ")
+				part, _, _ = strings.Cut(part, " | ")
+				part = strings.TrimSuffix(strings.TrimPrefix(part, "source <("), ")")
+				words := shellSplit(part)
+				if words[0] != "hostler" {
+					t.Errorf("%s: %q is no command of ours", c.CommandPath(), part)
+					continue
+				}
+				root := tree()
+				cmd, rest, err := root.Find(words[1:])
+				if err != nil || !cmd.Runnable() {
+					t.Errorf("%q: %v", part, err)
+					continue
+				}
+				if err := cmd.ParseFlags(rest); err != nil {
+					t.Errorf("%q: %v", part, err)
+				} else if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+					t.Errorf("%q: %v", part, err)
+				}
+			}
+		}
+	})
+}
+
+// shellSplit splits at spaces outside single quotes.
+func shellSplit(s string) []string {
+	var words []string
+	quoted, word := false, ""
+	for _, r := range s + " " {
+		switch {
+		case r == '\'':
+			quoted = !quoted
+		case r == ' ' && !quoted:
+			if word != "" {
+				words = append(words, word)
+			}
+			word = ""
+		default:
+			word += string(r)
+		}
+	}
+	return words
+}
+
+func TestHelpOfEveryCommandIsTheGolden(t *testing.T) {
+	var all bytes.Buffer
+	walk(tree(), func(c *cobra.Command) {
+		words := strings.Fields(c.CommandPath())[1:]
+		var out, errs bytes.Buffer
+		if status := run(context.Background(), append([]string{"help"}, words...), nowhere(&out, &errs)); status != 0 {
+			t.Errorf("help %v: status %d, %s", words, status, errs.String())
+		}
+		all.WriteString("$ hostler help" + strings.TrimPrefix(c.CommandPath(), "hostler") + "\n" + out.String() + "\n")
+	})
+	path := filepath.Join("testdata", "help.golden")
+	if *update {
+		if err := os.WriteFile(path, all.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(all.Bytes(), want) {
+		t.Errorf("help is not the golden (go test -update, and read the diff)")
+	}
+}
+
+// What these need is written in a contract that scripts rely on.
+func TestTheCommandsOfTheContractAreThere(t *testing.T) {
+	var have []string
+	walk(tree(), func(c *cobra.Command) { have = append(have, strings.TrimPrefix(c.CommandPath(), "hostler ")) })
+	for _, want := range []string{
+		"login", "context list", "context use", "context show", "doctor", "version", "status",
+		"node create", "node list", "node show", "node timeline", "node label",
+		"node drain", "node resume", "node quarantine", "node activate", "node retire", "node remove",
+		"node baseline show", "node baseline diff", "node baseline accept", "node baseline retake",
+		"task types", "task describe", "task enqueue", "task list", "task show", "task cancel", "task watch",
+		"agent-release publish", "agent-release list", "audit list", "audit verify", "audit export", "trust show", "trust rotate",
+		"completion", "help",
+	} {
+		if !slices.Contains(have, want) {
+			t.Errorf("hostler %s is missing", want)
+		}
+	}
+}
+
+func TestCompletionScriptsComeForThreeShells(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out, errs bytes.Buffer
+		if status := run(context.Background(), []string{"completion", shell}, nowhere(&out, &errs)); status != 0 || !strings.Contains(out.String(), "hostler") {
+			t.Errorf("%s: status %d, %d bytes, %s", shell, status, out.Len(), errs.String())
+		}
+	}
+	var out, errs bytes.Buffer
+	if status := run(context.Background(), []string{"completion", "powershell"}, nowhere(&out, &errs)); status != exitUsage {
+		t.Errorf("powershell: status %d", status)
+	}
+}
+
+func TestAnErrorDecidesTheExitStatus(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, exitDone},
+		{os.ErrClosed, exitFailed},
+		{broker.Errorf(broker.Internal, "internal", "x"), exitFailed},
+		{broker.Errorf(broker.TooMany, "too_many", "x"), exitFailed},
+		{broker.Errorf(broker.Unavailable, "broker_unreachable", "x"), exitFailed},
+		{broker.Errorf(broker.Invalid, "bad_params", "x"), exitUsage},
+		{usage("x"), exitUsage},
+		{broker.Errorf(broker.Refused, "turnover_owed", "x"), exitRefused},
+		{broker.Errorf(broker.Unauthorized, "token_unknown", "x"), exitRefused},
+		{broker.Errorf(broker.Forbidden, "role_insufficient", "x"), exitRefused},
+		{broker.Errorf(broker.NotFound, "node_not_found", "x"), exitNotFound},
+		{timedOut("x"), exitTimeout},
+	} {
+		var errs bytes.Buffer
+		a := &app{surroundings: nowhere(&bytes.Buffer{}, &errs)}
+		if got := a.end(c.err); got != c.want {
+			t.Errorf("%v: status %d, want %d", c.err, got, c.want)
+		}
+		if lines := strings.Count(errs.String(), "\n"); c.err != nil && (lines != 1 || !strings.HasPrefix(errs.String(), "error: ")) {
+			t.Errorf("%v: wrote %q", c.err, errs.String())
+		}
+	}
+}
+
+func TestAnErrorIsOneLineWhateverItSays(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{surroundings: nowhere(&bytes.Buffer{}, &errs)}
+	a.end(broker.Errorf(broker.Refused, "x\x1b[2J", "one\ntwo\x1b[31m\u202ethree %s", strings.Repeat("A", 1<<20)))
+	got := errs.String()
+	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e") || len(got) > 3000 {
+		t.Errorf("wrote %.300q", got)
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/pki/pkitest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const testToken = "hso_test"
+
+// fakeBroker speaks the operator API over real TLS. A script says what it
+// answers, so that it can say what no honest broker with honest nodes would.
+type fakeBroker struct {
+	*httptest.Server
+	authority *pkitest.Authority
+
+	mu      sync.Mutex
+	answers map[string]*canned // by method and path below resource.Prefix
+	got     []request
+}
+
+type canned struct {
+	status int
+	bodies []string
+}
+
+type request struct{ line, body string }
+
+func (r request) String() string { return fmt.Sprintf("%s %s", r.line, r.body) }
+
+func newFakeBroker(t testing.TB) *fakeBroker {
+	b := &fakeBroker{authority: pkitest.NewAt(t, testNow), answers: map[string]*canned{}}
+	b.Server = httptest.NewUnstartedServer(b)
+	b.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{b.authority.Server}}
+	b.StartTLS()
+	t.Cleanup(b.Close)
+	b.answer("GET /whoami", http.StatusOK, `{"name":"alice","role":"operator","created_at":"2026-02-01T00:00:00Z"}`)
+	types := resource.TaskTypeList{}
+	for _, typ := range taskcatalog.All() {
+		r := typeResource(typ)
+		types.Items = append(types.Items, r)
+		b.answer("GET /task-types/"+typ.Name, http.StatusOK, encoded(r))
+		b.answer("GET /task-types/"+typ.ID(), http.StatusOK, encoded(r))
+	}
+	b.answer("GET /task-types", http.StatusOK, encoded(types))
+	return b
+}
+
+func encoded(v any) string {
+	raw, err := taskcatalog.Encode(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func typeResource(t taskcatalog.Type) resource.TaskType {
+	return resource.TaskType{
+		Name: t.Name, Version: t.Version, Summary: t.Summary, Class: string(t.Class), Lane: string(t.Lane),
+		DeadlineSeconds: int64(t.Deadline.Seconds()), StartSeconds: int64(t.Class.StartWindow().Seconds()),
+		Capabilities: t.Capabilities, BrokerFills: t.BrokerFills, Example: json.RawMessage(t.Example),
+		ParamsSchema: t.ParamsSchema().Text(), ResultSchema: t.ResultSchema().Text(),
+	}
+}
+
+// answer says what a request gets; several bodies one after the other.
+func (b *fakeBroker) answer(line string, status int, bodies ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answers[line] = &canned{status, bodies}
+}
+
+func (b *fakeBroker) requests() []request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]request(nil), b.got...)
+}
+
+// writeClient writes the client file and the token that a broker would.
+func (b *fakeBroker) writeClient(dir string) error {
+	if err := clientfile.WritePrivate(filepath.Join(dir, "token"), []byte(testToken+"\n")); err != nil {
+		return err
+	}
+	f := clientfile.File{Broker: b.URL, CA: string(pki.MarshalCerts(b.authority.Root())), TokenFile: "token"}
+	return f.Write(filepath.Join(dir, "client.yaml"))
+}
+
+func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	line := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), resource.Prefix)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.got = append(b.got, request{line + querySuffix(r), string(body)})
+	switch a := b.answers[line]; {
+	case r.Header.Get("Authorization") != "Bearer "+testToken:
+		b.problem(w, http.StatusUnauthorized, "token_unknown", "cannot let you in: the token is not known (ask for a new one)")
+	case a == nil:
+		b.problem(w, http.StatusNotFound, "route_not_found", "cannot answer "+line)
+	default:
+		text := a.bodies[0]
+		if len(a.bodies) > 1 {
+			a.bodies = a.bodies[1:]
+		}
+		if a.status >= 400 {
+			w.Header().Set("Content-Type", "application/problem+json")
+		}
+		w.WriteHeader(a.status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// querySuffix is the query without what pages of a list need.
+func querySuffix(r *http.Request) string {
+	q := r.URL.Query()
+	q.Del("limit")
+	q.Del("wait")
+	q.Del("progress")
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func (b *fakeBroker) problem(w http.ResponseWriter, status int, code, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, encoded(resource.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}))
+}

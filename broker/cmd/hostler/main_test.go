@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+// testNow is when all scripts happen.
+var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"hostler": hostlerAtTestNow})
+}
+
+// hostlerAtTestNow is the program with a fixed clock. TERMINAL=1 makes it
+// take its streams for a terminal of 60 columns.
+func hostlerAtTestNow() {
+	terminal := os.Getenv("TERMINAL") != ""
+	os.Exit(run(context.Background(), os.Args[1:], surroundings{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		getenv: os.Getenv, now: func() time.Time { return testNow },
+		ask: terminal, live: terminal, color: terminal && os.Getenv("NO_COLOR") == "",
+		width: func() int { return 60 },
+	}))
+}
+
+// TestScripts tells what the program does, command by command. Each script
+// has a broker of its own, and says what that broker answers.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "script"),
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			b := newFakeBroker(e.T().(testing.TB))
+			e.Values["broker"] = b
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("BROKER", b.URL)
+			e.Setenv("CA_SHA256", b.authority.Pin())
+			e.Setenv("HOSTLER_CONFIG", filepath.Join(e.WorkDir, "client.yaml"))
+			return b.writeClient(e.WorkDir)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "sent": sent, "answer": answer,
+		},
+	})
+}
+
+// exits N COMMAND … runs a command and checks its exit status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N COMMAND …")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit interface{ ExitCode() int }
+		exit, ok := err.(interface{ ExitCode() int })
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// sent METHOD PATH [TEXT] checks that the broker got such a request, with
+// TEXT in its body. Negated: that it got none.
+func sent(ts *testscript.TestScript, neg bool, args []string) {
+	b := ts.Value("broker").(*fakeBroker)
+	want := strings.Join(args[:2], " ")
+	found := false
+	for _, r := range b.requests() {
+		if r.line == want && (len(args) < 3 || strings.Contains(r.body, args[2])) {
+			found = true
+		}
+	}
+	if found == neg {
+		ts.Fatalf("sent %v is %v; the broker got %v", args, found, b.requests())
+	}
+}
+
+// answer METHOD PATH [STATUS] FILE … lets the broker answer a request with a
+// file's JSON; of several files one after the other, the last for ever.
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.Value("broker").(*fakeBroker)
+	status, files := http.StatusOK, args[2:]
+	if n, err := strconv.Atoi(files[0]); err == nil {
+		status, files = n, files[1:]
+	}
+	var bodies []string
+	for _, f := range files {
+		bodies = append(bodies, ts.ReadFile(f))
+	}
+	b.answer(args[0]+" "+args[1], status, bodies...)
+}
