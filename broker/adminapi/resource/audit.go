@@ -17,6 +17,8 @@ type AuditEntry struct {
 	After         json.RawMessage `json:"after,omitempty"`
 	CorrelationID string          `json:"correlation_id,omitempty"`
 	Code          string          `json:"code,omitempty" doc:"of a refusal"`
+	Position      int64           `json:"position,omitzero" doc:"in the chain of seals, from 1; left out until the row is sealed"`
+	Seal          string          `json:"seal,omitempty" doc:"hex SHA-256 of the row and of the seal before"`
 }
 
 // AuditList is one page of the audit log, newest first.

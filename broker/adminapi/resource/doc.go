@@ -24,7 +24,7 @@
 //	POST   /nodes/{node}/tasks                  TaskCreate → Task
 //	GET    /tasks                               TaskList          ?node= &status= &type= &cursor= &limit=
 //	GET    /tasks/{task}                        Task              ?wait=SECONDS (at most 50) until it has ended;
-//	                                            &progress=DIGEST also until the progress is another one
+//	                                            &progress=AT also until progress.at is not AT ("none" before the first)
 //	POST   /tasks/{task}/cancel                 ReasonBody → Task
 //	GET    /tasks/{task}/evidence               Evidence
 //	GET    /task-types                          TaskTypeList

@@ -1,0 +1,137 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	// maxPackage bounds an agent package, in bytes.
+	maxPackage = 256 << 20
+	// uploadTime bounds how long one may be on its way.
+	uploadTime = 30 * time.Minute
+	// defaultArch is that of machines nobody said anything else about.
+	defaultArch = "amd64"
+)
+
+var (
+	packageForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}_(amd64|arm64)\.deb$`)
+	versionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+~:-]{0,63}$`)
+)
+
+func (a *API) listReleases(ctx context.Context, _ *none) (*resource.AgentReleaseList, error) {
+	all, err := a.c.DB.Packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.AgentReleaseList{Items: make([]resource.AgentRelease, len(all))}
+	for i, p := range all {
+		out.Items[i] = a.releaseResource(p)
+	}
+	return out, nil
+}
+
+type publishInput struct {
+	Digest   string `path:"digest" minLength:"64" maxLength:"71" doc:"hex SHA-256 of the package"`
+	Version  string `query:"version" maxLength:"64" required:"true"`
+	Arch     string `query:"arch" enum:"amd64,arm64" doc:"must be that of the file name, where it is given"`
+	Filename string `query:"filename" maxLength:"160" required:"true" doc:"NAME_VERSION_ARCH.deb"`
+
+	hc huma.Context
+}
+
+// Resolve keeps the request: its body is streamed, never held in memory.
+func (in *publishInput) Resolve(hc huma.Context) []error {
+	in.hc = hc
+	return nil
+}
+
+// publishRelease keeps a package by its digest. One that turns out to have
+// another digest, or breaks off, leaves nothing behind.
+func (a *API) publishRelease(ctx context.Context, in *publishInput) (*resource.AgentRelease, error) {
+	digest := strings.TrimPrefix(in.Digest, "sha256:")
+	sum, err := hex.DecodeString(digest)
+	named := packageForm.FindStringSubmatch(in.Filename)
+	switch {
+	case err != nil || len(sum) != 32 || strings.ToLower(digest) != digest:
+		return nil, badRelease("digest %q is not a hex SHA-256", in.Digest)
+	case named == nil:
+		return nil, badRelease("file name %q is not NAME_VERSION_ARCH.deb with amd64 or arm64", in.Filename)
+	case in.Arch != "" && in.Arch != named[1]:
+		return nil, badRelease("the file name is for another architecture than %s", in.Arch)
+	case !versionForm.MatchString(in.Version):
+		return nil, badRelease("version %q is not one", in.Version)
+	}
+	_ = in.hc.SetReadDeadline(a.c.Now().Add(uploadTime))
+	p, err := a.c.DB.PutPackage(ctx, callerOf(ctx).actor(), store.Package{
+		Digest: "sha256:" + digest, Name: in.Filename, Version: in.Version,
+	}, &bounded{from: in.hc.BodyReader(), left: maxPackage})
+	if err != nil {
+		return nil, err
+	}
+	out := a.releaseResource(p)
+	return &out, nil
+}
+
+func badRelease(format, value string) error {
+	return broker.Errorf(broker.Invalid, "agent_release_invalid", "cannot publish agent release: "+format, taskcatalog.Clean(value, 160))
+}
+
+// bounded is a reader that refuses to go on past its bound.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, broker.Errorf(broker.Invalid, "too_large", "cannot publish agent release: it is larger than %d bytes", maxPackage)
+	}
+	n, err := b.from.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// newestRelease is the one that a new machine gets; nil where there is none.
+func (a *API) newestRelease(ctx context.Context, arch string) (*store.Package, error) {
+	if arch == "" {
+		arch = defaultArch
+	}
+	all, err := a.c.DB.Packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var newest *store.Package
+	for i, p := range all {
+		if archOf(p) == arch && (newest == nil || p.PublishedAt.After(newest.PublishedAt)) {
+			newest = &all[i]
+		}
+	}
+	return newest, nil
+}
+
+func archOf(p store.Package) string {
+	if named := packageForm.FindStringSubmatch(p.Name); named != nil {
+		return named[1]
+	}
+	return ""
+}
+
+func (a *API) releaseResource(p store.Package) resource.AgentRelease {
+	return resource.AgentRelease{
+		Digest: p.Digest, Version: p.Version, Arch: archOf(p), Filename: p.Name, Size: p.Size,
+		UploadedAt: p.PublishedAt, UploadedBy: p.PublishedBy,
+		URL: a.c.AgentURL + "/internal/v1/packages/sha256/" + strings.TrimPrefix(p.Digest, "sha256:"),
+	}
+}

@@ -1,0 +1,110 @@
+package adminapi
+
+import (
+	"bytes"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/trust"
+)
+
+// Config joins an API to what it needs.
+type Config struct {
+	DB        *store.DB
+	Queue     *taskqueue.Queue
+	Trust     *trust.Authority
+	Operators *operators.Directory
+	Now       func() time.Time
+	Tracer    trace.Tracer
+	Log       *zap.Logger
+	Version   string // of the broker
+	AgentURL  string // https://HOST:PORT where nodes reach this broker
+	// Observe is told of every answer; nil: nobody is.
+	Observe func(route string, status int, took time.Duration)
+}
+
+// API answers operators.
+type API struct {
+	c       Config
+	started time.Time
+	spec    []byte // /openapi.json
+	docs    []byte // /docs
+	mux     *http.ServeMux
+}
+
+// New makes an API from the table of routes.
+func New(c Config) (*API, error) {
+	a := &API{c: c, started: c.Now(), mux: http.NewServeMux()}
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Hostler operator API", Version: c.Version, Description: "Every path needs a bearer token. The roles are platform_admin, operator and viewer; each can do what the next one can."},
+			Components: &huma.Components{
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
+			},
+			Security: []map[string][]string{{"token": {}}},
+		},
+		Formats:                      map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	}
+	api := humago.New(a.mux, config)
+	for _, r := range routes {
+		a.add(api, r)
+	}
+	var spec bytes.Buffer
+	if err := encode(&spec, api.OpenAPI()); err != nil {
+		return nil, err
+	}
+	a.spec = spec.Bytes()
+	var err error
+	a.docs, err = renderDocs(routes)
+	return a, err
+}
+
+// Handler answers the operator API, its description and its documentation.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(resource.Prefix+"/", a.guard(a.mux))
+	mux.HandleFunc("GET /openapi.json", a.serve("application/openapi+json", &a.spec))
+	mux.HandleFunc("GET /docs", a.serve("text/html; charset=utf-8", &a.docs))
+	return mux
+}
+
+func (a *API) serve(contentType string, body *[]byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		secureHeaders(w.Header())
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(*body)
+	}
+}
+
+// secureHeaders keep a browser from making of an answer what it is not.
+func secureHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Strict-Transport-Security", "max-age=31536000")
+}
+
+func addressOf(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap()
+}

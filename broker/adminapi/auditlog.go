@@ -1,0 +1,137 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type auditInput struct {
+	Node   string    `query:"node" maxLength:"320"`
+	Actor  string    `query:"actor" maxLength:"100"`
+	Action string    `query:"action" maxLength:"64"`
+	From   time.Time `query:"from"`
+	To     time.Time `query:"to" doc:"exclusive"`
+	Cursor string    `query:"cursor" maxLength:"20"`
+	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listAudit(ctx context.Context, in *auditInput) (*resource.AuditList, error) {
+	f := store.AuditFilter{Actor: in.Actor, Action: in.Action, From: in.From, To: in.To, Limit: pageLimit(in.Limit), Newest: true}
+	var err error
+	if f.Subject, err = a.auditSubject(ctx, in.Node); err != nil {
+		return nil, err
+	}
+	if in.Cursor != "" {
+		if f.After, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
+			return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot go on from cursor %q: it is none of this list", taskcatalog.Clean(in.Cursor, 20))
+		}
+	}
+	page, err := a.c.DB.ListAudit(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.AuditList{Items: make([]resource.AuditEntry, len(page))}
+	for i, e := range page {
+		out.Items[i] = auditResource(e)
+	}
+	if len(page) == f.Limit {
+		out.NextCursor = strconv.FormatInt(page[len(page)-1].ID, 10)
+	}
+	return out, nil
+}
+
+// auditSubject narrows the log to a node. A token that is bound to sites reads
+// the rows of their nodes and no others.
+func (a *API) auditSubject(ctx context.Context, ref string) (string, error) {
+	who := callerOf(ctx)
+	if ref == "" {
+		if who.sites() != nil {
+			return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot read the whole audit log: token %s is bound to sites (name a node of theirs)", who.Name)
+		}
+		return "", nil
+	}
+	n, err := a.node(ctx, ref)
+	return "node/" + n.ID, err
+}
+
+func (a *API) verifyAudit(ctx context.Context, _ *none) (*resource.AuditVerification, error) {
+	bundle, _ := a.c.Trust.Bundle()
+	r, err := audit.Verify(ctx, a.c.DB, bundle)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.AuditVerification{OK: r.Fault == nil, Rows: r.Sealed, Unsealed: r.Unsealed}
+	if r.Fault != nil {
+		out.BrokenAt, out.Problem = r.Fault.ID, r.Fault.Code+": "+r.Fault.Message
+	}
+	if r.LastHead != nil {
+		out.HeadID, out.Head, out.KeyID = r.LastHead.Position, r.LastHead.Seal, r.LastHead.KeyID
+	}
+	return out, nil
+}
+
+type exportInput struct {
+	Node string    `query:"node" maxLength:"320"`
+	From time.Time `query:"from"`
+	To   time.Time `query:"to" doc:"exclusive"`
+}
+
+const exportPage = 1000
+
+// exportAudit writes the rows oldest first, a page at a time. The first page is
+// read before the status is sent; a later one that cannot be read breaks the
+// connection, so that half a log is not taken for a whole one.
+func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
+	f := store.AuditFilter{From: in.From, To: in.To, Limit: exportPage}
+	var err error
+	if f.Subject, err = a.auditSubject(ctx, in.Node); err != nil {
+		return nil, err
+	}
+	page, err := a.c.DB.ListAudit(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		hc.SetHeader("Content-Type", "application/x-ndjson")
+		for {
+			var lines bytes.Buffer
+			for _, e := range page {
+				if err := encode(&lines, auditResource(e)); err != nil {
+					a.broken(err)
+				}
+				lines.WriteByte('\n')
+			}
+			if _, err := hc.BodyWriter().Write(lines.Bytes()); err != nil || len(page) < exportPage {
+				return
+			}
+			f.After = page[len(page)-1].ID
+			if page, err = a.c.DB.ListAudit(ctx, f); err != nil {
+				a.broken(err)
+			}
+		}
+	}}, nil
+}
+
+// broken ends a stream so that its reader sees that it is not whole.
+func (a *API) broken(err error) {
+	a.c.Log.Error("an export was broken off", zap.Error(err))
+	panic(errBroken)
+}
+
+func auditResource(e store.SealedEntry) resource.AuditEntry {
+	return resource.AuditEntry{
+		ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Reason: e.Reason,
+		Before: e.Before, After: e.After, CorrelationID: e.CorrelationID, Code: e.Code, Position: e.Position, Seal: e.Seal,
+	}
+}

@@ -1,0 +1,180 @@
+package adminapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cloudinit"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// enrollTTL is how long an enrolment token lives where nobody says.
+const enrollTTL = 24 * time.Hour
+
+// The ways to bring up a machine by hand.
+const (
+	byCloudInit = "cloud-init"
+	byCommand   = "command"
+)
+
+var (
+	hostnameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	siteForm     = regexp.MustCompile(`^([a-z0-9][a-z0-9-]{0,62})?$`)
+	skuForm      = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
+	systemIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
+)
+
+type createNodeInput struct{ Body resource.NodeCreate }
+
+// createNode makes a node's record and what its machine needs to enrol. The
+// bootstrap is rendered before anything is written, so a fault in it makes no
+// record.
+func (a *API) createNode(ctx context.Context, in *createNodeInput) (*resource.NodeBootstrap, error) {
+	who, c := callerOf(ctx), in.Body
+	switch {
+	case !hostnameForm.MatchString(c.Hostname) || len(c.Hostname) > 253:
+		return nil, badNode("hostname %q is not one (lower-case letters, digits and '-', joined by dots)", c.Hostname)
+	case !siteForm.MatchString(c.Site):
+		return nil, badNode("site %q is not one (a-z, 0-9 and '-')", c.Site)
+	case !skuForm.MatchString(c.SKU):
+		return nil, badNode("SKU %q is not one (letters, digits, '.', '_' and '-')", c.SKU)
+	case !systemIDForm.MatchString(c.MAASSystemID):
+		return nil, badNode("MAAS system id %q is not one", c.MAASSystemID)
+	case !who.MaySee(c.Site):
+		return nil, siteForbidden(who, c.Site)
+	}
+	if err := checkLabels(c.Labels); err != nil {
+		return nil, err
+	}
+	if c.Bootstrap == "" {
+		c.Bootstrap = byCloudInit
+	}
+	boot, token, err := a.bootstrap(ctx, c.Bootstrap, c.MAASSystemID, c.TTLSeconds, c.PackageURLs, c.Arch)
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.c.DB.CreateNode(ctx, who.actor(), store.NewNode{
+		ID: pki.NewNodeID(rand.Reader), Hostname: c.Hostname, Site: c.Site, SKU: c.SKU, Bootstrap: c.Bootstrap,
+		MAASSystemID: c.MAASSystemID, Labels: c.Labels, TokenHash: pki.HashToken(token.Reveal()), TokenExpires: boot.ExpiresAt,
+	})
+	if err != nil {
+		return nil, err
+	}
+	boot.Node = nodeResource(n)
+	return boot, nil
+}
+
+func badNode(format, value string) error {
+	return broker.Errorf(broker.Invalid, "node_invalid", "cannot create node: "+format, taskcatalog.Clean(value, 100))
+}
+
+type tokenRequestInput struct {
+	nodeInput
+	Body resource.TokenRequest
+}
+
+// issueToken gives a node a new enrolment token, for a machine that must enrol
+// again.
+func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*resource.NodeBootstrap, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	boot, token, err := a.bootstrap(ctx, n.Bootstrap, n.MAASSystemID, in.Body.TTLSeconds, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := a.c.DB.IssueToken(ctx, callerOf(ctx).actor(), n.ID, pki.HashToken(token.Reveal()), boot.ExpiresAt, in.Body.Reason); err != nil {
+		return nil, err
+	}
+	boot.Node = nodeResource(n)
+	return boot, nil
+}
+
+// extendToken gives a machine more time with the token that it has.
+func (a *API) extendToken(ctx context.Context, in *tokenRequestInput) (*resource.EnrollToken, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	expires := a.expiry(in.Body.TTLSeconds)
+	if err := a.c.DB.ExtendToken(ctx, callerOf(ctx).actor(), n.ID, expires, in.Body.Reason); err != nil {
+		return nil, err
+	}
+	out := &resource.EnrollToken{NodeID: n.ID, ExpiresAt: expires}
+	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: "node/" + n.ID, Action: "token.extend", Newest: true, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	var after struct{ Extended int }
+	if len(rows) == 1 && json.Unmarshal(rows[0].After, &after) == nil {
+		out.Extensions = after.Extended
+	}
+	return out, nil
+}
+
+func (a *API) expiry(ttlSeconds int64) time.Time {
+	ttl := time.Duration(ttlSeconds) * time.Second
+	if ttl == 0 {
+		ttl = enrollTTL
+	}
+	return a.c.Now().Add(ttl).UTC().Truncate(time.Second)
+}
+
+// bootstrap makes a token and renders what a machine is given with it.
+func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*resource.NodeBootstrap, pki.EnrollToken, error) {
+	token, err := pki.NewEnrollToken(rand.Reader)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := a.presentedRoot()
+	if err != nil {
+		return nil, "", err
+	}
+	in := cloudinit.Input{
+		BrokerURL: a.c.AgentURL, CASHA256: a.c.Trust.RootSHA256(), RootPEM: root,
+		Token: token, MAASSystemID: systemID,
+	}
+	out := &resource.NodeBootstrap{BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, Token: token.Reveal(), ExpiresAt: a.expiry(ttlSeconds)}
+	release, err := a.newestRelease(ctx, arch)
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case release != nil:
+		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:"), Mirrors: mirrors}
+	case len(mirrors) > 0:
+		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot name package URLs: no agent release is published whose digest they could be checked with (hostler agent-release publish FILE)")
+	default:
+		out.Warning = "no agent release is published: the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
+	}
+	switch how {
+	case byCommand:
+		out.Command, err = cloudinit.Command(in)
+	default:
+		out.CloudConfig, err = cloudinit.Render(in)
+	}
+	return out, token, err
+}
+
+// presentedRoot is the certificate with the fingerprint that a machine pins.
+func (a *API) presentedRoot() (string, error) {
+	certs, err := pki.ParseCerts(a.c.Trust.RootsPEM())
+	if err != nil {
+		return "", err
+	}
+	for _, c := range certs {
+		if pki.Fingerprint(c) == a.c.Trust.RootSHA256() {
+			return string(pki.MarshalCerts(c)), nil
+		}
+	}
+	return "", broker.Errorf(broker.Unavailable, "internal", "the root that the broker presents is not among its roots")
+}

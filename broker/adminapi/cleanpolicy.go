@@ -1,0 +1,117 @@
+package adminapi
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type policyInput struct {
+	Site string `query:"site" maxLength:"63" doc:"empty: the nodes without a site"`
+}
+
+// showPolicy answers a site's policy; where none is set, one that knows
+// nothing.
+func (a *API) showPolicy(ctx context.Context, in *policyInput) (*resource.CleanPolicy, error) {
+	if who := callerOf(ctx); !who.MaySee(in.Site) {
+		return nil, siteForbidden(who, in.Site)
+	}
+	raw, err := a.c.DB.CleanPolicy(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.CleanPolicy{Site: in.Site}
+	if raw == nil {
+		return out, nil
+	}
+	if err := taskcatalog.DecodeStrict(raw, &out.Policy); err != nil {
+		return nil, err
+	}
+	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: policySubject(in.Site), Newest: true, Limit: 1})
+	if err == nil && len(rows) == 1 {
+		out.UpdatedAt, out.UpdatedBy = rows[0].At, rows[0].Actor
+	}
+	return out, err
+}
+
+type setPolicyInput struct{ Body resource.CleanPolicyPut }
+
+func (a *API) setPolicy(ctx context.Context, in *setPolicyInput) (*resource.CleanPolicy, error) {
+	site := in.Body.Site
+	if !siteForm.MatchString(site) {
+		return nil, badPolicy("site %q is not one (a-z, 0-9 and '-')", site)
+	}
+	if err := checkPolicy(in.Body.Policy); err != nil {
+		return nil, err
+	}
+	raw, err := taskcatalog.Encode(in.Body.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.c.DB.SetCleanPolicy(ctx, callerOf(ctx).actor(), site, raw, in.Body.Reason); err != nil {
+		return nil, err
+	}
+	return a.showPolicy(ctx, &policyInput{Site: site})
+}
+
+const (
+	maxPolicyItems = 256
+	maxScratch     = 64
+)
+
+var (
+	userForm    = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}\$?$`)
+	portForm    = regexp.MustCompile(`^(tcp|udp)/[1-9][0-9]{0,4}$`)
+	scratchForm = regexp.MustCompile(`^(/[A-Za-z0-9._*?-]+)+$`)
+)
+
+// checkPolicy refuses what a node would refuse, and a scratch pattern that
+// would give away more than scratch space: what it names is emptied.
+func checkPolicy(p taskcatalog.CleanPolicy) error {
+	for name, list := range map[string][]string{"users": p.KnownUsers, "units": p.KnownUnits, "ports": p.KnownPorts, "processes": p.KnownProcesses} {
+		if len(list) > maxPolicyItems {
+			return badPolicy("it knows too many %s", name)
+		}
+		for _, item := range list {
+			if item == "" || len(item) > 255 || taskcatalog.Clean(item, 1024) != item {
+				return badPolicy("one of its %s is empty, too long or has control characters", name)
+			}
+		}
+	}
+	for _, u := range p.KnownUsers {
+		if !userForm.MatchString(u) {
+			return badPolicy("user %q is no account name", u)
+		}
+	}
+	for _, port := range p.KnownPorts {
+		if !portForm.MatchString(port) {
+			return badPolicy("port %q is not tcp/PORT or udp/PORT", port)
+		}
+	}
+	if len(p.Scratch) > maxScratch {
+		return badPolicy("it names too many %s", "scratch directories")
+	}
+	for _, s := range p.Scratch {
+		top, _, _ := strings.Cut(strings.TrimPrefix(s, "/"), "/")
+		if !scratchForm.MatchString(s) || strings.Contains(s+"/", "/../") || strings.Contains(s+"/", "/./") || strings.ContainsAny(top[:1], "*?") {
+			return badPolicy("scratch %q is not an absolute path pattern such as /share*", s)
+		}
+		for _, own := range []string{"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "usr"} {
+			if top == own {
+				return badPolicy("scratch %q is part of the system", s)
+			}
+		}
+	}
+	return nil
+}
+
+func badPolicy(format, value string) error {
+	return broker.Errorf(broker.Invalid, "clean_policy_invalid", "cannot set clean policy: "+format, taskcatalog.Clean(value, 200))
+}
+
+func policySubject(site string) string { return "clean-policy/" + site }

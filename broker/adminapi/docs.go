@@ -1,0 +1,36 @@
+package adminapi
+
+import (
+	"bytes"
+	"html/template"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// The page holds no script and fetches nothing: it works where there is no way
+// out, and nobody else's code runs beside an operator's API.
+var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Hostler operator API</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
+code { font-size: 14px }
+</style></head><body>
+<h1>Hostler operator API</h1>
+<p>The whole description, with every field, is <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1). Every path needs
+<code>Authorization: Bearer TOKEN</code>; the table says the least role that may use it. Errors are problem details (RFC 9457) with a stable <code>code</code>.</p>
+<table><tr><th>method</th><th>path</th><th>role</th><th>does</th></tr>
+{{range .}}<tr><td><code>{{.Method}}</code></td><td><code>{{.Path}}</code></td><td>{{.Role}}</td><td>{{.Summary}}</td></tr>
+{{end}}</table></body></html>
+`))
+
+func renderDocs(all []route) ([]byte, error) {
+	type line struct{ Method, Path, Role, Summary string }
+	lines := make([]line, len(all))
+	for i, r := range all {
+		lines[i] = line{r.method, resource.Prefix + r.path, string(r.role), r.summary}
+	}
+	var page bytes.Buffer
+	err := docsPage.Execute(&page, lines)
+	return page.Bytes(), err
+}

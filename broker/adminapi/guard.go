@@ -1,0 +1,218 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// bodyTime bounds how long a request may take to send its body.
+const bodyTime = 30 * time.Second
+
+// caller is who makes a request.
+type caller struct {
+	broker.OperatorToken
+	correlationID string
+}
+
+func (c caller) actor() broker.Actor { return broker.Actor{Name: c.Name, Role: c.Role} }
+
+// sites are the sites of which the caller may know; nil: all.
+func (c caller) sites() []string {
+	if len(c.Sites) == 0 {
+		return nil
+	}
+	return c.Sites
+}
+
+type callerKey struct{}
+
+// errBroken is panicked with where the rest of an answer cannot be given.
+var errBroken = errors.New("the answer is broken off")
+
+// callerOf returns who makes the request. The guard has put it there.
+func callerOf(ctx context.Context) caller { return ctx.Value(callerKey{}).(caller) }
+
+// answer remembers the status of what was written.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap lets deadlines and flushes through.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// guard lets in those who show a token, and watches over what they are given.
+func (a *API) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		begun := a.c.Now()
+		w := &answer{ResponseWriter: rw}
+		secureHeaders(w.Header())
+		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := a.c.Tracer.Start(ctx, r.Method+" "+resource.Prefix, trace.WithSpanKind(trace.SpanKindServer))
+		route := "none"
+		defer func() {
+			if cause := recover(); cause != nil {
+				if cause == errBroken { //nolint:errorlint // a value of panic, not a chain
+					panic(http.ErrAbortHandler)
+				}
+				a.c.Log.Error("a handler panicked", zap.String("path", taskcatalog.Clean(r.URL.Path, 200)), zap.Any("cause", cause), zap.Stack("stack"))
+				if w.status == 0 {
+					writeProblem(w, problemOf(fmt.Errorf("panic: %v", cause)))
+				}
+				w.status = http.StatusInternalServerError
+			}
+			span.SetAttributes(attribute.Int("http.response.status_code", w.status))
+			if w.status >= 500 {
+				span.SetStatus(codes.Error, http.StatusText(w.status))
+			}
+			span.End()
+			if a.c.Observe != nil {
+				a.c.Observe(route, w.status, a.c.Now().Sub(begun))
+			}
+		}()
+
+		token, err := a.c.Operators.Authenticate(ctx, bearerOf(r), addressOf(r))
+		if err != nil {
+			a.refuse(ctx, w, r, token.Name, err)
+			return
+		}
+		who := caller{OperatorToken: token, correlationID: correlationOf(span)}
+		w.Header().Set("Hostler-Correlation-Id", who.correlationID)
+		ctx, done := a.c.Operators.Bind(ctx, token)
+		defer done()
+		ctx = context.WithValue(ctx, callerKey{}, who)
+		r = r.WithContext(ctx)
+
+		_, route = a.mux.Handler(r)
+		if route == "" {
+			route = "none"
+			writeProblem(w, problemOf(broker.Errorf(broker.NotFound, "route_not_found", "cannot answer %s %s: there is no such route (see /docs)", r.Method, taskcatalog.Clean(r.URL.Path, 200))))
+			return
+		}
+		span.SetName(route)
+		span.SetAttributes(attribute.String("http.route", route), attribute.String("hostler.actor", token.Name))
+		_ = http.NewResponseController(w).SetReadDeadline(begun.Add(bodyTime))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers who is not let in. Tokens that are known leave an audit row;
+// what is none leaves a line in the log, as anybody can send it.
+func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, err error) {
+	p := problemOf(err)
+	if name != "" && p.Status == http.StatusUnauthorized {
+		a.audit(ctx, broker.AuditEntry{
+			Actor: name, Action: "request.refused", Subject: "token/" + name, Code: p.Code,
+			Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300),
+		})
+	} else {
+		a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr))
+	}
+	switch p.Status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="hostler"`)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+	}
+	writeProblem(w, p)
+}
+
+// audit writes a row of its own, for what has no transaction to be in.
+func (a *API) audit(ctx context.Context, e broker.AuditEntry) {
+	e.At = a.c.Now()
+	if err := a.c.DB.Audit(ctx, e); err != nil {
+		a.c.Log.Error("cannot write an audit row", zap.String("action", e.Action), zap.String("code", e.Code), zap.Error(err))
+	}
+}
+
+// must refuses a caller without the role, and audits it.
+func (a *API) must(ctx context.Context, need broker.Role, what string) error {
+	who := callerOf(ctx)
+	if who.Role.Covers(need) {
+		return nil
+	}
+	a.audit(ctx, broker.AuditEntry{
+		Actor: who.Name, Action: "request.refused", Subject: "token/" + who.Name, Code: "role_insufficient",
+		Reason: what, CorrelationID: who.correlationID,
+	})
+	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name, who.Role)
+}
+
+// tell turns an error into what the caller is told, and logs what they are not.
+func (a *API) tell(ctx context.Context, err error) error {
+	var p *problem
+	if errors.As(err, &p) {
+		return p
+	}
+	if cause := context.Cause(ctx); cause != nil && broker.AsError(cause).Kind == broker.Unauthorized {
+		err = cause // the token ended while the answer was being made
+	}
+	p = problemOf(err)
+	if p.Status >= 500 && ctx.Err() == nil {
+		a.c.Log.Error("a request failed", zap.String("code", p.Code), zap.String("correlation_id", callerOf(ctx).correlationID), zap.Error(err))
+	}
+	return p
+}
+
+func writeProblem(w http.ResponseWriter, p *problem) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	body, err := json.Marshal(p)
+	if err == nil {
+		_, _ = w.Write(append(body, '\n'))
+	}
+}
+
+func bearerOf(r *http.Request) string {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(secret)
+}
+
+// correlationOf names a request in logs, audit rows and tasks: its trace.
+func correlationOf(span trace.Span) string { return span.SpanContext().TraceID().String() }
+
+// traceParent is what a task carries, so that its steps join the trace.
+func traceParent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+func pageLimit(limit int) int {
+	if limit == 0 {
+		return 100
+	}
+	return limit
+}

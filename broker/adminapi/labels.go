@@ -1,0 +1,53 @@
+package adminapi
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const maxLabels = 64
+
+var (
+	labelKey   = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^[A-Za-z0-9]?([A-Za-z0-9._:/@+-]{0,127})$`)
+)
+
+type labelsInput struct {
+	nodeInput
+	Body resource.Labels
+}
+
+func (a *API) labelNode(ctx context.Context, in *labelsInput) (*resource.Node, error) {
+	if err := checkLabels(in.Body.Labels); err != nil {
+		return nil, err
+	}
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	if n, err = a.c.DB.SetLabels(ctx, callerOf(ctx).actor(), n.ID, in.Body.Labels); err != nil {
+		return nil, err
+	}
+	out := nodeResource(n)
+	return &out, nil
+}
+
+// checkLabels refuses what a selector could not name. Code: label_invalid.
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return broker.Errorf(broker.Invalid, "label_invalid", "cannot set %d labels: at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if !labelKey.MatchString(k) {
+			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %q: a key is up to 63 of a-z, 0-9, '.', '_', '/' and '-'", taskcatalog.Clean(k, 80))
+		}
+		if !labelValue.MatchString(v) {
+			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %s: its value has characters that a selector cannot name", k)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package adminapi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nodeActions is what may be done with a node. Each is idempotent: asked again
+// it answers with the state that is already so.
+var nodeActions = map[string]func(*API, context.Context, broker.Node, resource.NodeAction) (broker.Node, *broker.Task, error){
+	"drain":      (*API).drain,
+	"resume":     (*API).resume,
+	"quarantine": (*API).quarantine,
+	"activate":   (*API).activate,
+	"retire":     (*API).retire,
+	"remove":     (*API).remove,
+}
+
+type actionInput struct {
+	nodeInput
+	Action string `path:"action" enum:"drain,resume,quarantine,activate,retire,remove"`
+	Body   resource.NodeAction
+}
+
+func (a *API) actOnNode(ctx context.Context, in *actionInput) (*resource.NodeActionResult, error) {
+	for flag, set := range map[string]bool{"override": in.Body.Override, "force": in.Body.Force} {
+		if !set {
+			continue
+		}
+		if err := a.must(ctx, admin, flag+" a node's "+in.Action); err != nil {
+			return nil, err
+		}
+		if in.Body.Reason == "" {
+			return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot %s with %s: it needs a reason (--reason R)", in.Action, flag)
+		}
+	}
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	n, task, err := nodeActions[in.Action](a, ctx, n, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.NodeActionResult{Node: nodeResource(n)}
+	if task != nil {
+		t := taskResource(*task, n.Hostname)
+		out.Task = &t
+	}
+	return out, nil
+}
+
+// drain lets nobody new in and has the node end what runs. Its success makes
+// the node retired.
+func (a *API) drain(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	if n.Status == broker.Retired {
+		return n, nil, nil
+	}
+	if err := canRun(n, "node.drain"); err != nil {
+		return n, nil, err
+	}
+	n, err := a.move(ctx, n, broker.Draining, broker.OwnerOperator, in.Reason)
+	if err != nil {
+		return n, nil, err
+	}
+	// The status comes first: a crash before the task leaves a node that lets
+	// nobody in, and resume gives it the task.
+	task, err := a.ownTask(ctx, n, "node.drain", fmt.Sprintf(`{"grace_seconds":%d}`, in.GraceSeconds))
+	return n, task, err
+}
+
+// resume gives a node that is draining or being removed its task again, where
+// that was lost.
+func (a *API) resume(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	switch n.Status {
+	case broker.Draining:
+		return a.drain(ctx, n, in)
+	case broker.Removing:
+		return a.remove(ctx, n, in)
+	}
+	return n, nil, broker.Errorf(broker.Refused, "nothing_to_resume", "cannot resume node %s: it is %s, and only draining and removing go on (did you mean activate?)", n.ID, n.Status)
+}
+
+func (a *API) quarantine(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	n, err := a.move(ctx, n, broker.Quarantined, broker.OwnerOperator, in.Reason)
+	return n, nil, err
+}
+
+// activate makes a node available again. One that was drained is told to take
+// its mark back.
+func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	from := n.Status
+	if from == broker.Active {
+		return n, nil, nil
+	}
+	change := store.Change{To: broker.Active, By: broker.OwnerOperator, Reason: in.Reason}
+	if in.Override {
+		change.By, change.ClearTurnover = broker.OwnerOverride, true
+	}
+	n, err := a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change)
+	if err != nil || canRun(n, "node.drain") != nil {
+		return n, nil, err
+	}
+	task, err := a.ownTask(ctx, n, "node.drain", `{"resume":true}`)
+	return n, task, err
+}
+
+// retire is a drain that was meant to last. With force it takes a node that no
+// longer answers out of service without asking it.
+func (a *API) retire(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	if !in.Force {
+		return a.drain(ctx, n, in)
+	}
+	if n.Status == broker.Retired {
+		return n, nil, nil
+	}
+	n, err := a.move(ctx, n, broker.Draining, broker.OwnerOperator, in.Reason)
+	if err != nil {
+		return n, nil, err
+	}
+	n, err = a.move(ctx, n, broker.Retired, broker.OwnerDrain, in.Reason)
+	return n, nil, err
+}
+
+// remove has a retired node uninstall the agent; its success deletes the
+// record. A node that never came, or with force one that no longer answers, is
+// deleted at once and its certificates are denied.
+func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	switch n.Status {
+	case broker.Deleted:
+		return n, nil, nil
+	case broker.BootstrapIssued, broker.Enrolling:
+		n, err := a.forget(ctx, n, in.Reason)
+		return n, nil, err
+	case broker.Retired, broker.Removing:
+	default:
+		return n, nil, broker.Errorf(broker.Refused, "transition_refused", "cannot remove node %s: it is %s (retire it first: hostler node retire %s)", n.ID, n.Status, n.ID)
+	}
+	if !in.Force {
+		if err := canRun(n, "node.uninstall"); err != nil {
+			return n, nil, err
+		}
+	}
+	n, err := a.move(ctx, n, broker.Removing, broker.OwnerOperator, in.Reason)
+	if err != nil {
+		return n, nil, err
+	}
+	if in.Force {
+		n, err = a.forget(ctx, n, in.Reason)
+		return n, nil, err
+	}
+	params := []byte(`{}`)
+	if in.AllocationID != "" {
+		if params, err = taskcatalog.Encode(taskcatalog.UninstallParams{AllocationID: in.AllocationID}); err != nil {
+			return n, nil, err
+		}
+	}
+	task, err := a.ownTask(ctx, n, "node.uninstall", string(params))
+	return n, task, err
+}
+
+// forget deletes a record. What the machine may still hold opens nothing: its
+// certificates are denied first.
+func (a *API) forget(ctx context.Context, n broker.Node, reason string) (broker.Node, error) {
+	if err := a.c.DB.DenyNode(ctx, callerOf(ctx).actor(), n.ID, "node removed"); err != nil {
+		return n, err
+	}
+	return a.move(ctx, n, broker.Deleted, broker.OwnerRemoval, reason)
+}
+
+func (a *API) move(ctx context.Context, n broker.Node, to broker.NodeStatus, by broker.Owner, reason string) (broker.Node, error) {
+	if n.Status == to {
+		return n, nil
+	}
+	return a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, store.Change{To: to, By: by, Reason: reason})
+}
+
+// ownTask gives a node the task that its status stands for, or answers the one
+// that is under way. Only drain and uninstall end what the others of the same
+// type began, so an open one with other params is canceled first.
+func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params string) (*broker.Task, error) {
+	who := callerOf(ctx)
+	open, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{
+		NodeID: n.ID, Type: taskType, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range open {
+		if sameIntent(t.Params, []byte(params)) {
+			return &t, nil
+		}
+		if _, err := a.c.Queue.Cancel(ctx, who.actor(), t.ID, "superseded by "+taskType); err != nil {
+			return nil, err
+		}
+	}
+	task, _, err := a.c.Queue.Enqueue(ctx, who.actor(), taskqueue.Request{
+		NodeID: n.ID, Type: taskType, Params: []byte(params), CorrelationID: who.correlationID, TraceParent: traceParent(ctx),
+	})
+	return &task, err
+}
+
+// sameIntent reports whether two drains both begin or both take back. There is
+// one kind of uninstall.
+func sameIntent(a, b []byte) bool {
+	var x, y struct {
+		Resume bool `json:"resume"`
+	}
+	return unmarshal(a, &x) && unmarshal(b, &y) && x == y
+}
+
+// canRun refuses to begin what the node could not be asked to do.
+func canRun(n broker.Node, taskType string) error {
+	t, err := taskcatalog.Latest(taskType)
+	if err != nil {
+		return err
+	}
+	for _, id := range n.TaskTypes {
+		if id == t.ID() {
+			return nil
+		}
+	}
+	return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot ask node %s for %s: its agent does not know it (a node that never enrolled is removed, one that no longer answers retired with --force)", n.ID, t.ID())
+}

@@ -1,0 +1,114 @@
+package adminapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nodeInput names a node: an id, a unique id prefix, a hostname, or
+// site/hostname with the slash escaped.
+type nodeInput struct {
+	Node string `path:"node" maxLength:"320" doc:"an id, a unique id prefix, a hostname, or site/hostname"`
+}
+
+// node finds what the caller means, among the sites that they may see.
+func (a *API) node(ctx context.Context, ref string) (broker.Node, error) {
+	return a.c.DB.FindNode(ctx, ref, callerOf(ctx).sites())
+}
+
+type nodesInput struct {
+	Site   string   `query:"site" maxLength:"63"`
+	Status string   `query:"status" maxLength:"200" doc:"one or more, joined by commas"`
+	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; all must hold"`
+	Cursor string   `query:"cursor" maxLength:"64"`
+	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listNodes(ctx context.Context, in *nodesInput) (*resource.NodeList, error) {
+	sites, err := narrow(callerOf(ctx), in.Site)
+	if err != nil {
+		return nil, err
+	}
+	f := store.NodeFilter{Sites: sites, After: in.Cursor, Limit: pageLimit(in.Limit), Labels: map[string]string{}}
+	if f.Statuses, err = nodeStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	for _, l := range in.Label {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok || k == "" {
+			return nil, broker.Errorf(broker.Invalid, "label_invalid", "cannot filter by label %q: write key=value", taskcatalog.Clean(l, 100))
+		}
+		f.Labels[k] = v
+	}
+	page, next, err := a.c.DB.ListNodes(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.NodeList{Items: make([]resource.Node, len(page)), NextCursor: next}
+	for i, n := range page {
+		out.Items[i] = nodeResource(n)
+	}
+	return out, nil
+}
+
+func (a *API) showNode(ctx context.Context, in *nodeInput) (*resource.Node, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	out := nodeResource(n)
+	return &out, nil
+}
+
+// narrow returns the sites to look at: the one asked for, if the caller may see
+// it, or all that they may see.
+func narrow(who caller, site string) ([]string, error) {
+	if site == "" {
+		return who.sites(), nil
+	}
+	if !who.MaySee(site) {
+		return nil, siteForbidden(who, site)
+	}
+	return []string{site}, nil
+}
+
+func siteForbidden(who caller, site string) error {
+	what := "site " + taskcatalog.Clean(site, 64)
+	if site == "" {
+		what = "what has no site"
+	}
+	return broker.Errorf(broker.Forbidden, "site_forbidden", "cannot reach %s: token %s is bound to %s", what, who.Name, strings.Join(who.Sites, ", "))
+}
+
+func nodeStatuses(list string) ([]broker.NodeStatus, error) {
+	var out []broker.NodeStatus
+	for name := range strings.SplitSeq(list, ",") {
+		if name == "" {
+			continue
+		}
+		s := broker.NodeStatus(name)
+		if !slices.Contains(broker.NodeStatuses, s) {
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such node status", taskcatalog.Clean(name, 40))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func nodeResource(n broker.Node) resource.Node {
+	return resource.Node{
+		ID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU,
+		Status: string(n.Status), StatusReason: n.StatusReason, TurnoverOwed: n.TurnoverOwed,
+		Epoch: n.Epoch, Bootstrap: n.Bootstrap, MAASSystemID: n.MAASSystemID, Labels: n.Labels,
+		TaskTypes: n.TaskTypes, Capabilities: n.Capabilities, AgentVersion: n.AgentVersion,
+		TrustVersion: n.TrustVersion, BaselineDigest: n.BaselineDigest,
+		EnrolledAt: n.EnrolledAt, LastAgentContactAt: n.LastAgentContactAt, CertNotAfter: n.CertNotAfter,
+		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
+	}
+}

@@ -1,0 +1,95 @@
+package adminapi
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// problem is a resource.Problem as huma answers it.
+type problem struct {
+	resource.Problem
+}
+
+func (p *problem) Error() string { return p.Detail }
+
+// GetStatus is the HTTP status.
+func (p *problem) GetStatus() int { return p.Status }
+
+// ContentType names problem details for what they are.
+func (p *problem) ContentType(string) string { return "application/problem+json" }
+
+// huma makes its own errors by these variables: a body that breaks its schema,
+// a query that is no number. They never repeat the value that was sent.
+func init() {
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		p := newProblem(status, codeOfStatus(status), taskcatalog.Clean(message, 500))
+		for _, err := range errs {
+			if d, ok := err.(huma.ErrorDetailer); ok {
+				detail := d.ErrorDetail()
+				p.Errors = append(p.Errors, resource.ProblemField{
+					Location: taskcatalog.Clean(detail.Location, 200), Message: taskcatalog.Clean(detail.Message, 500),
+				})
+			}
+		}
+		return p
+	}
+	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
+		return huma.NewError(status, message, errs...)
+	}
+	// A nil list is written as [], so no list is ever null.
+	huma.DefaultArrayNullable = false
+}
+
+func newProblem(status int, code, detail string) *problem {
+	return &problem{resource.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}}
+}
+
+// problemOf turns what went wrong into what the caller is told.
+func problemOf(err error) *problem {
+	e := broker.AsError(err)
+	return newProblem(statusOf(e.Kind), e.Code, taskcatalog.Clean(e.Message, 4000))
+}
+
+func statusOf(k broker.Kind) int {
+	switch k {
+	case broker.Invalid:
+		return http.StatusUnprocessableEntity
+	case broker.NotFound:
+		return http.StatusNotFound
+	case broker.Refused:
+		return http.StatusConflict
+	case broker.Unauthorized:
+		return http.StatusUnauthorized
+	case broker.Forbidden:
+		return http.StatusForbidden
+	case broker.TooMany:
+		return http.StatusTooManyRequests
+	case broker.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// codeOfStatus is the code of an error that huma found.
+func codeOfStatus(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "malformed"
+	case http.StatusRequestEntityTooLarge:
+		return "too_large"
+	case http.StatusUnprocessableEntity:
+		return "invalid_request"
+	case http.StatusUnsupportedMediaType:
+		return "media_type_unsupported"
+	case http.StatusNotAcceptable:
+		return "not_acceptable"
+	case http.StatusRequestTimeout:
+		return "body_too_slow"
+	}
+	return "internal"
+}

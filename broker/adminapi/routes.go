@@ -1,0 +1,137 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+)
+
+const (
+	get  = http.MethodGet
+	post = http.MethodPost
+	put  = http.MethodPut
+)
+
+const (
+	viewer   = broker.RoleViewer
+	operator = broker.RoleOperator
+	admin    = broker.RolePlatformAdmin
+)
+
+// routes is the index of the package: one line a route.
+var routes = []route{
+	{get, "/status", viewer, "show-status", "show the system at a glance", answers((*API).status)},
+	{get, "/whoami", viewer, "show-token", "show the token in use", answers((*API).whoami)},
+
+	{get, "/nodes", viewer, "list-nodes", "list nodes", answers((*API).listNodes)},
+	{post, "/nodes", operator, "create-node", "create a node", answers((*API).createNode)},
+	{get, "/nodes/{node}", viewer, "show-node", "show a node", answers((*API).showNode)},
+	{put, "/nodes/{node}/labels", operator, "label-node", "label a node", answers((*API).labelNode)},
+	{post, "/nodes/{node}/actions/{action}", operator, "act-on-node", "drain, resume, quarantine, activate, retire or remove a node", answers((*API).actOnNode)},
+	{get, "/nodes/{node}/timeline", viewer, "show-timeline", "show what happened to a node", answers((*API).timeline)},
+	{post, "/nodes/{node}/token", operator, "issue-token", "issue a new enrolment token for a node", answers((*API).issueToken)},
+	{post, "/nodes/{node}/token/extend", operator, "extend-token", "extend a node's enrolment token", answers((*API).extendToken)},
+	{get, "/nodes/{node}/baseline", viewer, "show-baseline", "show a node's baseline", answers((*API).showBaseline)},
+	{get, "/nodes/{node}/baseline/diff", viewer, "diff-baseline", "compare a node's baseline with the one taken last", answers((*API).diffBaseline)},
+	{post, "/nodes/{node}/baseline/retake", operator, "retake-baseline", "take a node's baseline again, to be looked at", answers((*API).retakeBaseline)},
+	{post, "/nodes/{node}/baseline/accept", operator, "accept-baseline", "put a taken baseline in force", answers((*API).acceptBaseline)},
+	{post, "/nodes/{node}/tasks", operator, "enqueue-task", "enqueue a task on a node", answers((*API).enqueueTask)},
+
+	{get, "/tasks", viewer, "list-tasks", "list tasks", answers((*API).listTasks)},
+	{get, "/tasks/{task}", viewer, "show-task", "show a task, or wait for its end", answers((*API).showTask)},
+	{post, "/tasks/{task}/cancel", operator, "cancel-task", "cancel a task", answers((*API).cancelTask)},
+	{get, "/tasks/{task}/evidence", viewer, "show-evidence", "show a task's evidence", answers((*API).showEvidence)},
+	{get, "/task-types", viewer, "list-task-types", "list task types", answers((*API).listTaskTypes)},
+	{get, "/task-types/{type}", viewer, "describe-task-type", "describe a task type", answers((*API).describeTaskType)},
+
+	{get, "/tokens", admin, "list-tokens", "list operator tokens", answers((*API).listTokens)},
+	{post, "/tokens", admin, "create-token", "create an operator token", answers((*API).createToken)},
+	{post, "/tokens/{name}/revoke", admin, "revoke-token", "revoke an operator token", answers((*API).revokeToken)},
+
+	{get, "/audit", viewer, "list-audit", "list audit rows", answers((*API).listAudit)},
+	{get, "/audit/verify", viewer, "verify-audit", "verify the seals of the audit log", answers((*API).verifyAudit)},
+	{get, "/audit/export", viewer, "export-audit", "export audit rows, one JSON object a line", streams((*API).exportAudit)},
+
+	{get, "/trust", viewer, "show-trust", "show the trust bundle and who has not confirmed it", answers((*API).showTrust)},
+	{post, "/trust/rotate", admin, "rotate-trust", "begin to replace a key", answers((*API).rotateTrust)},
+	{post, "/trust/finish", admin, "finish-trust", "end a rotation", answers((*API).finishTrust)},
+
+	{get, "/agent-releases", viewer, "list-agent-releases", "list agent releases", answers((*API).listReleases)},
+	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish an agent release", answers((*API).publishRelease)},
+
+	{get, "/clean-policy", viewer, "show-clean-policy", "show a site's clean policy", answers((*API).showPolicy)},
+	{put, "/clean-policy", admin, "set-clean-policy", "replace a site's clean policy", answers((*API).setPolicy)},
+}
+
+// route is one line of the table.
+type route struct {
+	method, path string // below resource.Prefix
+	role         broker.Role
+	id, summary  string
+	register     func(*API, huma.API, huma.Operation, broker.Role)
+}
+
+func (a *API) add(api huma.API, r route) {
+	op := huma.Operation{
+		OperationID: r.id, Method: r.method, Path: resource.Prefix + r.path,
+		Summary:         r.summary,
+		Description:     "Needs role " + string(r.role) + ".",
+		Tags:            []string{tagOf(r.path)},
+		BodyReadTimeout: -1, // the guard has set one
+		Errors:          []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable},
+	}
+	r.register(a, api, op, r.role)
+}
+
+// reply is an answer with a JSON body.
+type reply[T any] struct{ Body *T }
+
+// answers makes a route of a method that answers with JSON.
+func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation, broker.Role) {
+	return func(a *API, api huma.API, op huma.Operation, need broker.Role) {
+		huma.Register(api, op, func(ctx context.Context, in *I) (*reply[O], error) {
+			out, err := admitted(a, ctx, op, need, in, handle)
+			if err != nil {
+				return nil, err
+			}
+			return &reply[O]{out}, nil
+		})
+	}
+}
+
+// streams makes a route of a method that writes its answer itself.
+func streams[I any](handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation, broker.Role) {
+	return func(a *API, api huma.API, op huma.Operation, need broker.Role) {
+		huma.Register(api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
+			return admitted(a, ctx, op, need, in, handle)
+		})
+	}
+}
+
+// admitted lets a method answer those who have the role.
+func admitted[I, O any](a *API, ctx context.Context, op huma.Operation, need broker.Role, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
+	ctx = store.WithCorrelation(ctx, callerOf(ctx).correlationID)
+	if err := a.must(ctx, need, op.Summary); err != nil {
+		return nil, a.tell(ctx, err)
+	}
+	out, err := handle(a, ctx, in)
+	if err != nil {
+		return nil, a.tell(ctx, err)
+	}
+	return out, nil
+}
+
+// tagOf is the noun of a path.
+func tagOf(path string) string {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			return path[1:i]
+		}
+	}
+	return path[1:]
+}

@@ -1,0 +1,76 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+)
+
+type statusInput struct {
+	Site string `query:"site" maxLength:"63"`
+}
+
+func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, error) {
+	who := callerOf(ctx)
+	sites, err := narrow(who, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, err := a.c.DB.ListNodes(ctx, store.NodeFilter{Sites: sites})
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.Status{
+		Version: a.c.Version, Now: a.c.Now().UTC(), StartedAt: a.started.UTC(), Store: a.c.DB.Engine(), Site: in.Site,
+		Nodes: map[string]int64{}, OpenTasks: map[string]int64{}, TrustVersion: a.c.Trust.Version(),
+	}
+	for _, n := range nodes {
+		out.Nodes[string(n.Status)]++
+		if n.TurnoverOwed {
+			out.TurnoverOwed++
+		}
+		if n.Epoch > 0 && n.TrustVersion < out.TrustVersion {
+			out.Stragglers++
+		}
+	}
+	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
+		n, err := a.countOpen(ctx, sites, s)
+		if err != nil {
+			return nil, err
+		}
+		out.OpenTasks[string(s)] = n
+	}
+	releases, err := a.c.DB.Packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.AgentReleases = int64(len(releases))
+	if r, open := a.c.Trust.Rotation(); open {
+		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
+	}
+	return out, nil
+}
+
+// countOpen counts tasks of one status, at those sites alone where a token is
+// bound to some.
+func (a *API) countOpen(ctx context.Context, sites []string, s broker.TaskStatus) (int64, error) {
+	if sites == nil {
+		counts, err := a.c.DB.CountTasks(ctx)
+		return int64(counts[s]), err
+	}
+	var total int64
+	f := store.TaskFilter{Sites: sites, Statuses: []broker.TaskStatus{s}, Limit: 1000}
+	for {
+		page, next, err := a.c.DB.ListTasks(ctx, f)
+		if err != nil {
+			return 0, err
+		}
+		total += int64(len(page))
+		if next == "" {
+			return total, nil
+		}
+		f.After = next
+	}
+}

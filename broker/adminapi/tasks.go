@@ -1,0 +1,193 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type enqueueInput struct {
+	nodeInput
+	Body resource.TaskCreate
+}
+
+func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*resource.Task, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	who, c := callerOf(ctx), in.Body
+	if c.RetryOf != "" {
+		if _, _, err := a.task(ctx, c.RetryOf); err != nil {
+			return nil, err
+		}
+	}
+	t, _, err := a.c.Queue.Enqueue(ctx, who.actor(), taskqueue.Request{
+		NodeID: n.ID, Type: c.Type, Version: c.Version, Params: c.Params,
+		IdempotencyKey: c.IdempotencyKey, RetryOf: c.RetryOf,
+		CorrelationID: who.correlationID, TraceParent: traceParent(ctx),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := taskResource(t, n.Hostname)
+	return &out, nil
+}
+
+type tasksInput struct {
+	Node   string `query:"node" maxLength:"320"`
+	Status string `query:"status" maxLength:"200" doc:"one or more, joined by commas; open stands for queued and dispatched"`
+	Type   string `query:"type" maxLength:"64"`
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listTasks(ctx context.Context, in *tasksInput) (*resource.TaskList, error) {
+	f := store.TaskFilter{Sites: callerOf(ctx).sites(), Type: in.Type, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	for name := range strings.SplitSeq(in.Status, ",") {
+		switch s := broker.TaskStatus(name); s {
+		case "":
+		case "open":
+			f.Statuses = append(f.Statuses, broker.TaskQueued, broker.TaskDispatched)
+		case broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled:
+			f.Statuses = append(f.Statuses, s)
+		default:
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such task status", taskcatalog.Clean(name, 40))
+		}
+	}
+	hostnames := map[string]string{}
+	if in.Node != "" {
+		n, err := a.node(ctx, in.Node)
+		if err != nil {
+			return nil, err
+		}
+		f.NodeID, hostnames[n.ID] = n.ID, n.Hostname
+	}
+	page, next, err := a.c.DB.ListTasks(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.TaskList{Items: make([]resource.Task, len(page)), NextCursor: next}
+	for i, t := range page {
+		if _, ok := hostnames[t.NodeID]; !ok {
+			n, err := a.c.DB.Node(ctx, t.NodeID)
+			if err != nil {
+				return nil, err
+			}
+			hostnames[n.ID] = n.Hostname
+		}
+		out.Items[i] = taskResource(t, hostnames[t.NodeID])
+	}
+	return out, nil
+}
+
+// task finds a task of a node that the caller may see.
+func (a *API) task(ctx context.Context, id string) (broker.Task, broker.Node, error) {
+	t, err := a.c.DB.Task(ctx, id)
+	if err != nil {
+		return t, broker.Node{}, err
+	}
+	n, err := a.c.DB.Node(ctx, t.NodeID)
+	if err == nil && !callerOf(ctx).MaySee(n.Site) {
+		err = broker.Errorf(broker.NotFound, "task_not_found", "there is no task %q (see hostler task list)", taskcatalog.Clean(id, 64))
+	}
+	return t, n, err
+}
+
+type taskInput struct {
+	Task string `path:"task" maxLength:"64"`
+}
+
+type showTaskInput struct {
+	taskInput
+	Wait     int    `query:"wait" minimum:"0" maximum:"50" doc:"seconds to hold the request until the task has ended"`
+	Progress string `query:"progress" maxLength:"40" doc:"with wait: also answer when the progress is not of this time (its at)"`
+}
+
+// progressEvery is how often a waiting request looks at a task's progress.
+const progressEvery = time.Second
+
+func (a *API) showTask(ctx context.Context, in *showTaskInput) (*resource.Task, error) {
+	t, n, err := a.task(ctx, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	deadline := a.c.Now().Add(time.Duration(in.Wait) * time.Second)
+	for !t.Status.Ended() && ctx.Err() == nil {
+		if in.Progress != "" && progressAt(t) != in.Progress {
+			break
+		}
+		left := deadline.Sub(a.c.Now())
+		if left <= 0 {
+			break
+		}
+		if in.Progress != "" {
+			left = min(left, progressEvery)
+		}
+		if t, err = a.c.Queue.AwaitEnd(ctx, t.ID, left); err != nil {
+			return nil, err
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	out := taskResource(t, n.Hostname)
+	return &out, nil
+}
+
+// progressAt is when a task last made itself heard, as its resource says it;
+// "none" before.
+func progressAt(t broker.Task) string {
+	if t.Progress == nil {
+		return "none"
+	}
+	return t.Progress.At.UTC().Format(time.RFC3339Nano)
+}
+
+type cancelInput struct {
+	taskInput
+	Body resource.ReasonBody
+}
+
+func (a *API) cancelTask(ctx context.Context, in *cancelInput) (*resource.Task, error) {
+	_, n, err := a.task(ctx, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.c.Queue.Cancel(ctx, callerOf(ctx).actor(), in.Task, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	out := taskResource(t, n.Hostname)
+	return &out, nil
+}
+
+func taskResource(t broker.Task, hostname string) resource.Task {
+	out := resource.Task{
+		ID: t.ID, NodeID: t.NodeID, NodeEpoch: t.NodeEpoch, Hostname: hostname,
+		Type: t.Type, Version: t.Version, Class: string(t.Class), Lane: string(t.Lane), Params: t.Params,
+		Status: string(t.Status), Ended: t.Status.Ended(), Attempt: t.Attempt, RetryOf: t.RetryOf,
+		IdempotencyKey: t.IdempotencyKey, CorrelationID: t.CorrelationID, TraceParent: t.TraceParent, EnqueuedBy: t.EnqueuedBy,
+		KeyID: t.KeyID, EnvelopeDigest: t.EnvelopeDigest,
+		IssuedAt: t.IssuedAt, NotAfter: t.NotAfter, DispatchedAt: t.DispatchedAt, LeaseUntil: t.LeaseUntil, EndedAt: t.EndedAt,
+		CancelRequested: t.CancelRequested, Outcome: string(t.Outcome), Code: string(t.Code), Message: t.Message,
+		Verdict: string(t.Verdict), Result: t.Result, Evidence: len(t.Evidence) > 0,
+	}
+	if p := t.Progress; p != nil {
+		out.Progress = &resource.Progress{
+			CurrentStepIndex: p.CurrentStepIndex, TotalSteps: p.TotalSteps, CurrentStepName: p.CurrentStepName,
+			StepStatus: p.StepStatus, StepStartedAt: p.StepStartedAt, StepPercent: p.StepPercent, Message: p.Message, At: p.At.UTC(),
+		}
+	}
+	return out
+}
+
+// unmarshal reads JSON that the broker has written itself.
+func unmarshal(raw []byte, v any) bool { return json.Unmarshal(raw, v) == nil }

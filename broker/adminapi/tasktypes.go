@@ -1,0 +1,57 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type none struct{}
+
+func (a *API) listTaskTypes(context.Context, *none) (*resource.TaskTypeList, error) {
+	out := &resource.TaskTypeList{}
+	for _, t := range taskcatalog.All() {
+		out.Items = append(out.Items, taskTypeResource(t))
+	}
+	return out, nil
+}
+
+type taskTypeInput struct {
+	Type string `path:"type" maxLength:"80" doc:"a name, or name@version; the newest version where none is given"`
+}
+
+func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*resource.TaskType, error) {
+	name, number, versioned := strings.Cut(in.Type, "@")
+	t, err := taskcatalog.Latest(name)
+	if versioned {
+		version, convErr := strconv.Atoi(number)
+		if convErr != nil {
+			version = 0 // none has it
+		}
+		t, err = taskcatalog.Lookup(name, version)
+	}
+	if err != nil {
+		return nil, broker.Errorf(broker.NotFound, string(taskcatalog.CodeOf(err, taskcatalog.CodeUnknownType)), "%v", err)
+	}
+	out := taskTypeResource(t)
+	out.ParamsSchema, out.ResultSchema = t.ParamsSchema().Text(), t.ResultSchema().Text()
+	if slices.ContainsFunc(taskcatalog.Checks(), func(c taskcatalog.CheckRow) bool { return c.CleanedBy == t.Name }) || t.Name == "node.validate_clean" {
+		out.Checks = taskcatalog.Checks()
+	}
+	return &out, nil
+}
+
+func taskTypeResource(t taskcatalog.Type) resource.TaskType {
+	return resource.TaskType{
+		Name: t.Name, Version: t.Version, Summary: t.Summary, Class: string(t.Class), Lane: string(t.Lane),
+		DeadlineSeconds: int64(t.Deadline / time.Second), StartSeconds: int64(t.Class.StartWindow() / time.Second),
+		Capabilities: t.Capabilities, BrokerFills: t.BrokerFills, Example: json.RawMessage(t.Example),
+	}
+}

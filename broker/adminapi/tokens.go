@@ -1,0 +1,58 @@
+package adminapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/operators"
+)
+
+func (a *API) whoami(ctx context.Context, _ *none) (*resource.Token, error) {
+	out := tokenResource(callerOf(ctx).OperatorToken)
+	return &out, nil
+}
+
+func (a *API) listTokens(ctx context.Context, _ *none) (*resource.TokenList, error) {
+	all, err := a.c.Operators.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.TokenList{Items: make([]resource.Token, len(all))}
+	for i, t := range all {
+		out.Items[i] = tokenResource(t)
+	}
+	return out, nil
+}
+
+type createTokenInput struct{ Body resource.TokenCreate }
+
+func (a *API) createToken(ctx context.Context, in *createTokenInput) (*resource.TokenCreated, error) {
+	t, secret, err := a.c.Operators.Create(ctx, callerOf(ctx).actor(), operators.NewToken{
+		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &resource.TokenCreated{Token: tokenResource(t), Secret: secret.Reveal()}, nil
+}
+
+type revokeTokenInput struct {
+	Name string `path:"name" maxLength:"64"`
+	Body resource.ReasonBody
+}
+
+func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*resource.Token, error) {
+	// A caller that revokes its own token still gets its answer.
+	t, err := a.c.Operators.Revoke(context.WithoutCancel(ctx), callerOf(ctx).actor(), in.Name, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	out := tokenResource(t)
+	return &out, nil
+}
+
+func tokenResource(t broker.OperatorToken) resource.Token {
+	return resource.Token{Name: t.Name, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt}
+}

@@ -1,0 +1,65 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/pki"
+)
+
+func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
+	bundle, raw := a.c.Trust.Bundle()
+	out := &resource.Trust{
+		Version: bundle.Version, IssuedAt: bundle.IssuedAt, CASHA256: a.c.Trust.RootSHA256(),
+		Bundle: string(raw), Keys: make([]resource.TrustKey, len(bundle.Keys)),
+	}
+	now := a.c.Now()
+	for i, k := range bundle.Keys {
+		out.Keys[i] = resource.TrustKey{
+			Use: string(k.Use), ID: k.ID, PublicKey: k.PublicKey, Certificate: k.Certificate,
+			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now),
+		}
+	}
+	if r, open := a.c.Trust.Rotation(); open {
+		out.Rotation = &resource.Rotation{Use: string(r.Use), OldKeyID: r.OldID, NewKeyID: r.NewID, StartedAt: r.StartedAt}
+		byKey, err := a.c.DB.OpenTasksByKey(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r.Use == pki.UseTask {
+			out.Rotation.OpenTasks = int64(byKey[r.OldID])
+		}
+	}
+	behind, err := a.c.Trust.Stragglers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	for _, n := range behind {
+		if who.MaySee(n.Site) {
+			out.Stragglers = append(out.Stragglers, resource.Straggler{
+				NodeID: n.ID, Hostname: n.Hostname, Status: string(n.Status),
+				TrustVersion: n.TrustVersion, LastAgentContactAt: n.LastAgentContactAt,
+			})
+		}
+	}
+	return out, nil
+}
+
+type rotateInput struct{ Body resource.TrustRotate }
+
+func (a *API) rotateTrust(ctx context.Context, in *rotateInput) (*resource.Trust, error) {
+	if _, err := a.c.Trust.Rotate(ctx, callerOf(ctx).actor(), pki.KeyUse(in.Body.Use), in.Body.Reason); err != nil {
+		return nil, err
+	}
+	return a.showTrust(ctx, nil)
+}
+
+type finishInput struct{ Body resource.TrustFinish }
+
+func (a *API) finishTrust(ctx context.Context, in *finishInput) (*resource.Trust, error) {
+	if err := a.c.Trust.Finish(ctx, callerOf(ctx).actor(), in.Body.LeaveBehind, in.Body.Reason); err != nil {
+		return nil, err
+	}
+	return a.showTrust(ctx, nil)
+}
