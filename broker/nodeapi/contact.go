@@ -81,7 +81,8 @@ func (a *API) meet(c *call) (*contact, error) {
 	now, p := a.c.Now(), c.peer
 	a.contacts.mu.Lock()
 	n := a.contacts.nodes[p.NodeID]
-	known := n != nil && n.serial == p.Serial && now.Sub(n.readAt) < recheckEvery
+	again := n != nil && n.serial == p.Serial
+	known := again && now.Sub(n.readAt) < recheckEvery
 	superseded := n != nil && p.Epoch < n.epoch
 	a.contacts.mu.Unlock()
 	if superseded {
@@ -89,7 +90,7 @@ func (a *API) meet(c *call) (*contact, error) {
 	}
 	if !known {
 		var err error
-		if n, err = a.introduce(c.r.Context(), p); err != nil {
+		if n, err = a.introduce(c.r.Context(), p, again); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +104,7 @@ func supersededError(p *pki.Peer) error {
 
 // introduce reads the record of a node that shows a certificate for the first
 // time here, or again after a while.
-func (a *API) introduce(ctx context.Context, p *pki.Peer) (*contact, error) {
+func (a *API) introduce(ctx context.Context, p *pki.Peer, again bool) (*contact, error) {
 	node, err := a.c.DB.Node(ctx, p.NodeID)
 	if err != nil {
 		return nil, err
@@ -123,8 +124,10 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer) (*contact, error) {
 		}
 		return &contact{serial: p.Serial, epoch: p.Epoch, trust: node.TrustVersion, report: node.ReportDigest}, nil // not kept
 	}
-	if _, err := a.c.DB.FirstContact(ctx, p.NodeID, p.Epoch, p.Serial); err != nil {
-		return nil, err
+	if !again {
+		if _, err := a.c.DB.FirstContact(ctx, p.NodeID, p.Epoch, p.Serial); err != nil {
+			return nil, err
+		}
 	}
 	if node.Status == broker.Enrolling {
 		if err := a.takeBaseline(ctx, p); err != nil {

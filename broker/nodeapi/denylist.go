@@ -64,7 +64,10 @@ func (a *API) followDenyList(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case h := <-hints:
+		case h, open := <-hints:
+			if !open {
+				hints = nil // the database was closed
+			}
 			if h.Kind != store.HintDeny {
 				continue
 			}

@@ -28,7 +28,11 @@ func (a *API) renew(c *call) (any, error) {
 	if end := old.NotAfter.Add(a.c.RenewGrace); now.After(end) {
 		return nil, broker.Errorf(broker.Forbidden, "renew_grace_over", "cannot renew the certificate of node %s: it ran out at %s and could be renewed until %s (enrol the node again)", c.peer.NodeID, stamp(old.NotAfter), stamp(end))
 	}
-	if !sameKey(csr.PublicKey, old.PublicKey) {
+	digest, err := pki.PublicKeyDigest(csr.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if certified, err := pki.PublicKeyDigest(old.PublicKey); err != nil || digest != certified {
 		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the key you have, or enrol again)", c.peer.NodeID)
 	}
 	issued, err := a.issue(csr, c.peer.NodeIdentity)
@@ -37,17 +41,11 @@ func (a *API) renew(c *call) (any, error) {
 	}
 	_, err = a.c.DB.RecordRenewal(c.r.Context(), store.Renewal{
 		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, OldSerial: c.peer.Serial,
-		Cert: issued, Report: report, TrustVersion: min(req.TrustVersion, a.c.Trust.Version()), Late: late,
+		PublicKeyDigest: digest, Cert: issued, Report: report, TrustVersion: min(req.TrustVersion, a.c.Trust.Version()), Late: late,
 	})
 	if err != nil {
 		return nil, inAudit(err)
 	}
 	a.contacts.reported(c.node, report.Digest)
 	return wire.RenewReply{Certificate: issued.PEM, Late: late, Now: now.UTC()}, nil
-}
-
-func sameKey(a, b any) bool {
-	x, errX := pki.PublicKeyDigest(a)
-	y, errY := pki.PublicKeyDigest(b)
-	return errX == nil && errY == nil && x == y
 }

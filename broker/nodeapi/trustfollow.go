@@ -22,7 +22,7 @@ const resendAfter = time.Hour
 func (a *API) followTrust(r *http.Request, p *pki.Peer, n *contact) error {
 	said, newest, now := trustHeader(r.Header.Get(wire.HeaderTrustVersion)), a.c.Trust.Version(), a.c.Now()
 	a.contacts.mu.Lock()
-	confirm := said > 0 && said <= newest && said != n.trust
+	confirm := said > n.trust && said <= newest
 	if confirm {
 		n.trust = said
 	}

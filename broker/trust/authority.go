@@ -143,7 +143,10 @@ func (a *Authority) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case h := <-hints:
+		case h, open := <-hints:
+			if !open {
+				hints = nil // the database was closed
+			}
 			if h.Kind != store.HintTrust {
 				continue
 			}
