@@ -1,0 +1,456 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree says what a sweep of a directory tree does. The tree may belong to an
+// enemy who changes it meanwhile: swaps directories for links, plants mounts,
+// nests ten thousand deep, fills one directory with a million names.
+type Tree struct {
+	// Remove is asked for every entry that is not a directory, and for every
+	// directory once it is empty. Nil removes nothing: a mere look.
+	Remove func(*Entry) bool
+	// Enter is asked for every directory before it is entered. Nil enters all.
+	Enter func(*Entry) bool
+	// Fault hears of each path that could not be handled; the sweep goes on.
+	Fault func(path string, err error)
+}
+
+// Tally counts what a sweep removed. Bytes are those given back to the file
+// system: a file with another hard link left gives back none.
+type Tally struct {
+	Files, Dirs, Bytes int64
+	Faults             int64
+}
+
+// Add sums two tallies.
+func (t *Tally) Add(o Tally) {
+	t.Files += o.Files
+	t.Dirs += o.Dirs
+	t.Bytes += o.Bytes
+	t.Faults += o.Faults
+}
+
+// Entry is one name in a directory, as it was when it was looked at.
+type Entry struct {
+	Name string
+	Stat unix.Stat_t
+
+	sweep *sweep
+	dir   int // descriptor of the directory that holds the name
+}
+
+// IsDir reports whether the entry is a directory.
+func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// IsRegular reports whether the entry is a regular file.
+func (e *Entry) IsRegular() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFREG }
+
+// Depth is 1 for an entry of the directory that the sweep started with.
+func (e *Entry) Depth() int { return len(e.sweep.frames) }
+
+// Path is the entry's path from the machine's root.
+func (e *Entry) Path() string { return path.Join(e.sweep.path(), e.Name) }
+
+// Open opens the entry if it is still the regular file that was looked at.
+func (e *Entry) Open() (*os.File, error) {
+	fd, err := openat2(e.dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Ino != e.Stat.Ino || st.Dev != e.Stat.Dev {
+		return nil, errChanged
+	}
+	return reopenRegular(fd, e.Name)
+}
+
+var (
+	errChanged = errors.New("changed while it was looked at")
+	// ErrMount says that a path is a mount point, which a sweep never crosses.
+	ErrMount = errors.New("a mount point, not crossed")
+	errDeep  = errors.New("moved away while it was looked at")
+	errMany  = errors.New("too many directories in one directory, not all looked at")
+)
+
+// Empty sweeps what is in the directory top and leaves the directory. Top may
+// be a mount point itself; no component of its path may be a link.
+func (m *Machine) Empty(ctx context.Context, top string, t Tree) (Tally, error) {
+	d, err := m.OpenDirStrict(top)
+	if err != nil {
+		return Tally{}, err
+	}
+	defer d.Close()
+	s := newSweep(ctx, t, path.Clean(top))
+	defer s.close()
+	fd, err := unix.FcntlInt(d.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return Tally{}, err
+	}
+	if err := s.push(fd, ""); err != nil {
+		return Tally{}, err
+	}
+	s.frames[0].pinned = true
+	return s.run()
+}
+
+// RemoveAll sweeps the path name, a directory or anything else, with itself.
+// A path that is not there is no error.
+func (m *Machine) RemoveAll(ctx context.Context, name string, t Tree) (Tally, error) {
+	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Tally{}, nil
+	}
+	if err != nil {
+		return Tally{}, err
+	}
+	defer d.Close()
+	s := newSweep(ctx, t, path.Dir(path.Clean(name)))
+	defer s.close()
+	fd, err := unix.FcntlInt(d.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return Tally{}, err
+	}
+	if err := s.push(fd, ""); err != nil {
+		return Tally{}, err
+	}
+	top := s.frames[0]
+	top.pinned, top.scanned = true, true
+	s.entry(top, path.Base(path.Clean(name)))
+	return s.run()
+}
+
+// Bounds of one sweep. Below maxPinned a directory is held open only while it
+// is the current one: a tree deeper than there are descriptors is swept all
+// the same, by way of "..".
+const (
+	maxPinned  = 64
+	maxSubs    = 1 << 16 // directories of one directory that are noted at a time
+	maxScans   = 4       // of one directory whose names keep coming back
+	maxRescans = 1000    // of one sweep
+)
+
+// frame is one directory on the way from the top to the current one.
+type frame struct {
+	fd      int // -1: not held open
+	name    string
+	dev     uint64
+	ino     uint64
+	subs    []string // directories still to enter
+	scanned bool
+	more    bool // there were more directories than maxSubs
+	kept    bool // something in it stays, so that it stays too
+	pinned  bool // held open and never removed itself
+	scans   int
+	dirs    int64 // the tally when it was last scanned for more
+}
+
+type sweep struct {
+	Tree
+	ctx    context.Context
+	top    string
+	frames []*frame
+	tally  Tally
+	buf    []byte
+	count  int
+
+	rescans int
+}
+
+func newSweep(ctx context.Context, t Tree, top string) *sweep {
+	return &sweep{Tree: t, ctx: ctx, top: top, buf: make([]byte, 64<<10)}
+}
+
+func (s *sweep) close() {
+	for _, f := range s.frames {
+		if f.fd >= 0 {
+			unix.Close(f.fd)
+		}
+	}
+}
+
+// path is where the sweep is. A path longer than anyone can read is cut in
+// its middle.
+func (s *sweep) path() string {
+	const most = 4096
+	length, from := 0, len(s.frames)
+	for from > 1 && length < most {
+		from--
+		length += len(s.frames[from].name) + 1
+	}
+	p := s.top
+	if from > 1 {
+		p += "/…"
+	}
+	for _, f := range s.frames[min(from, len(s.frames)):] {
+		p += "/" + f.name
+	}
+	return path.Clean(p)
+}
+
+func (s *sweep) fault(p string, err error) {
+	s.tally.Faults++
+	if s.Fault != nil {
+		s.Fault(p, err)
+	}
+}
+
+func (s *sweep) push(fd int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	if n := len(s.frames); n > maxPinned { // the parent is found again by ".."
+		parent := s.frames[n-1]
+		unix.Close(parent.fd)
+		parent.fd = -1
+	}
+	s.frames = append(s.frames, &frame{fd: fd, name: name, dev: st.Dev, ino: st.Ino})
+	return nil
+}
+
+// run goes through the tree depth first until the stack is empty.
+func (s *sweep) run() (Tally, error) {
+	for len(s.frames) > 0 {
+		if err := s.ctx.Err(); err != nil {
+			return s.tally, err
+		}
+		f := s.frames[len(s.frames)-1]
+		switch {
+		case !f.scanned:
+			f.scanned, f.more = true, false
+			f.scans++
+			if err := s.scan(f); err != nil {
+				s.fault(s.path(), err)
+				f.kept = true
+			}
+		case len(f.subs) > 0:
+			name := f.subs[len(f.subs)-1]
+			f.subs = f.subs[:len(f.subs)-1]
+			s.descend(f, name)
+		case f.more && s.tally.Dirs > f.dirs: // some went, so that others fit
+			f.scanned, f.dirs = false, s.tally.Dirs
+		default:
+			s.pop(f)
+		}
+	}
+	return s.tally, s.ctx.Err()
+}
+
+// scan reads the names of the current directory: what is no directory is
+// handled at once, directories are noted.
+func (s *sweep) scan(f *frame) error {
+	if _, err := unix.Seek(f.fd, 0, 0); err != nil {
+		return err
+	}
+	var names []string
+	for {
+		n, err := unix.ReadDirent(f.fd, s.buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		_, _, names = unix.ParseDirent(s.buf[:n], -1, names[:0])
+		for _, name := range names {
+			if s.count++; s.count%512 == 0 && s.ctx.Err() != nil {
+				return s.ctx.Err()
+			}
+			s.entry(f, name)
+		}
+	}
+}
+
+func (s *sweep) entry(f *frame, name string) {
+	e := &Entry{Name: name, sweep: s, dir: f.fd}
+	err := unix.Fstatat(f.fd, name, &e.Stat, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
+	if errors.Is(err, unix.ENOENT) {
+		return
+	}
+	if err != nil {
+		// A dead FUSE mount cannot even be looked at.
+		s.fault(path.Join(s.path(), name), err)
+		f.kept = true
+		return
+	}
+	if e.IsDir() {
+		switch {
+		case s.Enter != nil && !s.Enter(e):
+			f.kept = true
+		case len(f.subs) >= maxSubs && s.Remove != nil:
+			f.more = true // the next scan finds it
+		case len(f.subs) >= 16*maxSubs:
+			s.fault(s.path(), errMany)
+		default:
+			f.subs = append(f.subs, name)
+		}
+		return
+	}
+	if s.Remove == nil || !s.Remove(e) {
+		f.kept = true
+		return
+	}
+	switch err := unlink(f.fd, name, 0); {
+	case err == nil:
+		s.tally.Files++
+		if e.Stat.Nlink <= 1 && e.IsRegular() {
+			s.tally.Bytes += e.Stat.Blocks * 512
+		}
+	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, unix.EISDIR):
+		f.subs = append(f.subs, name) // it was swapped for a directory
+	default:
+		s.fault(path.Join(s.path(), name), mountError(err))
+		f.kept = true
+	}
+}
+
+// descend enters one directory of the current one. The kernel refuses a link
+// and a mount point, whatever the name was a moment ago.
+func (s *sweep) descend(f *frame, name string) {
+	fd, err := openat2(f.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
+		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		// It was swapped for a link or a file since it was looked at. Look again.
+		if !s.again(f) {
+			s.fault(path.Join(s.path(), name), errChanged)
+			f.kept = true
+		}
+		return
+	case err != nil:
+		s.fault(path.Join(s.path(), name), mountError(err))
+		f.kept = true
+		return
+	}
+	if err := s.push(fd, name); err != nil {
+		s.fault(path.Join(s.path(), name), err)
+		f.kept = true
+	}
+}
+
+// pop leaves the current directory and removes it from its parent if it was
+// emptied.
+func (s *sweep) pop(f *frame) {
+	n := len(s.frames) - 1
+	if n == 0 {
+		unix.Close(f.fd)
+		s.frames = nil
+		return
+	}
+	parent := s.frames[n-1]
+	if parent.fd < 0 && !s.reopen(parent, f) {
+		// The enemy moved the directory elsewhere. What is left of the branch is
+		// found again from the deepest directory still held.
+		s.fault(s.path(), errDeep)
+		unix.Close(f.fd)
+		s.frames = s.frames[:maxPinned]
+		held := s.frames[maxPinned-1]
+		held.subs, held.kept = nil, true
+		s.again(held)
+		return
+	}
+	e := &Entry{Name: f.name, sweep: s, dir: parent.fd}
+	statErr := unix.Fstat(f.fd, &e.Stat)
+	unix.Close(f.fd)
+	s.frames = slices.Delete(s.frames, n, n+1)
+	if f.kept || statErr != nil || s.Remove == nil || !s.Remove(e) {
+		parent.kept = true
+		return
+	}
+	switch err := unlink(parent.fd, f.name, unix.AT_REMOVEDIR); {
+	case err == nil:
+		s.tally.Dirs++
+	case errors.Is(err, unix.ENOENT):
+	case (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR)) && s.again(parent):
+	default:
+		s.fault(path.Join(s.path(), f.name), mountError(err))
+		parent.kept = true
+	}
+}
+
+// again has a directory scanned once more, unless that went on for too long:
+// an enemy who writes as fast as we remove does not hold the sweep forever.
+func (s *sweep) again(f *frame) bool {
+	if s.Remove == nil || f.scans >= maxScans || s.rescans >= maxRescans || f.pinned && f.scans == 0 {
+		return false
+	}
+	s.rescans++
+	f.scanned = false
+	return true
+}
+
+// reopen finds the parent of the current directory by ".." and takes it only
+// if it is the directory that the sweep came through.
+func (s *sweep) reopen(parent, current *frame) bool {
+	fd, err := unix.Openat(current.fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Dev != parent.dev || st.Ino != parent.ino {
+		unix.Close(fd)
+		return false
+	}
+	parent.fd = fd
+	return true
+}
+
+// unlink removes a name. Where the kernel forbids it, the immutable and
+// append-only attributes of the entry and its directory are taken off first.
+func unlink(dir int, name string, flags int) error {
+	err := unix.Unlinkat(dir, name, flags)
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	clearAttributes(dir)
+	fd, openErr := openat2(dir, name, unix.O_PATH|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
+	if openErr == nil {
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil && (st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == unix.S_IFDIR) {
+			if again, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+				clearAttributes(again)
+				unix.Close(again)
+			}
+		}
+	}
+	return unix.Unlinkat(dir, name, flags)
+}
+
+// Attributes of linux/fs.h.
+const (
+	attrImmutable  = 0x10
+	attrAppendOnly = 0x20
+)
+
+func clearAttributes(fd int) {
+	attrs, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+	if err == nil && attrs&(attrImmutable|attrAppendOnly) != 0 {
+		_ = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, attrs&^(attrImmutable|attrAppendOnly))
+	}
+}
+
+func mountError(err error) error {
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EBUSY) {
+		return ErrMount
+	}
+	return err
+}

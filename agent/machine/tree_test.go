@@ -1,0 +1,270 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func everything(*Entry) bool { return true }
+
+// newMachine is a root directory with a victim that no sweep may touch.
+func newMachine(t testing.TB) (*Machine, string) {
+	t.Helper()
+	dir := t.TempDir()
+	m, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	write(t, filepath.Join(dir, "etc/shadow"), "victim")
+	return m, dir
+}
+
+func write(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func victimLives(t testing.TB, dir string) {
+	t.Helper()
+	if raw, err := os.ReadFile(filepath.Join(dir, "etc/shadow")); err != nil || string(raw) != "victim" {
+		t.Fatalf("the sweep reached outside: %q, %v", raw, err)
+	}
+}
+
+func left(t testing.TB, dir string) []string {
+	t.Helper()
+	var names []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestEmptyRemovesWhateverATenantLeaves(t *testing.T) {
+	for name, plant := range map[string]func(t *testing.T, dir, tmp string){
+		"plain files": func(t *testing.T, _, tmp string) { write(t, filepath.Join(tmp, "a/b/c"), "x") },
+		"link to a file outside": func(t *testing.T, dir, tmp string) {
+			must(t, os.Symlink(filepath.Join(dir, "etc/shadow"), filepath.Join(tmp, "l")))
+		},
+		"link to a directory outside": func(t *testing.T, dir, tmp string) {
+			must(t, os.Symlink(filepath.Join(dir, "etc"), filepath.Join(tmp, "l")))
+			must(t, os.Symlink("../etc", filepath.Join(tmp, "m")))
+		},
+		"hard link": func(t *testing.T, dir, tmp string) {
+			must(t, os.Link(filepath.Join(dir, "etc/shadow"), filepath.Join(tmp, "h")))
+		},
+		"names with newlines, escapes and bad UTF-8": func(t *testing.T, _, tmp string) {
+			for _, n := range []string{"a\nb", "\x1b[2J", "\xff\xfe", "<script>", "..x", " ", "-rf", "*"} {
+				write(t, filepath.Join(tmp, n, n), "x")
+			}
+		},
+		"fifo": func(t *testing.T, _, tmp string) { must(t, unix.Mkfifo(filepath.Join(tmp, "f"), 0o600)) },
+		"socket": func(t *testing.T, _, tmp string) {
+			l, err := net.Listen("unix", filepath.Join(tmp, "s"))
+			must(t, err)
+			l.(*net.UnixListener).SetUnlinkOnClose(false)
+			l.Close()
+		},
+		"no permissions": func(t *testing.T, _, tmp string) {
+			write(t, filepath.Join(tmp, "d/f"), "x")
+			must(t, os.Chmod(filepath.Join(tmp, "d/f"), 0))
+			must(t, os.Chmod(filepath.Join(tmp, "d"), 0))
+		},
+		"ten thousand files in one directory": func(t *testing.T, _, tmp string) {
+			for i := range 10_000 {
+				write(t, filepath.Join(tmp, "many", fmt.Sprint(i)), "")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, dir := newMachine(t)
+			tmp := filepath.Join(dir, "tmp")
+			must(t, os.Mkdir(tmp, 0o777))
+			plant(t, dir, tmp)
+			tally, err := m.Empty(context.Background(), "/tmp", Tree{Remove: everything, Fault: func(p string, err error) { t.Errorf("%s: %v", p, err) }})
+			must(t, err)
+			if names := left(t, tmp); len(names) != 0 || tally.Files == 0 {
+				t.Errorf("left %q, counted %+v", names, tally)
+			}
+			victimLives(t, dir)
+		})
+	}
+}
+
+func TestEmptyGoesDeeperThanThereAreDescriptors(t *testing.T) {
+	m, dir := newMachine(t)
+	const depth = 3000
+	at, err := unix.Open(dir, unix.O_DIRECTORY, 0)
+	must(t, err)
+	for range depth {
+		must(t, unix.Mkdirat(at, "d", 0o755))
+		next, err := unix.Openat(at, "d", unix.O_DIRECTORY, 0)
+		must(t, err)
+		unix.Close(at)
+		at = next
+	}
+	fd, err := unix.Openat(at, "leaf", unix.O_CREAT|unix.O_WRONLY, 0o644)
+	must(t, err)
+	unix.Close(fd)
+	unix.Close(at)
+	var old unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+	tally, err := m.RemoveAll(context.Background(), "/d", Tree{Remove: everything, Fault: func(_ string, err error) { t.Error(err) }})
+	must(t, err)
+	if tally.Dirs != depth || tally.Files != 1 {
+		t.Errorf("counted %+v", tally)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "d")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the tree is still there: %v", err)
+	}
+}
+
+func TestEmptyRefusesATopThatIsALink(t *testing.T) {
+	m, dir := newMachine(t)
+	must(t, os.Symlink("etc", filepath.Join(dir, "tmp")))
+	if _, err := m.Empty(context.Background(), "/tmp", Tree{Remove: everything}); !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("went through the link: %v", err)
+	}
+	must(t, os.MkdirAll(filepath.Join(dir, "home"), 0o755))
+	must(t, os.Symlink("../etc", filepath.Join(dir, "home/alice")))
+	if _, err := m.RemoveAll(context.Background(), "/home/alice/shadow", Tree{Remove: everything}); err == nil {
+		t.Error("went through a link in the middle of the path")
+	}
+	victimLives(t, dir)
+}
+
+func TestRemoveAllTakesALinkAndNotWhatItNames(t *testing.T) {
+	m, dir := newMachine(t)
+	must(t, os.Symlink("etc", filepath.Join(dir, "alice")))
+	tally, err := m.RemoveAll(context.Background(), "/alice", Tree{Remove: everything})
+	must(t, err)
+	if tally.Files != 1 {
+		t.Errorf("counted %+v", tally)
+	}
+	victimLives(t, dir)
+	if _, err := m.RemoveAll(context.Background(), "/alice", Tree{Remove: everything}); err != nil {
+		t.Errorf("already gone is success, got %v", err)
+	}
+}
+
+func TestSweepKeepsWhatItIsAskedToKeep(t *testing.T) {
+	m, dir := newMachine(t)
+	write(t, filepath.Join(dir, "tmp/keep/me"), "x")
+	write(t, filepath.Join(dir, "tmp/keep/not-me"), "x")
+	write(t, filepath.Join(dir, "tmp/never/entered"), "x")
+	_, err := m.Empty(context.Background(), "/tmp", Tree{
+		Remove: func(e *Entry) bool { return e.Name != "me" },
+		Enter:  func(e *Entry) bool { return e.Path() != "/tmp/never" },
+	})
+	must(t, err)
+	for name, want := range map[string]bool{"tmp/keep/me": true, "tmp/keep/not-me": false, "tmp/never/entered": true} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: there %v, want %v", name, err == nil, want)
+		}
+	}
+}
+
+// TestASwappedDirectoryNeverLeadsOutside races the sweep against a tenant who
+// swaps directories for links to a place outside, and back.
+func TestASwappedDirectoryNeverLeadsOutside(t *testing.T) {
+	m, dir := newMachine(t)
+	tmp := filepath.Join(dir, "tmp")
+	for i := range 200 {
+		write(t, filepath.Join(dir, "precious", fmt.Sprint(i)), "victim")
+	}
+	stop := make(chan struct{})
+	var attacker sync.WaitGroup
+	for a := range 3 {
+		attacker.Go(func() {
+			d, l := filepath.Join(tmp, fmt.Sprintf("d%d", a)), filepath.Join(tmp, fmt.Sprintf("l%d", a))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// d and l are a directory and a link to the precious one, and
+				// so are d/x and d/l; both pairs trade places all the time.
+				os.Mkdir(d, 0o777)
+				os.Symlink(filepath.Join(dir, "precious"), l)
+				os.Mkdir(filepath.Join(d, "x"), 0o777)
+				os.Symlink(filepath.Join(dir, "precious"), filepath.Join(d, "l"))
+				unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, "x"), unix.AT_FDCWD, filepath.Join(d, "l"), unix.RENAME_EXCHANGE)
+				unix.Renameat2(unix.AT_FDCWD, d, unix.AT_FDCWD, l, unix.RENAME_EXCHANGE)
+			}
+		})
+	}
+	must(t, os.MkdirAll(tmp, 0o777))
+	for range 200 {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		m.Empty(ctx, "/tmp", Tree{Remove: everything})
+		cancel()
+	}
+	close(stop)
+	attacker.Wait()
+	for i := range 200 { // the tenant may add files there, we must not remove one
+		if _, err := os.Lstat(filepath.Join(dir, "precious", fmt.Sprint(i))); err != nil {
+			t.Fatalf("a file outside is gone: %v", err)
+		}
+	}
+	// And once the tenant is gone the sweep ends empty.
+	_, err := m.Empty(context.Background(), "/tmp", Tree{Remove: everything})
+	must(t, err)
+	if names := left(t, tmp); len(names) != 0 {
+		t.Errorf("left %q", names)
+	}
+}
+
+func TestSweepStopsWhenItsContextEnds(t *testing.T) {
+	m, dir := newMachine(t)
+	for i := range 2000 {
+		write(t, filepath.Join(dir, "tmp", fmt.Sprint(i)), "")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	_, err := m.Empty(ctx, "/tmp", Tree{Remove: func(*Entry) bool {
+		if n++; n == 100 {
+			cancel()
+		}
+		return true
+	}})
+	if !errors.Is(err, context.Canceled) || len(left(t, filepath.Join(dir, "tmp"))) == 0 {
+		t.Errorf("did not stop: %v", err)
+	}
+}
+
+func TestAFIFOIsNeverOpened(t *testing.T) {
+	m, dir := newMachine(t)
+	must(t, unix.Mkfifo(filepath.Join(dir, "etc/crontab"), 0o644))
+	if _, err := m.ReadFile("/etc/crontab", 100); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
