@@ -3,8 +3,8 @@ package taskqueue
 import (
 	"context"
 	"crypto"
-	"encoding/json"
 	"io"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,7 +12,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
-	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 // Signer signs tasks with a key that the node has confirmed.
@@ -28,25 +27,36 @@ type Config struct {
 	Log    *zap.Logger // nil: none
 }
 
-// Queue is the life of tasks at the broker.
-type Queue struct{ c Config }
+// Queue is the life of tasks at the broker. It holds nothing that a restart
+// would lose.
+type Queue struct {
+	c       Config
+	waiters waiters
+
+	mu     sync.Mutex
+	lastID int64                // microseconds in the last task id
+	told   map[string]time.Time // task → when its node was last told to stop it
+}
 
 // New makes a queue. Run must run beside it for waiting polls to be woken.
-func New(c Config) *Queue { return &Queue{c: c} }
+func New(c Config) *Queue {
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return &Queue{c: c, told: map[string]time.Time{}}
+}
 
 // Run hands hints to waiting polls, until ctx ends.
-func (q *Queue) Run(ctx context.Context) error { return nil }
-
-// Request asks for a task on a node.
-type Request struct {
-	NodeID         string // an id; callers resolve references
-	Type           string
-	Version        int             // 0: the latest
-	Params         json.RawMessage // empty: {}
-	IdempotencyKey string
-	RetryOf        string
-	CorrelationID  string // empty: a new one
-	TraceParent    string
+func (q *Queue) Run(ctx context.Context) error {
+	for h := range q.c.DB.Hints(ctx) {
+		switch h.Kind {
+		case store.HintTask, store.HintCancel:
+			q.waiters.wake("node/" + h.ID)
+		case store.HintEnded:
+			q.waiters.wake("task/" + h.ID)
+		}
+	}
+	return ctx.Err()
 }
 
 // Peer is the node that asks, as its certificate says.
@@ -57,35 +67,20 @@ type Peer struct {
 	Key    crypto.PublicKey
 }
 
-// Enqueue checks, completes, signs and queues a task. repeat: the idempotency key had done so before.
-func (q *Queue) Enqueue(ctx context.Context, actor broker.Actor, r Request) (task broker.Task, repeat bool, err error) {
-	return broker.Task{}, false, nil
-}
-
-// Wait answers with tasks to run and to stop, as soon as there are any, or with an empty reply after hold.
-func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold time.Duration) (wire.WaitReply, error) {
-	return wire.WaitReply{}, nil
-}
-
-// Progress renews the lease and answers with what to stop.
-func (q *Queue) Progress(ctx context.Context, p Peer, taskID string, r wire.ProgressRequest) (wire.ProgressReply, error) {
-	return wire.ProgressReply{}, nil
-}
-
-// Result ends a task. The first result stands.
-func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.ResultRequest) (wire.ResultReply, error) {
-	return wire.ResultReply{}, nil
-}
-
-// Cancel stops a task: at once where no node has it, by asking the node else.
+// Cancel stops a task: at once where no node has had it, by asking the node
+// otherwise. A task that has ended stays as it is. Codes: task_not_found.
 func (q *Queue) Cancel(ctx context.Context, actor broker.Actor, taskID, reason string) (broker.Task, error) {
-	return broker.Task{}, nil
+	return q.c.DB.CancelTask(ctx, actor, taskID, reason)
 }
 
 // Sweep moves what time moves; the leader calls it every few seconds.
-func (q *Queue) Sweep(ctx context.Context) (store.Swept, error) { return store.Swept{}, nil }
-
-// AwaitEnd returns the task once it has ended, or as it is after hold.
-func (q *Queue) AwaitEnd(ctx context.Context, taskID string, hold time.Duration) (broker.Task, error) {
-	return broker.Task{}, nil
+func (q *Queue) Sweep(ctx context.Context) (store.Swept, error) {
+	var all store.Swept
+	for {
+		s, err := q.c.DB.SweepTasks(ctx)
+		all.Requeued, all.Expired, all.Unknown = all.Requeued+s.Requeued, all.Expired+s.Expired, all.Unknown+s.Unknown
+		if err != nil || s == (store.Swept{}) {
+			return all, err
+		}
+	}
 }

@@ -1,0 +1,77 @@
+package store_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// BenchmarkTask is a task's whole way through the store: enqueue, claim,
+// result, each acknowledged only when it is durable. SQLite runs with
+// synchronous=FULL; PostgreSQL as storetest starts it, without fsync.
+func BenchmarkTask(b *testing.B) {
+	for _, engine := range storetest.Engines {
+		for _, nodes := range []int{1, 10, 100} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", engine, nodes), func(b *testing.B) { benchmarkTask(b, engine, nodes) })
+		}
+	}
+}
+
+func benchmarkTask(b *testing.B, engine string, nodes int) {
+	db := storetest.Open(b, engine, nil)
+	var members []broker.Node
+	for i := range nodes {
+		members = append(members, newMember(b, db, fmt.Sprintf("bench-%d", i)))
+	}
+	envelope := make([]byte, 1200)
+	evidence := make([]byte, 900)
+	var left, number atomic.Int64
+	left.Store(int64(b.N))
+	times := make([][]time.Duration, nodes)
+	b.ResetTimer()
+	var work sync.WaitGroup
+	for i, n := range members {
+		work.Go(func() {
+			for left.Add(-1) >= 0 {
+				start := time.Now()
+				k := broker.Task{
+					ID: fmt.Sprintf("t-%016x-%d", start.UnixMicro(), number.Add(1)), NodeID: n.ID, NodeEpoch: n.Epoch, Type: "node.heartbeat_check", Version: 1,
+					Class: taskcatalog.ClassProbe, Lane: taskcatalog.LaneConcurrent, Params: []byte(`{}`), Envelope: envelope,
+					EnvelopeDigest: "sha256:0123456789012345678901234567890123456789012345678901234567890123", KeyID: "0123456789abcdef",
+					Nonce: "0123456789012345678901234567890123456789012", IssuedAt: start, NotAfter: start.Add(10 * time.Minute),
+				}
+				if _, _, err := db.InsertTask(ctx, admin, k); err != nil {
+					b.Error(err)
+					return
+				}
+				got, _, err := db.ClaimTasks(ctx, n.ID, n.Epoch, lanes, 10)
+				if err != nil || len(got) != 1 {
+					b.Errorf("claimed %d, %v", len(got), err)
+					return
+				}
+				r := succeeded(got[0])
+				r.Evidence = evidence
+				if _, _, err := db.RecordResult(ctx, r, nil); err != nil {
+					b.Error(err)
+					return
+				}
+				times[i] = append(times[i], time.Since(start))
+			}
+		})
+	}
+	work.Wait()
+	b.StopTimer()
+	all := slices.Sorted(slices.Values(slices.Concat(times...)))
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+	runtime.KeepAlive(db)
+}

@@ -1,0 +1,60 @@
+package taskqueue
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// onlyIn says which statuses of a node admit a type. A type that is not here
+// is admitted by every enrolled node that is not deleted.
+var onlyIn = map[string][]broker.NodeStatus{
+	// A tenant is let in nowhere but on a node in service.
+	"allocation.provision_user": {broker.Active},
+	// Whoever uninstalls has said so first: the node is being removed.
+	"node.uninstall": {broker.Removing, broker.Enrolling},
+}
+
+// capabilityWeka is what a node reports that can clean a weka file system.
+const capabilityWeka = "weka"
+
+// admit says whether a node may be given a task of this type with these params.
+func admit(n broker.Node, typ taskcatalog.Type, params any) error {
+	switch {
+	case n.Status == broker.Deleted:
+		return broker.Errorf(broker.Refused, "node_deleted", "cannot enqueue %s: node %s is deleted", typ.ID(), n.ID)
+	case n.Epoch == 0:
+		return broker.Errorf(broker.Refused, "node_not_enrolled", "cannot enqueue %s: node %s has not enrolled yet", typ.ID(), n.ID)
+	case !slices.Contains(n.TaskTypes, typ.ID()):
+		return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot enqueue %s: the agent of node %s does not know that type (it reports %s)", typ.ID(), n.ID, strings.Join(n.TaskTypes, ", "))
+	}
+	for _, c := range needed(typ, params) {
+		if v := n.Capabilities[c]; v == "" || v == "false" || v == "none" {
+			return broker.Errorf(broker.Refused, string(taskcatalog.CodeCapabilityMissing), "cannot enqueue %s: node %s does not report the capability %s", typ.ID(), n.ID, c)
+		}
+	}
+	if statuses, ok := onlyIn[typ.Name]; ok && !slices.Contains(statuses, n.Status) {
+		return broker.Errorf(broker.Refused, "node_status", "cannot enqueue %s: node %s is %s, and the task is only for one that is %s", typ.ID(), n.ID, n.Status, words(statuses))
+	}
+	return nil
+}
+
+// needed is what a node must be able to do: what the type asks for, and what
+// these params ask for.
+func needed(typ taskcatalog.Type, params any) []string {
+	caps := slices.Clone(typ.Capabilities)
+	if p, ok := params.(*taskcatalog.StorageCleanupParams); ok && p.Scope != "local" {
+		caps = append(caps, capabilityWeka)
+	}
+	return caps
+}
+
+func words(statuses []broker.NodeStatus) string {
+	names := make([]string, len(statuses))
+	for i, s := range statuses {
+		names[i] = string(s)
+	}
+	return strings.Join(names, " or ")
+}

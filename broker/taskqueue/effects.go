@@ -1,0 +1,80 @@
+package taskqueue
+
+import (
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// effectsOf is what follows at the broker from how a task ended. result is a
+// pointer to the type's result, or nil.
+func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, error) {
+	done := r.Status == broker.TaskSucceeded
+	// After a crash nobody knows how far it came: the status stays for whoever
+	// takes the task up again.
+	gaveUp := !done && r.Outcome != taskcatalog.OutcomeInterrupted
+	switch k.Type {
+	case "node.drain":
+		return drained(k, done, gaveUp, result)
+	case "node.uninstall":
+		if done {
+			const gone = "the agent has removed itself"
+			return []broker.Effect{
+				broker.SetStatus{From: broker.Removing, To: broker.Deleted, By: broker.OwnerRemoval, Reason: gone},
+				broker.SetStatus{From: broker.Enrolling, To: broker.Deleted, By: broker.OwnerRemoval, Reason: gone},
+			}, nil
+		}
+		if gaveUp {
+			return []broker.Effect{broker.SetStatus{From: broker.Removing, To: broker.Retired, By: broker.OwnerRemoval, Reason: "uninstall ended " + string(r.Outcome)}}, nil
+		}
+	case "node.validate_clean":
+		if v, ok := result.(*taskcatalog.ValidateCleanResult); ok && done {
+			return baselineTaken(k, v)
+		}
+	case "node.trust_update":
+		if v, ok := result.(*taskcatalog.TrustUpdateResult); ok && done {
+			return []broker.Effect{broker.ConfirmTrust{Version: v.Version}}, nil
+		}
+	}
+	return nil, nil
+}
+
+func drained(k broker.Task, done, gaveUp bool, result any) ([]broker.Effect, error) {
+	var asked taskcatalog.DrainParams
+	if err := json.Unmarshal(k.Params, &asked); err != nil {
+		return nil, err
+	}
+	if asked.Resume {
+		return nil, nil
+	}
+	if v, ok := result.(*taskcatalog.DrainResult); ok && done && v.Drained {
+		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Retired, By: broker.OwnerDrain, Reason: "drained"}}, nil
+	}
+	if done || gaveUp {
+		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Offline, By: broker.OwnerDrain, Reason: "the drain did not finish (see task " + k.ID + ")"}}, nil
+	}
+	return nil, nil
+}
+
+// baselineTaken keeps the baseline that the task asked for. The first one lets
+// a node in.
+func baselineTaken(k broker.Task, v *taskcatalog.ValidateCleanResult) ([]broker.Effect, error) {
+	var asked taskcatalog.ValidateCleanParams
+	if err := json.Unmarshal(k.Params, &asked); err != nil || !asked.TakeBaseline {
+		return nil, err
+	}
+	if v.Baseline == nil {
+		return nil, broker.Errorf(broker.Invalid, "bad_result", "cannot take the result of task %s: it was to take a baseline and has none", k.ID)
+	}
+	raw, err := taskcatalog.Encode(v.Baseline)
+	if err != nil {
+		return nil, err
+	}
+	return []broker.Effect{
+		broker.SaveBaseline{Digest: pki.Digest(raw), Baseline: raw},
+		broker.SetStatus{From: broker.Enrolling, To: broker.Active, By: broker.OwnerOnboarding, Reason: "baseline taken"},
+	}, nil
+}

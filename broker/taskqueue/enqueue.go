@@ -1,0 +1,184 @@
+package taskqueue
+
+import (
+	"context"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Request asks for a task on a node.
+type Request struct {
+	NodeID         string // an id; callers resolve references
+	Type           string
+	Version        int             // 0: the latest
+	Params         json.RawMessage // empty: {}
+	IdempotencyKey string
+	RetryOf        string
+	CorrelationID  string // empty: a new one
+	TraceParent    string
+}
+
+const maxKey = 200 // bytes of what callers name a request by
+
+// Enqueue checks, completes, signs and queues a task. repeat reports that the
+// idempotency key had done so before. Codes: node_not_found, node_deleted,
+// node_not_enrolled, unknown_type, unknown_version, bad_params,
+// broker_filled_params, task_type_unsupported, capability_missing,
+// node_status, idempotency_conflict, node_changed, bad_request.
+func (q *Queue) Enqueue(ctx context.Context, actor broker.Actor, r Request) (broker.Task, bool, error) {
+	typ, params, err := q.read(&r)
+	if err != nil {
+		return broker.Task{}, false, err
+	}
+	if had, ok, err := q.repeat(ctx, typ, r); err != nil || ok {
+		return had, ok, err
+	}
+	node, err := q.c.DB.Node(ctx, r.NodeID)
+	if err != nil {
+		return broker.Task{}, false, err
+	}
+	if err := admit(node, typ, params); err != nil {
+		return broker.Task{}, false, err
+	}
+	full, err := q.fill(ctx, node, typ, params, r.Params)
+	if err != nil {
+		return broker.Task{}, false, err
+	}
+	k, err := q.sign(ctx, node, typ, r, full)
+	if err != nil {
+		return broker.Task{}, false, err
+	}
+	return q.c.DB.InsertTask(ctx, actor, k)
+}
+
+// read judges a request by itself: type, params, and what names it.
+func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
+	lookup := func() (taskcatalog.Type, error) { return taskcatalog.Lookup(r.Type, r.Version) }
+	if r.Version == 0 {
+		lookup = func() (taskcatalog.Type, error) { return taskcatalog.Latest(r.Type) }
+	}
+	typ, err := lookup()
+	if err != nil {
+		return typ, nil, asInvalid(err)
+	}
+	for _, s := range []string{r.IdempotencyKey, r.RetryOf, r.CorrelationID, r.TraceParent} {
+		if taskcatalog.Clean(s, maxKey) != s {
+			return typ, nil, broker.Errorf(broker.Invalid, "bad_request", "cannot enqueue %s: keys and ids are plain text of at most %d bytes", typ.ID(), maxKey)
+		}
+	}
+	if len(r.Params) == 0 {
+		r.Params = json.RawMessage(`{}`)
+	}
+	params, err := typ.DecodeParams(r.Params)
+	if err != nil {
+		return typ, nil, asInvalid(err)
+	}
+	if name := filled(typ, r.Params); name != "" {
+		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: %q is filled in by the broker (leave it out)", typ.ID(), name)
+	}
+	if r.CorrelationID == "" {
+		r.CorrelationID = "c-" + q.random(10)
+	}
+	return typ, params, nil
+}
+
+// filled names a param in raw that only the broker may fill in.
+func filled(typ taskcatalog.Type, raw json.RawMessage) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return "" // DecodeParams has taken it, so this does not happen
+	}
+	for _, name := range typ.BrokerFills {
+		if _, ok := members[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// repeat answers an idempotency key that the node knows, whatever the node's
+// state is by now.
+func (q *Queue) repeat(ctx context.Context, typ taskcatalog.Type, r Request) (broker.Task, bool, error) {
+	if r.IdempotencyKey == "" {
+		return broker.Task{}, false, nil
+	}
+	had, ok, err := q.c.DB.TaskByKey(ctx, r.NodeID, r.IdempotencyKey)
+	if err != nil || !ok {
+		return had, false, err
+	}
+	return q.c.DB.InsertTask(ctx, broker.Actor{}, broker.Task{
+		NodeID: r.NodeID, Type: typ.Name, Version: typ.Version, Params: r.Params, IdempotencyKey: r.IdempotencyKey,
+	})
+}
+
+func (q *Queue) sign(ctx context.Context, node broker.Node, typ taskcatalog.Type, r Request, params json.RawMessage) (broker.Task, error) {
+	now := q.c.DB.Now()
+	k := broker.Task{
+		ID: q.newTaskID(now.UnixMicro()), NodeID: node.ID, NodeEpoch: node.Epoch, Type: typ.Name, Version: typ.Version, Class: typ.Class, Lane: typ.Lane,
+		Params: r.Params, Nonce: q.nonce(), RetryOf: r.RetryOf, IdempotencyKey: r.IdempotencyKey, CorrelationID: r.CorrelationID, TraceParent: r.TraceParent,
+		IssuedAt: now, NotAfter: now.Add(typ.Class.StartWindow()),
+	}
+	var err error
+	k.Envelope, k.KeyID, err = q.c.Signer.SignTask(ctx, taskcatalog.Task{
+		TaskID: k.ID, NodeID: k.NodeID, NodeEpoch: k.NodeEpoch, Type: k.Type, Version: k.Version, Params: params, Nonce: k.Nonce,
+		IssuedAt: k.IssuedAt, NotAfter: k.NotAfter, CorrelationID: k.CorrelationID, TraceParent: k.TraceParent,
+	}, node.TrustVersion)
+	if taskcatalog.CodeOf(err, "") == taskcatalog.CodeTooLarge {
+		return k, asInvalid(err)
+	}
+	if err != nil {
+		return k, err
+	}
+	k.EnvelopeDigest = pki.Digest(k.Envelope)
+	return k, nil
+}
+
+var lower32 = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// newTaskID makes an id that sorts by time: microseconds, each at most once in
+// this process, then 80 random bits.
+func (q *Queue) newTaskID(micros int64) string {
+	q.mu.Lock()
+	q.lastID = max(q.lastID+1, micros)
+	micros = q.lastID
+	q.mu.Unlock()
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(micros))
+	return "t-" + lower32.EncodeToString(b[:]) + q.random(10)
+}
+
+func (q *Queue) nonce() string {
+	var b [32]byte
+	q.fillRandom(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func (q *Queue) random(bytes int) string {
+	b := make([]byte, bytes)
+	q.fillRandom(b)
+	return lower32.EncodeToString(b)
+}
+
+// fillRandom fills b. Without randomness nothing may be signed.
+func (q *Queue) fillRandom(b []byte) {
+	if _, err := io.ReadFull(q.c.Rand, b); err != nil {
+		panic("taskqueue: no randomness: " + err.Error())
+	}
+}
+
+// asInvalid makes the catalog's refusals of a request the caller's fault.
+func asInvalid(err error) error {
+	code := taskcatalog.CodeOf(err, "")
+	if code == "" {
+		return err
+	}
+	return broker.Errorf(broker.Invalid, string(code), "cannot enqueue task: %s", strings.TrimPrefix(err.Error(), "cannot enqueue task: "))
+}

@@ -1,0 +1,76 @@
+package taskqueue
+
+import (
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// checkEvidence says what the evidence of a result is worth. A task that
+// succeeded has evidence; one that the node refused or could not end may have
+// none. The codes are those of pki.VerifyEvidence and evidence_missing,
+// evidence_wrong_task, evidence_wrong_digest, evidence_wrong_nonce,
+// evidence_wrong_node, evidence_wrong_epoch, evidence_wrong_outcome,
+// evidence_wrong_result, evidence_bounds, evidence_verdict.
+func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Verdict, error) {
+	if r.Evidence == "" {
+		if r.Outcome == taskcatalog.OutcomeSucceeded {
+			return "", notBelieved(k, "evidence_missing", "it succeeded without evidence")
+		}
+		return "", nil
+	}
+	ev, err := pki.VerifyEvidence([]byte(r.Evidence), p.Key)
+	if err != nil {
+		return "", notBelieved(k, string(taskcatalog.CodeOf(err, taskcatalog.CodeMalformed)), err.Error())
+	}
+	switch {
+	case ev.TaskID != k.ID:
+		return "", notBelieved(k, "evidence_wrong_task", "it is about another task")
+	case ev.NodeID != k.NodeID:
+		return "", notBelieved(k, "evidence_wrong_node", "it is about another node")
+	case ev.NodeEpoch != k.NodeEpoch:
+		return "", notBelieved(k, "evidence_wrong_epoch", "it is about another epoch")
+	case ev.Nonce != k.Nonce:
+		return "", notBelieved(k, "evidence_wrong_nonce", "it does not carry the task's nonce")
+	case ev.TaskDigest != k.EnvelopeDigest:
+		return "", notBelieved(k, "evidence_wrong_digest", "it is about another envelope")
+	case ev.Outcome != r.Outcome || ev.Code != r.Code:
+		return "", notBelieved(k, "evidence_wrong_outcome", "it says another outcome than the result")
+	case len(r.Result) > 0 && string(r.Result) != "null" && ev.ResultDigest != pki.Digest(r.Result):
+		return "", notBelieved(k, "evidence_wrong_result", "it is about another result")
+	}
+	return verdictOf(k, ev.Report)
+}
+
+// verdictOf is the node's verdict, or a worse one where its own findings and
+// checks say so.
+func verdictOf(k broker.Task, r taskcatalog.Report) (taskcatalog.Verdict, error) {
+	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 || r.DispositionsOmitted < 0 {
+		return "", notBelieved(k, "evidence_bounds", "it lists more than it may")
+	}
+	for _, f := range r.Findings {
+		if len(f.Subject) > taskcatalog.MaxText || len(f.Detail) > taskcatalog.MaxText {
+			return "", notBelieved(k, "evidence_bounds", "a finding is longer than it may be")
+		}
+	}
+	said := r.Verdict
+	switch said {
+	case "":
+		return "", nil
+	case taskcatalog.VerdictClean, taskcatalog.VerdictNotClean, taskcatalog.VerdictInconclusive:
+	default:
+		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
+	}
+	r.Judge()
+	if rank[r.Verdict] > rank[said] {
+		return r.Verdict, nil
+	}
+	return said, nil
+}
+
+var rank = map[taskcatalog.Verdict]int{taskcatalog.VerdictClean: 0, taskcatalog.VerdictInconclusive: 1, taskcatalog.VerdictNotClean: 2}
+
+func notBelieved(k broker.Task, code, why string) *broker.Error {
+	return broker.Errorf(broker.Refused, code, "cannot take the evidence of task %s: %s", k.ID, taskcatalog.Clean(why, 300))
+}

@@ -1,0 +1,70 @@
+package taskqueue
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// fill completes params with what the broker keeps: the node's baseline, its
+// site's policy, the trust bundle in force. The node keeps none of them, as a
+// tenant with root could have changed them there.
+func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, params any, raw json.RawMessage) (json.RawMessage, error) {
+	var err error
+	switch p := params.(type) {
+	case *taskcatalog.StorageCleanupParams:
+		p.Baseline, err = q.baseline(ctx, n)
+	case *taskcatalog.ValidateCleanParams:
+		if p.Policy, err = q.policy(ctx, n.Site); err == nil && !p.TakeBaseline {
+			p.Baseline, err = q.baseline(ctx, n)
+		}
+	case *taskcatalog.TrustUpdateParams:
+		p.Bundle, err = q.bundle(ctx)
+	default:
+		return raw, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	full, err := taskcatalog.Encode(params)
+	if err != nil {
+		return nil, err
+	}
+	// The node judges by the same schema: better refused here.
+	if _, err := typ.DecodeParams(full); err != nil {
+		return nil, asInvalid(err)
+	}
+	return full, nil
+}
+
+// baseline is the node's, or nil before one was taken.
+func (q *Queue) baseline(ctx context.Context, n broker.Node) (*taskcatalog.Baseline, error) {
+	if n.BaselineDigest == "" {
+		return nil, nil
+	}
+	raw, err := q.c.DB.Baseline(ctx, n.BaselineDigest)
+	if err != nil {
+		return nil, err
+	}
+	b := new(taskcatalog.Baseline)
+	return b, taskcatalog.DecodeStrict(raw, b)
+}
+
+func (q *Queue) policy(ctx context.Context, site string) (*taskcatalog.CleanPolicy, error) {
+	raw, err := q.c.DB.CleanPolicy(ctx, site)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	p := new(taskcatalog.CleanPolicy)
+	return p, taskcatalog.DecodeStrict(raw, p)
+}
+
+func (q *Queue) bundle(ctx context.Context) (string, error) {
+	version, envelope, err := q.c.DB.LatestBundle(ctx)
+	if err == nil && version == 0 {
+		err = broker.Errorf(broker.Internal, "trust_bundle_missing", "cannot send a trust bundle: there is none yet")
+	}
+	return string(envelope), err
+}

@@ -1,0 +1,101 @@
+package taskqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const (
+	// lookAgain is how often a sleeping poll looks although nothing woke it.
+	lookAgain = 20 * time.Second
+	// tellAgain is how long a node that was told to stop a task is left to do
+	// so before it is told again: an answer may have been lost, and a node that
+	// is busy stopping must not be answered in a circle.
+	tellAgain = 10 * time.Second
+	// maxDelivery is how many tasks one answer carries.
+	maxDelivery = 8
+)
+
+// Wait answers with tasks to run and to stop as soon as there are any, and with
+// an empty reply after hold. Codes: epoch_superseded, node_not_found.
+func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold time.Duration) (wire.WaitReply, error) {
+	woken, leave := q.waiters.join("node/" + p.NodeID)
+	defer leave()
+	end := time.NewTimer(min(hold, wire.MaxWait))
+	defer end.Stop()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		tasks, cancel, err := q.c.DB.ClaimTasks(ctx, p.NodeID, p.Epoch, lanes, maxDelivery)
+		if err != nil {
+			return wire.WaitReply{}, err
+		}
+		reply := wire.WaitReply{Cancel: q.tell(cancel)}
+		for _, k := range tasks {
+			reply.Tasks = append(reply.Tasks, wire.Delivery{TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil, Envelope: string(k.Envelope)})
+		}
+		if len(reply.Tasks)+len(reply.Cancel) > 0 {
+			return reply, nil
+		}
+		select {
+		case <-woken:
+		case <-look.C:
+		case <-end.C:
+			return reply, nil
+		case <-ctx.Done():
+			return reply, ctx.Err()
+		}
+	}
+}
+
+// tell leaves out what the node was told a moment ago.
+func (q *Queue) tell(cancel []string) []string {
+	if len(cancel) == 0 {
+		return nil
+	}
+	now := q.c.DB.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, at := range q.told {
+		if now.Sub(at) >= tellAgain {
+			delete(q.told, id)
+		}
+	}
+	var fresh []string
+	for _, id := range cancel {
+		if _, ok := q.told[id]; !ok {
+			q.told[id] = now
+			fresh = append(fresh, id)
+		}
+	}
+	return fresh
+}
+
+// AwaitEnd returns the task once it has ended, or as it is after hold. Codes:
+// task_not_found.
+func (q *Queue) AwaitEnd(ctx context.Context, taskID string, hold time.Duration) (broker.Task, error) {
+	woken, leave := q.waiters.join("task/" + taskID)
+	defer leave()
+	end := time.NewTimer(hold)
+	defer end.Stop()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		k, err := q.c.DB.Task(ctx, taskID)
+		if err != nil || k.Status.Ended() {
+			return k, err
+		}
+		select {
+		case <-woken:
+		case <-look.C:
+		case <-end.C:
+			return k, nil
+		case <-ctx.Done():
+			return k, ctx.Err()
+		}
+	}
+}
