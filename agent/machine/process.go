@@ -1,0 +1,219 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one process as /proc shows it. Its argv and environment are never
+// read: they are the tenant's.
+type Process struct {
+	PID     int
+	PPID    int
+	Name    string   // comm: chosen by the process itself
+	State   string   // one letter: D is uninterruptible sleep, Z a zombie
+	Start   uint64   // clock ticks since boot: with the pid, it names the process
+	UIDs    []uint32 // real, effective, saved, file system
+	Kernel  bool     // a kernel thread
+	Threads int
+}
+
+// Has reports whether the process has uid as any of its four user ids.
+func (p Process) Has(uid uint32) bool { return slices.Contains(p.UIDs, uid) }
+
+const pfKthread = 0x00200000
+
+// Processes lists all processes of every PID namespace below this one. One
+// that ends meanwhile is left out.
+func (m *Machine) Processes() ([]Process, error) {
+	names, err := m.Names("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list processes: %w", err)
+	}
+	var all []Process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid <= 0 {
+			continue
+		}
+		p, err := m.process(pid)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read process %d: %w", pid, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
+
+func (m *Machine) process(pid int) (Process, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	stat, err := m.ReadFile(dir+"/stat", 4096)
+	if err != nil {
+		return Process{}, err
+	}
+	p, err := parseProcStat(stat)
+	if err != nil {
+		return Process{}, err
+	}
+	status, err := m.ReadFile(dir+"/status", 64<<10)
+	if err != nil {
+		return Process{}, err
+	}
+	p.UIDs, err = parseStatusUIDs(status)
+	return p, err
+}
+
+// parseProcStat reads /proc/PID/stat. The command name stands in parentheses
+// and may hold anything, parentheses and line breaks too: what follows is
+// found from the last one.
+func parseProcStat(raw []byte) (Process, error) {
+	open, end := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')')
+	if open < 1 || end < open {
+		return Process{}, errors.New("cannot parse /proc/PID/stat: no command name")
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw[:open])))
+	rest := strings.Fields(string(raw[end+1:]))
+	if err != nil || len(rest) < 20 || len(rest[0]) != 1 {
+		return Process{}, errors.New("cannot parse /proc/PID/stat: too few fields")
+	}
+	p := Process{PID: pid, Name: string(raw[open+1 : end]), State: rest[0]}
+	var flags uint64
+	for _, f := range []struct {
+		at  int // counted from the state, field 3 of proc(5)
+		set func(uint64)
+	}{
+		{1, func(v uint64) { p.PPID = int(v) }},
+		{6, func(v uint64) { flags = v }},
+		{17, func(v uint64) { p.Threads = int(v) }},
+		{19, func(v uint64) { p.Start = v }},
+	} {
+		v, err := strconv.ParseUint(rest[f.at], 10, 64)
+		if err != nil {
+			return Process{}, fmt.Errorf("cannot parse /proc/PID/stat: field %d is not a number", f.at+3)
+		}
+		f.set(v)
+	}
+	p.Kernel = flags&pfKthread != 0
+	return p, nil
+}
+
+func parseStatusUIDs(raw []byte) ([]uint32, error) {
+	for line := range strings.Lines(string(raw)) {
+		rest, ok := strings.CutPrefix(line, "Uid:")
+		if !ok {
+			continue
+		}
+		var uids []uint32
+		for _, f := range strings.Fields(rest) {
+			v, err := strconv.ParseUint(f, 10, 32)
+			if err != nil {
+				return nil, errors.New("cannot parse /proc/PID/status: Uid is not a number")
+			}
+			uids = append(uids, uint32(v))
+		}
+		if len(uids) == 4 {
+			return uids, nil
+		}
+	}
+	return nil, errors.New("cannot parse /proc/PID/status: no four user ids")
+}
+
+// stopPoll is how often StopProcesses looks whether they are gone.
+const stopPoll = 50 * time.Millisecond
+
+// killTime is how long StopProcesses goes on with SIGKILL: processes that
+// fork faster than they are killed do not keep it for ever.
+const killTime = 10 * time.Second
+
+// StopProcesses ends every process that match chooses: SIGTERM, up to grace
+// for them to go, then SIGKILL until none is left. It returns how many it
+// ended and those that are still there, in D state as a rule.
+func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration) (stopped int, left []Process, err error) {
+	type name struct {
+		pid   int
+		start uint64
+	}
+	seen := map[name]bool{}
+	pass := func(sig unix.Signal) ([]Process, error) {
+		all, err := m.Processes()
+		if err != nil {
+			return nil, err
+		}
+		var alive []Process
+		for _, p := range all {
+			if p.State == "Z" || p.State == "X" || p.Kernel || !match(p) {
+				continue
+			}
+			alive = append(alive, p)
+			seen[name{p.PID, p.Start}] = true
+			if sig != 0 {
+				if err := m.signal(p, sig); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return alive, nil
+	}
+	if left, err = pass(unix.SIGTERM); err != nil {
+		return 0, nil, err
+	}
+	for _, phase := range []struct {
+		sig   unix.Signal
+		limit time.Duration
+	}{{0, grace}, {unix.SIGKILL, killTime}} {
+		ticker, end := time.NewTicker(stopPoll), time.NewTimer(phase.limit)
+		for waiting := true; waiting && len(left) > 0; {
+			select {
+			case <-ctx.Done():
+				waiting, err = false, context.Cause(ctx)
+			case <-end.C:
+				waiting = false
+			case <-ticker.C:
+				left, err = pass(phase.sig)
+				waiting = err == nil
+			}
+		}
+		ticker.Stop()
+		end.Stop()
+		if err != nil {
+			break
+		}
+	}
+	return len(seen) - len(left), left, err
+}
+
+// signal sends through a pidfd, and only if the process is still the one that
+// was looked at: a pid may have been given to another meanwhile.
+func (m *Machine) signal(p Process, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot open process %d: %w", p.PID, err)
+	}
+	defer unix.Close(fd)
+	if now, err := m.process(p.PID); err != nil || now.Start != p.Start {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("cannot signal process %d: %w", p.PID, err)
+	}
+	return nil
+}
