@@ -51,7 +51,7 @@ func reasonFlag(c *cobra.Command, into *string) {
 // needReason refuses to go on without one.
 func needReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return broker.Errorf(broker.Invalid, "reason_required", "cannot do this without a reason: it is recorded in the audit log (say --reason)")
+		return broker.Errorf(broker.Invalid, "reason_missing", "cannot do this without a reason: it is recorded in the audit log (say --reason)")
 	}
 	return nil
 }

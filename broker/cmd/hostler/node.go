@@ -68,7 +68,7 @@ func nodeListCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&f.Site, "site", "", "only nodes of this site")
-	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status")
+	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status, or of several joined by commas")
 	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -84,10 +84,12 @@ func statusNames() []string {
 
 // checkStatus keeps a misspelled status from listing nothing.
 func checkStatus(s string) error {
-	if s == "" || slices.Contains(statusNames(), s) {
-		return nil
+	for name := range strings.SplitSeq(s, ",") {
+		if name != "" && !slices.Contains(statusNames(), name) {
+			return usage("there is no node status %q (%s)", name, strings.Join(statusNames(), ", "))
+		}
 	}
-	return usage("there is no node status %q (%s)", s, strings.Join(statusNames(), ", "))
+	return nil
 }
 
 func owed(n resource.Node) string {

@@ -22,6 +22,8 @@ type action struct {
 var (
 	drain = action{
 		name: "drain", short: "let nobody new in, and end the sessions and processes of tenants", waits: true,
+		long: `Let nobody new in, and end the sessions and processes of tenants. Once that is
+done the node is retired; hostler node activate takes it back.`,
 		asks:    "its tenants' sessions and processes are ended",
 		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait",
 		flags: func(c *cobra.Command, n *resource.NodeAction) {
@@ -29,7 +31,7 @@ var (
 		},
 	}
 	resume = action{
-		name: "resume", short: "make a drained node active again", waits: true,
+		name: "resume", short: "go on with a drain or a removal that was cut short", waits: true,
 		example: "  hostler node resume gpu-07",
 	}
 	quarantine = action{
@@ -47,14 +49,17 @@ refused; a platform_admin may go past it with --override and a reason.`,
 	}
 	retire = action{
 		name: "retire", short: "take a node out of service", waits: true,
+		long: `Take a node out of service: a drain that is meant to last. A node that no longer
+answers takes --force, and is not asked.`,
 		asks:    "it is drained and no longer handed out",
 		example: "  hostler node retire gpu-07 --reason 'end of lease'",
 		flags:   forceFlag,
 	}
 	remove = action{
 		name: "remove", short: "uninstall the agent and delete the node", waits: true,
-		long: `Uninstall the agent, its identity and its state, and delete the node's record.
-Its id is never used again. A node that no longer answers takes --force.`,
+		long: `Uninstall the agent, its identity and its state from a retired node, and delete
+the node's record. Its id is never used again. A node that never enrolled is
+deleted at once; one that no longer answers takes --force.`,
 		asks:    "the agent is uninstalled and the record is deleted for good",
 		example: "  hostler node remove gpu-07 --yes --wait --timeout 10m",
 		flags: func(c *cobra.Command, n *resource.NodeAction) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
@@ -62,7 +61,11 @@ func (s *schema) table(leaveOut []string) [][]string {
 	for _, name := range s.names() {
 		if !slices.Contains(leaveOut, name) {
 			prop := s.Properties[name]
-			rows = append(rows, []string{name, prop.kind(), strings.TrimPrefix(strconv.FormatBool(slices.Contains(s.Required, name)), "false"), prop.limits()})
+			required := ""
+			if slices.Contains(s.Required, name) {
+				required = "yes"
+			}
+			rows = append(rows, []string{name, prop.kind(), required, prop.limits()})
 		}
 	}
 	return rows

@@ -116,15 +116,22 @@ func describePage(p *render.Page, t *resource.TaskType, params, result *schema) 
 		{taskcatalog.FoundOnly, "What is only found, never mended"},
 		{taskcatalog.NotLookedAt, "What is not looked at"},
 	} {
-		rows := [][]string{}
+		heads, rows := []string{"CHECK", "COVERS"}, [][]string{}
+		if part.treatment == taskcatalog.Cleaned {
+			heads = []string{"CHECK", "CLEANED BY", "COVERS"}
+		}
 		for _, c := range t.Checks {
-			if c.Treatment == part.treatment {
+			switch {
+			case c.Treatment != part.treatment:
+			case len(heads) == 3:
 				rows = append(rows, []string{c.Name, c.CleanedBy, c.Covers})
+			default:
+				rows = append(rows, []string{c.Name, c.Covers})
 			}
 		}
 		if len(rows) > 0 {
 			p.Title(part.title)
-			p.Table([]string{"CHECK", "CLEANED BY", "COVERS"}, rows)
+			p.Table(heads, rows)
 		}
 	}
 }

@@ -51,10 +51,11 @@ func (c *Client) Task(ctx context.Context, id string) (*resource.Task, error) {
 // restart of the broker.
 func (c *Client) Follow(ctx context.Context, id string, seen *resource.Progress, hold time.Duration) (*resource.Task, error) {
 	hold = min(hold, resource.MaxWait*time.Second)
-	q := query("wait", seconds(hold))
+	mark := "none"
 	if seen != nil {
-		q.Set("progress", timestamp(seen.At))
+		mark = timestamp(seen.At)
 	}
+	q := query("wait", seconds(hold), "progress", mark)
 	out := new(resource.Task)
 	err := c.do(ctx, call{
 		method: http.MethodGet, path: at("tasks", id), query: q,
