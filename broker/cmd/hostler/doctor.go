@@ -136,7 +136,7 @@ func (a *app) examineStatus(s *resource.Status, say func(check, result, format s
 		say("agent package", "ok", "%d published", s.AgentReleases)
 	}
 	if s.Stragglers > 0 {
-		say("trust bundle", "warn", "version %d is not confirmed by %d nodes (hostler trust show)", s.TrustVersion, s.Stragglers)
+		say("trust bundle", "warn", "version %d is not confirmed by %s (hostler trust show)", s.TrustVersion, plural(int(s.Stragglers), "node"))
 	} else {
 		say("trust bundle", "ok", "version %d is confirmed by every node", s.TrustVersion)
 	}

@@ -92,7 +92,7 @@ func nodeCounts(counts map[string]int64, owed int64) [][]string {
 func trustLine(version, stragglers int64) string {
 	line := "version " + strconv.FormatInt(version, 10)
 	if stragglers > 0 {
-		line += fmt.Sprintf(", not yet confirmed by %d nodes (see hostler trust show)", stragglers)
+		line += fmt.Sprintf(", not yet confirmed by %s (see hostler trust show)", plural(int(stragglers), "node"))
 	}
 	return line
 }
