@@ -69,6 +69,8 @@ type Agent struct {
 	renewAt time.Time      // owned by the main loop
 	fatal   context.CancelCauseFunc
 	ending  atomic.Bool // uninstalled: nothing more is taken
+	// at is called where a crash would matter most: the crash sweep dies there.
+	at func(boundary, taskID string)
 }
 
 // errStopping is why work ends when the agent is asked to stop.
@@ -83,7 +85,7 @@ const stopGrace = 20 * time.Second
 func New(c Config) (*Agent, error) {
 	a := &Agent{
 		Config: c, lanes: newLanes(), running: map[string]*run{}, refusals: map[string]wire.ResultRequest{},
-		results: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+		results: make(chan struct{}, 1), freed: make(chan struct{}, 1), at: func(string, string) {},
 	}
 	var err error
 	if a.bootID, err = c.Machine.BootID(); err != nil {
@@ -99,9 +101,7 @@ func New(c Config) (*Agent, error) {
 	if !a.ledger.Reserved {
 		c.Log.Warn("the ledger's space could not be reserved: a full file system may keep this node from taking tasks")
 	}
-	if a.report, err = reportDigest(c.types(), c.Capabilities); err != nil {
-		return nil, errors.Join(err, a.Close())
-	}
+	a.report = wire.ReportDigest(c.types(), c.Capabilities)
 	a.host = &tasks.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
@@ -229,16 +229,6 @@ func (a *Agent) acceptTrust(bundle string) (int64, bool, error) {
 		a.Log.Info("trust bundle in force", zap.Int64("version", version))
 	}
 	return version, changed, err
-}
-
-// reportDigest names what the node can do, so that a change is seen in one
-// header.
-func reportDigest(types []string, capabilities map[string]string) (string, error) {
-	raw, err := taskcatalog.Encode(struct {
-		TaskTypes    []string          `json:"task_types"`
-		Capabilities map[string]string `json:"capabilities"`
-	}{types, capabilities})
-	return pki.Digest(raw), err
 }
 
 // wake makes a loop look, without waiting for it.

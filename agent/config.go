@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 
@@ -45,6 +46,8 @@ type File struct {
 	ContainerRoots map[string]string `yaml:"container_roots"`
 	Capabilities   map[string]string `yaml:"capabilities"` // what this node has that cannot be seen, such as weka
 }
+
+var capabilityKey = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
 
 const maxConfig = 64 << 10
 
@@ -122,6 +125,11 @@ func (f *File) check() error {
 	}
 	if f.Key != pki.Ed25519 && f.Key != pki.P256 {
 		return fmt.Errorf("key: %q is neither %s nor %s", taskcatalog.Clean(f.Key, 40), pki.Ed25519, pki.P256)
+	}
+	for key, value := range f.Capabilities {
+		if !capabilityKey.MatchString(key) || len(key) > 128 || len(value) > 128 {
+			return fmt.Errorf("capabilities: %q is no key of a capability, or its value is longer than 128 bytes", taskcatalog.Clean(key, 80))
+		}
 	}
 	paths := slices.Concat([]string{f.StateDir, f.StatusFile, f.TokenFile}, f.Scratch, slices.Collect(maps.Keys(f.ContainerRoots)))
 	for _, p := range paths {

@@ -24,10 +24,12 @@ func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 		a.refuse(d, pki.Digest(raw), refusal)
 		return
 	}
+	a.at("before accept", d.TaskID)
 	if err := a.ledger.Accept(*admitted.Task, admitted.Digest, d.Attempt, a.Now()); err != nil {
 		a.refuse(d, admitted.Digest, &inbox.Refusal{Code: taskcatalog.CodeOf(err, taskcatalog.CodeLedgerUnavailable), Message: err.Error()})
 		return
 	}
+	a.at("after accept", d.TaskID)
 	a.logTask(admitted.Task).Info("accepted the task", zap.Int("attempt", d.Attempt))
 	a.launch(work, admitted, d.Attempt)
 }

@@ -136,7 +136,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 	if reply.Report {
 		a.renewAt = a.Now()
 	}
-	if len(reply.Tasks)+len(reply.Cancel) == 0 && a.Now().Sub(begun) < time.Second {
+	if len(reply.Tasks)+len(reply.Cancel) == 0 && !reply.Report && a.Now().Sub(begun) < time.Second {
 		return errHasty // do not spin on a broker that does not hold the request
 	}
 	return nil

@@ -65,6 +65,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 		result := e.Result
 		result.Attempt = e.Attempt
 		_, err = client.Result(ctx, e.Task.TaskID, result)
+		a.at("after report", e.Task.TaskID)
 		r, refused := uplink.RefusalOf(err)
 		switch {
 		case err == nil:

@@ -52,17 +52,21 @@ func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt i
 	a.mu.Unlock()
 	a.publish(func(*Status) {})
 	a.work.Go(func() {
+		defer a.ended(r)
 		defer cancel(nil)
-		stopProgress := a.reportProgress(r)
+		defer a.reportProgress(r)()
 		a.execute(ctx, r)
-		stopProgress()
-		a.mu.Lock()
-		delete(a.running, r.task.TaskID)
-		a.mu.Unlock()
-		wake(a.freed)
-		wake(a.results)
-		a.publish(func(*Status) {})
 	})
+}
+
+// ended makes room for the next.
+func (a *Agent) ended(r *run) {
+	a.mu.Lock()
+	delete(a.running, r.task.TaskID)
+	a.mu.Unlock()
+	wake(a.freed)
+	wake(a.results)
+	a.publish(func(*Status) {})
 }
 
 // execute takes a task from its lane's queue to its recorded result.
@@ -88,6 +92,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 			&inbox.Refusal{Code: taskcatalog.CodeOf(err, taskcatalog.CodeLedgerUnavailable), Message: err.Error()})
 		return
 	}
+	a.at("after start", r.task.TaskID)
 	log.Info("the task runs")
 	ctx, cancel := context.WithTimeoutCause(ctx, r.typ.Deadline, errDeadline)
 	defer cancel()
@@ -157,6 +162,8 @@ func outcomeOf(ctx context.Context, typ taskcatalog.Type, err error) (taskcatalo
 // finish has the result on disk before anyone hears of it. Its space is reserved;
 // should the disk still refuse, it goes on trying, and the lease is held.
 func (a *Agent) finish(ctx context.Context, r *run, result wire.ResultRequest) {
+	a.at("before finish", r.task.TaskID)
+	defer a.at("after finish", r.task.TaskID)
 	handler, _ := a.Handlers(r.typ.Name, r.typ.Version)
 	after := handler.After != nil && result.Outcome == taskcatalog.OutcomeSucceeded
 	pause := backoff.NewExponentialBackOff()
