@@ -22,31 +22,24 @@ func agentReleaseCommand(a *app) *cobra.Command {
 }
 
 // debName is how Debian names a package file: NAME_VERSION_ARCH.deb.
-var debName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*_([0-9A-Za-z.+~:-]+)_([a-z0-9]+)\.deb$`)
+var debName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*_([0-9A-Za-z.+~-]+)_(amd64|arm64)\.deb$`)
 
 func agentReleasePublishCommand(a *app) *cobra.Command {
-	var r resource.AgentRelease
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "publish FILE",
 		Short: "upload a package of the agent",
 		Long: `Upload a package of the agent. The broker keeps it by its digest and serves it
 to nodes; the same package twice is one release. Version and architecture are
-read from the name NAME_VERSION_ARCH.deb, or said with flags.`,
+read from its name, NAME_VERSION_ARCH.deb.`,
 		Example: "  hostler agent-release publish dist/hostler-agent_0.1.0_amd64.deb",
 		Args:    exactly("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			r.Filename = filepath.Base(args[0])
-			if m := debName.FindStringSubmatch(r.Filename); m != nil {
-				if r.Version == "" {
-					r.Version = m[1]
-				}
-				if r.Arch == "" {
-					r.Arch = m[2]
-				}
+			name := filepath.Base(args[0])
+			m := debName.FindStringSubmatch(name)
+			if m == nil {
+				return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64)", name)
 			}
-			if r.Version == "" || r.Arch == "" {
-				return usage("cannot tell version and architecture from the name %q (say --version and --arch)", r.Filename)
-			}
+			r := resource.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
 			f, err := os.Open(args[0])
 			if err != nil {
 				return broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", args[0], err)
@@ -71,9 +64,6 @@ read from the name NAME_VERSION_ARCH.deb, or said with flags.`,
 			return a.show(done, []string{done.Digest}, func(p *render.Page) { p.Table(releaseHeads, [][]string{releaseRow(a, *done)}) })
 		},
 	}
-	c.Flags().StringVar(&r.Version, "version", "", "the agent's version")
-	c.Flags().StringVar(&r.Arch, "arch", "", "amd64 or arm64")
-	return c
 }
 
 // digestOf reads the whole file once, fills in its size, and leaves it at its

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -37,7 +39,7 @@ func baselineShowCommand(a *app) *cobra.Command {
 		}
 		return errors.Join(showAll(a, list, digests, func(p *render.Page) {
 			if len(list) > 1 {
-				p.Table([]string{"NODE", "DIGEST", "TAKEN", "USERS", "UNITS", "FILES", "PACKAGES", "DEVICES"}, rows)
+				p.Table([]string{"NODE", "DIGEST", "TAKEN", "USERS", "UNITS", "PACKAGES", "DEVICES"}, rows)
 				return
 			}
 			baselinePage(a, p, nodes[0], list[0])
@@ -46,11 +48,11 @@ func baselineShowCommand(a *app) *cobra.Command {
 }
 
 func baselineRow(a *app, n resource.Node, b *resource.Baseline) []string {
-	i := b.Baseline.Inventory
-	return []string{
-		n.Hostname, render.Short(b.Digest), render.Ago(b.Baseline.TakenAt, a.now()), strconv.Itoa(len(b.Baseline.Users)), strconv.Itoa(len(b.Baseline.Units)),
-		strconv.Itoa(len(b.Baseline.Files)), strconv.Itoa(len(b.Baseline.Packages)), strconv.Itoa(len(i.GPUs) + len(i.Disks) + len(i.NICs)),
+	row := []string{n.Hostname, render.Short(b.Digest), render.Ago(b.Baseline.TakenAt, a.now())}
+	for _, check := range []string{"users", "units", "packages", "inventory"} {
+		row = append(row, strconv.Itoa(len(b.Baseline.Facts[check])))
 	}
+	return row
 }
 
 func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) {
@@ -58,35 +60,17 @@ func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) 
 	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, base.TakenAt), "in force since", moment(a, b.AcceptedAt))
 	p.Title("Holds")
 	rows := [][]string{}
-	for _, part := range []struct {
-		name string
-		n    int
-	}{
-		{"users", len(base.Users)},
-		{"groups", len(base.Groups)},
-		{"units", len(base.Units)},
-		{"listeners", len(base.Listeners)},
-		{"processes", len(base.Processes)},
-		{"watched files", len(base.Files)},
-		{"packages", len(base.Packages)},
-		{"kernel modules", len(base.Modules)},
-		{"mounts", len(base.Mounts)},
-		{"eBPF programs", len(base.BPF)},
-		{"containers, volumes, devices", len(base.Objects)},
-	} {
-		rows = append(rows, []string{part.name, strconv.Itoa(part.n)})
+	for _, check := range slices.Sorted(maps.Keys(base.Facts)) {
+		rows = append(rows, []string{check, strconv.Itoa(len(base.Facts[check]))})
 	}
-	p.Table([]string{"KIND", "COUNT"}, rows)
+	p.Table([]string{"CHECK", "COUNT"}, rows)
 	devices := [][]string{}
-	for kind, ids := range map[string][]string{"gpu": base.Inventory.GPUs, "disk": base.Inventory.Disks, "nic": base.Inventory.NICs} {
-		for _, id := range ids {
-			devices = append(devices, []string{kind, id})
-		}
+	for _, id := range slices.Sorted(maps.Keys(base.Facts["inventory"])) {
+		devices = append(devices, []string{id, base.Facts["inventory"][id]})
 	}
 	if len(devices) > 0 {
-		sortRows(devices)
 		p.Title("Inventory")
-		p.Table([]string{"DEVICE", "ID"}, devices)
+		p.Table([]string{"DEVICE", "IS"}, devices)
 	}
 }
 

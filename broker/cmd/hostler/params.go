@@ -14,26 +14,35 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// maxParams bounds what --params reads, in bytes.
-const maxParams = 256 << 10
+// maxDocument bounds a JSON document that is read from a file, in bytes.
+const maxDocument = 256 << 10
 
-// readParams reads a JSON object from a file, or from stdin where path is "-".
-func readParams(path string, stdin io.Reader) (map[string]json.RawMessage, error) {
+// readBounded reads a file, or stdin where path is "-".
+func readBounded(path string, stdin io.Reader) ([]byte, error) {
 	in := stdin
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, broker.Errorf(broker.Invalid, "params_unreadable", "cannot read %s: %v", path, err)
+			return nil, broker.Errorf(broker.Invalid, "file_unreadable", "cannot read %s: %v", path, err)
 		}
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	raw, err := io.ReadAll(io.LimitReader(in, maxParams+1))
+	raw, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "params_unreadable", "cannot read %s: %v", path, err)
+		return nil, broker.Errorf(broker.Invalid, "file_unreadable", "cannot read %s: %v", path, err)
 	}
-	if len(raw) > maxParams {
-		return nil, broker.Errorf(broker.Invalid, "bad_params", "cannot use %s as params: it is larger than %d bytes", path, maxParams)
+	if len(raw) > maxDocument {
+		return nil, broker.Errorf(broker.Invalid, "too_large", "cannot use %s: it is larger than %d bytes", path, maxDocument)
+	}
+	return raw, nil
+}
+
+// readParams reads a JSON object from a file, or from stdin.
+func readParams(path string, stdin io.Reader) (map[string]json.RawMessage, error) {
+	raw, err := readBounded(path, stdin)
+	if err != nil {
+		return nil, err
 	}
 	params := map[string]json.RawMessage{}
 	if err := taskcatalog.DecodeStrict(raw, &params); err != nil {

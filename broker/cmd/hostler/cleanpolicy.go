@@ -1,0 +1,86 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func cleanPolicyCommand(a *app) *cobra.Command {
+	return noun("clean-policy", "what a site knows and accepts on a clean node, beside the baseline", "  hostler clean-policy show --site dc1",
+		cleanPolicyShowCommand(a), cleanPolicySetCommand(a))
+}
+
+func cleanPolicyShowCommand(a *app) *cobra.Command {
+	var site string
+	c := &cobra.Command{
+		Use: "show", Short: "show a site's policy", Args: exactly(),
+		Example: "  hostler clean-policy show --site dc1\n  hostler clean-policy show -o json | jq .policy > policy.json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			p, err := api.CleanPolicy(c.Context(), site)
+			if err != nil {
+				return err
+			}
+			return a.showCleanPolicy(p)
+		},
+	}
+	c.Flags().StringVar(&site, "site", "", "which site; without it, the nodes without a site")
+	return c
+}
+
+func cleanPolicySetCommand(a *app) *cobra.Command {
+	var put resource.CleanPolicyPut
+	c := &cobra.Command{
+		Use: "set FILE|-", Short: "replace a site's policy", Args: exactly("FILE|-"),
+		Long: `Replace a site's policy with a JSON object of known_users, known_units,
+known_ports (tcp/22), known_processes and scratch, each a list of strings.`,
+		Example: "  hostler clean-policy set policy.json --site dc1 --reason 'the new monitoring agent'",
+		RunE: func(c *cobra.Command, args []string) error {
+			raw, err := readBounded(args[0], a.in)
+			if err != nil {
+				return err
+			}
+			if err := taskcatalog.DecodeStrict(raw, &put.Policy); err != nil {
+				return broker.Errorf(broker.Invalid, "policy_invalid", "cannot use %s as a policy: %v", args[0], err)
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			p, err := api.SetCleanPolicy(c.Context(), put)
+			if err != nil {
+				return err
+			}
+			return a.showCleanPolicy(p)
+		},
+	}
+	c.Flags().StringVar(&put.Site, "site", "", "which site; without it, the nodes without a site")
+	reasonFlag(c, &put.Reason)
+	return c
+}
+
+func (a *app) showCleanPolicy(v *resource.CleanPolicy) error {
+	return a.show(v, nil, func(p *render.Page) {
+		site := v.Site
+		if site == "" {
+			site = "(nodes without a site)"
+		}
+		list := func(l []string) string {
+			if len(l) == 0 {
+				return "none"
+			}
+			return strings.Join(l, ", ")
+		}
+		p.Fields("site", site, "known users", list(v.Policy.KnownUsers), "known units", list(v.Policy.KnownUnits), "known ports", list(v.Policy.KnownPorts),
+			"known processes", list(v.Policy.KnownProcesses), "scratch", list(v.Policy.Scratch), "set by", v.UpdatedBy, "at", moment(a, v.UpdatedAt))
+	})
+}
