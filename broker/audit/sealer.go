@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+)
+
+const (
+	sealEvery  = 500 * time.Millisecond
+	sealBatch  = 128 // rows in one transaction: others wait for it
+	headEvery  = time.Minute
+	headEachOf = 1000 // rows
+)
+
+// Sealer seals rows and signs heads. The leader runs it.
+type Sealer struct {
+	DB *store.DB
+	// Signer gives the statement key in force.
+	Signer func(ctx context.Context) (pki.Signer, error)
+	Log    *zap.Logger // heads go to it
+}
+
+// Run seals within a second and signs a head each minute in which there was
+// anything, and at every 1,000 rows, until ctx ends. What fails is tried again
+// at the next turn; the rows wait.
+func (s *Sealer) Run(ctx context.Context) error {
+	tick := time.NewTicker(sealEvery)
+	defer tick.Stop()
+	for {
+		if err := s.Turn(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Error("cannot seal the audit log", zap.Error(err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Turn seals what there is and signs the heads that are due.
+func (s *Sealer) Turn(ctx context.Context) error {
+	last, err := s.DB.LastAuditHead(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		// A batch ends where a head is due.
+		tip, err := s.DB.AuditTip(ctx)
+		if err != nil {
+			return err
+		}
+		room := headEachOf - tip.Position%headEachOf
+		sealed, tip, err := s.DB.SealAudit(ctx, int(min(sealBatch, room)), Seal)
+		if err != nil {
+			return err
+		}
+		full := sealed > 0 && tip.Position%headEachOf == 0
+		late := sealed == 0 && tip.Position > last.Position && s.DB.Now().Sub(last.At) >= headEvery
+		if full || late {
+			if last, err = s.head(ctx, tip); err != nil {
+				return err
+			}
+		}
+		if sealed == 0 {
+			return nil
+		}
+	}
+}
+
+func (s *Sealer) head(ctx context.Context, tip store.AuditTip) (store.AuditHead, error) {
+	signer, err := s.Signer(ctx)
+	if err != nil {
+		return store.AuditHead{}, err
+	}
+	head, err := SignHead(tip, s.DB.Now(), signer)
+	if err != nil {
+		return head, err
+	}
+	if err := s.DB.SaveAuditHead(ctx, head); err != nil {
+		return head, err
+	}
+	s.Log.Info("audit head", zap.Int64("position", tip.Position), zap.String("seal", tip.Seal), zap.ByteString("envelope", head.Envelope))
+	return head, nil
+}

@@ -1,0 +1,126 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+)
+
+// What can be wrong with the chain.
+const (
+	SealBroken   = "seal_broken"   // the row is not what was sealed, or not where
+	SealMissing  = "seal_missing"  // there is no row at that position
+	HeadBroken   = "head_broken"   // a head that no statement key signed
+	HeadMismatch = "head_mismatch" // a signed head names another seal: the chain was rebuilt
+)
+
+// Report is what Verify found.
+type Report struct {
+	Sealed   int64  // rows whose seal holds, up to the first fault
+	Unsealed int64  // rows not sealed yet
+	Heads    int    // signed heads that hold
+	LastHead *Head  // newest head that holds
+	Fault    *Fault // nil: all holds
+}
+
+// Head is a signed tip of the chain.
+type Head struct {
+	Position int64
+	Seal     string
+	At       time.Time
+	KeyID    string // of the statement key that signed it
+}
+
+// Fault is the first broken or missing seal.
+type Fault struct {
+	Position int64
+	ID       int64 // of the audit row; 0 where it is missing
+	Code     string
+	Message  string
+}
+
+// Verify walks the chain from its start to where it ended when Verify began.
+// bundle knows the statement keys, retired ones too. A fault is in the report;
+// an error means that it could not be looked at.
+func Verify(ctx context.Context, db *store.DB, bundle *pki.TrustBundle) (Report, error) {
+	var r Report
+	// The tip before the rest: what is sealed meanwhile is not looked at.
+	tip, err := db.AuditTip(ctx)
+	if err != nil {
+		return r, err
+	}
+	heads, err := db.AuditHeads(ctx)
+	if err != nil {
+		return r, err
+	}
+	if r.Unsealed, err = db.UnsealedAudit(ctx); err != nil {
+		return r, err
+	}
+	v := verifier{report: &r, bundle: bundle, recorded: tip, end: tip.Position, heads: heads}
+	for _, h := range heads {
+		v.end = max(v.end, h.Position) // a tip set back does not hide what was signed
+	}
+	if err := db.WalkAudit(ctx, 1, v.row); err != nil && !errors.Is(err, errEnd) {
+		return r, err
+	}
+	if r.Fault == nil && v.tip.Position < v.end {
+		_ = v.fault(v.tip.Position+1, 0, SealMissing, "the chain ends at row %d and once ended at %d", v.tip.Position, v.end)
+	}
+	return r, nil
+}
+
+// errEnd ends the walk: at a fault, or where there is nothing more to look at.
+var errEnd = errors.New("end of the walk")
+
+type verifier struct {
+	report   *Report
+	bundle   *pki.TrustBundle
+	recorded store.AuditTip    // where the chain ends, as the database says
+	end      int64             // where it must at least reach
+	heads    []store.AuditHead // still to come
+	tip      store.AuditTip    // as far as it holds
+}
+
+func (v *verifier) row(e store.SealedEntry) error {
+	if e.Position > v.end {
+		return errEnd
+	}
+	if want := v.tip.Position + 1; e.Position != want {
+		return v.fault(want, 0, SealMissing, "row %d of the chain is missing", want)
+	}
+	if e.Seal != Seal(v.tip, e.AuditEntry) || e.Position == v.recorded.Position && e.Seal != v.recorded.Seal {
+		return v.fault(e.Position, e.ID, SealBroken, "row %d of the chain (audit id %d) is not what was sealed", e.Position, e.ID)
+	}
+	v.tip = store.AuditTip{Position: e.Position, Seal: e.Seal}
+	v.report.Sealed++
+	for len(v.heads) > 0 && v.heads[0].Position <= e.Position {
+		h := v.heads[0]
+		v.heads = v.heads[1:]
+		if err := v.head(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) head(h store.AuditHead) error {
+	head, err := VerifyHead(h.Envelope, v.bundle)
+	if err != nil {
+		return v.fault(h.Position, 0, HeadBroken, "the head at %d cannot be believed: %v", h.Position, err)
+	}
+	if head.Position != v.tip.Position || head.Seal != v.tip.Seal {
+		return v.fault(h.Position, 0, HeadMismatch, "the head signed for row %d names another seal than the chain has at %d", head.Position, v.tip.Position)
+	}
+	v.report.Heads++
+	v.report.LastHead = &head
+	return nil
+}
+
+func (v *verifier) fault(position, id int64, code, format string, args ...any) error {
+	v.report.Fault = &Fault{Position: position, ID: id, Code: code, Message: fmt.Sprintf(format, args...)}
+	return errEnd
+}
