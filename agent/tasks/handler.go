@@ -38,7 +38,12 @@ type Handler struct {
 
 // handlers is the index of the package: one line a type.
 var handlers = map[string]Handler{
-	"node.heartbeat_check@1": {Do: heartbeatCheck},
+	"node.heartbeat_check@1":      {Do: heartbeatCheck},
+	"node.drain@1":                {Do: drain, Probe: probeDrain},
+	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
+	"node.trust_update@1":         {Do: trustUpdate},
+	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
+	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},
 }
 
 // Lookup finds the handler of a task type.

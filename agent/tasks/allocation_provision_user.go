@@ -1,0 +1,228 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// rootByTheBackDoor are groups whose members are root in all but name. They
+// come only with sudo, so that the broker knows the tenant had root.
+var rootByTheBackDoor = []string{"root", "sudo", "wheel", "admin", "adm", "disk", "shadow", "docker", "lxd", "libvirt", "kmem", "staff"}
+
+// provisionUser makes the account of an allocation. The record comes first,
+// then the account, then the keys: a crash in between is finished by the same
+// task again, with the same uid.
+func provisionUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	var report taskcatalog.Report
+	p, h := r.Params.(*taskcatalog.ProvisionUserParams), r.Host
+	if err := mayProvision(h, p); err != nil {
+		return nil, report, err
+	}
+	keys, err := authorizedKeys(p.SSHKeys)
+	if err != nil {
+		return nil, report, err
+	}
+	account, known, err := h.Accounts.ByAllocation(p.AllocationID)
+	if err != nil {
+		return nil, report, err
+	}
+	if known && account.Username != p.Username {
+		return nil, report, taskcatalog.Errorf("allocation_exists", "cannot provision %s: allocation %s has the user %s (revoke it first)", p.Username, p.AllocationID, account.Username)
+	}
+	if !known {
+		if account, err = newAccount(h, p); err != nil {
+			return nil, report, err
+		}
+	}
+	account.Sudo = account.Sudo || p.Sudo
+	if err := h.Accounts.Put(account); err != nil {
+		return nil, report, err
+	}
+	r.step("account", 1, 3)
+	created, err := makeAccount(ctx, h, account)
+	if err != nil {
+		return nil, report, err
+	}
+	r.step("keys", 2, 3)
+	if err := writeKeys(h, account, keys); err != nil {
+		return nil, report, fmt.Errorf("cannot write the keys of %s: %w", p.Username, err)
+	}
+	r.step("rights", 3, 3)
+	if p.Sudo {
+		if err := grantSudo(ctx, h, account); err != nil {
+			return nil, report, err
+		}
+	}
+	if len(p.Groups) > 0 {
+		if err := h.account(ctx, "usermod", "--append", "--groups", strings.Join(p.Groups, ","), p.Username); err != nil {
+			return nil, report, err
+		}
+	}
+	return &taskcatalog.ProvisionUserResult{UID: account.UID, GID: account.GID, Home: account.Home, Created: created}, report, nil
+}
+
+func mayProvision(h *Host, p *taskcatalog.ProvisionUserParams) error {
+	if h.Marks.Drained() {
+		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot provision %s: the node is drained (hostler node resume)", p.Username)
+	}
+	for _, g := range p.Groups {
+		if strings.ContainsAny(g, ",:\n") || g == "" || strings.HasPrefix(g, "-") {
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: a group has no name that can be", p.Username)
+		}
+		if slices.Contains(rootByTheBackDoor, g) && !p.Sudo {
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (ask for sudo as well)", p.Username, g)
+		}
+	}
+	accounts, err := h.Accounts.List()
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if a.Username == p.Username && a.AllocationID != p.AllocationID {
+			return taskcatalog.Errorf("user_exists", "cannot provision %s: the user is of allocation %s", p.Username, a.AllocationID)
+		}
+	}
+	return nil
+}
+
+// newAccount chooses a uid that is neither given before nor taken, for a name
+// and a home that nobody has.
+func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
+	users, err := h.Machine.Users()
+	if err != nil {
+		return Account{}, err
+	}
+	home := "/home/" + p.Username
+	for _, u := range users {
+		if u.Name == p.Username {
+			return Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d that no allocation made", p.Username, u.UID)
+		}
+	}
+	if _, err := h.Machine.Lstat(home); !errors.Is(err, fs.ErrNotExist) {
+		return Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s is there already (clean the node first)", p.Username, home)
+	}
+	for {
+		uid, err := h.Accounts.NextUID()
+		if err != nil {
+			return Account{}, err
+		}
+		if !slices.ContainsFunc(users, func(u machine.User) bool { return u.UID == uid || u.GID == uid }) {
+			return Account{
+				AllocationID: p.AllocationID, Username: p.Username, UID: uid, GID: uid, Home: home,
+				CreatedAt: h.Now().UTC(),
+			}, nil
+		}
+	}
+}
+
+// makeAccount makes what is not there yet: group, user, home.
+func makeAccount(ctx context.Context, h *Host, a Account) (created bool, err error) {
+	id := strconv.FormatUint(uint64(a.UID), 10)
+	user, there, err := h.Machine.UserNamed(a.Username)
+	if err != nil {
+		return false, err
+	}
+	if there && user.UID != a.UID {
+		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is %d and not %d any more (revoke the allocation)", a.Username, user.UID, a.UID)
+	}
+	if there {
+		return false, nil
+	}
+	const groupExists = 9 // as groupadd says it
+	if err := h.account(ctx, "groupadd", "--gid", id, a.Username); err != nil && exitCode(err) != groupExists {
+		return false, err
+	}
+	// Without a password in its arguments useradd locks the password.
+	err = h.account(ctx, "useradd", "--uid", id, "--gid", id, "--home-dir", a.Home, "--create-home",
+		"--no-log-init", "--shell", "/bin/bash", "--comment", "allocation "+a.AllocationID, a.Username)
+	if err != nil {
+		return false, err
+	}
+	return true, h.Machine.MakeDir(a.Home, 0o700, int(a.UID), int(a.GID))
+}
+
+// authorizedKeys refuses anything but plain public keys: options such as
+// command= or environment= are none of an allocation's business.
+func authorizedKeys(keys []string) ([]byte, error) {
+	var b strings.Builder
+	for i, k := range keys {
+		f := strings.Fields(k)
+		plain := len(f) >= 2 && len(k) <= 16<<10 && !strings.ContainsAny(k, "\n\r\x00") &&
+			(strings.HasPrefix(f[0], "ssh-") || strings.HasPrefix(f[0], "ecdsa-sha2-") || strings.HasPrefix(f[0], "sk-"))
+		if !plain {
+			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision: SSH key %d is not a plain public key (TYPE BASE64 COMMENT)", i+1)
+		}
+		b.WriteString(k + "\n")
+	}
+	return []byte(b.String()), nil
+}
+
+func writeKeys(h *Host, a Account, keys []byte) error {
+	dir := path.Join(a.Home, ".ssh")
+	if err := h.Machine.MakeDir(dir, 0o700, int(a.UID), int(a.GID)); err != nil {
+		return err
+	}
+	return h.Machine.WriteFile(path.Join(dir, "authorized_keys"), keys, 0o600, int(a.UID), int(a.GID))
+}
+
+func sudoersFile(username string) string { return "/etc/sudoers.d/hostler-" + username }
+
+// grantSudo writes a line that the catalog's pattern for user names keeps from
+// being anything else.
+func grantSudo(ctx context.Context, h *Host, a Account) error {
+	if _, err := h.Machine.Lstat("/etc/sudoers.d"); err != nil {
+		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d is not there (install sudo on the node)", a.Username)
+	}
+	file := sudoersFile(a.Username)
+	if err := h.Machine.WriteFile(file, []byte(a.Username+" ALL=(ALL:ALL) NOPASSWD: ALL\n"), 0o440, 0, 0); err != nil {
+		return err
+	}
+	if !h.Machine.Live() {
+		return nil
+	}
+	if err := h.program(ctx, "/usr/sbin/visudo", "--check", "--quiet", "--file="+file); err != nil {
+		_, removed := h.Machine.RemoveAll(ctx, file, machine.Tree{Remove: everything})
+		return errors.Join(err, removed)
+	}
+	return nil
+}
+
+// probeUser says whether the account is there, after a crash.
+func probeUser(_ context.Context, h *Host, t *taskcatalog.Task) string {
+	var allocation, username string
+	row, err := taskcatalog.Lookup(t.Type, t.Version)
+	if err != nil {
+		return err.Error()
+	}
+	params, err := row.DecodeParams(t.Params)
+	if err != nil {
+		return err.Error()
+	}
+	switch q := params.(type) {
+	case *taskcatalog.ProvisionUserParams:
+		allocation, username = q.AllocationID, q.Username
+	case *taskcatalog.RevokeUserParams:
+		allocation, username = q.AllocationID, q.Username
+	}
+	_, recorded, err := h.Accounts.ByAllocation(allocation)
+	if err != nil {
+		return err.Error()
+	}
+	user, there, err := h.Machine.UserNamed(username)
+	switch {
+	case err != nil:
+		return err.Error()
+	case there:
+		return fmt.Sprintf("user %s is there with uid %d; recorded for the allocation: %v", username, user.UID, recorded)
+	}
+	return fmt.Sprintf("there is no user %s; recorded for the allocation: %v", username, recorded)
+}

@@ -1,0 +1,272 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The names under which a revoke reports. They are rows of the table of
+// checks.
+const (
+	checkProcesses = "processes"
+	checkJobs      = "jobs"
+	checkIPC       = "ipc"
+	checkFiles     = "files"
+	checkAccount   = "users"
+)
+
+const defaultGrace = 10 * time.Second
+
+// revocation is one revoke under way. It goes on past what fails, and the
+// account's record is dropped only when nothing of the user is left.
+type revocation struct {
+	*Run
+	account Account
+	grace   time.Duration
+	result  taskcatalog.RevokeUserResult
+	report  taskcatalog.Report
+	failed  []error
+}
+
+// revokeUser ends an allocation's user. New logins end first, then what runs,
+// then what is left, and the account last: a crash in between leaves the
+// record, and the same task again goes on from there.
+func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	p, h := r.Params.(*taskcatalog.RevokeUserParams), r.Host
+	account, known, err := h.Accounts.ByAllocation(p.AllocationID)
+	if err != nil {
+		return nil, taskcatalog.Report{}, err
+	}
+	if !known {
+		return notRecorded(h, p)
+	}
+	if account.Username != p.Username {
+		return nil, taskcatalog.Report{}, taskcatalog.Errorf("allocation_mismatch", "cannot revoke %s: the user of allocation %s is %s", p.Username, p.AllocationID, account.Username)
+	}
+	v := &revocation{Run: r, account: account, grace: defaultGrace}
+	if p.GraceSeconds > 0 {
+		v.grace = time.Duration(p.GraceSeconds) * time.Second
+	}
+	v.result.UID, v.result.Existed = account.UID, true
+	for i, s := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"lock", v.lock}, {"sessions", v.sessions}, {"processes", v.processes}, {"jobs", v.jobs},
+		{"ipc", v.ipc}, {"home", v.home}, {"files", v.files}, {"account", v.remove},
+	} {
+		r.step(s.name, i+1, 8)
+		if err := s.do(ctx); err != nil {
+			v.failed = append(v.failed, fmt.Errorf("%s: %w", s.name, err))
+		}
+		if ctx.Err() != nil {
+			return &v.result, v.report, context.Cause(ctx)
+		}
+	}
+	if len(v.failed) > 0 {
+		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked", "cannot revoke %s as a whole: %v (see the dispositions, then run it again)", p.Username, errors.Join(v.failed...))
+	}
+	return &v.result, v.report, h.Accounts.Delete(p.AllocationID)
+}
+
+// notRecorded answers for an allocation that has no user here. A user of that
+// name that no allocation made is not ours to remove.
+func notRecorded(h *Host, p *taskcatalog.RevokeUserParams) (any, taskcatalog.Report, error) {
+	user, there, err := h.Machine.UserNamed(p.Username)
+	if err == nil && there {
+		err = taskcatalog.Errorf("user_not_provisioned", "cannot revoke %s: uid %d was not made for allocation %s", p.Username, user.UID, p.AllocationID)
+	}
+	return &taskcatalog.RevokeUserResult{}, taskcatalog.Report{}, err
+}
+
+// removed notes what was done with one path, and whether it failed.
+func (v *revocation) removed(check, name string, t machine.Tally, err error) error {
+	d := taskcatalog.Disposition{Check: check, Path: name, Action: taskcatalog.ActionRemoved, Files: t.Files + t.Dirs, Bytes: t.Bytes}
+	v.result.FilesRemoved += t.Files + t.Dirs
+	v.result.BytesRemoved += t.Bytes
+	switch {
+	case err != nil:
+		d.Action, d.Reason = taskcatalog.ActionFailed, err.Error()
+	case t.Faults > 0:
+		d.Action, d.Reason = taskcatalog.ActionFailed, fmt.Sprintf("%d paths could not be handled", t.Faults)
+		err = fmt.Errorf("%s: %s", taskcatalog.Clean(name, 200), d.Reason)
+	case d.Files == 0:
+		return nil
+	}
+	v.report.Dispose(d)
+	return err
+}
+
+// tree removes what choose chooses in a sweep, and notes each fault.
+func (v *revocation) tree(choose func(*machine.Entry) bool) machine.Tree {
+	return machine.Tree{Remove: choose, Fault: func(p string, err error) {
+		v.report.Dispose(taskcatalog.Disposition{Check: checkFiles, Path: p, Action: taskcatalog.ActionFailed, Reason: err.Error()})
+	}}
+}
+
+func everything(*machine.Entry) bool { return true }
+
+func (v *revocation) owned(e *machine.Entry) bool { return e.Stat.Uid == v.account.UID }
+
+// lock lets nobody log in any more: no password, no keys, no sudo.
+func (v *revocation) lock(ctx context.Context) error {
+	var locked error
+	if _, there, err := v.Host.Machine.UserNamed(v.account.Username); err != nil {
+		return err
+	} else if there {
+		locked = v.Host.account(ctx, "usermod", "--lock", "--expiredate", "1", v.account.Username)
+	}
+	for _, name := range []string{sudoersFile(v.account.Username), path.Join(v.account.Home, ".ssh/authorized_keys")} {
+		t, err := v.Host.Machine.RemoveAll(ctx, name, v.tree(everything))
+		// A home whose .ssh is a link to somewhere has no keys of ours; the
+		// home itself goes later.
+		if err != nil && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) {
+			locked = errors.Join(locked, err)
+		}
+		v.result.FilesRemoved += t.Files
+	}
+	return locked
+}
+
+func (v *revocation) sessions(ctx context.Context) error {
+	return errors.Join(v.Host.Systemd.LingerOff(ctx, v.account.UID), v.Host.Systemd.EndSessions(ctx, v.account.UID))
+}
+
+func (v *revocation) processes(ctx context.Context) error {
+	stopped, left, err := v.Host.Machine.StopProcesses(ctx, func(p machine.Process) bool { return p.Has(v.account.UID) }, v.grace)
+	v.result.ProcessesStopped = stopped
+	v.result.ProcessesLeft = stuck(left)
+	for _, p := range v.result.ProcessesLeft {
+		v.report.Find(taskcatalog.Finding{
+			Check: checkProcesses, Subject: fmt.Sprintf("%d %s", p.PID, p.Name), UID: &v.account.UID,
+			Detail: "outlived SIGKILL, state " + p.State, NextAction: "reimage",
+		})
+	}
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%d processes outlived SIGKILL", len(left))
+	}
+	return err
+}
+
+// jobs removes what would run later: crontab, at jobs, linger.
+func (v *revocation) jobs(ctx context.Context) error {
+	var all error
+	for _, dir := range []string{"/var/spool/cron", "/var/spool/at", "/var/mail", "/var/spool/mail"} {
+		t, err := v.Host.Machine.Empty(ctx, dir, v.tree(v.ownedOrNamed))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+			continue
+		}
+		v.result.JobsRemoved += int(t.Files)
+		all = errors.Join(all, v.removed(checkJobs, dir, t, err))
+	}
+	t, err := v.Host.Machine.RemoveAll(ctx, path.Join("/var/lib/systemd/linger", v.account.Username), v.tree(everything))
+	v.result.JobsRemoved += int(t.Files)
+	return errors.Join(all, err)
+}
+
+// ownedOrNamed also takes a crontab by its name: cron runs it by that.
+func (v *revocation) ownedOrNamed(e *machine.Entry) bool {
+	return v.owned(e) || e.IsRegular() && e.Name == v.account.Username
+}
+
+func (v *revocation) ipc(ctx context.Context) error {
+	objects, err := v.Host.Machine.SysVIPC()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.UID != v.account.UID && o.CUID != v.account.UID {
+			continue
+		}
+		name := fmt.Sprintf("sysv/%s/%d", o.Kind, o.ID)
+		if failed := machine.RemoveIPC(o); failed != nil {
+			err = errors.Join(err, failed)
+			v.report.Dispose(taskcatalog.Disposition{Check: checkIPC, Path: name, Action: taskcatalog.ActionFailed, Reason: failed.Error()})
+			continue
+		}
+		v.result.IPCRemoved++
+		v.report.Dispose(taskcatalog.Disposition{Check: checkIPC, Path: name, Action: taskcatalog.ActionRemoved, Bytes: o.Bytes})
+	}
+	for _, dir := range []string{"/dev/shm", "/dev/mqueue"} {
+		t, failed := v.Host.Machine.Empty(ctx, dir, v.tree(v.owned))
+		if errors.Is(failed, fs.ErrNotExist) {
+			continue
+		}
+		v.result.IPCRemoved += int(t.Files)
+		err = errors.Join(err, v.removed(checkIPC, dir, t, failed))
+	}
+	return err
+}
+
+func (v *revocation) home(ctx context.Context) error {
+	t, err := v.Host.Machine.RemoveAll(ctx, v.account.Home, v.tree(everything))
+	return v.removed(checkFiles, v.account.Home, t, err)
+}
+
+// files removes what the uid owns anywhere else on a local file system.
+func (v *revocation) files(ctx context.Context) error {
+	mounts, err := v.Host.Machine.LocalMounts()
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, m := range mounts {
+		t, err := v.Host.Machine.Empty(ctx, m, v.tree(v.owned))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // unmounted meanwhile
+		}
+		all = errors.Join(all, v.removed(checkFiles, m, t, err))
+	}
+	return all
+}
+
+// remove takes the account itself away, only once nothing of it is left: a
+// uid without a name is harder to find again.
+func (v *revocation) remove(ctx context.Context) error {
+	if len(v.failed) > 0 {
+		return nil
+	}
+	user, there, err := v.Host.Machine.UserNamed(v.account.Username)
+	if err != nil {
+		return err
+	}
+	const groupMissing = 6 // as groupdel says it
+	if there {
+		if user.UID != v.account.UID {
+			v.report.Find(taskcatalog.Finding{
+				Check: checkAccount, Subject: v.account.Username, UID: &user.UID, NextAction: "reimage",
+				Detail: "its uid is not " + strconv.FormatUint(uint64(v.account.UID), 10) + " any more: somebody with root changed it",
+			})
+		}
+		if err := v.Host.account(ctx, "userdel", "--force", v.account.Username); err != nil {
+			return err
+		}
+	}
+	if err := v.Host.account(ctx, "groupdel", v.account.Username); err != nil && exitCode(err) != groupMissing {
+		return err
+	}
+	v.report.Dispose(taskcatalog.Disposition{Check: checkAccount, Path: v.account.Username, Action: taskcatalog.ActionRemoved})
+	return nil
+}
+
+// stuck turns processes into what a result says of them.
+func stuck(left []machine.Process) []taskcatalog.StuckProcess {
+	var all []taskcatalog.StuckProcess
+	for _, p := range left {
+		if len(all) == 100 {
+			break
+		}
+		all = append(all, taskcatalog.StuckProcess{PID: p.PID, UID: p.UIDs[0], Name: taskcatalog.Clean(p.Name, 64), State: p.State})
+	}
+	return all
+}

@@ -1,0 +1,69 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// drain marks the node first, so that nobody new is let in, and then ends the
+// sessions and processes of those who are there. Their accounts and files stay
+// for the tasks that follow.
+func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	p, h := r.Params.(*taskcatalog.DrainParams), r.Host
+	var report taskcatalog.Report
+	var res taskcatalog.DrainResult
+	if err := h.Marks.SetDrained(!p.Resume); err != nil {
+		return nil, report, err
+	}
+	res.Drained = !p.Resume
+	if p.Resume {
+		return &res, report, nil
+	}
+	accounts, err := h.Accounts.List()
+	if err != nil {
+		return &res, report, err
+	}
+	grace := time.Duration(p.GraceSeconds) * time.Second
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	for i, a := range accounts {
+		r.step("sessions of "+a.Username, i+1, len(accounts))
+		open, err := h.Systemd.Sessions(ctx, a.UID)
+		if err != nil {
+			return &res, report, err
+		}
+		if err := h.Systemd.EndSessions(ctx, a.UID); err != nil {
+			return &res, report, err
+		}
+		res.SessionsEnded += open
+		stopped, left, err := h.Machine.StopProcesses(ctx, func(p machine.Process) bool { return p.Has(a.UID) }, grace)
+		res.ProcessesStopped += stopped
+		res.ProcessesLeft = append(res.ProcessesLeft, stuck(left)...)
+		if err != nil {
+			return &res, report, err
+		}
+	}
+	if n := len(res.ProcessesLeft); n > 0 {
+		for _, p := range res.ProcessesLeft {
+			report.Find(taskcatalog.Finding{
+				Check: checkProcesses, Subject: fmt.Sprintf("%d %s", p.PID, p.Name), UID: &p.UID,
+				Detail: "outlived SIGKILL, state " + p.State, NextAction: "reimage",
+			})
+		}
+		return &res, report, taskcatalog.Errorf("processes_left", "cannot drain as a whole: %d processes outlived SIGKILL (reimage the node)", n)
+	}
+	return &res, report, nil
+}
+
+// probeDrain says whether the mark is set, after a crash.
+func probeDrain(_ context.Context, h *Host, _ *taskcatalog.Task) string {
+	if h.Marks.Drained() {
+		return "the node is marked as drained"
+	}
+	return "the node is not marked as drained"
+}

@@ -1,0 +1,22 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// trustUpdate hands the bundle to who holds the one in force. That this task
+// was signed moves nothing: the bundle's own signature decides.
+func trustUpdate(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+	var report taskcatalog.Report
+	p := r.Params.(*taskcatalog.TrustUpdateParams)
+	if p.Bundle == "" {
+		return nil, report, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot update trust: the task carries no bundle")
+	}
+	version, changed, err := r.Host.Trust(p.Bundle)
+	if err != nil {
+		return nil, report, err
+	}
+	return &taskcatalog.TrustUpdateResult{Version: version, Changed: changed}, report, nil
+}

@@ -1,0 +1,28 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const agentPackage = "hostler-agent"
+
+// uninstall only says what will go. The agent goes once the broker has the
+// result: an agent that removed itself first could not tell.
+func uninstall(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+	var report taskcatalog.Report
+	h := r.Host
+	if _, err := h.Machine.Lstat("/var/lib/dpkg/info/" + agentPackage + ".list"); err != nil {
+		return nil, report, taskcatalog.Errorf("not_packaged", "cannot uninstall the agent: it did not come as the package %s (stop it and remove %s and %s by hand)", agentPackage, h.StateDir, h.ConfigDir)
+	}
+	return &taskcatalog.UninstallResult{Removes: []string{
+		"package " + agentPackage, h.StateDir, h.ConfigDir, "/usr/lib/hostler-agent", "/usr/bin/hostler-agent",
+	}}, report, nil
+}
+
+// removeAgent hands the removal to systemd: the package's own scripts stop the
+// agent and purge its identity and state, in a service that outlives it.
+func removeAgent(ctx context.Context, h *Host) error {
+	return h.Systemd.Run(ctx, "hostler-agent-uninstall.service", []string{"/usr/bin/dpkg", "--purge", agentPackage})
+}
