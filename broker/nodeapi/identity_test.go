@@ -1,0 +1,235 @@
+package nodeapi
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/pki/pkitest"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// try asks for a route of the table as a node.
+func (n *testNode) try(method, pattern, id string) *answer {
+	n.b.t.Helper()
+	path := strings.NewReplacer("{id}", id, "{task_id}", "t-1", "{digest}", strings.Repeat("0", 64)).Replace(pattern)
+	if method == http.MethodGet {
+		return n.get(path + "?lanes=")
+	}
+	return n.post(path, []byte("{}"))
+}
+
+// The routes that need a certificate are all but two. Each is tried with each
+// certificate that is no good for it.
+func TestEachRouteRefusesEachBadCertificate(t *testing.T) {
+	b := newBroker(t)
+	n, other := b.member(), b.member()
+	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply))
+	stranger := b.machine()
+	needed := 0
+	for _, route := range routes {
+		if route.admit == anyone {
+			continue
+		}
+		needed++
+		t.Run(route.path, func(t *testing.T) {
+			b.advance(refusalsEvery)
+			stranger.try(route.method, route.path, n.id).refused(b, 401, "certificate_required")
+			other.try(route.method, route.path, n.id).refused(b, 403, "wrong_node")
+			if row := b.audited("wrong_node"); row.Actor != "node:"+other.id {
+				t.Errorf("the audit log names %s, want the node that tried", row.Actor)
+			}
+		})
+	}
+	if needed != 5 {
+		t.Errorf("%d routes need a certificate, want 5: has one lost its check?", needed)
+	}
+	b.advance(DefaultCertLife)
+	for _, route := range routes {
+		if route.admit != member {
+			continue
+		}
+		t.Run(route.path+" with an expired certificate", func(t *testing.T) {
+			b.advance(refusalsEvery)
+			n.try(route.method, route.path, n.id).refused(b, 403, "certificate_expired")
+		})
+	}
+}
+
+func TestAnExpiredCertificateIsRefusedOnAConnectionThatIsStillOpen(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	n.post(n.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // the connection is there now
+	b.advance(DefaultCertLife + time.Second)
+	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
+}
+
+func TestACertificateOfAStrangerIsShutOut(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	foreign := pkitest.NewAt(t, b.clock.Now()).Enroll(t, pki.NodeIdentity{NodeID: n.id, Epoch: 1}, time.Hour)
+	n.connect(&foreign.Cert)
+	n.get(n.path("/tasks/wait?lanes=")).shutOut(b, "certificate_unknown_authority")
+}
+
+func TestAServerCertificateIsNoNodes(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	server := must(b.trust.ServerCertificate(nil))(t)
+	n.connect(server)
+	n.get(n.path("/tasks/wait?lanes=")).shutOut(b, "certificate_wrong_usage")
+}
+
+func TestADeniedCertificateIsRefusedAtOnce(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply)) // the connection is there now
+	must0(t, b.db.Deny(t.Context(), admin, pki.Serial(n.cert.Leaf), "stolen"))
+	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(n.cert.Leaf)) })
+	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "certificate_denied")
+
+	n.connect(n.cert)
+	n.post(n.path("/renew"), n.renewRequest()).shutOut(b, "certificate_denied")
+	if row := b.audited("certificate_denied"); row.Subject != "node/"+n.id {
+		t.Errorf("the audit log names %s", row.Subject)
+	}
+}
+
+// A resumed session skips VerifyPeerCertificate; VerifyConnection sees it.
+func TestAResumedSessionOfADeniedCertificateIsRefused(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	cache := tls.NewLRUClientSessionCache(1)
+	resume := func() *tls.Conn {
+		t.Helper()
+		config := pki.PinnedConfig(b.trust.RootSHA256(), "127.0.0.1", b.clock.Now)
+		config.ClientSessionCache = cache
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return n.cert, nil }
+		conn := must(tls.Dial("tcp", b.addr, config))(t)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	ask := func(conn *tls.Conn) (string, error) {
+		_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: broker\r\n\r\n", n.path("/tasks/wait?lanes=nothing"))
+		must0(t, err)
+		line := make([]byte, 12)
+		_, err = conn.Read(line)
+		return string(line), err
+	}
+	first := resume()
+	if got, err := ask(first); got != "HTTP/1.1 422" {
+		t.Fatalf("%q (%v)", got, err)
+	}
+	second := resume()
+	if !second.ConnectionState().DidResume {
+		t.Fatal("the session was not resumed: the test shows nothing")
+	}
+	if got, err := ask(second); got != "HTTP/1.1 422" {
+		t.Fatalf("resumed: %q (%v)", got, err)
+	}
+	must0(t, b.db.Deny(t.Context(), admin, pki.Serial(n.cert.Leaf), "stolen"))
+	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(n.cert.Leaf)) })
+	third := resume()
+	if !third.ConnectionState().DidResume {
+		t.Fatal("the session was not resumed: the test shows nothing")
+	}
+	var alert tls.AlertError
+	if _, err := third.Read(make([]byte, 1)); !errors.As(err, &alert) && !strings.Contains(fmt.Sprint(err), "bad certificate") {
+		t.Errorf("a resumed session of a denied certificate got in (%v)", err)
+	}
+	b.audited("certificate_denied")
+}
+
+func TestAnOldCertificateIsRefusedAfterReEnrolment(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		old := b.member()
+		old.post(old.path("/renew"), old.renewRequest()).into(new(wire.RenewReply))
+
+		_, token := b.reissue(old.id)
+		n := b.machine()
+		n.enroll(token)
+		// The answer may be lost: until the new certificate is seen, the old is good.
+		old.get(old.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes")
+
+		n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply))
+		if n.epoch != 2 {
+			t.Fatalf("epoch %d, want 2", n.epoch)
+		}
+		a := old.get(old.path("/tasks/wait?lanes=nothing"))
+		if a.status != 403 {
+			t.Fatalf("status %d, %s, want 403", a.status, a.body)
+		}
+		eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(old.cert.Leaf)) })
+		old.connect(old.cert)
+		old.get(old.path("/tasks/wait?lanes=nothing")).shutOut(b, "certificate_denied")
+	})
+}
+
+// A replica that has not read the deny list again yet knows by the epoch.
+func TestAnEarlierEpochIsRefusedBeforeTheDenyListIsRead(t *testing.T) {
+	b := newBroker(t)
+	old := b.member()
+	old.post(old.path("/renew"), old.renewRequest()).into(new(wire.RenewReply))
+	b.stop()
+	_, token := b.reissue(old.id)
+	n := b.machine()
+	n.enroll(token)
+	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply))
+	if b.deny.denied(pki.Serial(old.cert.Leaf)) {
+		t.Fatal("the deny list knows already: the test shows nothing")
+	}
+	old.post(old.path("/renew"), old.renewRequest()).refused(b, 403, "epoch_superseded")
+}
+
+func (b *testBroker) reissue(id string) (string, string) {
+	b.t.Helper()
+	secret := "hsn_" + strings.Repeat("r", 20) + fmt.Sprint(b.clock.Now().UnixNano())
+	must0(b.t, b.db.IssueToken(b.t.Context(), admin, id, pki.HashToken(secret), b.clock.Now().Add(time.Hour), "disk replaced"))
+	return id, secret
+}
+
+func TestARemovedNodeIsRefused(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply))
+	_, err := b.db.Transition(t.Context(), admin, n.id, store.Change{To: broker.Deleted, By: broker.OwnerRemoval, Reason: "sold"})
+	must0(t, err)
+	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(n.cert.Leaf)) })
+	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "certificate_denied")
+}
+
+func TestABrokerThatCannotReadTheDenyListAnswersNobody(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.stop() // nobody reads it any more
+	b.clock.Advance(denyListGrace)
+	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes")
+	b.clock.Advance(time.Second)
+	for _, route := range routes {
+		a := n.try(route.method, route.path, n.id)
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, want 503 and when to come back", route.path, a.status)
+		}
+	}
+	must0(t, b.readDenyList(t.Context()))
+	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes")
+}
+
+func TestWhatIsNoRouteIsNone(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	for _, path := range []string{"/", "/internal/v1/nodes/" + n.id, "/internal/v1/nodes//renew", "/api/v1/admin/nodes", "/internal/v1/packages/sha256/" + strings.Repeat("0", 64) + "/.."} {
+		if a := n.get(path); a.status/100 == 2 || a.status/100 == 5 {
+			t.Errorf("%s: status %d", path, a.status)
+		}
+	}
+}
