@@ -1,0 +1,162 @@
+package machine
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAProcessNameMayHoldAnything(t *testing.T) {
+	const rest = " S 1 4242 4242 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 98765 1 2 3"
+	for _, name := range []string{"bash", "a) S 1 (b", "two\nlines", "\x1b[31mred", ") D 9 9"} {
+		p, err := parseProcStat([]byte("4242 (" + name + ")" + rest))
+		if err != nil || p.Name != name || p.PID != 4242 || p.PPID != 1 || p.State != "S" || p.Threads != 3 || p.Start != 98765 || p.Kernel {
+			t.Errorf("%q: %+v, %v", name, p, err)
+		}
+	}
+	kernel, err := parseProcStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0 1"))
+	if err != nil || !kernel.Kernel {
+		t.Errorf("a kernel thread: %+v, %v", kernel, err)
+	}
+	for _, bad := range []string{"", "1", "x (a) S 1", "1 (a) SS 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", "1 (a) S one 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"} {
+		if p, err := parseProcStat([]byte(bad)); err == nil {
+			t.Errorf("%q was taken for %+v", bad, p)
+		}
+	}
+}
+
+func FuzzProcStat(f *testing.F) {
+	f.Add([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0 1"))
+	f.Add([]byte("7 (a) b) R 1 2"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if p, err := parseProcStat(raw); err == nil && !strings.Contains(string(raw), p.Name) {
+			t.Errorf("the name %q came from nowhere", p.Name)
+		}
+	})
+}
+
+func TestSystemVTablesAreReadByTheNamesOfTheirColumns(t *testing.T) {
+	const shm = `       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap
+         0     163840  1600                524288  1733  1733      2  1000  1000     0     0 1700000001 1700000002 1700000000                  4096                     0
+`
+	got, err := parseSysVIPC(shm, "shm", "size")
+	if err != nil || len(got) != 1 || got[0] != (IPC{Kind: "shm", ID: 163840, UID: 1000, CUID: 0, Bytes: 524288}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "key semid\n1 2\n", strings.Replace(shm, "163840", "many", 1)} {
+		if got, err := parseSysVIPC(bad, "shm", "size"); err == nil && len(got) > 0 {
+			t.Errorf("%q was taken for %+v", bad, got)
+		}
+	}
+}
+
+// The processes here are the test's own children and nobody else's.
+func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
+	m, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	children := map[int]bool{}
+	for _, argv := range [][]string{{"sleep", "1000"}, {"bash", "-c", `trap "" TERM; echo ready; while :; do read -t 1000; done`}} {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if argv[0] == "bash" {
+			if _, err := out.Read(make([]byte, 6)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		children[cmd.Process.Pid] = true
+		ended := make(chan struct{})
+		go func() { cmd.Wait(); close(ended) }()
+		t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+	}
+	mine := func(p Process) bool { return children[p.PID] }
+	stopped, left, err := m.StopProcesses(t.Context(), mine, 200*time.Millisecond)
+	if err != nil || stopped != 2 || len(left) != 0 {
+		t.Errorf("stopped %d, left %+v, %v", stopped, left, err)
+	}
+}
+
+func TestASignalNeverReachesAPIDThatWasGivenAnew(t *testing.T) {
+	m, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	cmd := exec.Command("bash", "-c", `trap "echo wrong" USR1; trap "echo right; exit" USR2; echo ready; while :; do read -t 1000; done`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	said := bufio.NewScanner(out)
+	said.Scan() // ready
+	p, err := m.process(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := p
+	earlier.Start-- // the pid belonged to an earlier process
+	for _, s := range []struct {
+		to  Process
+		sig unix.Signal
+	}{{earlier, unix.SIGUSR1}, {p, unix.SIGUSR2}} {
+		if err := m.signal(s.to, s.sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said.Scan(); said.Text() != "right" {
+		t.Errorf("the first signal that arrived was the %s one", said.Text())
+	}
+}
+
+func TestLocalMountsLeaveOutWhatIsReadOnlyRemoteOrTheKernels(t *testing.T) {
+	const text = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+23 22 0:5 / /proc rw - proc proc rw
+24 22 0:20 / /dev/shm rw,nosuid - tmpfs tmpfs rw
+25 22 0:50 / /mnt/nfs rw - nfs4 server:/export rw
+26 22 254:2 / /mnt/ro ro,relatime - ext4 /dev/vdb rw
+27 22 254:3 / /mnt/ro2 rw,relatime - ext4 /dev/vdc ro
+28 22 0:60 / /mnt/two\040words rw - xfs /dev/vdd rw
+`
+	got, err := parseLocalMounts([]byte(text))
+	if err != nil || strings.Join(got, "|") != "/|/dev/shm|/mnt/two words" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestALineOfPasswdThatIsNoAccountIsAnError(t *testing.T) {
+	users, err := parsePasswd("root:x:0:0:root:/root:/bin/bash\n\nalice:x:20001:20001::/home/alice:/bin/bash\n")
+	if err != nil || len(users) != 2 || users[1] != (User{"alice", 20001, 20001, "/home/alice", "/bin/bash"}) {
+		t.Errorf("got %+v, %v", users, err)
+	}
+	for _, bad := range []string{"toor:x:0:0", ":x:0:0:::/bin/sh", "a:x:-1:0:::", "a:x:4294967296:0:::"} {
+		if users, err := parsePasswd(bad); err == nil {
+			t.Errorf("%q was taken for %+v", bad, users)
+		}
+	}
+}
