@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,11 +41,13 @@ type API struct {
 	spec    []byte // /openapi.json
 	docs    []byte // /docs
 	mux     *http.ServeMux
+	leaving chan struct{} // closed when waiting requests are to be answered
+	leave   sync.Once
 }
 
 // New makes an API from the table of routes.
 func New(c Config) (*API, error) {
-	a := &API{c: c, started: c.Now(), mux: http.NewServeMux()}
+	a := &API{c: c, started: c.Now(), mux: http.NewServeMux(), leaving: make(chan struct{})}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -72,6 +75,10 @@ func New(c Config) (*API, error) {
 	a.docs, err = renderDocs(routes)
 	return a, err
 }
+
+// Leave answers the requests that wait, as things are, so that the server can
+// shut down. What works goes on.
+func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 
 // Handler answers the operator API, its description and its documentation.
 func (a *API) Handler() http.Handler {

@@ -52,6 +52,10 @@ func newProblem(status int, code, detail string) *problem {
 // problemOf turns what went wrong into what the caller is told.
 func problemOf(err error) *problem {
 	e := broker.AsError(err)
+	if code := taskcatalog.CodeOf(err, ""); code != "" {
+		// The catalog and package pki judge what was sent, in their own errors.
+		e = broker.Errorf(broker.Invalid, string(code), "%v", err)
+	}
 	return newProblem(statusOf(e.Kind), e.Code, taskcatalog.Clean(e.Message, 4000))
 }
 

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -111,6 +112,9 @@ type showTaskInput struct {
 	Progress string `query:"progress" maxLength:"40" doc:"with wait: also answer when the progress is not of this time (its at)"`
 }
 
+// errLeaving ends a wait because the broker stops.
+var errLeaving = errors.New("the broker is stopping")
+
 // progressEvery is how often a waiting request looks at a task's progress.
 const progressEvery = time.Second
 
@@ -119,8 +123,17 @@ func (a *API) showTask(ctx context.Context, in *showTaskInput) (*resource.Task, 
 	if err != nil {
 		return nil, err
 	}
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-a.leaving:
+			stop(errLeaving)
+		case <-waiting.Done():
+		}
+	}()
 	deadline := a.c.Now().Add(time.Duration(in.Wait) * time.Second)
-	for !t.Status.Ended() && ctx.Err() == nil {
+	for !t.Status.Ended() && waiting.Err() == nil {
 		if in.Progress != "" && progressAt(t) != in.Progress {
 			break
 		}
@@ -131,8 +144,12 @@ func (a *API) showTask(ctx context.Context, in *showTaskInput) (*resource.Task, 
 		if in.Progress != "" {
 			left = min(left, progressEvery)
 		}
-		if t, err = a.c.Queue.AwaitEnd(ctx, t.ID, left); err != nil {
+		now, err := a.c.Queue.AwaitEnd(waiting, t.ID, left)
+		if err != nil && waiting.Err() == nil {
 			return nil, err
+		}
+		if err == nil {
+			t = now
 		}
 	}
 	if err := context.Cause(ctx); err != nil {

@@ -130,19 +130,26 @@ func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound
 // Create makes a token and returns its secret, once. Codes: token_invalid,
 // token_name_taken.
 func (d *Directory) Create(ctx context.Context, actor broker.Actor, n NewToken) (broker.OperatorToken, Secret, error) {
-	if err := n.check(); err != nil {
-		return broker.OperatorToken{}, "", err
-	}
-	secret, err := newSecret(d.rand)
+	secret, err := NewSecret(d.rand)
 	if err != nil {
 		return broker.OperatorToken{}, "", err
 	}
+	token, err := d.Register(ctx, actor, n, secret)
+	return token, secret, err
+}
+
+// Register makes a token of a secret that NewSecret made: for who must have the
+// secret safe before the token counts. Codes: token_invalid, token_name_taken.
+func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken, secret Secret) (broker.OperatorToken, error) {
+	if err := n.check(); err != nil {
+		return broker.OperatorToken{}, err
+	}
+	if !secretForm.MatchString(secret.Reveal()) {
+		return broker.OperatorToken{}, invalid("its secret is not one")
+	}
 	now := d.now().UTC()
 	token := broker.OperatorToken{Name: n.Name, Role: n.Role, Sites: n.Sites, CreatedAt: now, ExpiresAt: now.Add(n.TTL)}
-	if err := d.db.CreateOperatorToken(ctx, actor, token, pki.HashToken(secret.Reveal())); err != nil {
-		return broker.OperatorToken{}, "", err
-	}
-	return token, secret, nil
+	return token, d.db.CreateOperatorToken(ctx, actor, token, pki.HashToken(secret.Reveal()))
 }
 
 // Revoke ends a token and the requests made with it. To revoke it again is no

@@ -46,7 +46,8 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 // MarshalText covers JSON and YAML.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-func newSecret(rand io.Reader) (Secret, error) {
+// NewSecret makes a secret.
+func NewSecret(rand io.Reader) (Secret, error) {
 	b := make([]byte, 32)
 	if _, err := io.ReadFull(rand, b); err != nil {
 		return "", fmt.Errorf("cannot make operator token: %w", err)

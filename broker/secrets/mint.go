@@ -1,0 +1,41 @@
+package secrets
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// mintLife is how long a node may use what it was given.
+const mintLife = 15 * time.Minute
+
+// mintable is every credential that a task may have. Which one follows from the
+// task's type and from this table, never from what the task's params say.
+var mintable = map[string]struct {
+	taskType string
+	path     string
+}{
+	"oci_pull": {taskType: "node.self_update", path: "registry/oci-pull"},
+}
+
+// Minter gives secrets to the tasks that may have them.
+type Minter struct {
+	Files *Files
+	Now   func() time.Time
+}
+
+// Mint reads the secret of a credential type for a task. Codes:
+// credential_type_unknown, credential_refused, secret_not_found.
+func (m *Minter) Mint(_ context.Context, task broker.Task, credentialType string) (secret string, expires time.Time, err error) {
+	row, ok := mintable[credentialType]
+	if !ok {
+		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_type_unknown", "cannot mint credential %q for task %s: there is none of that type", taskcatalog.Clean(credentialType, 64), task.ID)
+	}
+	if task.Type != row.taskType {
+		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
+	}
+	value, err := m.Files.Get(row.path)
+	return string(value), m.Now().Add(mintLife), err
+}

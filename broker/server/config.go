@@ -1,0 +1,149 @@
+package server
+
+import (
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Where a broker listens unless it is told otherwise.
+const (
+	DefaultListen      = "127.0.0.1:7440"
+	DefaultAgentListen = "127.0.0.1:7441"
+)
+
+// Config is what a broker is told.
+type Config struct {
+	DataDir     string
+	Listen      string // HOST:PORT of the operators' listener; empty: DefaultListen
+	AgentListen string // HOST:PORT of the agents' listener; empty: DefaultAgentListen
+	Advertise   string // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
+	Database    string // postgres://…; empty: SQLite in the data directory
+	Version     string
+
+	Now    func() time.Time // nil: time.Now
+	Log    *zap.Logger      // nil: none
+	Ready  io.Writer        // gets the line that says ready; nil: nobody
+	Notify func(state string)
+	// Watchdog is how often systemd wants to hear; zero: never.
+	Watchdog time.Duration
+}
+
+func (c *Config) fill() error {
+	if c.DataDir == "" {
+		return broker.Errorf(broker.Invalid, "bad_usage", "cannot start: no data directory is given (use --data-dir DIR)")
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.AgentListen == "" {
+		c.AgentListen = DefaultAgentListen
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Ready == nil {
+		c.Ready = io.Discard
+	}
+	if c.Notify == nil {
+		c.Notify = func(string) {}
+	}
+	if c.Database != "" && !strings.HasPrefix(c.Database, "postgres://") && !strings.HasPrefix(c.Database, "postgresql://") {
+		return broker.Errorf(broker.Invalid, "bad_store_url", "cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
+	}
+	for _, addr := range []string{c.Listen, c.AgentListen} {
+		if _, port, err := net.SplitHostPort(addr); err != nil || !validPort(port, 0) {
+			return broker.Errorf(broker.Invalid, "bad_address", "cannot listen on %q: write HOST:PORT", taskcatalog.Clean(addr, 100))
+		}
+	}
+	if c.Advertise != "" {
+		if _, _, err := splitAdvertised(c.Advertise); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitAdvertised reads HOST[:PORT].
+func splitAdvertised(s string) (host, port string, err error) {
+	host, port = s, ""
+	if h, p, err := net.SplitHostPort(s); err == nil {
+		host, port = h, p
+	}
+	host = strings.Trim(host, "[]")
+	bad := host == "" || len(host) > 253 || port != "" && !validPort(port, 1)
+	if net.ParseIP(host) == nil {
+		bad = bad || strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || strings.HasPrefix(host, "-")
+	} else if ip := net.ParseIP(host); ip.IsUnspecified() {
+		bad = true
+	}
+	if bad {
+		return "", "", broker.Errorf(broker.Invalid, "bad_address", "cannot advertise %q: write HOST or HOST:PORT as nodes reach it", taskcatalog.Clean(s, 100))
+	}
+	return host, port, nil
+}
+
+func validPort(s string, least int) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= least && n <= 65535
+}
+
+// addresses are where the two listeners are reached.
+type addresses struct {
+	operators string   // https://HOST:PORT, from this machine
+	agents    string   // https://HOST:PORT, from nodes
+	names     []string // for the server certificate
+}
+
+// addressesOf works out the addresses once the ports are taken. A listener on
+// all addresses is reached by its host name, unless one is advertised.
+func (c *Config) addressesOf(operators, agents net.Addr) (addresses, error) {
+	opHost, opPort, err := net.SplitHostPort(operators.String())
+	if err != nil {
+		return addresses{}, err
+	}
+	agHost, agPort, err := net.SplitHostPort(agents.String())
+	if err != nil {
+		return addresses{}, err
+	}
+	var a addresses
+	if net.ParseIP(opHost).IsUnspecified() {
+		opHost = "127.0.0.1"
+	}
+	if c.Advertise != "" {
+		host, port, err := splitAdvertised(c.Advertise)
+		if err != nil {
+			return addresses{}, err
+		}
+		agHost = host
+		if port != "" {
+			agPort = port
+		}
+	} else if net.ParseIP(agHost).IsUnspecified() {
+		if agHost, err = os.Hostname(); err != nil || agHost == "" {
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker (use --advertise HOST[:PORT])")
+		}
+	}
+	a.operators = "https://" + net.JoinHostPort(opHost, opPort)
+	a.agents = "https://" + net.JoinHostPort(agHost, agPort)
+	for _, h := range []string{opHost, agHost} {
+		if ip := net.ParseIP(h); ip == nil || !ip.IsLoopback() {
+			a.names = append(a.names, h)
+		}
+	}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		a.names = append(a.names, name)
+	}
+	return a, nil
+}

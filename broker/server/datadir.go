@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/trust"
+)
+
+// DataDir is a broker's directory, held by this process alone.
+type DataDir struct {
+	path string
+	lock *os.File
+}
+
+// OpenDataDir makes the directory where there is none and takes its lock, which
+// ends with the process, however that ends. Codes: data_dir_unusable,
+// data_dir_in_use.
+func OpenDataDir(path string) (*DataDir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, unusable(path, err)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, unusable(abs, err)
+	}
+	f, err := os.OpenFile(filepath.Join(abs, "broker.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unusable(abs, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, broker.Errorf(broker.Refused, "data_dir_in_use", "cannot use data directory %s: another broker runs on it (stop it, or use another --data-dir)", abs)
+	}
+	return &DataDir{path: abs, lock: f}, nil
+}
+
+// Close lets go of the directory.
+func (d *DataDir) Close() error { return d.lock.Close() }
+
+func unusable(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return broker.Errorf(broker.Unavailable, "disk_full", "cannot write data directory %s: the disk is full (make room and start again)", path)
+	}
+	return broker.Errorf(broker.Unavailable, "data_dir_unusable", "cannot use data directory %s: %v (use a directory that this user can write)", path, err)
+}
+
+func (d *DataDir) join(name string) string { return filepath.Join(d.path, name) }
+
+// StoreURL is the store of a data directory, unless a database is named.
+func StoreURL(dataDir, database string) string {
+	if database != "" {
+		return database
+	}
+	return "sqlite:" + filepath.Join(dataDir, "hostler.db")
+}
+
+// MakeKeys makes the broker's keys, once. Codes: keys_exist, keys_unwritable,
+// disk_full.
+func (d *DataDir) MakeKeys(now time.Time, trustKeyURI string) error {
+	err := trust.Make(d.join("keys"), trust.MakeOptions{Now: now, TrustKeyURI: trustKeyURI})
+	if errors.Is(err, syscall.ENOSPC) || err != nil && strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		return unusable(d.path, syscall.ENOSPC)
+	}
+	return err
+}
+
+// ensureKeys makes the keys of a broker that starts for the first time. One
+// with a PostgreSQL shares it with others and gets its keys from ca init.
+func (d *DataDir) ensureKeys(c Config) error {
+	if trust.Exists(d.join("keys")) || c.Database != "" {
+		return nil
+	}
+	if _, err := os.Stat(d.join("hostler.db")); err == nil {
+		return broker.Errorf(broker.Refused, "keys_missing", "cannot start: %s has a database and no keys, and nodes would not trust new ones (put keys/ back from your backup)", d.path)
+	}
+	return d.MakeKeys(c.Now(), "")
+}
+
+// ensureDir makes a directory for the broker alone.
+func (d *DataDir) ensureDir(name string) (string, error) {
+	path := d.join(name)
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", unusable(d.path, err)
+	}
+	return path, nil
+}
+
+const (
+	adminToken = "admin"
+	tokenFile  = "admin.token"
+	clientFile = "client.yaml"
+)
+
+// ensureAdminToken makes the first operator token. Its secret is in the file
+// before the store knows it, so that a crash between the two is mended by the
+// next start; once the store knows it, the file is the operator's to remove.
+func (d *DataDir) ensureAdminToken(ctx context.Context, db *store.DB, dir *operators.Directory, newSecret func() (operators.Secret, error)) error {
+	all, err := db.OperatorTokens(ctx)
+	if err != nil || len(all) > 0 {
+		return err
+	}
+	text, err := os.ReadFile(d.join(tokenFile))
+	secret := operators.Secret(strings.TrimSpace(string(text)))
+	if errors.Is(err, fs.ErrNotExist) {
+		if secret, err = newSecret(); err != nil {
+			return err
+		}
+		err = clientfile.WritePrivate(d.join(tokenFile), []byte(secret.Reveal()+"\n"))
+	}
+	if err != nil {
+		return unusable(d.path, err)
+	}
+	_, err = dir.Register(ctx, broker.Actor{Name: "hostler-broker", Role: broker.RolePlatformAdmin},
+		operators.NewToken{Name: adminToken, Role: broker.RolePlatformAdmin, TTL: operators.MaxTTL}, secret)
+	if err != nil && broker.AsError(err).Code == "token_name_taken" {
+		return nil // another replica was faster
+	}
+	return err
+}
+
+// ensureClientFile writes client.yaml where it does not say the same already.
+func (d *DataDir) ensureClientFile(brokerURL string, roots []byte) error {
+	want := clientfile.File{Broker: brokerURL, CA: string(roots), TokenFile: tokenFile}
+	path := d.join(clientFile)
+	if have, err := clientfile.Load(path); err == nil {
+		have.TokenFile = filepath.Base(have.TokenFile)
+		if *have == want {
+			return nil
+		}
+	}
+	if err := want.Write(path); err != nil {
+		return unusable(d.path, err)
+	}
+	return nil
+}

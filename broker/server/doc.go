@@ -1,0 +1,45 @@
+// Package server joins the parts of a broker: store, keys, secrets, task queue,
+// and the two listeners. A test builds the same value as the program does.
+//
+// # The data directory
+//
+//	broker.lock     held while a broker runs; a second one is refused
+//	hostler.db      the store, unless --db names a PostgreSQL
+//	keys/           the broker's keys, and the key ring that lists them
+//	secrets/        age-encrypted secrets and the key to them
+//	admin.token     the first operator token, made on the first start (0600)
+//	client.yaml     what hostler --config reads: address, root certificate
+//
+// # Starting
+//
+// New takes the ports before it makes anything, then the lock, then keys,
+// store, token and client file, in the order in which each needs the one
+// before. Everything is made whole or not at all, so that whatever stops a
+// start, the next one goes on from there. Keys are made only where there is
+// no database yet: with keys lost and a database left, a new set would be
+// trusted by no node.
+//
+// # Stopping
+//
+// When its context ends, Run stops taking requests, answers those that wait,
+// lets those that work finish for some seconds, and closes the store.
+//
+// # Metrics
+//
+// On the operators' listener at /metrics, without a token: they name no node.
+//
+//	hostler_build_info{version,store}                     1
+//	hostler_http_request_seconds{listener,route,status}   histogram of answers; tasks/wait holds up to 50 s
+//	hostler_nodes{status}                                 nodes by status
+//	hostler_tasks{status}                                 tasks by status
+//	hostler_trust_version                                 of the trust bundle in force
+//	hostler_store_up                                      1 while the store answers
+//
+// and those of the Go runtime and the process.
+//
+// # Traces
+//
+// Each operator request is a span; the task that it enqueues carries its trace
+// context to the node and back. Spans are sent by OTLP over HTTP where
+// OTEL_EXPORTER_OTLP_ENDPOINT is set, and nowhere else.
+package server

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/trust"
+)
+
+// metrics are those of doc.go.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+}
+
+func newMetrics(db *store.DB, authority *trust.Authority, version string) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "hostler_http_request_seconds", Help: "Time to an answer; tasks/wait holds up to 50 s.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30, 60},
+		}, []string{"listener", "route", "status"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "hostler_build_info", Help: "The broker that runs.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.requests, build, &inventory{db: db, trust: authority})
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) observe(listener, route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(listener, route, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// inventory counts what the store holds, when it is asked.
+type inventory struct {
+	db    *store.DB
+	trust *trust.Authority
+}
+
+var (
+	nodesDesc = prometheus.NewDesc("hostler_nodes", "Nodes by status.", []string{"status"}, nil)
+	tasksDesc = prometheus.NewDesc("hostler_tasks", "Tasks by status.", []string{"status"}, nil)
+	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
+	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers.", nil, nil)
+)
+
+// Describe is of prometheus.Collector.
+func (i *inventory) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc} {
+		out <- d
+	}
+}
+
+// Collect is of prometheus.Collector. A store that does not answer costs the
+// counts and not the scrape.
+func (i *inventory) Collect(out chan<- prometheus.Metric) {
+	ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
+	defer done()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(trustDesc, float64(i.trust.Version()))
+	nodes, err := i.db.CountNodes(ctx)
+	if err != nil {
+		gauge(upDesc, 0)
+		return
+	}
+	tasks, err := i.db.CountTasks(ctx)
+	if err != nil {
+		gauge(upDesc, 0)
+		return
+	}
+	gauge(upDesc, 1)
+	for _, s := range broker.NodeStatuses {
+		gauge(nodesDesc, float64(nodes[s]), string(s))
+	}
+	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled} {
+		gauge(tasksDesc, float64(tasks[s]), string(s))
+	}
+}
+
+// measured observes the answers to nodes. The inner mux notes the pattern in
+// the request.
+func (m *metrics) measured(next http.Handler, now func() time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := now()
+		seen := &status{ResponseWriter: w, code: http.StatusOK}
+		next.ServeHTTP(seen, r)
+		route := r.Pattern
+		if route == "" {
+			route = "none"
+		}
+		m.observe("agents", route, seen.code, now().Sub(begun))
+	})
+}
+
+// status remembers the status of an answer.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets deadlines and flushes through.
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

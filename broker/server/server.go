@@ -1,0 +1,336 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hostler/hostler/broker/adminapi"
+	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/nodeapi"
+	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/trust"
+)
+
+const (
+	// drainTime is what is left to work that goes on when the broker stops.
+	drainTime = 7 * time.Second
+	// sweepEvery is how often tasks are moved that time moves.
+	sweepEvery = 2 * time.Second
+)
+
+// Server is a broker, its ports taken and its store open.
+type Server struct {
+	c    Config
+	at   addresses
+	stop []func() error // in the order in which they were opened
+
+	db        *store.DB
+	trust     *trust.Authority
+	queue     *taskqueue.Queue
+	operators *operators.Directory
+	secrets   *secrets.Files
+	nodes     *nodeapi.API
+	admin     *adminapi.API
+	metrics   *metrics
+	tracing   *sdktrace.TracerProvider
+
+	operatorPort, agentPort net.Listener
+	draining                atomic.Bool
+}
+
+// New opens a broker. Where something is missing or in the way, nothing is left
+// open and nothing half made.
+func New(ctx context.Context, c Config) (_ *Server, err error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	s := &Server{c: c}
+	defer func() {
+		if err != nil {
+			_ = s.close()
+		}
+	}()
+	// The ports first: a start that fails for them has made nothing.
+	if s.operatorPort, err = listen(c.Listen, "--listen"); err != nil {
+		return nil, err
+	}
+	s.onClose(s.operatorPort.Close)
+	if s.agentPort, err = listen(c.AgentListen, "--agent-listen"); err != nil {
+		return nil, err
+	}
+	s.onClose(s.agentPort.Close)
+	if s.at, err = c.addressesOf(s.operatorPort.Addr(), s.agentPort.Addr()); err != nil {
+		return nil, err
+	}
+	return s, s.open(ctx)
+}
+
+// open opens what is in the data directory and joins the parts.
+func (s *Server) open(ctx context.Context) error {
+	c := s.c
+	dir, err := OpenDataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	s.onClose(dir.Close)
+	if err := dir.ensureKeys(c); err != nil {
+		return err
+	}
+	if s.db, err = store.Open(ctx, store.Options{URL: StoreURL(dir.path, c.Database), Now: s.storeClock(), Log: c.Log.Named("store")}); err != nil {
+		return err
+	}
+	s.onClose(s.db.Close)
+	if s.trust, err = trust.Open(ctx, trust.Options{Dir: dir.join("keys"), DB: s.db, Now: c.Now, Advertise: s.at.names, Log: c.Log.Named("trust")}); err != nil {
+		return err
+	}
+	secretsDir, err := dir.ensureDir("secrets")
+	if err != nil {
+		return err
+	}
+	if s.secrets, err = secrets.Open(secretsDir); err != nil {
+		return err
+	}
+	s.onClose(s.secrets.Close)
+	s.operators = operators.New(s.db, c.Now, rand.Reader)
+	newSecret := func() (operators.Secret, error) { return operators.NewSecret(rand.Reader) }
+	if err := dir.ensureAdminToken(ctx, s.db, s.operators, newSecret); err != nil {
+		return err
+	}
+	if err := dir.ensureClientFile(s.at.operators, s.trust.RootsPEM()); err != nil {
+		return err
+	}
+	return s.join(ctx)
+}
+
+// storeClock is the database's own on PostgreSQL, so that the leases of all
+// replicas run by one.
+func (s *Server) storeClock() func() time.Time {
+	if s.c.Database != "" {
+		return nil
+	}
+	return s.c.Now
+}
+
+func (s *Server) join(ctx context.Context) error {
+	c := s.c
+	var err error
+	if s.tracing, err = newTracing(ctx, c.Version); err != nil {
+		return err
+	}
+	s.metrics = newMetrics(s.db, s.trust, c.Version)
+	s.queue = taskqueue.New(taskqueue.Config{DB: s.db, Signer: s.trust, Rand: rand.Reader, Log: c.Log.Named("queue")})
+	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
+		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Files: s.secrets, Now: c.Now}, Now: c.Now, Log: c.Log.Named("nodes"),
+	})
+	if err != nil {
+		return err
+	}
+	s.admin, err = adminapi.New(adminapi.Config{
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Now: c.Now,
+		Tracer: s.tracing.Tracer("github.com/hostler/hostler/broker"), Log: c.Log.Named("operators"),
+		Version: c.Version, AgentURL: s.at.agents,
+		Observe: func(route string, status int, took time.Duration) {
+			s.metrics.observe("operators", route, status, took)
+		},
+	})
+	return err
+}
+
+func (s *Server) onClose(f func() error) { s.stop = append(s.stop, f) }
+
+// close undoes New, last first.
+func (s *Server) close() error {
+	var errs []error
+	for i := len(s.stop) - 1; i >= 0; i-- {
+		if err := s.stop[i](); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	s.stop = nil
+	return errors.Join(errs...)
+}
+
+// OperatorURL is where operators reach this broker from this machine.
+func (s *Server) OperatorURL() string { return s.at.operators }
+
+// AgentURL is where nodes reach this broker.
+func (s *Server) AgentURL() string { return s.at.agents }
+
+// RootSHA256 is what nodes pin.
+func (s *Server) RootSHA256() string { return s.trust.RootSHA256() }
+
+// Run serves until ctx ends, and drains. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	defer func() {
+		if err := s.close(); err != nil {
+			s.c.Log.Error("cannot close the broker cleanly", zap.Error(err))
+		}
+	}()
+	// Work goes on while requests are drained, and ends after them.
+	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWork()
+	var group errgroup.Group
+	failed := make(chan error, 8)
+	start := func(f func(context.Context) error) {
+		group.Go(func() error {
+			err := f(work)
+			if err != nil && work.Err() == nil {
+				failed <- err
+			}
+			return nil
+		})
+	}
+	start(s.queue.Run)
+	start(s.trust.Run)
+	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
+	start(func(ctx context.Context) error { return s.db.Lead(ctx, s.lead) })
+	polls, endPolls := context.WithCancel(work)
+	defer endPolls()
+	start(func(context.Context) error { return s.nodes.Run(polls) })
+
+	agents := s.nodes.Server()
+	agents.Handler = s.metrics.measured(agents.Handler, s.c.Now)
+	front := s.operatorServer()
+	for _, l := range []struct {
+		server *http.Server
+		port   net.Listener
+	}{{front, s.operatorPort}, {agents, s.agentPort}} {
+		start(func(context.Context) error {
+			if err := l.server.ServeTLS(l.port, "", ""); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	_, _ = fmt.Fprintf(s.c.Ready, "ready operators=%s agents=%s\n", s.at.operators, s.at.agents)
+	s.c.Notify("READY=1\nSTATUS=serving operators at " + s.at.operators + " and nodes at " + s.at.agents)
+	start(s.watchdog)
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.draining.Store(true)
+	s.c.Notify("STOPPING=1")
+	s.admin.Leave()
+	endPolls()
+	drained, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer done()
+	for _, server := range []*http.Server{front, agents} {
+		if server.Shutdown(drained) != nil {
+			_ = server.Close() // whoever is left has had its time
+		}
+	}
+	endWork()
+	_ = group.Wait()
+	flush, flushed := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer flushed()
+	_ = s.tracing.Shutdown(flush)
+	return err
+}
+
+// lead does what one broker does for all.
+func (s *Server) lead(ctx context.Context) {
+	var group errgroup.Group
+	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Log: s.c.Log.Named("audit")}
+	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Log: s.c.Log.Named("lifecycle")}
+	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, s.sweep} {
+		group.Go(func() error {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				s.c.Log.Error("periodic work ended", zap.Error(err))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+func (s *Server) sweep(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if _, err := s.queue.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.c.Log.Warn("cannot sweep tasks", zap.Error(err))
+		}
+	}
+}
+
+// watchdog tells systemd that the broker is alive, which it is while its store
+// answers.
+func (s *Server) watchdog(ctx context.Context) error {
+	if s.c.Watchdog == 0 {
+		return nil
+	}
+	tick := time.NewTicker(s.c.Watchdog / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if s.db.Ping(ctx) == nil {
+				s.c.Notify("WATCHDOG=1")
+			}
+		}
+	}
+}
+
+// operatorServer serves the operators' listener.
+func (s *Server) operatorServer() *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.admin.Handler())
+	mux.Handle("GET /metrics", s.metrics.handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	return &http.Server{
+		Handler:           mux,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.trust.ServerCertificate, Time: s.c.Now},
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          zap.NewStdLog(s.c.Log.Named("operators")),
+	}
+}
+
+// readyz says whether requests can be answered now.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, done := context.WithTimeout(r.Context(), 2*time.Second)
+	defer done()
+	switch {
+	case s.draining.Load():
+		answer(w, http.StatusServiceUnavailable, "stopping")
+	case s.db.Ping(ctx) != nil:
+		answer(w, http.StatusServiceUnavailable, "store unavailable")
+	default:
+		answer(w, http.StatusOK, "ready")
+	}
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text)
+}
