@@ -1,0 +1,123 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Bus is the system bus.
+type Bus struct{}
+
+// CodeUnavailable is the code where systemd does not answer.
+const CodeUnavailable taskcatalog.Code = "systemd_unavailable"
+
+// units calls do with a connection to systemd.
+func units(ctx context.Context, do func(*dbus.Conn) error) error {
+	conn, err := dbus.NewSystemConnectionContext(ctx)
+	if err != nil {
+		return taskcatalog.Errorf(CodeUnavailable, "cannot reach systemd over D-Bus: %v", err)
+	}
+	defer conn.Close()
+	return do(conn)
+}
+
+// job calls a method that starts a job, and waits for the job's end.
+func job(ctx context.Context, what, unit string, call func(*dbus.Conn, chan<- string) (int, error)) error {
+	return units(ctx, func(conn *dbus.Conn) error {
+		result := make(chan string, 1)
+		if _, err := call(conn, result); err != nil {
+			return fmt.Errorf("cannot %s %s: %w", what, unit, err)
+		}
+		select {
+		case r := <-result:
+			if r != "done" {
+				return fmt.Errorf("cannot %s %s: the job is %s (systemctl status %s)", what, unit, r, unit)
+			}
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("cannot %s %s: %w", what, unit, context.Cause(ctx))
+		}
+	})
+}
+
+// named reports whether err is one of these D-Bus errors.
+func named(err error, names ...string) bool {
+	var d godbus.Error
+	if !errors.As(err, &d) {
+		return false
+	}
+	for _, n := range names {
+		if d.Name == n {
+			return true
+		}
+	}
+	return false
+}
+
+// Stop stops a unit and waits. One that is not there is stopped.
+func (Bus) Stop(ctx context.Context, unit string) error {
+	err := job(ctx, "stop", unit, func(c *dbus.Conn, ch chan<- string) (int, error) {
+		return c.StopUnitContext(ctx, unit, "replace", ch)
+	})
+	if named(err, "org.freedesktop.systemd1.NoSuchUnit") {
+		return nil
+	}
+	return err
+}
+
+// Start starts a unit and waits.
+func (Bus) Start(ctx context.Context, unit string) error {
+	return job(ctx, "start", unit, func(c *dbus.Conn, ch chan<- string) (int, error) {
+		return c.StartUnitContext(ctx, unit, "replace", ch)
+	})
+}
+
+// Active reports whether a unit is active or on its way to be.
+func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
+	err = units(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetUnitPropertyContext(ctx, unit, "ActiveState")
+		if err != nil {
+			return fmt.Errorf("cannot look at %s: %w", unit, err)
+		}
+		state := strings.Trim(p.Value.String(), `"`)
+		active = state == "active" || state == "activating" || state == "reloading"
+		return nil
+	})
+	return active, err
+}
+
+// Reload makes systemd read its unit files again.
+func (Bus) Reload(ctx context.Context) error {
+	return units(ctx, func(c *dbus.Conn) error { return c.ReloadContext(ctx) })
+}
+
+// Disable takes a unit's enablement away.
+func (Bus) Disable(ctx context.Context, unit string) error {
+	return units(ctx, func(c *dbus.Conn) error {
+		_, err := c.DisableUnitFilesContext(ctx, []string{unit}, false)
+		return err
+	})
+}
+
+// Run starts argv as a transient service that outlives the agent, and returns
+// once systemd has it.
+func (Bus) Run(ctx context.Context, unit string, argv []string) error {
+	return units(ctx, func(c *dbus.Conn) error {
+		_, err := c.StartTransientUnitContext(ctx, unit, "fail", []dbus.Property{
+			dbus.PropDescription("Hostler: " + argv[0]),
+			dbus.PropExecStart(argv, true),
+			{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
+		}, nil)
+		if named(err, "org.freedesktop.systemd1.UnitExists") {
+			return nil // asked before a crash; it runs already
+		}
+		return err
+	})
+}
