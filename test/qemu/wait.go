@@ -93,6 +93,14 @@ func (g *Guest) WaitCloudInit(ctx context.Context) error {
 	return err
 }
 
+// WaitFor waits until a command ends well in the guest.
+func (g *Guest) WaitFor(ctx context.Context, argv ...string) error {
+	return g.wait(ctx, strings.Join(argv, " "), func() error {
+		_, err := g.Run(ctx, argv...)
+		return err
+	})
+}
+
 // WaitUnit waits until systemd says that the unit is in the state: active,
 // inactive, failed.
 func (g *Guest) WaitUnit(ctx context.Context, unit, state string) error {

@@ -1,0 +1,237 @@
+//go:build e2e
+
+package packaging
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/test/qemu"
+)
+
+// machine is a guest that is put back to its snapshot before each case.
+type machine struct {
+	*testing.T
+	guest *qemu.Guest
+}
+
+func TestPackagesOnAMachine(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	img, err := qemu.BuildImage(ctx, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := packages(t)
+	guest := qemu.Start(t, img, qemu.Config{Name: "n1"})
+	for _, err := range []error{guest.WaitSSH(ctx), guest.WaitCloudInit(ctx), guest.WaitBooted(ctx)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range files {
+		if err := guest.Put(ctx, "/root/"+name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := guest.SaveVM(ctx, "fresh"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule string
+		test func(machine)
+	}{
+		{"AFirstInstallEnablesTheAgentAndDoesNotStartIt", firstInstall},
+		{"TheAgentHasNoNamespaceOfItsOwn", namespaces},
+		{"AnUpgradeMovesToTheNewVersion", upgrade},
+		{"AnUpgradeDoesNotUndoASelfUpdate", afterSelfUpdate},
+		{"TheAgentsChildrenEndWithItAndOtherUnitsDoNot", children},
+		{"APurgeLeavesNothing", purge},
+		{"TheBrokerRunsAsItsOwnUser", brokerRuns},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			if err := guest.LoadVM(t.Context(), "fresh", time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			c.test(machine{t, guest})
+		})
+	}
+}
+
+func firstInstall(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.is("enabled", "systemctl", "is-enabled", "hostler-agent")
+	if _, err := m.guest.Run(m.Context(), "systemctl", "is-active", "hostler-agent"); err == nil {
+		m.Error("the agent runs before it was enrolled")
+	}
+	m.is("0.1.0", "hostler-agent", "version")
+	m.is("/usr/lib/hostler-agent/versions/0.1.0/hostler-agent", "readlink", "-f", "/usr/bin/hostler-agent")
+	m.is("", "dpkg", "--verify", "hostler-agent")
+}
+
+func namespaces(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.out("systemctl", "start", "hostler-agent")
+	pid := m.out("systemctl", "show", "-P", "MainPID", "hostler-agent")
+	kinds := strings.Fields(m.out("ls", "/proc/1/ns"))
+	if len(kinds) < 8 {
+		m.Fatalf("only %v are compared", kinds)
+	}
+	for _, kind := range kinds {
+		if agent, init := m.out("readlink", "/proc/"+pid+"/ns/"+kind), m.out("readlink", "/proc/1/ns/"+kind); agent != init {
+			m.Errorf("the agent is in %s, PID 1 in %s", agent, init)
+		}
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/root", "/home", "/run"} {
+		residue := dir + "/tenant-residue"
+		m.out("touch", residue)
+		m.is("/proc/"+pid+"/root"+residue, "ls", "/proc/"+pid+"/root"+residue)
+	}
+	checkExposure(m.T, "hostler-agent", m.out("systemd-analyze", "security", "--no-pager", "hostler-agent.service"), maxExposure["hostler-agent"])
+	m.is("700 root", "stat", "-c", "%a %U", "/var/lib/hostler-agent")
+}
+
+func upgrade(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.out("systemctl", "start", "hostler-agent")
+	before := m.out("systemctl", "show", "-P", "MainPID", "hostler-agent")
+	m.out("dpkg", "-i", "/root/agent-0.2.0.deb")
+	m.is("0.2.0", "hostler-agent", "version")
+	m.is("0.2.0", "ls", "/usr/lib/hostler-agent/versions")
+	after := m.out("systemctl", "show", "-P", "MainPID", "hostler-agent")
+	if before == after {
+		m.Error("the old version still runs")
+	}
+	m.is("/usr/lib/hostler-agent/versions/0.2.0/hostler-agent", "readlink", "/proc/"+after+"/exe")
+}
+
+func afterSelfUpdate(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.out("cp", "-r", "/usr/lib/hostler-agent/versions/0.1.0", "/usr/lib/hostler-agent/versions/0.9.0")
+	m.out("ln", "-sfn", "versions/0.9.0", "/usr/lib/hostler-agent/current")
+	m.out("systemctl", "start", "hostler-agent")
+	m.out("dpkg", "-i", "/root/agent-0.2.0.deb")
+	m.is("versions/0.9.0", "readlink", "/usr/lib/hostler-agent/current")
+	m.is("versions/0.2.0", "readlink", "/usr/lib/hostler-agent/packaged")
+	pid := m.out("systemctl", "show", "-P", "MainPID", "hostler-agent")
+	m.is("/usr/lib/hostler-agent/versions/0.9.0/hostler-agent", "readlink", "/proc/"+pid+"/exe")
+}
+
+func children(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.out("systemctl", "start", "hostler-agent")
+	m.out("systemd-run", "--unit=session-unit", "sleep", "infinity")
+	pid := m.out("systemctl", "show", "-P", "MainPID", "hostler-agent")
+	child := m.out("pgrep", "-P", pid, "sleep")
+	m.out("kill", "-9", pid)
+	m.until("test", "!", "-e", "/proc/"+child)
+	m.until("systemctl", "is-active", "--quiet", "hostler-agent")
+	if again := m.out("systemctl", "show", "-P", "MainPID", "hostler-agent"); again == pid {
+		m.Error("the agent was not killed")
+	}
+	m.is("active", "systemctl", "is-active", "session-unit")
+	m.out("systemctl", "stop", "hostler-agent")
+	m.is("active", "systemctl", "is-active", "session-unit")
+}
+
+func purge(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.out("systemctl", "start", "hostler-agent")
+	m.out("mkdir", "/usr/lib/hostler-agent/versions/0.9.0")
+	m.out("touch", "/etc/hostler-agent/config.yaml", "/var/lib/hostler-agent/key")
+	m.out("dpkg", "--remove", "hostler-agent")
+	if r, err := m.guest.Run(m.Context(), "pgrep", "-f", "^/usr/bin/hostler-agent"); err == nil {
+		m.Errorf("the agent outlives its package: %s", r.Stdout)
+	}
+	m.is("/var/lib/hostler-agent/key", "ls", "/var/lib/hostler-agent/key")
+	m.out("dpkg", "--purge", "hostler-agent")
+	m.is("", "find", "/etc", "/usr", "/var/lib", "/run", "-xdev", "-name", "*hostler*")
+}
+
+func brokerRuns(m machine) {
+	m.out("dpkg", "-i", "/root/broker-0.1.0.deb")
+	m.until("systemctl", "is-active", "--quiet", "hostler-broker")
+	pid := m.out("systemctl", "show", "-P", "MainPID", "hostler-broker")
+	m.is("hostler-broker", "stat", "-c", "%U", "/proc/"+pid)
+	m.is("700 hostler-broker", "stat", "-c", "%a %U", "/var/lib/hostler-broker")
+	m.is("262144", "systemctl", "show", "-P", "LimitNOFILE", "hostler-broker")
+	checkExposure(m.T, "hostler-broker", m.out("systemd-analyze", "security", "--no-pager", "hostler-broker.service"), maxExposure["hostler-broker"])
+	m.out("dpkg", "--purge", "hostler-broker")
+	m.is("700", "stat", "-c", "%a", "/var/lib/hostler-broker")
+}
+
+// out runs a command in the guest, which must end well, and returns its output.
+func (m machine) out(argv ...string) string {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.Context(), 2*time.Minute)
+	defer cancel()
+	r, err := m.guest.Run(ctx, argv...)
+	if err != nil {
+		m.Fatal(err)
+	}
+	return strings.TrimSpace(r.Stdout)
+}
+
+func (m machine) is(want string, argv ...string) {
+	m.Helper()
+	if got := m.out(argv...); got != want {
+		m.Errorf("%s says %q, want %q", strings.Join(argv, " "), got, want)
+	}
+}
+
+// until runs a command in the guest until it ends well.
+func (m machine) until(argv ...string) {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.Context(), 2*time.Minute)
+	defer cancel()
+	if err := m.guest.WaitFor(ctx, argv...); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// packages builds the packages around a stand-in for the programs.
+func packages(t *testing.T) map[string][]byte {
+	t.Helper()
+	top, dir := "..", t.TempDir()
+	for _, link := range []string{"packaging", "LICENSE"} {
+		from, err := filepath.Abs(filepath.Join(top, link))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(from, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nfpm := strings.TrimSpace(tool(t, top, nil, "go", "tool", "-modfile=.ci/tools.mod", "-n", "nfpm"))
+	files := map[string][]byte{}
+	for _, p := range []struct{ name, version string }{{"agent", "0.1.0"}, {"agent", "0.2.0"}, {"broker", "0.1.0"}} {
+		for _, program := range []string{"hostler-agent", "hostler-broker", "hostler"} {
+			tool(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-X main.version="+p.version,
+				"-o", filepath.Join(dir, "bin", program), "./testdata/daemon")
+		}
+		deb := filepath.Join(dir, p.name+"-"+p.version+".deb")
+		tool(t, dir, []string{"VERSION=" + p.version}, nfpm, "package", "-f", "packaging/deb/"+p.name+".yaml", "-p", "deb", "-t", deb)
+		content, err := os.ReadFile(deb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(deb)] = content
+	}
+	return files
+}
+
+func tool(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}

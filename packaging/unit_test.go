@@ -1,0 +1,89 @@
+package packaging
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// settings returns the assignments of a unit file, in their order.
+func settings(t *testing.T, file string) [][2]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][2]string
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+			all = append(all, [2]string{key, value})
+		}
+	}
+	return all
+}
+
+// ownView are the settings that give a service another view of the machine than
+// a tenant has: namespaces, mounts of its own, a device policy.
+var ownView = regexp.MustCompile(`^(Private[A-Z].*|Protect[A-Z].*|ProcSubset|Device[A-Z].*|` +
+	`(Read|Inaccessible|Exec|NoExec|ReadWrite|ReadOnly).*Paths|Bind(ReadOnly)?Paths|TemporaryFileSystem|` +
+	`Root[A-Z].*|Mount[A-Z].*|ExtensionImages|ExtensionDirectories|DynamicUser|LogNamespace|` +
+	`IPCNamespacePath|NetworkNamespacePath|JoinsNamespaceOf|User|Group)$`)
+
+func TestTheAgentSeesWhatATenantSees(t *testing.T) {
+	all := settings(t, "systemd/hostler-agent.service")
+	for _, s := range all {
+		if ownView.MatchString(s[0]) {
+			t.Errorf("%s=%s gives the agent a view of its own", s[0], s[1])
+		}
+	}
+	for _, bad := range []string{"PrivateTmp", "ProtectHome", "ProtectKernelLogs", "DeviceAllow", "ReadOnlyPaths", "BindPaths", "RootDirectory", "MountAPIVFS"} {
+		if !ownView.MatchString(bad) {
+			t.Errorf("%s is not looked for", bad)
+		}
+	}
+}
+
+func TestTheAgentsUnitBoundsWhatItUses(t *testing.T) {
+	all := settings(t, "systemd/hostler-agent.service")
+	for _, want := range []string{"Type", "WatchdogSec", "Restart", "KillMode", "CPUQuota", "CPUWeight", "IOWeight", "MemoryHigh", "MemoryMax", "TasksMax", "LimitCORE"} {
+		if !slices.ContainsFunc(all, func(s [2]string) bool { return s[0] == want && s[1] != "" }) {
+			t.Errorf("the unit sets no %s", want)
+		}
+	}
+}
+
+var exposure = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
+
+// maxExposure is the most that `systemd-analyze security` may say of a unit.
+var maxExposure = map[string]float64{"hostler-agent": 6.2, "hostler-broker": 1.5}
+
+func TestTheUnitsAreNoMoreExposedThanTheyMustBe(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze on this machine; the guest has one")
+	}
+	for name, most := range maxExposure {
+		out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--no-pager", "systemd/"+name+".service").CombinedOutput()
+		if err != nil {
+			t.Fatalf("systemd-analyze: %v\n%s", err, out)
+		}
+		checkExposure(t, name, string(out), most)
+	}
+}
+
+func checkExposure(t *testing.T, name, report string, most float64) {
+	t.Helper()
+	found := exposure.FindStringSubmatch(report)
+	if found == nil {
+		t.Fatalf("no exposure in what systemd-analyze says of %s:\n%s", name, report)
+	}
+	level, err := strconv.ParseFloat(found[1], 64)
+	if err != nil || level > most {
+		t.Errorf("%s has an exposure of %s, more than %.1f", name, found[1], most)
+	}
+	t.Logf("%s: exposure %s", name, found[1])
+}
