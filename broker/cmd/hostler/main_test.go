@@ -23,13 +23,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"hostler": hostlerAtTestNow})
 }
 
-// hostlerAtTestNow is the program with a fixed clock. TERMINAL=1 makes it
-// take its streams for a terminal of 60 columns.
+// hostlerAtTestNow is the program with a fixed clock, or with the real one
+// where CLOCK is real. TERMINAL=1 makes it take its streams for a terminal of
+// 60 columns.
 func hostlerAtTestNow() {
 	terminal := os.Getenv("TERMINAL") != ""
+	now := func() time.Time { return testNow }
+	if os.Getenv("CLOCK") == "real" {
+		now = time.Now
+	}
 	os.Exit(run(context.Background(), os.Args[1:], surroundings{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		getenv: os.Getenv, now: func() time.Time { return testNow },
+		getenv: os.Getenv, now: now,
 		ask: terminal, live: terminal, color: terminal && os.Getenv("NO_COLOR") == "",
 		width: func() int { return 60 },
 	}))
