@@ -10,6 +10,14 @@ const (
 	NotLookedAt Treatment = "not_looked_at" // outside what software on the node can see
 )
 
+// What mends a finding: the values of Finding.NextAction.
+const (
+	ActionRevokeUser     = "allocation.revoke_user"
+	ActionStorageCleanup = "node.storage_cleanup"
+	ActionReimage        = "reimage"
+	ActionAcceptBaseline = "accept_baseline"
+)
+
 // CheckRow is one line of the table that says what is cleaned, what is only
 // found, and what is not looked at.
 type CheckRow struct {
@@ -22,4 +30,53 @@ type CheckRow struct {
 // Checks returns the table.
 func Checks() []CheckRow { return append([]CheckRow(nil), checks...) }
 
-var checks = []CheckRow{}
+// checks is the table. Names are wire names. What a cleaned row's task cannot
+// remove, because root of the node and no allocation's user left it, is found
+// and says reimage.
+var checks = []CheckRow{
+	{"users", "accounts, groups and their members, logins and passwords in /etc/passwd, group, shadow; an allocation's user is cleaned, another is found", Cleaned, ActionRevokeUser},
+	{"processes", "processes by owner and executable; those of an allocation's user are cleaned, others found", Cleaned, ActionRevokeUser},
+	{"jobs", "crontabs, at jobs and lingering of users; an allocation's are cleaned, others found", Cleaned, ActionRevokeUser},
+	{"ipc", "System V shared memory, semaphores and queues, /dev/shm, /dev/mqueue", Cleaned, ActionRevokeUser},
+	{"files", "files on local file systems owned by no user or by a uid that the baseline does not have", Cleaned, ActionRevokeUser},
+	{"homes", "directories in /home that are no home of a known user", Cleaned, ActionStorageCleanup},
+	{"temporary", "what is in /tmp and /var/tmp beside the system's own", Cleaned, ActionStorageCleanup},
+	{"scratch", "what is in the scratch directories of the node and the site's policy", Cleaned, ActionStorageCleanup},
+	{"containers", "containers, images and volumes of docker, containerd, podman, nspawn and LXC outside the baseline", Cleaned, ActionStorageCleanup},
+	{"dumps", "crash and core dumps", Cleaned, ActionStorageCleanup},
+	{"swap", "swap areas outside the baseline", Cleaned, ActionStorageCleanup},
+	{"hugepages", "files on hugetlbfs", Cleaned, ActionStorageCleanup},
+	{"block_devices", "loop, device-mapper, LVM, md, nbd and zram devices outside the baseline, those that are set up", Cleaned, ActionStorageCleanup},
+	{"namespaces", "network namespaces outside the baseline", Cleaned, ActionStorageCleanup},
+	{"mounts", "mounts in the host's mount namespace", FoundOnly, ""},
+	{"listeners", "TCP and UDP sockets that wait for others, in the host's network namespace", FoundOnly, ""},
+	{"authorized_keys", "authorized_keys and other ssh files of root and of every known user", FoundOnly, ""},
+	{"login_files", "what a login of a known user runs: profiles, shell and user-unit files in its home; /etc/profile.d, /etc/environment", FoundOnly, ""},
+	{"cron", "/etc/crontab and /etc/cron.*", FoundOnly, ""},
+	{"units", "systemd units, drop-ins and what enables them, in /etc, /run and /usr/local; environment and generators in /etc", FoundOnly, ""},
+	{"packages", "installed packages, and their files by digest, owner and mode; not documentation, manual pages and translations", FoundOnly, ""},
+	{"programs", "files of no package in /usr, /opt and the directories programs are found in; not interpreters' compiled caches", FoundOnly, ""},
+	{"setuid", "set-uid and set-gid files and file capabilities on local file systems", FoundOnly, ""},
+	{"config", "every other file in /etc by digest, owner and mode", FoundOnly, ""},
+	{"preload", "ld.so.preload, ld.so.conf and the loader's cache", FoundOnly, ""},
+	{"pam", "PAM and name-service configuration", FoundOnly, ""},
+	{"sudoers", "sudoers and polkit rules", FoundOnly, ""},
+	{"ssh_server", "the ssh server's configuration and host keys, by digest", FoundOnly, ""},
+	{"udev", "udev rules", FoundOnly, ""},
+	{"modprobe", "modprobe options, modules loaded at boot", FoundOnly, ""},
+	{"modules", "kernel modules that no package brought, that taint the kernel, or that are hidden", FoundOnly, ""},
+	{"bpf", "eBPF programs but systemd's device filters", FoundOnly, ""},
+	{"firewall", "nftables and iptables rules, without counters", FoundOnly, ""},
+	{"kernel_hooks", "core_pattern, modprobe and uevent helpers, binfmt_misc, kernel version and command line", FoundOnly, ""},
+	{"boot", "/boot, boot loader configuration, EFI boot entries", FoundOnly, ""},
+	{"inventory", "GPUs, disks and network cards that the baseline has and the machine does not show", FoundOnly, ""},
+	{"hidden_kernel", "a kernel that lies to what runs on it: only a boot from known media shows that", NotLookedAt, ""},
+	{"firmware", "UEFI, option ROMs, disk and GPU firmware", NotLookedAt, ""},
+	{"bmc", "the baseboard management controller and its users", NotLookedAt, ""},
+	{"dpu", "DPUs and SmartNICs and what runs on them", NotLookedAt, ""},
+	{"gpu_memory", "GPU memory and its registers", NotLookedAt, ""},
+	{"system_memory", "memory of processes that ended and the kernel's caches", NotLookedAt, ""},
+	{"free_blocks", "deleted data in free disk blocks, data under mount points, disks and partitions that are not mounted", NotLookedAt, ""},
+	{"remote", "what a tenant left on network file systems and other machines", NotLookedAt, ""},
+	{"interpreter_caches", "compiled caches of interpreters such as __pycache__, and what generators put in /run/systemd at boot", NotLookedAt, ""},
+}
