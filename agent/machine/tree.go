@@ -21,6 +21,8 @@ type Tree struct {
 	Remove func(*Entry) bool
 	// Enter is asked for every directory before it is entered. Nil enters all.
 	Enter func(*Entry) bool
+	// Look sees every entry, before it is removed or entered. Nil sees none.
+	Look func(*Entry)
 	// Fault hears of each path that could not be handled; the sweep goes on.
 	Fault func(path string, err error)
 }
@@ -287,6 +289,9 @@ func (s *sweep) entry(f *frame, name string) {
 		s.fault(path.Join(s.path(), name), err)
 		f.kept = true
 		return
+	}
+	if s.Look != nil {
+		s.Look(e)
 	}
 	if e.IsDir() {
 		switch {
