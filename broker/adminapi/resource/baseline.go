@@ -27,7 +27,7 @@ type BaselineDiff struct {
 // BaselineLine is one difference.
 type BaselineLine struct {
 	Op     string `json:"op" doc:"added, removed or changed"`
-	Kind   string `json:"kind" doc:"the check it belongs to: users, units, packages …"`
+	Kind   string `json:"kind" doc:"the baseline's field: users, units, files …"`
 	What   string `json:"what"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`

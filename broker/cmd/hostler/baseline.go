@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 func baselineCommand(a *app) *cobra.Command {
@@ -39,7 +41,7 @@ func baselineShowCommand(a *app) *cobra.Command {
 		}
 		return errors.Join(showAll(a, list, digests, func(p *render.Page) {
 			if len(list) > 1 {
-				p.Table([]string{"NODE", "DIGEST", "TAKEN", "USERS", "UNITS", "PACKAGES", "DEVICES"}, rows)
+				p.Table([]string{"NODE", "DIGEST", "TAKEN", "THINGS"}, rows)
 				return
 			}
 			baselinePage(a, p, nodes[0], list[0])
@@ -47,31 +49,50 @@ func baselineShowCommand(a *app) *cobra.Command {
 	})
 }
 
-func baselineRow(a *app, n resource.Node, b *resource.Baseline) []string {
-	row := []string{n.Hostname, render.Short(b.Digest), render.Ago(b.Baseline.TakenAt, a.now())}
-	for _, check := range []string{"users", "units", "packages", "inventory"} {
-		row = append(row, strconv.Itoa(len(b.Baseline.Facts[check])))
+// baselineCounts says how many things of each kind a baseline holds.
+func baselineCounts(b taskcatalog.Baseline) (rows [][]string, total int) {
+	raw, err := taskcatalog.Encode(b)
+	var kinds map[string]json.RawMessage
+	if err != nil || json.Unmarshal(raw, &kinds) != nil {
+		return nil, 0
 	}
-	return row
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		var list []json.RawMessage
+		var parts map[string]json.RawMessage
+		switch {
+		case json.Unmarshal(kinds[kind], &list) == nil:
+			rows, total = append(rows, []string{kind, strconv.Itoa(len(list))}), total+len(list)
+		case json.Unmarshal(kinds[kind], &parts) == nil:
+			for _, part := range slices.Sorted(maps.Keys(parts)) {
+				n := sizeOf(parts[part])
+				rows, total = append(rows, []string{kind + " " + part, strconv.Itoa(n)}), total+n
+			}
+		}
+	}
+	return rows, total
+}
+
+// sizeOf counts the elements of a JSON list or the members of an object.
+func sizeOf(raw json.RawMessage) int {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil {
+		return len(list)
+	}
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &object)
+	return len(object)
+}
+
+func baselineRow(a *app, n resource.Node, b *resource.Baseline) []string {
+	_, total := baselineCounts(b.Baseline)
+	return []string{n.Hostname, render.Short(b.Digest), render.Ago(b.Baseline.TakenAt, a.now()), strconv.Itoa(total)}
 }
 
 func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) {
-	base := b.Baseline
-	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, base.TakenAt), "in force since", moment(a, b.AcceptedAt))
-	p.Title("Holds")
-	rows := [][]string{}
-	for _, check := range slices.Sorted(maps.Keys(base.Facts)) {
-		rows = append(rows, []string{check, strconv.Itoa(len(base.Facts[check]))})
-	}
-	p.Table([]string{"CHECK", "COUNT"}, rows)
-	devices := [][]string{}
-	for _, id := range slices.Sorted(maps.Keys(base.Facts["inventory"])) {
-		devices = append(devices, []string{id, base.Facts["inventory"][id]})
-	}
-	if len(devices) > 0 {
-		p.Title("Inventory")
-		p.Table([]string{"DEVICE", "IS"}, devices)
-	}
+	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, b.Baseline.TakenAt), "in force since", moment(a, b.AcceptedAt))
+	p.Title("Holds (hostler node baseline show " + n.Hostname + " -o json lists them)")
+	rows, _ := baselineCounts(b.Baseline)
+	p.Table([]string{"KIND", "COUNT"}, rows)
 }
 
 func baselineDiffCommand(a *app) *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,3 +97,5 @@ func (a *app) followAll(ctx context.Context, api *client.Client, tasks []resourc
 	}
 	return all
 }
+
+func sortRows(rows [][]string) { slices.SortFunc(rows, slices.Compare[[]string]) }
