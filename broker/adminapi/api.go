@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/trust"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Config joins an API to what it needs.
@@ -53,7 +55,7 @@ func New(c Config) (*API, error) {
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "Hostler operator API", Version: c.Version, Description: "Every path needs a bearer token. The roles are platform_admin, operator and viewer; each can do what the next one can."},
 			Components: &huma.Components{
-				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
 			},
 			Security: []map[string][]string{{"token": {}}},
@@ -74,6 +76,19 @@ func New(c Config) (*API, error) {
 	var err error
 	a.docs, err = renderDocs(routes)
 	return a, err
+}
+
+// schemaName tells the catalog's types, which are what nodes report, from the
+// resources of the same name.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.PkgPath() == reflect.TypeFor[taskcatalog.Task]().PkgPath() {
+		return "Catalog" + name
+	}
+	return name
 }
 
 // Leave answers the requests that wait, as things are, so that the server can

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -73,7 +74,7 @@ type route struct {
 	method, path string // below resource.Prefix
 	role         broker.Role
 	id, summary  string
-	register     func(*API, huma.API, huma.Operation, broker.Role)
+	register     func(*API, huma.API, huma.Operation)
 }
 
 func (a *API) add(api huma.API, r route) {
@@ -83,19 +84,20 @@ func (a *API) add(api huma.API, r route) {
 		Description:     "Needs role " + string(r.role) + ".",
 		Tags:            []string{tagOf(r.path)},
 		BodyReadTimeout: -1, // the guard has set one
+		Middlewares:     huma.Middlewares{a.needs(r.role, r.summary)},
 		Errors:          []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable},
 	}
-	r.register(a, api, op, r.role)
+	r.register(a, api, op)
 }
 
 // reply is an answer with a JSON body.
 type reply[T any] struct{ Body *T }
 
 // answers makes a route of a method that answers with JSON.
-func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation, broker.Role) {
-	return func(a *API, api huma.API, op huma.Operation, need broker.Role) {
+func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation) {
+	return func(a *API, api huma.API, op huma.Operation) {
 		huma.Register(api, op, func(ctx context.Context, in *I) (*reply[O], error) {
-			out, err := admitted(a, ctx, op, need, in, handle)
+			out, err := handled(a, ctx, in, handle)
 			if err != nil {
 				return nil, err
 			}
@@ -105,21 +107,29 @@ func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(
 }
 
 // streams makes a route of a method that writes its answer itself.
-func streams[I any](handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation, broker.Role) {
-	return func(a *API, api huma.API, op huma.Operation, need broker.Role) {
+func streams[I any](handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation) {
+	return func(a *API, api huma.API, op huma.Operation) {
 		huma.Register(api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
-			return admitted(a, ctx, op, need, in, handle)
+			return handled(a, ctx, in, handle)
 		})
 	}
 }
 
-// admitted lets a method answer those who have the role.
-func admitted[I, O any](a *API, ctx context.Context, op huma.Operation, need broker.Role, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
-	ctx = store.WithCorrelation(ctx, callerOf(ctx).correlationID)
-	if err := a.must(ctx, need, op.Summary); err != nil {
-		return nil, a.tell(ctx, err)
+// needs refuses those without the role, before a byte of the body is read.
+func (a *API) needs(role broker.Role, what string) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		if err := a.must(hc.Context(), role, what); err != nil {
+			_, w := humago.Unwrap(hc)
+			writeProblem(w, problemOf(err))
+			return
+		}
+		next(hc)
 	}
-	out, err := handle(a, ctx, in)
+}
+
+// handled calls a method and turns its error into what the caller is told.
+func handled[I, O any](a *API, ctx context.Context, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
+	out, err := handle(a, store.WithCorrelation(ctx, callerOf(ctx).correlationID), in)
 	if err != nil {
 		return nil, a.tell(ctx, err)
 	}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
+
+	"github.com/hostler/hostler/broker/server"
+)
+
+func newServe() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "run the broker",
+		Long: `Runs the broker until SIGTERM. The first start makes the CA, the keys, the
+database, an admin token (DIR/admin.token) and DIR/client.yaml, which
+hostler --config reads. Prints one line "ready" once it answers.`,
+		Example: "  hostler-broker serve --data-dir /var/lib/hostler-broker --agent-listen 0.0.0.0:7441 --advertise broker.example",
+		Args:    takes(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.load(c); err != nil {
+				return err
+			}
+			log := newLog(os.Stderr)
+			defer func() { _ = log.Sync() }()
+			watchdog, err := daemon.SdWatchdogEnabled(false)
+			if err != nil {
+				watchdog = 0 // WATCHDOG_USEC is not ours, or not a number
+			}
+			b, err := server.New(c.Context(), server.Config{
+				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, Database: s.DB,
+				Version: version, Now: time.Now, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
+				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
+			})
+			if err != nil {
+				return err
+			}
+			return b.Run(c.Context())
+		},
+	}
+	s.where(c)
+	c.Flags().StringVar(&s.Listen, "listen", "", "address of the operators' listener (default "+server.DefaultListen+")")
+	c.Flags().StringVar(&s.AgentListen, "agent-listen", "", "address of the agents' listener (default "+server.DefaultAgentListen+")")
+	c.Flags().StringVar(&s.Advertise, "advertise", "", "HOST[:PORT] under which nodes reach the agents' listener")
+	return c
+}
+
+// newLog writes lines for people on a terminal, and JSON for what collects
+// logs. A broker that cannot log still serves.
+func newLog(f *os.File) *zap.Logger {
+	config := zap.NewProductionEncoderConfig()
+	config.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	encoder := zapcore.NewJSONEncoder(config)
+	if term.IsTerminal(int(f.Fd())) {
+		config.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly)
+		encoder = zapcore.NewConsoleEncoder(config)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(f), zapcore.InfoLevel))
+}

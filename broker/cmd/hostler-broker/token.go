@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/server"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// local is the actor of what is done on the broker's machine, without a token.
+var local = broker.Actor{Name: "hostler-broker", Role: broker.RolePlatformAdmin}
+
+func newToken() *cobra.Command {
+	token := &cobra.Command{
+		Use: "token", Short: "operators' bearer tokens", Args: onlyCommands,
+		Long: "Makes, lists and revokes tokens in the store itself: for the first ones, and for when none is left. A running broker honours it at once.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	token.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
+	return token
+}
+
+// withOperators runs f on the tokens of the broker that s names.
+func withOperators(c *cobra.Command, s *settings, f func(context.Context, *operators.Directory) error) error {
+	if err := s.load(c); err != nil {
+		return err
+	}
+	if err := s.mustHaveStore(); err != nil {
+		return err
+	}
+	db, err := store.Open(c.Context(), store.Options{URL: server.StoreURL(s.DataDir, s.DB)})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	return f(c.Context(), operators.New(db, time.Now, rand.Reader))
+}
+
+func newTokenCreate() *cobra.Command {
+	var s settings
+	var n operators.NewToken
+	var role string
+	c := &cobra.Command{
+		Use:     "create",
+		Short:   "make a token and print its secret, once",
+		Example: "  hostler-broker token create --data-dir DIR --name alice --role operator --site dc1 --ttl 720h > alice.token",
+		Args:    takes(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if n.Name == "" || role == "" {
+				return usage("%s needs --name and --role (platform_admin, operator or viewer)", c.CommandPath())
+			}
+			n.Role = broker.Role(role)
+			return withOperators(c, &s, func(ctx context.Context, d *operators.Directory) error {
+				t, secret, err := d.Create(ctx, local, n)
+				if err != nil {
+					return err
+				}
+				_, _ = fmt.Fprintf(c.ErrOrStderr(), "token %s (%s) is good until %s; its secret is shown this once\n", t.Name, t.Role, t.ExpiresAt.Format(time.RFC3339))
+				_, err = fmt.Fprintln(c.OutOrStdout(), secret.Reveal())
+				return err
+			})
+		},
+	}
+	s.where(c)
+	c.Flags().StringVar(&n.Name, "name", "", "who will use it: the actor in the audit log")
+	c.Flags().StringVar(&role, "role", "", "platform_admin, operator or viewer")
+	c.Flags().StringSliceVar(&n.Sites, "site", nil, "bind it to a site; may be given again (default: all sites)")
+	c.Flags().DurationVar(&n.TTL, "ttl", operators.DefaultTTL, "how long it lives")
+	return c
+}
+
+func newTokenList() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use: "list", Short: "list tokens, never their secrets", Args: takes(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withOperators(c, &s, func(ctx context.Context, d *operators.Directory) error {
+				all, err := d.List(ctx)
+				if err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
+				_, _ = fmt.Fprintln(w, "NAME\tROLE\tSITES\tEXPIRES\tREVOKED")
+				for _, t := range all {
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Role, orDash(strings.Join(t.Sites, ",")), when(t.ExpiresAt), when(t.RevokedAt))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	s.where(c)
+	return c
+}
+
+func newTokenRevoke() *cobra.Command {
+	var s settings
+	var reason string
+	c := &cobra.Command{
+		Use: "revoke NAME", Short: "end a token at once", Args: takes(1, "the name of a token"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return withOperators(c, &s, func(ctx context.Context, d *operators.Directory) error {
+				t, err := d.Revoke(ctx, local, args[0], reason)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.OutOrStdout(), "token %s is revoked\n", t.Name)
+				return err
+			})
+		},
+	}
+	s.where(c)
+	c.Flags().StringVar(&reason, "reason", "", "recorded in the audit log")
+	return c
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
