@@ -77,12 +77,12 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 	if len(r.Params) == 0 {
 		r.Params = json.RawMessage(`{}`)
 	}
+	if name := filled(typ, r.Params); name != "" {
+		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: %q is filled in by the broker (leave it out)", typ.ID(), name)
+	}
 	params, err := typ.DecodeParams(r.Params)
 	if err != nil {
 		return typ, nil, asInvalid(err)
-	}
-	if name := filled(typ, r.Params); name != "" {
-		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: %q is filled in by the broker (leave it out)", typ.ID(), name)
 	}
 	if r.CorrelationID == "" {
 		r.CorrelationID = "c-" + q.random(10)
@@ -94,7 +94,7 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 func filled(typ taskcatalog.Type, raw json.RawMessage) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
-		return "" // DecodeParams has taken it, so this does not happen
+		return "" // DecodeParams says what it is instead
 	}
 	for _, name := range typ.BrokerFills {
 		if _, ok := members[name]; ok {

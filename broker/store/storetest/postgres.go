@@ -22,6 +22,8 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", to make databases
+
+	"github.com/hostler/hostler/broker/store"
 )
 
 // cluster is this process's PostgreSQL.
@@ -39,20 +41,45 @@ var (
 // PostgresURL returns the URL of a fresh, empty database.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
+	return createDatabase(t, "template0")
+}
+
+func createDatabase(t testing.TB, template string) string {
+	t.Helper()
 	start.Do(func() { running.start() })
 	if running.err != nil {
 		t.Fatalf("cannot test on PostgreSQL: %v", running.err)
 	}
 	name := fmt.Sprintf("test_%d", number.Add(1))
-	db, err := sql.Open("pgx", running.url("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close() //nolint:errcheck // it only made a database
-	if _, err := db.ExecContext(context.Background(), "CREATE DATABASE "+name); err != nil {
+	if err := running.exec("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
 		t.Fatalf("cannot create database %s: %v", name, err)
 	}
 	return running.url(name)
+}
+
+func (c *cluster) exec(statement string) error {
+	db, err := sql.Open("pgx", c.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // it only ran the statement
+	_, err = db.ExecContext(context.Background(), statement)
+	return err
+}
+
+// migrated is the database that tests get copies of: bringing the schema up
+// takes longer than copying it.
+const migrated = "migrated"
+
+func (c *cluster) makeTemplate() error {
+	if err := c.exec("CREATE DATABASE " + migrated); err != nil {
+		return err
+	}
+	db, err := store.Open(context.Background(), store.Options{URL: c.url(migrated)})
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 func (c *cluster) url(database string) string {
@@ -111,7 +138,9 @@ func (c *cluster) start() {
 		c.err = err
 		return
 	}
-	c.err = c.wait(server)
+	if c.err = c.wait(server); c.err == nil {
+		c.err = c.makeTemplate()
+	}
 }
 
 func (c *cluster) wait(server *exec.Cmd) error {

@@ -34,7 +34,7 @@ func Open(t testing.TB, engine string, now func() time.Time) *store.DB {
 func URL(t testing.TB, engine string) string {
 	t.Helper()
 	if engine == "postgres" {
-		return PostgresURL(t)
+		return createDatabase(t, migrated)
 	}
 	return "sqlite:" + filepath.Join(t.TempDir(), "hostler.db")
 }
