@@ -1,0 +1,146 @@
+package taskqueue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// inBubble runs f with a queue on SQLite whose time jumps when all wait.
+func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Open(t, "sqlite", nil)
+		w := newWorld(t, db, nil)
+		run, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = w.queue.Run(run)
+		}()
+		synctest.Wait()
+		f(t, w)
+		stop()
+		<-ended
+	})
+}
+
+type waited struct {
+	reply wire.WaitReply
+	err   error
+	after time.Duration
+}
+
+func (w *world) wait(ctx context.Context, n node, hold time.Duration) <-chan waited {
+	c := make(chan waited, 1)
+	go func() {
+		start := time.Now()
+		r, err := w.queue.Wait(ctx, n.Peer, lanes, hold)
+		c <- waited{r, err, time.Since(start)}
+	}()
+	synctest.Wait()
+	return c
+}
+
+func TestAnEnqueueWakesTheWaitingNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n, other := w.active("one"), w.active("two")
+		got, idle := w.wait(ctx, n, wire.MaxWait), w.wait(ctx, other, wire.MaxWait)
+		time.Sleep(3 * time.Second)
+		k := w.enqueue(n, "node.heartbeat_check", "")
+		if r := <-got; r.err != nil || len(r.reply.Tasks) != 1 || r.reply.Tasks[0].TaskID != k.ID || r.after != 3*time.Second {
+			t.Fatalf("%+v", r)
+		}
+		if r := <-idle; r.err != nil || len(r.reply.Tasks) != 0 || r.after != wire.MaxWait {
+			t.Fatalf("the other node: %+v", r)
+		}
+	})
+}
+
+func TestACancelWakesTheWaitingNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n := w.active("one")
+		k := w.enqueue(n, "node.drain", "")
+		w.fetch(n)
+		got := w.wait(ctx, n, wire.MaxWait)
+		time.Sleep(time.Second)
+		_, err := w.queue.Cancel(ctx, operator, k.ID, "")
+		w.ok(err)
+		if r := <-got; len(r.reply.Cancel) != 1 || r.after != time.Second {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// When the exclusive lane becomes free, what waits for it goes out at once.
+func TestAResultWakesTheNodeForWhatIsNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n := w.active("one")
+		w.enqueue(n, "node.drain", "")
+		next := w.enqueue(n, "node.drain", `{"resume":true}`)
+		d := w.fetch(n)[0]
+		got := w.wait(ctx, n, wire.MaxWait)
+		time.Sleep(time.Second)
+		w.succeed(n, d, `{"drained":true,"sessions_ended":0,"processes_stopped":0}`)
+		if r := <-got; len(r.reply.Tasks) != 1 || r.reply.Tasks[0].TaskID != next.ID || r.after != time.Second {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestAPollEndsWithItsRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n := w.active("one")
+		request, gone := context.WithCancel(ctx)
+		got := w.wait(request, n, wire.MaxWait)
+		time.Sleep(time.Second)
+		gone()
+		if r := <-got; !errors.Is(r.err, context.Canceled) || r.after != time.Second {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestAHintThatWasLostCostsTwentySecondsAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, storetest.Open(t, "sqlite", nil), nil) // nothing runs the queue: no hint arrives
+		n := w.active("one")
+		got := w.wait(ctx, n, wire.MaxWait)
+		time.Sleep(time.Second)
+		w.enqueue(n, "node.heartbeat_check", "")
+		if r := <-got; len(r.reply.Tasks) != 1 || r.after != 20*time.Second {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestWhoeverWaitsForATaskHearsOfItsEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n := w.active("one")
+		k := w.enqueue(n, "node.heartbeat_check", "")
+		ended := make(chan time.Duration, 1)
+		go func() {
+			start := time.Now()
+			got, err := w.queue.AwaitEnd(ctx, k.ID, time.Minute)
+			if err != nil || !got.Status.Ended() {
+				t.Errorf("%s, %v", got.Status, err)
+			}
+			ended <- time.Since(start)
+		}()
+		time.Sleep(2 * time.Second)
+		w.succeed(n, w.fetch(n)[0], heartbeat)
+		if after := <-ended; after != 2*time.Second {
+			t.Fatalf("after %v", after)
+		}
+		other := w.enqueue(n, "node.heartbeat_check", "")
+		start := time.Now()
+		if got, err := w.queue.AwaitEnd(ctx, other.ID, 30*time.Second); err != nil || got.Status.Ended() || time.Since(start) != 30*time.Second {
+			t.Fatalf("%s after %v, %v", got.Status, time.Since(start), err)
+		}
+	})
+}
