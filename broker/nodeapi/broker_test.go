@@ -123,10 +123,14 @@ func (b *testBroker) machineWith(key crypto.Signer) *testNode {
 	return n
 }
 
-// connect gives the node a fresh connection that shows cert.
+// connect gives the node a fresh connection that shows cert. A node that has a
+// bundle knows the broker by that, another one by the fingerprint of its root.
 func (n *testNode) connect(cert *tls.Certificate) {
 	n.cert = cert
 	config := pki.PinnedConfig(n.b.trust.RootSHA256(), "127.0.0.1", n.b.clock.Now)
+	if n.bundle != nil {
+		config = pki.ClientConfig(n.bundle.Roots(n.b.clock.Now()), nil, n.b.clock.Now)
+	}
 	if cert != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
@@ -191,6 +195,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	closed bool  // the broker ends the connection
 	err    error // no answer at all
 }
 
@@ -220,7 +225,7 @@ func (n *testNode) do(ctx context.Context, method, path string, body io.Reader) 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	return &answer{t: n.b.t, status: resp.StatusCode, header: resp.Header, body: raw, err: err}
+	return &answer{t: n.b.t, status: resp.StatusCode, header: resp.Header, body: raw, closed: resp.Close, err: err}
 }
 
 // into reads a success.

@@ -81,16 +81,12 @@ func (a *API) meet(c *call) (*contact, error) {
 	now, p := a.c.Now(), c.peer
 	a.contacts.mu.Lock()
 	n := a.contacts.nodes[p.NodeID]
-	again := n != nil && n.serial == p.Serial
-	known := again && now.Sub(n.readAt) < recheckEvery
-	superseded := n != nil && p.Epoch < n.epoch
+	heard := n != nil && n.epoch == p.Epoch
+	known := heard && n.serial == p.Serial && now.Sub(n.readAt) < recheckEvery
 	a.contacts.mu.Unlock()
-	if superseded {
-		return nil, supersededError(p)
-	}
 	if !known {
 		var err error
-		if n, err = a.introduce(c.r.Context(), p, again); err != nil {
+		if n, err = a.introduce(c.r.Context(), p, heard); err != nil {
 			return nil, err
 		}
 	}
@@ -103,8 +99,9 @@ func supersededError(p *pki.Peer) error {
 }
 
 // introduce reads the record of a node that shows a certificate for the first
-// time here, or again after a while.
-func (a *API) introduce(ctx context.Context, p *pki.Peer, again bool) (*contact, error) {
+// time here, or again after a while. heard says that its enrolment was heard of
+// before.
+func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact, error) {
 	node, err := a.c.DB.Node(ctx, p.NodeID)
 	if err != nil {
 		return nil, err
@@ -113,18 +110,9 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, again bool) (*contact,
 		return nil, broker.Errorf(broker.Forbidden, "node_deleted", "cannot act for node %s: it was removed (make a new node)", p.NodeID)
 	}
 	if p.Epoch < node.Epoch {
-		// The node has enrolled again. Until the new certificate is seen the old
-		// one is good: the answer to the enrolment may be lost.
-		cert, err := a.c.DB.Certificate(ctx, p.Serial)
-		if err != nil {
-			return nil, err
-		}
-		if !cert.DeniedAt.IsZero() {
-			return nil, supersededError(p)
-		}
-		return &contact{serial: p.Serial, epoch: p.Epoch, trust: node.TrustVersion, report: node.ReportDigest}, nil // not kept
+		return nil, supersededError(p)
 	}
-	if !again {
+	if !heard {
 		if _, err := a.c.DB.FirstContact(ctx, p.NodeID, p.Epoch, p.Serial); err != nil {
 			return nil, err
 		}

@@ -44,7 +44,7 @@ func (a *API) wait(c *call) (any, error) {
 		c.w.Header().Set("Connection", "close")
 		return nil, nil
 	case err != nil:
-		return nil, inAudit(err)
+		return nil, err
 	}
 	reply.Report = report
 	if len(reply.Tasks) == 0 && len(reply.Cancel) == 0 && !report {
@@ -61,7 +61,7 @@ func (a *API) progress(c *call) (any, error) {
 	}
 	reply, err := a.c.Queue.Progress(c.r.Context(), c.queuePeer(), c.r.PathValue("task_id"), req)
 	if err != nil {
-		return nil, inAudit(err)
+		return nil, err
 	}
 	return reply, nil
 }
