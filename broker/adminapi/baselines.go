@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) showBaseline(ctx context.Context, in *nodeInput) (*resource.Baseline, error) {
+func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*resource.Baseline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (a *API) candidate(ctx context.Context, n broker.Node) (raw []byte, digest 
 	return nil, "", nil
 }
 
-func (a *API) diffBaseline(ctx context.Context, in *nodeInput) (*resource.BaselineDiff, error) {
+func (a *API) diffBaseline(ctx context.Context, in *NodeInput) (*resource.BaselineDiff, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (a *API) diffBaseline(ctx context.Context, in *nodeInput) (*resource.Baseli
 }
 
 type retakeInput struct {
-	nodeInput
+	NodeInput
 	Body resource.ReasonBody
 }
 
@@ -120,7 +120,7 @@ func (a *API) retakeBaseline(ctx context.Context, in *retakeInput) (*resource.Ta
 }
 
 type acceptInput struct {
-	nodeInput
+	NodeInput
 	Body resource.BaselineAccept
 }
 
@@ -143,5 +143,5 @@ func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*resource.Ba
 			return nil, err
 		}
 	}
-	return a.showBaseline(ctx, &in.nodeInput)
+	return a.showBaseline(ctx, &in.NodeInput)
 }

@@ -77,7 +77,7 @@ func badNode(format, value string) error {
 }
 
 type tokenRequestInput struct {
-	nodeInput
+	NodeInput
 	Body resource.TokenRequest
 }
 

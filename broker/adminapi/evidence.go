@@ -12,7 +12,7 @@ import (
 // showEvidence answers what a node signed about a task. It was verified when it
 // was accepted, and it is verified again: what counts is the node's signature,
 // not the broker's row.
-func (a *API) showEvidence(ctx context.Context, in *taskInput) (*resource.Evidence, error) {
+func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*resource.Evidence, error) {
 	t, _, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err

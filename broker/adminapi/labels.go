@@ -17,7 +17,7 @@ var (
 )
 
 type labelsInput struct {
-	nodeInput
+	NodeInput
 	Body resource.Labels
 }
 

@@ -23,7 +23,7 @@ var nodeActions = map[string]func(*API, context.Context, broker.Node, resource.N
 }
 
 type actionInput struct {
-	nodeInput
+	NodeInput
 	Action string `path:"action" enum:"drain,resume,quarantine,activate,retire,remove"`
 	Body   resource.NodeAction
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nodeInput names a node: an id, a unique id prefix, a hostname, or
-// site/hostname with the slash escaped.
-type nodeInput struct {
+// NodeInput names a node: an id, a unique id prefix, a hostname, or
+// site/hostname with the slash escaped. Its name is exported because huma passes
+// over what is embedded under a name that is not.
+type NodeInput struct {
 	Node string `path:"node" maxLength:"320" doc:"an id, a unique id prefix, a hostname, or site/hostname"`
 }
 
@@ -57,7 +58,7 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*resource.NodeList
 	return out, nil
 }
 
-func (a *API) showNode(ctx context.Context, in *nodeInput) (*resource.Node, error) {
+func (a *API) showNode(ctx context.Context, in *NodeInput) (*resource.Node, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 )
 
 type enqueueInput struct {
-	nodeInput
+	NodeInput
 	Body resource.TaskCreate
 }
 
@@ -102,12 +102,13 @@ func (a *API) task(ctx context.Context, id string) (broker.Task, broker.Node, er
 	return t, n, err
 }
 
-type taskInput struct {
+// TaskInput names a task; exported as NodeInput is.
+type TaskInput struct {
 	Task string `path:"task" maxLength:"64"`
 }
 
 type showTaskInput struct {
-	taskInput
+	TaskInput
 	Wait     int    `query:"wait" minimum:"0" maximum:"50" doc:"seconds to hold the request until the task has ended"`
 	Progress string `query:"progress" maxLength:"40" doc:"with wait: also answer when the progress is not of this time (its at)"`
 }
@@ -169,7 +170,7 @@ func progressAt(t broker.Task) string {
 }
 
 type cancelInput struct {
-	taskInput
+	TaskInput
 	Body resource.ReasonBody
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 type timelineInput struct {
-	nodeInput
+	NodeInput
 	Limit int `query:"limit" minimum:"0" maximum:"1000"`
 }
 
