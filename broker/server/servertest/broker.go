@@ -1,0 +1,188 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/server"
+	"github.com/hostler/hostler/pki"
+)
+
+// Broker is a broker that runs.
+type Broker struct {
+	*server.Server
+	Dir   string
+	Token string // of the admin
+	Roots *x509.CertPool
+
+	client *http.Client
+	ahead  *atomic.Int64 // of the machine's clock, in nanoseconds
+	stop   context.CancelFunc
+	once   sync.Once
+	ended  chan struct{}
+	err    error
+}
+
+// Start runs a broker until the test ends. A change may set the data directory
+// of a broker that ran before, or the database.
+func Start(t testing.TB, change ...func(*server.Config)) *Broker {
+	t.Helper()
+	b := &Broker{ahead: new(atomic.Int64), ended: make(chan struct{})}
+	c := server.Config{
+		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", Version: "test", Now: b.Now,
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	var err error
+	if b.Server, err = server.New(t.Context(), c); err != nil {
+		t.Fatalf("cannot start a broker: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	b.Dir, b.stop = c.DataDir, stop
+	go func() {
+		defer close(b.ended)
+		b.err = b.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("the broker ended with: %v", err)
+		}
+	})
+	token, err := os.ReadFile(filepath.Join(b.Dir, "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Token = strings.TrimSpace(string(token))
+	file, err := clientfile.Load(filepath.Join(b.Dir, "client.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Roots, err = file.Roots(); err != nil {
+		t.Fatal(err)
+	}
+	b.client = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(b.Roots, nil, b.Now), ForceAttemptHTTP2: true}}
+	t.Cleanup(b.client.CloseIdleConnections)
+	return b
+}
+
+// Now is the broker's clock.
+func (b *Broker) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+
+// Advance moves the broker's clock.
+func (b *Broker) Advance(d time.Duration) { b.ahead.Add(int64(d)) }
+
+// Stop drains the broker and returns what Run returned.
+func (b *Broker) Stop() error {
+	b.once.Do(b.stop)
+	<-b.ended
+	return b.err
+}
+
+// Answer is what an operator got.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Code is the code of a problem, "" of a success.
+func (a Answer) Code() string {
+	var p resource.Problem
+	if a.Status/100 == 2 || json.Unmarshal(a.Body, &p) != nil {
+		return ""
+	}
+	return p.Code
+}
+
+// Ask makes a request as an operator. body is sent as it is if it is a reader
+// or text, as JSON otherwise; path is below resource.Prefix unless it is an
+// address of its own.
+func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer {
+	t.Helper()
+	var reader io.Reader
+	contentType := "application/json"
+	switch v := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(v)
+	case io.Reader:
+		reader, contentType = v, "application/octet-stream"
+	default:
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	target := path
+	if !strings.HasPrefix(path, "https://") {
+		target = b.OperatorURL() + resource.Prefix + path
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, target, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reader != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := b.client.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: raw}
+}
+
+// Must makes a request as the admin, which must succeed, and decodes the answer.
+func Must[T any](t testing.TB, b *Broker, method, path string, body any) T {
+	t.Helper()
+	var out T
+	a := b.Ask(t, b.Token, method, path, body)
+	if a.Status/100 != 2 {
+		t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+	}
+	if err := json.Unmarshal(a.Body, &out); err != nil {
+		t.Fatalf("%s %s: %v in %s", method, path, err, a.Body)
+	}
+	return out
+}
+
+// NewToken makes an operator token and returns its secret.
+func (b *Broker) NewToken(t testing.TB, c resource.TokenCreate) string {
+	t.Helper()
+	return Must[resource.TokenCreated](t, b, http.MethodPost, "/tokens", c).Secret
+}
+
+// Eventually polls until ok, for up to ten seconds.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("waited in vain for: %s", what)
+}

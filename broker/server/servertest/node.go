@@ -1,0 +1,197 @@
+package servertest
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// Node is a node as the broker sees one: it speaks the wire, and the test says
+// what it answers.
+type Node struct {
+	pki.NodeIdentity
+	Hostname string
+	Trust    *pki.TrustBundle
+
+	b      *Broker
+	key    crypto.Signer
+	client *http.Client
+}
+
+// NewNode creates a node record and enrols it. It is enrolling; its first
+// request makes the broker ask for the baseline (see Settle).
+func (b *Broker) NewNode(t testing.TB, c resource.NodeCreate) *Node {
+	t.Helper()
+	boot := Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", c)
+	return b.Enroll(t, boot.Token, c.Hostname)
+}
+
+// Enroll enrols with a token, over a connection that is pinned as a machine's is.
+func (b *Broker) Enroll(t testing.TB, token, hostname string) *Node {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.Ed25519)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := pki.NewCSR(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{Hostname: hostname, b: b, key: key}
+	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(b.RootSHA256(), "127.0.0.1", b.Now)}}
+	var reply wire.EnrollReply
+	n.must(t, http.MethodPost, "/internal/v1/nodes/enroll", wire.EnrollRequest{
+		Token: token, CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(),
+		Capabilities: map[string]string{}, Hostname: hostname, Now: b.Now(),
+	}, &reply)
+	n.NodeIdentity = pki.NodeIdentity{NodeID: reply.NodeID, Epoch: reply.NodeEpoch}
+	if n.Trust, err = pki.FirstBundle([]byte(reply.TrustBundle), b.Now()); err != nil {
+		t.Fatal(err)
+	}
+	cert := tls.Certificate{PrivateKey: key}
+	for rest := []byte(reply.Certificate); len(bytes.TrimSpace(rest)) > 0; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			t.Fatal("the certificate is no PEM")
+		}
+		cert.Certificate = append(cert.Certificate, block.Bytes)
+	}
+	if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
+		t.Fatal(err)
+	}
+	n.client.CloseIdleConnections()
+	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(n.Trust.Roots(b.Now()), &cert, b.Now)}}
+	t.Cleanup(n.client.CloseIdleConnections)
+	return n
+}
+
+// Settle answers the broker's request for a baseline, so that the node is active.
+func (n *Node) Settle(t testing.TB) *Node {
+	t.Helper()
+	d, task := n.Next(t)
+	if task.Type != "node.validate_clean" {
+		t.Fatalf("the first task is %s, want node.validate_clean", task.Type)
+	}
+	baseline := taskcatalog.Baseline{TakenAt: n.b.Now().UTC(), Processes: []string{"/usr/sbin/sshd"}}
+	digest, err := baseline.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &baseline}, taskcatalog.Report{})
+	return n
+}
+
+// Next waits for the next task and verifies it as a node does.
+func (n *Node) Next(t testing.TB) (wire.Delivery, *taskcatalog.Task) {
+	t.Helper()
+	var found wire.WaitReply
+	Eventually(t, "a task", func() bool {
+		found = wire.WaitReply{}
+		n.must(t, http.MethodGet, n.path("/tasks/wait?lanes=exclusive,concurrent"), nil, &found)
+		return len(found.Tasks) > 0
+	})
+	d := found.Tasks[0]
+	env, err := pki.ParseEnvelope([]byte(d.Envelope))
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := n.Trust.VerifyTask(env, n.b.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, task
+}
+
+// Progress reports progress of a task.
+func (n *Node) Progress(t testing.TB, d wire.Delivery, p wire.ProgressRequest) wire.ProgressReply {
+	t.Helper()
+	p.Attempt = d.Attempt
+	var reply wire.ProgressReply
+	n.must(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/progress"), p, &reply)
+	return reply
+}
+
+// Finish ends a task with evidence that the node's key signs.
+func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report) {
+	t.Helper()
+	raw, err := taskcatalog.Encode(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := n.b.Now().UTC()
+	evidence, err := pki.SignEvidence(taskcatalog.Evidence{
+		TaskID: task.TaskID, TaskDigest: pki.Digest([]byte(d.Envelope)), NodeID: n.NodeID, NodeEpoch: n.Epoch, BootID: "boot",
+		Nonce: task.Nonce, StartedAt: now, FinishedAt: now, AgentVersion: "test", Outcome: outcome,
+		ResultDigest: pki.Digest(raw), Report: report,
+	}, n.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.must(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/result"), wire.ResultRequest{
+		Attempt: d.Attempt, Outcome: outcome, Result: json.RawMessage(raw), Evidence: string(evidence),
+	}, nil)
+}
+
+// Ask makes a request and returns its status and the code of a refusal.
+func (n *Node) Ask(t testing.TB, method, path string, body any) (status int, code string) {
+	t.Helper()
+	status, raw := n.do(t, method, path, body)
+	var p wire.Problem
+	if status/100 != 2 && json.Unmarshal(raw, &p) == nil {
+		code = string(p.Code)
+	}
+	return status, code
+}
+
+func (n *Node) path(rest string) string { return "/internal/v1/nodes/" + n.NodeID + rest }
+
+func (n *Node) must(t testing.TB, method, path string, body, into any) {
+	t.Helper()
+	status, raw := n.do(t, method, path, body)
+	if status/100 != 2 {
+		t.Fatalf("%s %s: %d %s", method, path, status, raw)
+	}
+	if into == nil || status == http.StatusNoContent {
+		return
+	}
+	if err := taskcatalog.DecodeStrict(raw, into); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+}
+
+func (n *Node) do(t testing.TB, method, path string, body any) (int, []byte) {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		raw, err := taskcatalog.Encode(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, n.b.AgentURL()+path, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := n.client.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, raw
+}
