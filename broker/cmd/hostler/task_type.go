@@ -104,10 +104,8 @@ func describePage(p *render.Page, t *resource.TaskType, params, result *schema) 
 		}
 		p.Table([]string{"NAME", "TYPE"}, rows)
 	}
-	if len(t.Example) > 0 {
-		p.Title("Example")
-		p.Line("hostler task enqueue NODE " + t.Name + exampleFlags(t.Example))
-	}
+	p.Title("Example")
+	p.Line("hostler task enqueue NODE " + t.Name + exampleFlags(t.Example))
 	for _, part := range []struct {
 		treatment taskcatalog.Treatment
 		title     string

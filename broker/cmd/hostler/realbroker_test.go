@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hostler/hostler/broker/server"
+)
+
+// TestScriptsAgainstARealBroker runs the commands that need no node against a
+// whole broker on SQLite, with what its first start wrote and nothing else.
+func TestScriptsAgainstARealBroker(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "real"),
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			dir := filepath.Join(e.WorkDir, "data")
+			s, err := server.New(context.Background(), server.Config{
+				DataDir: dir, Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", Version: version,
+			})
+			if err != nil {
+				return err
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			e.Defer(func() {
+				stop()
+				if err := <-ended; err != nil {
+					e.T().Log("the broker ended:", err)
+				}
+			})
+			e.Setenv("CLOCK", "real")
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("BROKER", s.OperatorURL())
+			e.Setenv("CA_SHA256", s.RootSHA256())
+			e.Setenv("HOSTLER_CONFIG", filepath.Join(dir, "client.yaml"))
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+	})
+}
