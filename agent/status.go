@@ -149,3 +149,19 @@ func ReadStatus(name string) (*Status, error) {
 	}
 	return s, nil
 }
+
+// stale is how old a status may be: an agent that is well polls more often.
+const stale = 2 * maxPause
+
+// Judge says what is wrong with an agent of this status, or nil.
+func (s *Status) Judge(now time.Time) error {
+	switch age := now.Sub(s.UpdatedAt).Round(time.Second); {
+	case age > stale:
+		return taskcatalog.Errorf(CodeNotRunning, "the agent has written no status for %s (systemctl status hostler-agent)", age)
+	case s.Problem != nil:
+		return taskcatalog.Errorf(taskcatalog.Code(s.Problem.Code), "%s", s.Problem.Message)
+	case s.Phase != PhaseConnected:
+		return taskcatalog.Errorf(CodeNotRunning, "the agent is %s", s.Phase)
+	}
+	return nil
+}

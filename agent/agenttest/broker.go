@@ -204,6 +204,15 @@ func (b *Broker) Requeue(q *Task) {
 	b.changed()
 }
 
+// Forget makes the broker deliver an ended task again, as one that was restored
+// from a backup does.
+func (b *Broker) Forget(q *Task) {
+	b.Lock()
+	defer b.Unlock()
+	q.Result, q.leaseUntil, q.Ended = nil, time.Time{}, make(chan struct{})
+	b.changed()
+}
+
 // Cancel asks the node to stop a task.
 func (b *Broker) Cancel(q *Task) {
 	b.Lock()

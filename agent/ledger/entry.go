@@ -189,10 +189,14 @@ func (l *Ledger) Unreported() ([]Entry, error) { return l.Open((*Entry).Waits) }
 // Waits reports whether the entry has a result that the broker does not have.
 func (e *Entry) Waits() bool { return e.State == Finished && !e.Reported }
 
+// remember is how long a settled entry is kept: a broker restored from a backup
+// delivers what it has forgotten, and a clock may be set back.
+const remember = 24 * time.Hour
+
 // droppable says when an entry is needed no more: neither its result nor the
 // memory of its id.
 func (e *Entry) droppable(now time.Time) bool {
-	return e.settled() && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))
+	return e.settled() && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew)) && now.After(e.FinishedAt.Add(remember))
 }
 
 // Drop removes the entries that are needed no more and says how many.

@@ -122,7 +122,7 @@ func TestARefusalIsRememberedAndChangesNothingThatIsKnown(t *testing.T) {
 }
 
 func TestDropKeepsWhatMayStillBeNeeded(t *testing.T) {
-	late := noon.Add(3 * time.Hour)
+	late := noon.Add(remember + 3*time.Hour)
 	for _, test := range []struct {
 		name  string
 		do    func(*Ledger) error
@@ -132,9 +132,14 @@ func TestDropKeepsWhatMayStillBeNeeded(t *testing.T) {
 		{"reported and long over", func(l *Ledger) error {
 			return errors.Join(l.Finish("t-1", wire.ResultRequest{}, false, noon), l.Reported("t-1"))
 		}, late, 1},
-		{"reported, envelope still valid within skew", func(l *Ledger) error {
+		{"reported, over, and remembered", func(l *Ledger) error {
 			return errors.Join(l.Finish("t-1", wire.ResultRequest{}, false, noon), l.Reported("t-1"))
-		}, noon.Add(time.Hour + taskcatalog.ClockSkew), 0},
+		}, noon.Add(remember - time.Hour), 0},
+		{"reported, long over, envelope still valid", func(l *Ledger) error {
+			e := Entry{Task: task("t-1"), State: Finished, Reported: true, FinishedAt: noon}
+			e.Task.NotAfter = late
+			return l.update(func(tx *bolt.Tx) error { return save(tx, &e) })
+		}, late.Add(taskcatalog.ClockSkew), 0},
 		{"not reported", func(l *Ledger) error { return l.Finish("t-1", wire.ResultRequest{}, false, noon) }, late, 0},
 		{"something left to do after the report", func(l *Ledger) error {
 			return errors.Join(l.Finish("t-1", wire.ResultRequest{}, true, noon), l.Reported("t-1"))

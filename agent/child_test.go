@@ -1,0 +1,14 @@
+package agent
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup makes a child the head of a process group that ends with its context.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+func alive(group int) bool { return syscall.Kill(-group, 0) == nil }

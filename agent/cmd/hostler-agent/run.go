@@ -1,0 +1,81 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent"
+	"github.com/hostler/hostler/agent/journal"
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/systemd"
+	"github.com/hostler/hostler/agent/tasks"
+)
+
+func newRun() *cobra.Command {
+	var configFile string
+	cmd := &cobra.Command{
+		Use:     "run",
+		Short:   "Serve as this node's agent until stopped",
+		Example: `  hostler-agent run --config /etc/hostler-agent/config.yaml`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log := journal.New(os.Stderr, zap.InfoLevel)
+			config, err := wiring(configFile, log)
+			if err != nil {
+				return err
+			}
+			config.Notify = func(state string) {
+				if _, err := daemon.SdNotify(false, state); err != nil {
+					log.Debug("cannot tell systemd", zap.Error(err))
+				}
+			}
+			if config.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
+				log.Warn("systemd's watchdog is not understood", zap.Error(err))
+			}
+			a, err := agent.New(config)
+			if err != nil {
+				return err
+			}
+			log.Info("hostler-agent starts", zap.String("who", "agent"), zap.String("version", version), zap.String("allow", string(config.Allow)))
+			err = a.Run(cmd.Context())
+			if closed := a.Close(); err == nil {
+				err = closed
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&configFile, "config", agent.DefaultConfigFile, "the agent's config `FILE`")
+	return cmd
+}
+
+// wiring joins the parts with the machine that this process runs on.
+func wiring(configFile string, log *zap.Logger) (agent.Config, error) {
+	configFile, err := filepath.Abs(configFile)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	file, err := agent.LoadFile(configFile)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return agent.Config{}, fmt.Errorf("cannot learn this machine's name: %w", err)
+	}
+	m, err := machine.Open("/")
+	if err != nil {
+		return agent.Config{}, err
+	}
+	return agent.Config{
+		File: file, ConfigDir: filepath.Dir(configFile), Version: version, Hostname: host,
+		Machine: m, Now: time.Now, Rand: rand.Reader, Log: log,
+		Handlers: tasks.Lookup, Systemd: systemd.Bus{}, Notify: func(string) {},
+	}, nil
+}

@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/pki/pkitest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// works says that a node takes a task now.
+func (l *lab) works(p *process) *agenttest.Task {
+	l.t.Helper()
+	q := l.broker.Enqueue(l.nodeID(p), "node.heartbeat_check", `{}`)
+	if r := l.broker.Wait(q, 10*time.Minute); r.Outcome != taskcatalog.OutcomeSucceeded {
+		l.t.Fatalf("the node does not work: %s %s", r.Code, r.Message)
+	}
+	return q
+}
+
+func TestABrokerThatIsAwayAtFirstBootIsWaitedFor(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		dials := 0
+		dial := l.config.Dial
+		l.config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials++
+			return dial(ctx, network, addr)
+		}
+		l.broker.GoAway()
+		p := l.start()
+		time.Sleep(30 * time.Minute)
+		if p.state.Member() != nil || dials < 25 || dials > 80 {
+			t.Fatalf("after 30 minutes: %d tries", dials)
+		}
+		l.broker.ComeBack()
+		back := time.Now()
+		l.works(p)
+		if took := time.Since(back); took > 2*longPause {
+			t.Fatalf("it took %s to notice the broker", took)
+		}
+	})
+}
+
+func TestALostEnrolmentAnswerCostsNothing(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		lost := 0
+		l.broker.LoseAnswer = func(route string) bool {
+			lost++
+			return route == "enroll" && lost <= 3
+		}
+		p := l.start()
+		l.works(p)
+		if l.broker.Enrolled != 4 || p.state.Member().Epoch != 1 {
+			t.Fatalf("enrolled %d times, epoch %d", l.broker.Enrolled, p.state.Member().Epoch)
+		}
+	})
+}
+
+func TestACertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		begun := time.Now()
+		l.until("it was renewed", func() bool { return l.broker.Count("renew") > 0 })
+		if at := time.Since(begun); at < 15*time.Hour || at > 18*time.Hour {
+			t.Fatalf("renewed after %s of 24h", at)
+		}
+		time.Sleep(5 * 24 * time.Hour)
+		l.works(p)
+		l.broker.Lock()
+		defer l.broker.Unlock()
+		if n := len(l.broker.Renewals); n < 6 || n > 10 {
+			t.Errorf("%d renewals in six days", n)
+		}
+		for _, late := range l.broker.Renewals {
+			if late {
+				t.Error("one of them was late")
+			}
+		}
+	})
+}
+
+func TestThreeDaysOffTheNodeComesBackByItself(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		p.quit()
+		time.Sleep(72 * time.Hour)
+		p = l.start()
+		l.works(p)
+		if len(l.broker.Renewals) != 1 || !l.broker.Renewals[0] {
+			t.Fatalf("renewals: %v, want one that was late", l.broker.Renewals)
+		}
+	})
+}
+
+func TestABrokerThreeDaysAwayFindsItsNodesAgain(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		l.broker.GoAway()
+		time.Sleep(72 * time.Hour)
+		l.broker.ComeBack()
+		back := time.Now()
+		l.works(p)
+		if took := time.Since(back); took > 3*longPause {
+			t.Fatalf("it took %s", took)
+		}
+	})
+}
+
+func TestAClockThatIsAYearOffIsNamedAndNothingIsSent(t *testing.T) {
+	year := 366 * 24 * time.Hour // the broker's certificate lasts 365 days
+	for offset, said := range map[time.Duration]string{year: "8784h0m0s ahead", -year: "8784h0m0s behind"} {
+		inBubble(t, func(l *lab) {
+			l.clock.Store(int64(offset))
+			p := l.start()
+			l.until("the clock is named", func() bool {
+				s, err := ReadStatus(l.config.StatusFile)
+				return err == nil && s.Problem != nil && s.Problem.Code == "clock_wrong" && strings.Contains(s.Problem.Message, said)
+			})
+			if n := l.broker.Count("enroll"); n != 0 {
+				t.Errorf("the token was sent %d times to a broker whose dates do not hold", n)
+			}
+			l.clock.Store(0) // as a time service does
+			l.works(p)
+		})
+	}
+}
+
+func TestAClockThatIsWrongLaterOnIsNamedToo(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		l.broker.GoAway() // the next poll needs a new connection
+		l.clock.Store(int64(2 * 365 * 24 * time.Hour))
+		l.broker.ComeBack()
+		l.until("the clock is named", func() bool {
+			s, err := ReadStatus(l.config.StatusFile)
+			return err == nil && s.Problem != nil && s.Problem.Code == "clock_wrong" && strings.Contains(s.Problem.Message, "17520h0m0s ahead")
+		})
+		l.clock.Store(0)
+		l.works(p)
+	})
+}
+
+func TestATokenThatExpiredAndWasExtendedEnrols(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		expired := true
+		l.broker.Before = refuseWhile("/enroll", &expired, 403, "token_expired")
+		p := l.start()
+		time.Sleep(3 * time.Hour)
+		if s := p.seen(); s.Phase != PhaseEnrolling || s.Problem.Code != "token_expired" {
+			t.Fatalf("status: %+v", s)
+		}
+		l.broker.Lock()
+		expired = false
+		l.broker.Unlock()
+		back := time.Now()
+		l.works(p)
+		if took := time.Since(back); took > 2*maxPause {
+			t.Fatalf("it took %s to notice", took)
+		}
+	})
+}
+
+func TestADeniedNodeEnrolsAgainWithANewTokenAndANewKey(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		block := make(chan struct{})
+		l.handle("node.drain@1", tasks.Handler{Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+			<-block
+			return drain(ctx, r)
+		}})
+		p := l.start()
+		l.works(p)
+		before := p.state.Member()
+		open := l.broker.Enqueue(before.NodeID, "node.drain", `{}`)
+		l.until("it runs", func() bool { return len(p.seen().Running) == 1 })
+		l.broker.Lock()
+		l.broker.Denied[pki.Serial(before.Cert.Leaf)] = true
+		l.broker.Unlock()
+		l.until("it is refused", func() bool { return p.seen().Phase == PhaseRefused })
+		close(block) // the task of the earlier epoch ends; nobody wants its result
+
+		again := l.broker.TokenFor(before.NodeID)
+		if err := os.WriteFile(l.config.TokenFile, []byte(again.Token.Reveal()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.until("it has enrolled again", func() bool { return p.state.Member().Epoch == 2 })
+		if sameKey(p.state.Member().Key, before.Key) {
+			t.Fatal("the new enrolment has the old key")
+		}
+		l.works(p)
+		l.until("the old result is settled", func() bool { w, _ := p.ledger.Unreported(); return len(w) == 0 })
+		if open.Results != 0 {
+			t.Error("a result of an earlier epoch was sent")
+		}
+	})
+}
+
+func TestANewTrustBundleIsTakenAndTheRetiredKeyNot(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		handler, _ := tasks.Lookup("node.trust_update", 1)
+		l.handle("node.trust_update@1", handler)
+		p := l.start()
+		l.works(p)
+		auth := l.broker.Auth
+		retired, next := auth.Task, pkitest.NewSigner(t)
+		bundle := *auth.Bundle
+		bundle.Version, bundle.Keys = 2, nil
+		for _, k := range auth.Bundle.Keys {
+			if k.Use == pki.UseTask {
+				k = auth.BundleKey(t, pki.UseTask, next)
+			}
+			bundle.Keys = append(bundle.Keys, k)
+		}
+		raw, err := pki.SignBundle(bundle, auth.Trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params, _ := taskcatalog.Encode(taskcatalog.TrustUpdateParams{Bundle: string(raw)})
+		q := l.broker.Enqueue(l.nodeID(p), "node.trust_update", string(params))
+		if r := l.broker.Wait(q, time.Minute); r.Outcome != taskcatalog.OutcomeSucceeded || string(r.Result) != `{"version":2,"changed":true}` {
+			t.Fatalf("%+v", r)
+		}
+		auth.Task = next
+		l.works(p)
+		auth.Task = retired
+		q = l.broker.Enqueue(l.nodeID(p), "node.heartbeat_check", `{}`)
+		if r := l.broker.Wait(q, time.Minute); r.Code != taskcatalog.CodeUnknownKey {
+			t.Fatalf("a task by a retired key: %+v", r)
+		}
+		// It holds across a restart.
+		p.quit()
+		p = l.start()
+		auth.Task = next
+		l.works(p)
+	})
+}
+
+func TestTheReportIsSentAgainWhenTheBrokerAsks(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		asked := false
+		l.broker.Lock()
+		l.broker.Before = answerOnce("/tasks/wait", &asked, `{"report":true}`)
+		l.broker.Unlock()
+		l.until("it has renewed", func() bool { return l.broker.Count("renew") == 1 })
+		l.works(p)
+	})
+}
