@@ -2,6 +2,7 @@ package taskqueue_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/hostler/hostler/broker"
@@ -64,7 +65,7 @@ func TestABaselineNotAskedForIsNotTaken(t *testing.T) {
 func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 	const drained, stuck, resumed = `{"drained":true,"sessions_ended":0,"processes_stopped":0}`, `{"drained":false,"sessions_ended":0,"processes_stopped":0}`, `{"drained":false,"sessions_ended":0,"processes_stopped":0}`
 	const removed = `{"removes":[]}`
-	for _, c := range []struct {
+	table := []struct {
 		name, typ, params string
 		from              broker.NodeStatus
 		outcome           taskcatalog.Outcome
@@ -81,10 +82,11 @@ func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 		{"uninstalled", "node.uninstall", "", broker.Removing, taskcatalog.OutcomeSucceeded, removed, broker.Deleted},
 		{"the uninstall failed", "node.uninstall", "", broker.Removing, taskcatalog.OutcomeFailed, "", broker.Retired},
 		{"the agent died in the uninstall", "node.uninstall", "", broker.Removing, taskcatalog.OutcomeInterrupted, "", broker.Removing},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			each(t, func(w *world) {
-				n := w.active("one")
+	}
+	each(t, func(w *world) {
+		for i, c := range table {
+			w.run(c.name, func(w *world) {
+				n := w.active(fmt.Sprintf("node-%d", i))
 				for _, s := range []broker.NodeStatus{broker.Draining, broker.Retired, broker.Removing} {
 					if w.status(n) != c.from {
 						by := map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval}[s]
@@ -99,8 +101,8 @@ func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 					w.t.Fatalf("the node is %s, want %s", got, c.want)
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 func TestADeletedNodeCannotComeBack(t *testing.T) {

@@ -1,0 +1,179 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestALostAnswerIsGivenAgainToTheSameKeyOnly(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newNode(t, db, "one")
+		first := enroll(t, db, "hash-one", "key-a")
+		if first.Repeat || first.Node.Epoch != 1 || first.Node.Status != broker.Enrolling {
+			t.Fatalf("first %+v", first)
+		}
+		clock.Advance(30 * time.Hour) // the token has run out by now, the answer was given before
+		again := enroll(t, db, "hash-one", "key-a")
+		if !again.Repeat || again.Cert.Serial != first.Cert.Serial || again.Cert.PEM != first.Cert.PEM || again.Node.Epoch != 1 {
+			t.Fatalf("again %+v", again)
+		}
+		_, err := db.Enroll(ctx, enrollment(db, "hash-one", "key-b"))
+		refused(t, err, "token_used")
+		must(db.FirstContact(ctx, n.ID, 1, first.Cert.Serial))(t)
+		_, err = db.Enroll(ctx, enrollment(db, "hash-one", "key-a"))
+		refused(t, err, "token_used")
+		if got := audited(t, db, "enroll.refused", "token_used"); got != 2 {
+			t.Fatalf("audited %d refusals", got)
+		}
+	})
+}
+
+func TestATokenIsGoodForItsTimeAndItsMachine(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		_, err := db.Enroll(ctx, enrollment(db, "hash-of-nothing", "key"))
+		refused(t, err, "token_unknown")
+		newNode(t, db, "late")
+		clock.Advance(time.Hour + time.Microsecond)
+		_, err = db.Enroll(ctx, enrollment(db, "hash-late", "key"))
+		refused(t, err, "token_expired")
+		ok(t, db.ExtendToken(ctx, admin, "n-late", clock.Now().Add(time.Hour), "slow firmware"))
+		enroll(t, db, "hash-late", "key")
+
+		must(db.CreateNode(ctx, admin, store.NewNode{
+			ID: "n-maas", Hostname: "maas", Bootstrap: "cloud-init", MAASSystemID: "abc123", TokenHash: "hash-maas", TokenExpires: clock.Now().Add(time.Hour),
+		}))(t)
+		in := enrollment(db, "hash-maas", "key-m")
+		in.MAASSystemID = "xyz789"
+		_, err = db.Enroll(ctx, in)
+		refused(t, err, "maas_system_mismatch")
+		in.MAASSystemID = "abc123"
+		must(db.Enroll(ctx, in))(t)
+
+		newNode(t, db, "gone")
+		must(db.Transition(ctx, admin, "n-gone", store.Change{To: broker.Deleted, By: broker.OwnerRemoval}))(t)
+		_, err = db.Enroll(ctx, enrollment(db, "hash-gone", "key-g"))
+		refused(t, err, "node_deleted")
+	})
+}
+
+func TestATokenIsExtendedTwiceAtMost(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newNode(t, db, "one")
+		for i := range 2 {
+			ok(t, db.ExtendToken(ctx, admin, n.ID, clock.Now().Add(time.Duration(i+2)*time.Hour), "again"))
+		}
+		refused(t, db.ExtendToken(ctx, admin, n.ID, clock.Now().Add(9*time.Hour), "again"), "token_extended_twice")
+		ok(t, db.IssueToken(ctx, admin, n.ID, "hash-new", clock.Now().Add(time.Hour), "lost"))
+		refused(t, db.ExtendToken(ctx, admin, n.ID, clock.Now().Add(time.Minute), "shorter"), "token_not_longer")
+		_, err := db.Enroll(ctx, enrollment(db, "hash-one", "key"))
+		refused(t, err, "token_used") // the later one took its place
+		e := enroll(t, db, "hash-new", "key")
+		must(db.FirstContact(ctx, n.ID, 1, e.Cert.Serial))(t)
+		refused(t, db.ExtendToken(ctx, admin, n.ID, clock.Now().Add(9*time.Hour), ""), "token_none")
+		refused(t, db.IssueToken(ctx, admin, "n-none", "h", clock.Now(), ""), "node_not_found")
+	})
+}
+
+// What an attacker with the token of one enrolment can take from the machine
+// that is enrolled ends with the new one's first request, not before: an answer
+// may have been lost.
+func TestANewEnrolmentEndsTheOldOneAtItsFirstRequest(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		old := must(db.Certificates(ctx, n.ID))(t)[0]
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		ok(t, db.IssueToken(ctx, admin, n.ID, "hash-2", clock.Now().Add(time.Hour), "reimage"))
+		e := enroll(t, db, "hash-2", "key-2")
+		if e.Node.Epoch != 2 {
+			t.Fatalf("epoch %d", e.Node.Epoch)
+		}
+		if len(must(db.DenyList(ctx))(t)) != 0 || must(db.Task(ctx, k.ID))(t).Status != broker.TaskQueued {
+			t.Fatal("it ended before the new enrolment was heard")
+		}
+		_, err := db.FirstContact(ctx, n.ID, 1, old.Serial)
+		refused(t, err, "epoch_superseded")
+		if !must(db.FirstContact(ctx, n.ID, 2, e.Cert.Serial))(t) {
+			t.Fatal("the first contact was not the first")
+		}
+		if must(db.FirstContact(ctx, n.ID, 2, e.Cert.Serial))(t) {
+			t.Fatal("the second contact was the first again")
+		}
+		if denied := must(db.DenyList(ctx))(t); len(denied) != 1 || denied[old.Serial] != "node_reenrolled" {
+			t.Fatalf("denied %v", denied)
+		}
+		if got := must(db.Task(ctx, k.ID))(t); got.Status != broker.TaskFailed || got.Code != taskcatalog.CodeNodeReenrolled {
+			t.Fatalf("the task is %s %s", got.Status, got.Code)
+		}
+		_, _, err = db.InsertTask(ctx, admin, newTask(db, n, taskcatalog.LaneExclusive)) // signed for epoch 1
+		refused(t, err, "node_changed")
+	})
+}
+
+func TestARenewalNeedsTheEpochAndACertificateThatIsNotDenied(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		old := must(db.Certificates(ctx, n.ID))(t)[0]
+		ok(t, db.SaveBundle(ctx, admin, 1, []byte("b1"), ""))
+		ok(t, db.SaveBundle(ctx, admin, 2, []byte("b2"), ""))
+		r := store.Renewal{
+			NodeID: n.ID, Epoch: 1, OldSerial: old.Serial, PublicKeyDigest: "key-one", TrustVersion: 2, Late: true,
+			Cert:   store.IssuedCert{Serial: "ff01", PEM: "pem", PublicKey: []byte("key-one"), NotBefore: clock.Now(), NotAfter: clock.Now().Add(24 * time.Hour)},
+			Report: store.NodeReport{AgentVersion: "1.1", TaskTypes: []string{"node.drain@1"}, Digest: "d2"},
+		}
+		got := must(db.RecordRenewal(ctx, r))(t)
+		if got.AgentVersion != "1.1" || got.TrustVersion != 2 || !got.CertNotAfter.Equal(r.Cert.NotAfter) || audited(t, db, "node.late_renewal", "") != 1 {
+			t.Fatalf("renewed %+v", got)
+		}
+		if stored := must(db.Node(ctx, n.ID))(t); stored.AgentVersion != "1.1" || len(stored.TaskTypes) != 1 {
+			t.Fatalf("stored %+v", stored)
+		}
+		r.Epoch, r.Cert.Serial = 2, "ff02"
+		_, err := db.RecordRenewal(ctx, r)
+		refused(t, err, "epoch_superseded")
+		r.Epoch = 1
+		ok(t, db.Deny(ctx, admin, old.Serial, "stolen"))
+		_, err = db.RecordRenewal(ctx, r)
+		refused(t, err, "certificate_denied")
+		r.OldSerial = "0000"
+		_, err = db.RecordRenewal(ctx, r)
+		refused(t, err, "certificate_denied")
+		if got := len(must(db.Certificates(ctx, n.ID))(t)); got != 2 {
+			t.Fatalf("%d certificates", got)
+		}
+	})
+}
+
+func TestDenyingIsHintedAndListed(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "one")
+		serial := must(db.Certificates(ctx, n.ID))(t)[0].Serial
+		hints := db.Hints(t.Context())
+		ok(t, db.Deny(ctx, admin, serial, "stolen"))
+		if h := <-hints; h != (store.Hint{Kind: store.HintDeny, ID: serial}) {
+			t.Fatalf("hint %+v", h)
+		}
+		ok(t, db.DenyNode(ctx, admin, n.ID, "again"))
+		if got := must(db.DenyList(ctx))(t); len(got) != 1 || got[serial] != "stolen" {
+			t.Fatalf("denied %v", got)
+		}
+		refused(t, db.Deny(ctx, admin, "0000", "x"), "certificate_not_found")
+	})
+}
+
+func TestHeartbeatsWriteTimesAndNothingElse(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		heard := clock.Now().Add(time.Minute)
+		ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: heard, "n-none": heard}))
+		ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()})) // an older batch, written later
+		got := must(db.Node(ctx, n.ID))(t)
+		if !got.LastAgentContactAt.Equal(heard) || got.Status != n.Status || !got.UpdatedAt.Equal(n.UpdatedAt) {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
