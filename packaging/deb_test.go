@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,16 +83,23 @@ func namespaces(m machine) {
 	if len(kinds) < 8 {
 		m.Fatalf("only %v are compared", kinds)
 	}
-	for _, kind := range kinds {
-		if agent, init := m.out("readlink", "/proc/"+pid+"/ns/"+kind), m.out("readlink", "/proc/1/ns/"+kind); agent != init {
-			m.Errorf("the agent is in %s, PID 1 in %s", agent, init)
+	of := func(pid string) []string {
+		argv := []string{"readlink"}
+		for _, kind := range kinds {
+			argv = append(argv, "/proc/"+pid+"/ns/"+kind)
 		}
+		return strings.Fields(m.out(argv...))
 	}
+	if agent, init := of(pid), of("1"); !slices.Equal(agent, init) {
+		m.Errorf("the agent is in %v, PID 1 in %v", agent, init)
+	}
+	var residue, seen []string
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/root", "/home", "/run"} {
-		residue := dir + "/tenant-residue"
-		m.out("touch", residue)
-		m.is("/proc/"+pid+"/root"+residue, "ls", "/proc/"+pid+"/root"+residue)
+		residue = append(residue, dir+"/tenant-residue")
+		seen = append(seen, "/proc/"+pid+"/root"+dir+"/tenant-residue")
 	}
+	m.out(append([]string{"touch"}, residue...)...)
+	m.out(append([]string{"stat"}, seen...)...)
 	checkExposure(m.T, "hostler-agent", m.out("systemd-analyze", "security", "--no-pager", "hostler-agent.service"), maxExposure["hostler-agent"])
 	m.is("700 root", "stat", "-c", "%a %U", "/var/lib/hostler-agent")
 }

@@ -46,7 +46,7 @@ type Guest struct {
 	monitor    *monitor
 	sshAddress string
 	alive      context.Context // ends with the QEMU process; its cause says how
-	kill       func()
+	pid        int             // of QEMU and its process group; 0 before it runs
 
 	mu  sync.Mutex // guards ssh
 	ssh *ssh.Client
@@ -174,7 +174,7 @@ func (g *Guest) spawn(args []string) error {
 			started <- err
 			return
 		}
-		g.kill = func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		g.pid = cmd.Process.Pid
 		started <- nil
 		err := cmd.Wait()
 		text, _ := os.ReadFile(g.path("qemu.log"))
@@ -206,8 +206,8 @@ func (g *Guest) forward(ctx context.Context) error {
 // Close ends the guest, as pulling the plug would, and removes all it had.
 func (g *Guest) Close() error {
 	g.hangUp()
-	if g.kill != nil {
-		g.kill()
+	if g.pid != 0 && g.alive.Err() == nil {
+		_ = syscall.Kill(-g.pid, syscall.SIGKILL)
 		<-g.alive.Done()
 	}
 	if g.monitor != nil {
