@@ -9,6 +9,6 @@
 //     revoked, on whichever replica, opens nothing more; a hint ends the
 //     requests that are still being answered, a waiting one for instance.
 //   - Each token has a rate of its own. So has each address that shows tokens
-//     which are none, so that guessing costs the guesser and not the store.
+//     which are none; who shares one with a guesser does not pay for it.
 //   - The name of a token is the actor of its audit rows, and is never used again.
 package operators

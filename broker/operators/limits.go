@@ -34,36 +34,20 @@ func newLimits(r rate.Limit, burst int) *limits {
 
 // take spends one and returns 0, or how long to wait.
 func (l *limits) take(name string, now time.Time) time.Duration {
-	return l.ask(name, now, true)
-}
-
-// peek returns how long to wait without spending any.
-func (l *limits) peek(name string, now time.Time) time.Duration {
-	return l.ask(name, now, false)
-}
-
-func (l *limits) ask(name string, now time.Time, spend bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one, known := l.by[name]
 	if !known {
-		if !spend {
-			return 0
-		}
 		if len(l.by) >= maxLimited {
 			l.forget(now)
 		}
 		one = rate.NewLimiter(l.rate, l.burst)
 		l.by[name] = one
 	}
-	tokens := one.TokensAt(now)
-	if tokens >= 1 {
-		if spend {
-			one.AllowN(now, 1)
-		}
+	if one.AllowN(now, 1) {
 		return 0
 	}
-	return time.Duration((1 - tokens) / float64(l.rate) * float64(time.Second))
+	return time.Duration((1 - one.TokensAt(now)) / float64(l.rate) * float64(time.Second))
 }
 
 // forget drops the names with a full bucket, or all where none has.

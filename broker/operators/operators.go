@@ -71,18 +71,13 @@ func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.
 	if bearer == "" {
 		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing", "cannot tell who you are: no bearer token was sent (use --token-file or HOSTLER_TOKEN)")
 	}
-	if wait := d.guess.peek(from.String(), now); wait > 0 {
-		return broker.OperatorToken{}, tooMany("from this address", wait)
-	}
 	if !secretForm.MatchString(bearer) {
-		d.guess.take(from.String(), now)
-		return broker.OperatorToken{}, unknown()
+		return broker.OperatorToken{}, d.unknown(from, now)
 	}
 	token, err := d.db.OperatorByHash(ctx, pki.HashToken(bearer))
 	if err != nil {
 		if broker.AsError(err).Kind == broker.Unauthorized {
-			d.guess.take(from.String(), now)
-			return broker.OperatorToken{}, unknown()
+			return broker.OperatorToken{}, d.unknown(from, now)
 		}
 		return broker.OperatorToken{}, err
 	}
@@ -176,7 +171,12 @@ func (d *Directory) List(ctx context.Context) ([]broker.OperatorToken, error) {
 	return d.db.OperatorTokens(ctx)
 }
 
-func unknown() error {
+// unknown refuses a token that is none. Who shares an address with a guesser and
+// has a token is not made to pay for it.
+func (d *Directory) unknown(from netip.Addr, now time.Time) error {
+	if wait := d.guess.take(from.String(), now); wait > 0 {
+		return tooMany("with tokens that are not known here", wait)
+	}
 	return broker.Errorf(broker.Unauthorized, "token_unknown", "cannot tell who you are: the token is not known here (is it another broker's?)")
 }
 

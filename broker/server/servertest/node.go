@@ -125,15 +125,20 @@ func (n *Node) Progress(t testing.TB, d wire.Delivery, p wire.ProgressRequest) w
 // Finish ends a task with evidence that the node's key signs.
 func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report) {
 	t.Helper()
-	raw, err := taskcatalog.Encode(result)
-	if err != nil {
-		t.Fatal(err)
+	var raw []byte
+	digest := ""
+	if result != nil {
+		var err error
+		if raw, err = taskcatalog.Encode(result); err != nil {
+			t.Fatal(err)
+		}
+		digest = pki.Digest(raw)
 	}
 	now := n.b.Now().UTC()
 	evidence, err := pki.SignEvidence(taskcatalog.Evidence{
 		TaskID: task.TaskID, TaskDigest: pki.Digest([]byte(d.Envelope)), NodeID: n.NodeID, NodeEpoch: n.Epoch, BootID: "boot",
 		Nonce: task.Nonce, StartedAt: now, FinishedAt: now, AgentVersion: "test", Outcome: outcome,
-		ResultDigest: pki.Digest(raw), Report: report,
+		ResultDigest: digest, Report: report,
 	}, n.key)
 	if err != nil {
 		t.Fatal(err)
@@ -143,15 +148,24 @@ func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, out
 	}, nil)
 }
 
-// Ask makes a request and returns its status and the code of a refusal.
-func (n *Node) Ask(t testing.TB, method, path string, body any) (status int, code string) {
-	t.Helper()
-	status, raw := n.do(t, method, path, body)
+// Try makes a request below the node's path and returns its status and the code
+// of a refusal; an error where there was no answer.
+func (n *Node) Try(method, path string) (status int, code string, err error) {
+	req, err := http.NewRequest(method, n.b.AgentURL()+n.path(path), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	res, err := n.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
 	var p wire.Problem
-	if status/100 != 2 && json.Unmarshal(raw, &p) == nil {
+	if err == nil && res.StatusCode/100 != 2 && json.Unmarshal(raw, &p) == nil {
 		code = string(p.Code)
 	}
-	return status, code
+	return res.StatusCode, code, err
 }
 
 func (n *Node) path(rest string) string { return "/internal/v1/nodes/" + n.NodeID + rest }

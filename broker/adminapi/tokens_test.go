@@ -1,0 +1,97 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+)
+
+func TestARevokedTokenEndsTheRequestThatWaits(t *testing.T) {
+	b := servertest.Start(t)
+	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	task := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	secret := b.NewToken(t, resource.TokenCreate{Name: "eve", Role: "viewer"})
+
+	answer := make(chan servertest.Answer, 1)
+	go func() { answer <- b.Ask(t, secret, http.MethodGet, "/tasks/"+task.ID+"?wait=50", nil) }()
+	// A request that is let in is being waited on: the token's next one shows
+	// that the first has come in.
+	servertest.Eventually(t, "the token is in use", func() bool {
+		return b.Ask(t, secret, http.MethodGet, "/whoami", nil).Status == http.StatusOK
+	})
+	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/eve/revoke", resource.ReasonBody{Reason: "left"})
+	select {
+	case a := <-answer:
+		if a.Status != http.StatusUnauthorized || a.Code() != "token_revoked" {
+			t.Errorf("it was answered %d %s", a.Status, a.Body)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the request still waits")
+	}
+}
+
+func TestATokenIsShownOnceAndKeptAsAHash(t *testing.T) {
+	b := servertest.Start(t)
+	made := servertest.Must[resource.TokenCreated](t, b, http.MethodPost, "/tokens", resource.TokenCreate{Name: "ann", Role: "operator", Sites: []string{"dc1"}, Reason: "new"})
+	if !strings.HasPrefix(made.Secret, "hso_") || made.Token.Name != "ann" || made.Token.ExpiresAt.IsZero() {
+		t.Fatalf("made %+v", made.Token)
+	}
+	for _, path := range []string{"/tokens", "/audit?limit=1000", "/audit/export"} {
+		if a := b.Ask(t, b.Token, http.MethodGet, path, nil); strings.Contains(string(a.Body), made.Secret) || !strings.Contains(string(a.Body), "ann") {
+			t.Errorf("GET %s: %s", path, a.Body)
+		}
+	}
+	for name, row := range map[string]struct {
+		token resource.TokenCreate
+		code  string
+	}{
+		"the same name":          {resource.TokenCreate{Name: "ann", Role: "viewer"}, "token_name_taken"},
+		"the broker's own":       {resource.TokenCreate{Name: "system", Role: "viewer"}, "token_invalid"},
+		"an admin of some sites": {resource.TokenCreate{Name: "bob", Role: "platform_admin", Sites: []string{"dc1"}}, "token_invalid"},
+		"a bad site":             {resource.TokenCreate{Name: "bob", Role: "viewer", Sites: []string{"DC 1"}}, "token_invalid"},
+		"no such role":           {resource.TokenCreate{Name: "bob", Role: "root"}, "invalid_request"},
+	} {
+		if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", row.token); a.Code() != row.code {
+			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, row.code)
+		}
+	}
+	// A name stays taken after its end, as it names rows of the audit log.
+	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/ann/revoke", resource.ReasonBody{})
+	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", resource.TokenCreate{Name: "ann", Role: "viewer"}); a.Code() != "token_name_taken" {
+		t.Errorf("the name was given again: %d %s", a.Status, a.Body)
+	}
+	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens/nobody/revoke", resource.ReasonBody{}); a.Code() != "token_not_found" {
+		t.Errorf("revoking none: %d %s", a.Status, a.Body)
+	}
+}
+
+func TestATokenThatAsksTooOftenIsSlowedDownAlone(t *testing.T) {
+	b := servertest.Start(t)
+	busy := b.NewToken(t, resource.TokenCreate{Name: "busy", Role: "viewer"})
+	limited := false
+	for range 2000 {
+		if a := b.Ask(t, busy, http.MethodGet, "/whoami", nil); a.Status == http.StatusTooManyRequests {
+			limited = a.Code() == "rate_limited" && a.Header.Get("Retry-After") != ""
+			break
+		}
+	}
+	if !limited {
+		t.Error("2000 requests in a row were let through")
+	}
+	if a := b.Ask(t, b.Token, http.MethodGet, "/whoami", nil); a.Status != http.StatusOK {
+		t.Errorf("another token pays for it: %d", a.Status)
+	}
+	for range 30 {
+		b.Ask(t, "hso_"+strings.Repeat("B", 43), http.MethodGet, "/whoami", nil)
+	}
+	if a := b.Ask(t, "hso_"+strings.Repeat("B", 43), http.MethodGet, "/whoami", nil); a.Code() != "rate_limited" {
+		t.Errorf("a guesser is answered %d %s", a.Status, a.Code())
+	}
+	if a := b.Ask(t, b.Token, http.MethodGet, "/whoami", nil); a.Status != http.StatusOK {
+		t.Errorf("who shares the guesser's address pays for it: %d", a.Status)
+	}
+}
