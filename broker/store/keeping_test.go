@@ -1,0 +1,253 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestOperatorTokensAreKeptByHashAndRevokedAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		o := broker.OperatorToken{Name: "bob", Role: broker.RoleOperator, Sites: []string{"dc1"}, ExpiresAt: clock.Now().Add(time.Hour)}
+		ok(t, db.CreateOperatorToken(ctx, admin, o, "hash-bob"))
+		refused(t, db.CreateOperatorToken(ctx, admin, o, "hash-2"), "token_name_taken")
+		got := must(db.OperatorByHash(ctx, "hash-bob"))(t)
+		if got.Name != "bob" || got.Role != broker.RoleOperator || len(got.Sites) != 1 || !got.ExpiresAt.Equal(o.ExpiresAt) || !got.RevokedAt.IsZero() {
+			t.Fatalf("%+v", got)
+		}
+		_, err := db.OperatorByHash(ctx, "hash-eve")
+		refused(t, err, "token_unknown")
+		hints := db.Hints(t.Context())
+		ok(t, db.RevokeOperatorToken(ctx, admin, "bob", "left"))
+		if h := <-hints; h != (store.Hint{Kind: store.HintToken, ID: "bob"}) {
+			t.Fatalf("hint %+v", h)
+		}
+		clock.Advance(time.Minute)
+		ok(t, db.RevokeOperatorToken(ctx, admin, "bob", "again"))
+		if got := must(db.OperatorTokens(ctx))(t); len(got) != 1 || !got[0].RevokedAt.Equal(clock.Now().Add(-time.Minute)) {
+			t.Fatalf("%+v", got)
+		}
+		refused(t, db.CreateOperatorToken(ctx, admin, o, "hash-3"), "token_name_taken") // an actor's name is never another's
+		refused(t, db.RevokeOperatorToken(ctx, admin, "eve", ""), "token_not_found")
+	})
+}
+
+func TestTrustBundlesOnlyGrow(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		if v, _, err := db.LatestBundle(ctx); v != 0 || err != nil {
+			t.Fatalf("version %d, %v", v, err)
+		}
+		ok(t, db.SaveBundle(ctx, admin, 1, []byte("one"), "first"))
+		ok(t, db.SaveBundle(ctx, admin, 1, []byte("one"), "once more"))
+		refused(t, db.SaveBundle(ctx, admin, 1, []byte("other"), ""), "trust_version_not_newer")
+		ok(t, db.SaveBundle(ctx, admin, 3, []byte("three"), ""))
+		refused(t, db.SaveBundle(ctx, admin, 2, []byte("two"), ""), "trust_version_not_newer")
+		if v, raw, err := db.LatestBundle(ctx); v != 3 || string(raw) != "three" || err != nil {
+			t.Fatalf("version %d %s, %v", v, raw, err)
+		}
+		_, err := db.Bundle(ctx, 2)
+		refused(t, err, "trust_version_unknown")
+	})
+}
+
+func TestARotationKnowsWhoHasNotConfirmedIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		a, b := newMember(t, db, "a"), newMember(t, db, "b")
+		newNode(t, db, "never-enrolled")
+		ok(t, db.SaveBundle(ctx, admin, 1, []byte("one"), ""))
+		ok(t, db.SaveBundle(ctx, admin, 2, []byte("two"), ""))
+		ok(t, db.StartRotation(ctx, admin, store.Rotation{Use: "task", OldID: "k1", NewID: "k2", Version: 2}, "yearly"))
+		refused(t, db.StartRotation(ctx, admin, store.Rotation{Use: "task", OldID: "k2", NewID: "k3", Version: 3}, ""), "rotation_open")
+		ok(t, db.ConfirmTrust(ctx, a.ID, 2))
+		ok(t, db.ConfirmTrust(ctx, a.ID, 1)) // never back
+		ok(t, db.ConfirmTrust(ctx, b.ID, 7)) // never issued
+		left := must(db.TrustStragglers(ctx, 2))(t)
+		if len(left) != 1 || left[0].ID != b.ID || must(db.Node(ctx, a.ID))(t).TrustVersion != 2 {
+			t.Fatalf("left %+v", left)
+		}
+		ok(t, db.FinishRotation(ctx, admin, "task", []string{b.ID}, "it burnt"))
+		refused(t, db.FinishRotation(ctx, admin, "task", nil, ""), "rotation_none")
+		if got := must(db.Rotations(ctx))(t); len(got) != 1 || got[0].FinishedAt.IsZero() || len(got[0].LeftBehind) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		k := enqueue(t, db, a, taskcatalog.LaneExclusive)
+		if got := must(db.OpenTasksByKey(ctx))(t); got[k.KeyID] != 1 {
+			t.Fatalf("open by key %v", got)
+		}
+	})
+}
+
+func TestAPackageComesBackAsItWas(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		for _, size := range []int{1, 1 << 20, 1<<20 + 1, 5<<20 + 12345} {
+			data := make([]byte, size)
+			rand.NewChaCha8([32]byte{byte(size)}).Read(data) //nolint:errcheck // never fails
+			p := must(db.PutPackage(ctx, admin, store.Package{Name: "agent.deb", Version: fmt.Sprint(size)}, iotest.HalfReader(bytes.NewReader(data))))(t)
+			same := must(db.PutPackage(ctx, admin, store.Package{Name: "again.deb", Digest: p.Digest}, bytes.NewReader(data)))(t)
+			if same != p || p.Size != int64(size) || p.PublishedBy != "ada" {
+				t.Fatalf("%+v, then %+v", p, same)
+			}
+			_, r, err := db.OpenPackage(ctx, p.Digest)
+			ok(t, err)
+			if got := must(io.ReadAll(r))(t); !bytes.Equal(got, data) {
+				t.Fatalf("%d bytes came back, not as they were", len(got))
+			}
+			must(r.Seek(int64(size/2), io.SeekStart))(t)
+			if got := must(io.ReadAll(r))(t); !bytes.Equal(got, data[size/2:]) {
+				t.Fatal("half came back, not as it was")
+			}
+		}
+		if got := must(db.Packages(ctx))(t); len(got) != 4 {
+			t.Fatalf("%d packages", len(got))
+		}
+		_, _, err := db.OpenPackage(ctx, "sha256:none")
+		refused(t, err, "package_not_found")
+	})
+}
+
+func TestAPackageThatIsNotWholeIsNotThere(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		data := bytes.Repeat([]byte("x"), 3<<20)
+		_, err := db.PutPackage(ctx, admin, store.Package{Name: "a"}, io.MultiReader(bytes.NewReader(data), iotest.ErrReader(errors.New("cable pulled"))))
+		if err == nil {
+			t.Fatal("it was taken")
+		}
+		_, err = db.PutPackage(ctx, admin, store.Package{Name: "a", Digest: "sha256:other"}, bytes.NewReader(data))
+		refused(t, err, "digest_mismatch")
+		_, err = db.PutPackage(ctx, admin, store.Package{Name: "a"}, bytes.NewReader(nil))
+		refused(t, err, "package_empty")
+		if got := must(db.Packages(ctx))(t); len(got) != 0 {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		mint := func(node broker.Node, attempt int, typ string) error {
+			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ)
+		}
+		refused(t, mint(n, 1, "oci_pull"), "lease_lost") // not delivered yet
+		claim(t, db, n, k.ID)
+		refused(t, mint(eve, 1, "oci_pull"), "task_not_found")
+		refused(t, mint(n, 2, "oci_pull"), "lease_lost")
+		ok(t, mint(n, 1, "oci_pull"))
+		refused(t, mint(n, 1, "oci_pull"), "already_minted")
+		ok(t, mint(n, 1, "terminal_session"))
+		clock.Advance(time.Minute)
+		refused(t, mint(n, 1, "third"), "lease_lost")
+		must(db.SweepTasks(ctx))(t)
+		clock.Advance(time.Second)
+		must(db.SweepTasks(ctx))(t)
+		claim(t, db, n, k.ID)
+		ok(t, mint(n, 2, "oci_pull")) // once per attempt
+		if granted, refused := audited(t, db, "credential.mint", ""), audited(t, db, "credential.mint", "lease_lost"); granted != 8 || refused != 3 {
+			t.Fatalf("audited %d, of them %d lease_lost", granted, refused)
+		}
+	})
+}
+
+func TestADatabaseBelongsToOneSetOfKeys(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		keys := map[string]string{"root": "aa", "task": "k1"}
+		ok(t, db.BindKeys(ctx, keys))
+		ok(t, db.BindKeys(ctx, keys))
+		refused(t, db.BindKeys(ctx, map[string]string{"root": "bb", "task": "k1"}), "key_mismatch")
+		ok(t, db.RebindKeys(ctx, admin, map[string]string{"task": "k2"}, "rotation"))
+		refused(t, db.BindKeys(ctx, keys), "key_mismatch")
+		if got := must(db.BoundKeys(ctx))(t); got["root"] != "aa" || got["task"] != "k2" || len(got) != 2 {
+			t.Fatalf("bound %v", got)
+		}
+	})
+}
+
+func TestACleanPolicyIsReplacedAndAudited(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		if p := must(db.CleanPolicy(ctx, "dc1"))(t); p != nil {
+			t.Fatalf("%s", p)
+		}
+		for _, p := range []string{`{"known_users":["a"]}`, `{"known_users":["b"]}`} {
+			ok(t, db.SetCleanPolicy(ctx, admin, "dc1", []byte(p), "why"))
+			if got := must(db.CleanPolicy(ctx, "dc1"))(t); string(got) != p {
+				t.Fatalf("%s", got)
+			}
+		}
+		rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "site/dc1", Newest: true}))(t)
+		if len(rows) != 2 || string(rows[0].Before) != `{"known_users":["a"]}` || rows[0].Reason != "why" {
+			t.Fatalf("%+v", rows)
+		}
+	})
+}
+
+func TestTheAuditLogIsReadInPages(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		request := store.WithCorrelation(ctx, "c-9")
+		for i := range 5 {
+			ok(t, db.Audit(request, broker.AuditEntry{Actor: "ada", Action: "a", Subject: fmt.Sprint("s/", i)}))
+			clock.Advance(time.Second)
+		}
+		all := must(db.ListAudit(ctx, store.AuditFilter{CorrelationID: "c-9"}))(t)
+		if len(all) != 5 {
+			t.Fatalf("%d rows", len(all))
+		}
+		two := must(db.ListAudit(ctx, store.AuditFilter{After: all[1].ID, Limit: 2}))(t)
+		if len(two) != 2 || two[0].ID != all[2].ID {
+			t.Fatalf("%+v", two)
+		}
+		newest := must(db.ListAudit(ctx, store.AuditFilter{After: all[3].ID, Limit: 2, Newest: true}))(t)
+		if len(newest) != 2 || newest[0].ID != all[2].ID {
+			t.Fatalf("%+v", newest)
+		}
+		between := must(db.ListAudit(ctx, store.AuditFilter{From: all[1].At, To: all[3].At}))(t)
+		if len(between) != 2 {
+			t.Fatalf("%+v", between)
+		}
+	})
+}
+
+func TestTasksAreListedNewestFirstInPages(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		a, b := newMember(t, db, "a"), newMember(t, db, "b")
+		var want []string
+		for i := range 7 {
+			n := []broker.Node{a, b}[i%2]
+			want = append([]string{enqueue(t, db, n, taskcatalog.LaneConcurrent).ID}, want...)
+		}
+		var got []string
+		f := store.TaskFilter{Limit: 3}
+		for {
+			page, next, err := db.ListTasks(ctx, f)
+			ok(t, err)
+			for _, k := range page {
+				got = append(got, k.ID)
+			}
+			if next == "" {
+				break
+			}
+			f.After = next
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+		page, _, err := db.ListTasks(ctx, store.TaskFilter{NodeID: a.ID, Statuses: []broker.TaskStatus{broker.TaskQueued}, Type: "node.drain"})
+		ok(t, err)
+		if len(page) != 4 {
+			t.Fatalf("%d of a", len(page))
+		}
+		if page, _, err = db.ListTasks(ctx, store.TaskFilter{Sites: []string{"dc1"}}); err != nil || len(page) != 0 {
+			t.Fatalf("%d of another site, %v", len(page), err)
+		}
+	})
+}
