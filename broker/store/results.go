@@ -104,6 +104,13 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		}
 		return err
 	case broker.SaveBaseline:
+		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if n.BaselineDigest != "" && n.Status != broker.Enrolling {
+			return nil // taken again: a person looks at it and accepts it
+		}
 		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)
 	case broker.ConfirmTrust:
 		n, err := node(ctx, t, k.NodeID, t.forUpdate())
