@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -10,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/server"
 )
 
-// TestScriptsAgainstARealBroker runs the commands that need no node against a
-// whole broker on SQLite, with what its first start wrote and nothing else.
+// TestScriptsAgainstARealBroker runs the commands against a whole broker on
+// SQLite, with what its first start wrote and nothing else.
 func TestScriptsAgainstARealBroker(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "real"),
@@ -33,6 +34,7 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 					e.T().Log("the broker ended:", err)
 				}
 			})
+			e.Values["server"] = s
 			e.Setenv("CLOCK", "real")
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("BROKER", s.OperatorURL())
@@ -40,6 +42,11 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 			e.Setenv("HOSTLER_CONFIG", filepath.Join(dir, "client.yaml"))
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "enroll": enroll, "keep": keep},
 	})
+}
+
+// keep NAME puts the last output into a variable.
+func keep(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
