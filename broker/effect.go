@@ -13,7 +13,8 @@ type SetStatus struct {
 	Reason   string
 }
 
-// SaveBaseline keeps a baseline under its digest and makes it the node's.
+// SaveBaseline keeps a baseline under its digest and makes it the node's, unless
+// the node is past its enrolment and has one: then an operator accepts it first.
 type SaveBaseline struct {
 	Digest   string // sha256:… of Baseline
 	Baseline []byte // JSON

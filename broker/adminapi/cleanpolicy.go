@@ -32,7 +32,7 @@ func (a *API) showPolicy(ctx context.Context, in *policyInput) (*resource.CleanP
 	if err := taskcatalog.DecodeStrict(raw, &out.Policy); err != nil {
 		return nil, err
 	}
-	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: policySubject(in.Site), Newest: true, Limit: 1})
+	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Action: "policy.clean", Subject: "site/" + in.Site, Newest: true, Limit: 1})
 	if err == nil && len(rows) == 1 {
 		out.UpdatedAt, out.UpdatedBy = rows[0].At, rows[0].Actor
 	}
@@ -113,5 +113,3 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 func badPolicy(format, value string) error {
 	return broker.Errorf(broker.Invalid, "clean_policy_invalid", "cannot set clean policy: "+format, taskcatalog.Clean(value, 200))
 }
-
-func policySubject(site string) string { return "clean-policy/" + site }
