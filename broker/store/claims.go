@@ -97,19 +97,24 @@ func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
 
 // choose picks what is delivered now.
 func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, now time.Time) []openTask {
-	busy := slices.ContainsFunc(open, func(o openTask) bool {
-		return o.Lane == taskcatalog.LaneExclusive && o.Status == broker.TaskDispatched
-	})
+	taken := busy(open)
 	var chosen []openTask
 	for _, o := range open {
 		exclusive := o.Lane == taskcatalog.LaneExclusive
-		if len(chosen) == limit || !slices.Contains(lanes, o.Lane) || !o.deliverable(epoch, now) || exclusive && busy {
+		if len(chosen) == limit || !slices.Contains(lanes, o.Lane) || !o.deliverable(epoch, now) || exclusive && taken {
 			continue
 		}
-		busy = busy || exclusive
+		taken = taken || exclusive
 		chosen = append(chosen, o)
 	}
 	return chosen
+}
+
+// busy reports whether the exclusive lane is taken.
+func busy(open []openTask) bool {
+	return slices.ContainsFunc(open, func(o openTask) bool {
+		return o.Lane == taskcatalog.LaneExclusive && o.Status == broker.TaskDispatched
+	})
 }
 
 func (t *tx) lease(ctx context.Context, o openTask, nodeID string) (broker.Task, error) {
@@ -145,14 +150,14 @@ func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		leaseUntil = t.now.Add(wire.LeaseTime)
 		p.At = t.now
-		n, err := changed(t.ExecContext(ctx, `UPDATE tasks SET status = 'dispatched', lease_until = $1, alive_until = $1, progress = $2
-			WHERE id = $3 AND node_id = $4 AND attempt = $5 AND status IN ('queued', 'dispatched')`,
-			micros(leaseUntil), text(p), taskID, nodeID, attempt))
+		n, err := t.renew(ctx, broker.TaskDispatched, nodeID, taskID, attempt, p)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return t.whyNoProgress(ctx, nodeID, taskID, attempt)
+			if err := t.takeUp(ctx, nodeID, taskID, attempt, p); err != nil {
+				return err
+			}
 		}
 		open, err := t.openTasks(ctx, nodeID)
 		cancel = toStop(open)
@@ -161,8 +166,19 @@ func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt
 	return leaseUntil, cancel, err
 }
 
-func (t *tx) whyNoProgress(ctx context.Context, nodeID, taskID string, attempt int) error {
-	k, err := task(ctx, t, taskID, "")
+func (t *tx) renew(ctx context.Context, from broker.TaskStatus, nodeID, taskID string, attempt int, p broker.Progress) (int64, error) {
+	lease := micros(t.now.Add(wire.LeaseTime))
+	return changed(t.ExecContext(ctx, `UPDATE tasks SET status = 'dispatched', lease_until = $1, alive_until = $2, progress = $3
+		WHERE id = $4 AND node_id = $5 AND attempt = $6 AND status = $7`, lease, lease, text(p), taskID, nodeID, attempt, string(from)))
+}
+
+// takeUp gives a task whose lease ran out back to the node that has it, or says
+// why not. It is decided like a claim: the exclusive lane holds one.
+func (t *tx) takeUp(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) error {
+	if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		return err
+	}
+	k, err := task(ctx, t, taskID, t.forUpdate())
 	switch {
 	case err != nil:
 		return err
@@ -170,6 +186,16 @@ func (t *tx) whyNoProgress(ctx context.Context, nodeID, taskID string, attempt i
 		return taskNotFound(taskID)
 	case k.Status.Ended():
 		return broker.Errorf(broker.Refused, "task_ended", "task %s has ended: %s", taskID, k.Status)
+	case k.Attempt == 0 || k.Attempt != attempt:
+		return broker.Errorf(broker.Refused, "attempt_superseded", "task %s is at attempt %d, not %d", taskID, k.Attempt, attempt)
 	}
-	return broker.Errorf(broker.Refused, "attempt_superseded", "task %s is at attempt %d, not %d", taskID, k.Attempt, attempt)
+	open, err := t.openTasks(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	if k.Lane == taskcatalog.LaneExclusive && busy(open) {
+		return broker.Errorf(broker.Refused, "attempt_superseded", "the lease of task %s ran out, and another task has the node's exclusive lane", taskID)
+	}
+	_, err = t.renew(ctx, broker.TaskQueued, nodeID, taskID, attempt, p)
+	return err
 }

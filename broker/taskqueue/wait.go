@@ -35,7 +35,8 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 			return wire.WaitReply{}, err
 		}
 		reply := wire.WaitReply{Cancel: q.tell(cancel)}
-		for _, k := range tasks {
+		for i := range tasks {
+			k := &tasks[i] // no copy: a thousand polls sleep below, each on a stack this small
 			reply.Tasks = append(reply.Tasks, wire.Delivery{TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil, Envelope: string(k.Envelope)})
 		}
 		if len(reply.Tasks)+len(reply.Cancel) > 0 {
