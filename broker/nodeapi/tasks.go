@@ -23,27 +23,13 @@ func (a *API) wait(c *call) (any, error) {
 		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d of its polls wait already (end one)", c.peer.NodeID, maxPolls)
 	}
 	defer func() { a.contacts.endPoll(c.node, c.peer.NodeID, a.c.Now()) }()
-
-	ctx, end := context.WithCancelCause(c.r.Context())
-	defer end(nil)
-	defer a.polls.join(c.peer.Serial, end)()
-	if a.deny.denied(c.peer.Serial) { // since the request was let in
-		return nil, deniedError(c.peer)
-	}
-
-	hold, report := wire.MaxWait, a.wantsReport(c)
-	if report {
-		hold = 0
-	}
-	reply, err := a.c.Queue.Wait(ctx, c.queuePeer(), lanes, hold)
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errDenied) || a.deny.denied(c.peer.Serial):
-		// What was leased meanwhile is not handed over; its lease runs out.
-		return nil, deniedError(c.peer)
-	case errors.Is(cause, errStopping) && err != nil:
-		c.w.Header().Set("Connection", "close")
-		return nil, nil
-	case err != nil:
+	report := a.wantsReport(c)
+	reply, err := a.hold(c, lanes, report)
+	if err != nil {
+		if errors.Is(err, errStopping) {
+			c.w.Header().Set("Connection", "close")
+			return nil, nil
+		}
 		return nil, err
 	}
 	reply.Report = report
@@ -51,6 +37,32 @@ func (a *API) wait(c *call) (any, error) {
 		return nil, nil
 	}
 	return reply, nil
+}
+
+// hold is where a poll spends its time. Thousands do: it and what calls it keep
+// little on the stack, which is halved only while most of it is free.
+func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (*wire.WaitReply, error) {
+	ctx, end := context.WithCancelCause(c.r.Context())
+	leave := a.polls.join(c.peer.Serial, end)
+	defer leave()
+	defer end(nil)
+	if a.deny.denied(c.peer.Serial) { // since the request was let in
+		return nil, deniedError(c.peer)
+	}
+	hold := wire.MaxWait
+	if brief {
+		hold = 0
+	}
+	reply, err := a.c.Queue.Wait(ctx, c.queuePeer(), lanes, hold)
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errDenied) || a.deny.denied(c.peer.Serial):
+		// What was leased meanwhile is not handed over; its lease runs out.
+		return nil, deniedError(c.peer)
+	case err != nil && errors.Is(cause, errStopping):
+		return nil, errStopping
+	}
+	return &reply, err
 }
 
 // progress renews a task's lease and tells how far it is.
