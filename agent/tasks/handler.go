@@ -39,6 +39,8 @@ type Handler struct {
 // handlers is the index of the package: one line a type.
 var handlers = map[string]Handler{
 	"node.heartbeat_check@1":      {Do: heartbeatCheck},
+	"node.storage_cleanup@1":      {Do: storageCleanup, Probe: probeCleanup},
+	"node.validate_clean@1":       {Do: validateClean},
 	"node.drain@1":                {Do: drain, Probe: probeDrain},
 	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
 	"node.trust_update@1":         {Do: trustUpdate},

@@ -1,0 +1,84 @@
+package machine
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// BlockDevices lists, as kind/name, the block devices that software set up:
+// loop with its backing file, dm, md, nbd, zram. Those that stand by unused,
+// as eight loop devices do everywhere, are none.
+func (m *Machine) BlockDevices() ([]string, error) {
+	names, err := m.namesOf("/sys/block")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list block devices: %w", err)
+	}
+	var all []string
+	for _, name := range names {
+		object, err := m.blockObject(name)
+		if err != nil {
+			return nil, err
+		}
+		if object != "" {
+			all = append(all, object)
+		}
+	}
+	return all, nil
+}
+
+// blockObject is what a device of /sys/block is called as an object, or
+// nothing where software did not set it up.
+func (m *Machine) blockObject(name string) (string, error) {
+	for _, kind := range []struct {
+		prefix, attribute string
+		object            func(value string) string
+	}{
+		{"loop", "loop/backing_file", func(v string) string { return "loop/" + v }},
+		{"dm-", "dm/name", func(v string) string { return "dm/" + v }},
+		{"md", "md/level", func(v string) string { return "md/" + name + " " + v }},
+		{"nbd", "pid", func(string) string { return "nbd/" + name }},
+		{"zram", "disksize", func(v string) string {
+			if n, err := strconv.ParseUint(v, 10, 64); err == nil && n == 0 {
+				return ""
+			}
+			return "zram/" + name
+		}},
+	} {
+		if !strings.HasPrefix(name, kind.prefix) {
+			continue
+		}
+		value, err := m.text(path.Join("/sys/block", name, kind.attribute))
+		if err != nil {
+			return "", fmt.Errorf("cannot look at block device %s: %w", name, err)
+		}
+		if value != "" {
+			return kind.object(value), nil
+		}
+	}
+	return "", nil
+}
+
+// Swaps lists the swap areas in use, by file or device.
+func (m *Machine) Swaps() ([]string, error) {
+	raw, err := m.ReadFile("/proc/swaps", 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list swap: %w", err)
+	}
+	return parseSwaps(string(raw))
+}
+
+func parseSwaps(text string) ([]string, error) {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if !strings.HasPrefix(lines[0], "Filename") {
+		return nil, fmt.Errorf("cannot parse /proc/swaps: no heading")
+	}
+	var all []string
+	for _, line := range lines[1:] {
+		if f := strings.Fields(line); len(f) > 0 {
+			all = append(all, f[0])
+		}
+	}
+	return all, nil
+}

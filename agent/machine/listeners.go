@@ -1,0 +1,119 @@
+package machine
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Listener is a socket of the host's network namespace that waits for others.
+type Listener struct {
+	Proto string // tcp or udp, for both address families
+	Addr  netip.AddrPort
+	UID   uint32
+	Inode uint64
+}
+
+// Name is the listener as the baseline and the policy name it: tcp/22.
+func (l Listener) Name() string { return l.Proto + "/" + strconv.Itoa(int(l.Addr.Port())) }
+
+// Listeners lists listening TCP sockets and UDP sockets bound without a peer.
+func (m *Machine) Listeners() ([]Listener, error) {
+	var all []Listener
+	for _, t := range []struct{ file, proto, state string }{
+		{"tcp", "tcp", "0A"}, {"tcp6", "tcp", "0A"}, {"udp", "udp", "07"}, {"udp6", "udp", "07"},
+	} {
+		raw, err := m.ReadFile("/proc/1/net/"+t.file, 64<<20)
+		if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(t.file, "6") {
+			continue // a kernel booted without IPv6
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list sockets: %w", err)
+		}
+		found, err := parseSockets(string(raw), t.proto, t.state)
+		if err != nil {
+			return nil, fmt.Errorf("cannot parse /proc/net/%s: %w", t.file, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func parseSockets(text, proto, state string) ([]Listener, error) {
+	var all []Listener
+	for n, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		f := strings.Fields(line)
+		if n == 0 {
+			if len(f) < 2 || f[0] != "sl" {
+				return nil, errors.New("no heading")
+			}
+			continue
+		}
+		if len(f) < 10 {
+			return nil, fmt.Errorf("line %d has too few fields", n+1)
+		}
+		if f[3] != state {
+			continue
+		}
+		addr, err1 := parseSocketAddr(f[1])
+		uid, err2 := strconv.ParseUint(f[7], 10, 32)
+		inode, err3 := strconv.ParseUint(f[9], 10, 64)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		all = append(all, Listener{Proto: proto, Addr: addr, UID: uint32(uid), Inode: inode})
+	}
+	return all, nil
+}
+
+// parseSocketAddr reads ADDRESS:PORT, whose address is in hex, each 32-bit
+// word in the byte order of the machine, which is little-endian wherever GPUs
+// are.
+func parseSocketAddr(s string) (netip.AddrPort, error) {
+	a, p, _ := strings.Cut(s, ":")
+	raw, err := hex.DecodeString(a)
+	if err != nil || len(raw) != 4 && len(raw) != 16 {
+		return netip.AddrPort{}, errors.New("no address")
+	}
+	for i := 0; i < len(raw); i += 4 {
+		raw[i], raw[i+1], raw[i+2], raw[i+3] = raw[i+3], raw[i+2], raw[i+1], raw[i]
+	}
+	port, err := strconv.ParseUint(p, 16, 16)
+	if err != nil {
+		return netip.AddrPort{}, errors.New("no port")
+	}
+	addr, _ := netip.AddrFromSlice(raw)
+	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
+}
+
+// SocketHolders finds the processes that hold sockets, by inode.
+func (m *Machine) SocketHolders(inodes map[uint64]bool) (map[uint64][]int, error) {
+	pids, err := m.PIDs()
+	if err != nil {
+		return nil, err
+	}
+	held := map[uint64][]int{}
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+		names, err := m.Names(dir)
+		if err != nil {
+			continue // it ended, or is the kernel's
+		}
+		for _, fd := range names {
+			target, err := m.Readlink(dir + "/" + fd)
+			if err != nil {
+				continue
+			}
+			number, ok := strings.CutPrefix(target, "socket:[")
+			inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64)
+			if ok && err == nil && inodes[inode] {
+				held[inode] = append(held[inode], pid)
+			}
+		}
+	}
+	return held, nil
+}

@@ -1,0 +1,78 @@
+package machine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Groups reads /etc/group as name:gid:members, the members sorted.
+func (m *Machine) Groups() ([]string, error) {
+	raw, err := m.ReadFile("/etc/group", 4<<20)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read groups: %w", err)
+	}
+	return parseGroups(string(raw))
+}
+
+func parseGroups(text string) ([]string, error) {
+	var all []string
+	for n, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Split(line, ":")
+		if len(f) != 4 || f[0] == "" {
+			return nil, fmt.Errorf("cannot parse /etc/group: line %d is no group", n+1)
+		}
+		if _, err := strconv.ParseUint(f[2], 10, 32); err != nil {
+			return nil, fmt.Errorf("cannot parse /etc/group: line %d has no group id", n+1)
+		}
+		members := slices.DeleteFunc(strings.Split(f[3], ","), func(s string) bool { return s == "" })
+		slices.Sort(members)
+		all = append(all, f[0]+":"+f[2]+":"+strings.Join(members, ","))
+	}
+	return all, nil
+}
+
+// How an account's password stands.
+const (
+	LoginLocked = "locked"
+	LoginOpen   = "none" // nobody is asked for a password
+)
+
+// Logins says how each account's password stands: locked, none, or a digest
+// of its salted hash, which tells nobody the password.
+func (m *Machine) Logins() (map[string]string, error) {
+	raw, err := m.ReadFile("/etc/shadow", 4<<20)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read logins: %w", err)
+	}
+	return parseShadow(string(raw))
+}
+
+func parseShadow(text string) (map[string]string, error) {
+	all := map[string]string{}
+	for n, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Split(line, ":")
+		if len(f) < 2 || f[0] == "" {
+			return nil, fmt.Errorf("cannot parse /etc/shadow: line %d is no account", n+1)
+		}
+		switch {
+		case f[1] == "":
+			all[f[0]] = LoginOpen
+		case strings.HasPrefix(f[1], "!"), strings.HasPrefix(f[1], "*"):
+			all[f[0]] = LoginLocked
+		default:
+			sum := sha256.Sum256([]byte(f[0] + ":" + f[1]))
+			all[f[0]] = hex.EncodeToString(sum[:16])
+		}
+	}
+	return all, nil
+}

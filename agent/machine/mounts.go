@@ -1,0 +1,41 @@
+package machine
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// Mount is one line of the host's mount table.
+type Mount struct {
+	Point string
+	Type  string
+	Root  string // within the file system: not / for a bind mount
+	// Device is major:minor of what is mounted.
+	Device string
+}
+
+// Mounts is the mount table of the host's mount namespace, that of PID 1.
+func (m *Machine) Mounts() ([]Mount, error) {
+	raw, err := m.ReadFile("/proc/1/mountinfo", 16<<20)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list mounts: %w", err)
+	}
+	return parseMounts(raw)
+}
+
+func parseMounts(raw []byte) ([]Mount, error) {
+	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(raw), nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot parse mounts: %w", err)
+	}
+	all := make([]Mount, len(infos))
+	for i, info := range infos {
+		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor)}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("cannot parse mounts: there is none")
+	}
+	return all, nil
+}

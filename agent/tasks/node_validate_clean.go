@@ -1,0 +1,270 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A validation looks at the machine and either writes down what is there, as
+// the baseline, or compares it with the baseline that the task brought.
+//
+// Both are the same look: each check turns one part of the machine into items
+// with stable names. Taking a baseline keeps the names; judging reports the
+// items that the baseline does not have. What a moment's work of the system
+// makes, such as a process of a timer, is told from residue by looking twice:
+// only what is there at both looks counts.
+type validation struct {
+	*Run
+	m        *machine.Machine
+	kernel   kernelView
+	base     *taskcatalog.Baseline // nil: there is none, or it is being taken
+	taking   bool
+	policy   taskcatalog.CleanPolicy
+	accounts []Account
+	now      taskcatalog.Baseline
+	report   taskcatalog.Report
+	perRow   map[string]int
+
+	// What one check learns and later ones need.
+	owned    map[uint64]struct{}                   // paths of packages; nil where they are not known
+	conf     map[string]string                     // conffiles in /etc with their packages' sums
+	users    map[uint32]string                     // known uids
+	homes    map[string]uint32                     // of known users that log in
+	files    map[string][]taskcatalog.BaselineFile // by look: what goes into Files and Units
+	baseKeys map[*[]string]map[string]bool
+}
+
+// kernelView is what no directory can stand for.
+type kernelView struct {
+	bpf      func() ([]machine.BPFProgram, error)
+	firewall func(context.Context, *Host) ([]string, error)
+}
+
+// item is one thing that is there, or that is missing.
+type item struct {
+	row     string
+	key     string // stable name: what the baseline keeps
+	finding taskcatalog.Finding
+	// tenant marks what is residue whatever a baseline says: it is an
+	// allocation's. differs marks what the look itself compared.
+	tenant, differs bool
+}
+
+// check is one line of the table of looks. Several rows of the table of checks
+// may come from one look.
+type check struct {
+	rows []string
+	look func(context.Context, *validation) ([]item, error)
+	// settles: what was not there before must stay for Host.Settle to count.
+	settles bool
+}
+
+// validationChecks are the looks in their order: users and packages first,
+// since the others ask whom and what they know.
+var validationChecks = []check{
+	{rows: []string{"users"}, look: lookUsers},
+	{rows: []string{"packages"}, look: lookPackages},
+	{rows: []string{"processes"}, look: lookProcesses, settles: true},
+	{rows: []string{"listeners"}, look: lookListeners, settles: true},
+	{rows: etcRows, look: lookEtc, settles: true},
+	{rows: []string{"authorized_keys"}, look: lookKeys},
+	{rows: []string{"login_files"}, look: lookLoginFiles},
+	{rows: []string{"jobs"}, look: lookJobs},
+	{rows: []string{"boot"}, look: lookBoot},
+	{rows: []string{"programs"}, look: lookPrograms, settles: true},
+	{rows: []string{"ipc"}, look: lookIPC, settles: true},
+	{rows: []string{"files", "setuid"}, look: lookFiles, settles: true},
+	{rows: []string{"homes"}, look: lookHomes},
+	{rows: []string{"temporary"}, look: lookTemporary, settles: true},
+	{rows: []string{"scratch"}, look: lookScratch},
+	{rows: []string{"containers"}, look: lookContainers, settles: true},
+	{rows: []string{"dumps"}, look: lookDumps},
+	{rows: []string{"swap"}, look: lookSwap},
+	{rows: []string{"hugepages"}, look: lookHugepages, settles: true},
+	{rows: []string{"block_devices"}, look: lookBlockDevices, settles: true},
+	{rows: []string{"namespaces"}, look: lookNamespaces, settles: true},
+	{rows: []string{"mounts"}, look: lookMounts, settles: true},
+	{rows: []string{"modules"}, look: lookModules, settles: true},
+	{rows: []string{"bpf"}, look: lookBPF, settles: true},
+	{rows: []string{"firewall"}, look: lookFirewall, settles: true},
+	{rows: []string{"kernel_hooks"}, look: lookKernelHooks},
+	{rows: []string{"inventory"}, look: lookInventory},
+}
+
+func validateClean(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	return runValidation(ctx, r, kernelView{bpf: machine.BPFPrograms, firewall: readFirewall})
+}
+
+const (
+	defaultSettle = 20 * time.Second
+	// bootWait is how long a baseline waits for the first boot to end.
+	bootWait = 5 * time.Minute
+)
+
+func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcatalog.Report, error) {
+	p := r.Params.(*taskcatalog.ValidateCleanParams)
+	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, taking: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
+	if !v.taking {
+		v.base = p.Baseline
+	}
+	if p.Policy != nil {
+		v.policy = *p.Policy
+	}
+	var err error
+	if v.accounts, err = r.Host.Accounts.List(); err != nil {
+		return nil, v.report, err
+	}
+	if v.taking {
+		if len(v.accounts) > 0 {
+			return nil, v.report, taskcatalog.Errorf(taskcatalog.CodeAllocationPresent, "cannot take a baseline: allocation %s has a user on this node (revoke it first)", v.accounts[0].AllocationID)
+		}
+		if err := v.booted(ctx); err != nil {
+			return nil, v.report, err
+		}
+		v.now.TakenAt = r.Host.Now().UTC()
+	}
+	found, failed, err := v.looks(ctx)
+	if err != nil {
+		return nil, v.report, err
+	}
+	result := &taskcatalog.ValidateCleanResult{}
+	if v.taking {
+		err = v.finishBaseline(found, failed, result)
+	} else {
+		err = v.judge(found, failed, result)
+	}
+	for _, c := range v.report.Checks {
+		if c.Made {
+			result.ChecksMade++
+		} else {
+			result.ChecksNotMade++
+		}
+	}
+	return result, v.report, err
+}
+
+// looks makes every look, and the settling ones again where they found
+// something. It returns each look's items that count, and why a look could
+// not be made.
+func (v *validation) looks(ctx context.Context) (found [][]item, failed []error, err error) {
+	n := len(validationChecks)
+	found, failed = make([][]item, n), make([]error, n)
+	again := false
+	one := func(i int) []item {
+		items, err := validationChecks[i].look(ctx, v)
+		if err != nil {
+			failed[i] = err
+		}
+		return items
+	}
+	for i, c := range validationChecks {
+		v.step(c.rows[0], i+1, n+1)
+		found[i] = one(i)
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		again = again || c.settles && v.unsettled(found[i])
+	}
+	if !again {
+		return found, failed, nil
+	}
+	v.step("settle", n+1, n+1)
+	if err := wait(ctx, cmpOr(v.Host.Settle, defaultSettle)); err != nil {
+		return nil, nil, err
+	}
+	for i, c := range validationChecks {
+		if !c.settles || failed[i] != nil || !v.unsettled(found[i]) {
+			continue
+		}
+		stays := map[string]bool{}
+		for _, it := range one(i) {
+			stays[it.row+"\x00"+it.key] = true
+		}
+		found[i] = slices.DeleteFunc(found[i], func(it item) bool { return !it.tenant && !stays[it.row+"\x00"+it.key] })
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	return found, failed, nil
+}
+
+// unsettled reports whether a second look could change the answer.
+func (v *validation) unsettled(items []item) bool {
+	if v.taking {
+		return len(items) > 0
+	}
+	return slices.ContainsFunc(items, func(it item) bool { return !it.tenant && !v.has(it) })
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func cmpOr(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// booted waits until cloud-init has done all of a first boot: what it still
+// changes would be a finding later. After bootWait the baseline is taken as it
+// is; the same change is then found and not hidden.
+func (v *validation) booted(ctx context.Context) error {
+	for range int(bootWait / time.Second) {
+		enabled, err1 := v.m.Has("/run/cloud-init/enabled")
+		finished, err2 := v.m.Has("/run/cloud-init/result.json")
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if !enabled || finished {
+			return nil
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// account finds the allocation whose user has uid.
+func (v *validation) account(uid uint32) (Account, bool) {
+	i := slices.IndexFunc(v.accounts, func(a Account) bool { return a.UID == uid })
+	if i < 0 {
+		return Account{}, false
+	}
+	return v.accounts[i], true
+}
+
+// owner says of whom an item is: an allocation's user, whom a revoke removes,
+// or anybody else, whom only next mends.
+func (v *validation) owner(it item, uid uint32, next string) item {
+	it.finding.UID, it.finding.NextAction = &uid, next
+	if a, ok := v.account(uid); ok {
+		it.tenant, it.finding.NextAction = true, taskcatalog.ActionRevokeUser
+		it.finding.Detail = join(it.finding.Detail, "of allocation "+a.AllocationID)
+	}
+	return it
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+func uidText(uid uint32) string { return fmt.Sprintf("uid %d", uid) }

@@ -1,0 +1,412 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// places says which row of the table of checks a watched path belongs to. The
+// first that matches wins.
+var places = []struct {
+	row      string
+	prefixes []string
+}{
+	{"jobs", []string{"/var/spool/", "/var/lib/systemd/linger"}},
+	{"cron", []string{"/etc/crontab", "/etc/cron.", "/etc/anacrontab", "/etc/at."}},
+	{"units", []string{"/etc/systemd/", "/run/systemd/", "/usr/local/lib/systemd/", "/etc/init.d/", "/etc/rc", "/etc/inittab"}},
+	{"login_files", []string{"/etc/profile", "/etc/environment", "/etc/bash.bashrc", "/etc/zsh", "/etc/skel/", "/etc/csh", "/etc/update-motd.d/", "/etc/X11/Xsession"}},
+	{"preload", []string{"/etc/ld.so."}},
+	{"pam", []string{"/etc/pam.", "/etc/security/", "/etc/nsswitch.conf"}},
+	{"sudoers", []string{"/etc/sudo", "/etc/polkit-1/", "/etc/doas"}},
+	{"ssh_server", []string{"/etc/ssh/"}},
+	{"udev", []string{"/etc/udev/"}},
+	{"modprobe", []string{"/etc/modprobe.d/", "/etc/modules", "/etc/depmod.d/"}},
+	{"boot", []string{"/boot/", "/etc/default/grub", "/etc/grub.d/", "/etc/kernel/", "/etc/initramfs-tools/", "/etc/dracut"}},
+	{"config", []string{"/etc/"}},
+	{"programs", []string{"/usr/", "/opt/", "/lib/", "/bin/", "/sbin/"}},
+}
+
+// rowOf is the row of a watched path.
+func rowOf(name string) string {
+	for _, p := range places {
+		for _, prefix := range p.prefixes {
+			if strings.HasPrefix(name, prefix) {
+				return p.row
+			}
+		}
+	}
+	if strings.Contains(name, "/.ssh/") || strings.HasSuffix(name, "/.ssh") {
+		return "authorized_keys"
+	}
+	return "login_files"
+}
+
+// etcRows are the rows that all of /etc, and units elsewhere, decide.
+var etcRows = []string{"cron", "units", "preload", "pam", "sudoers", "ssh_server", "udev", "modprobe", "config"}
+
+// restless are files of /etc that the system itself changes: accounts are
+// compared by lookUsers, the others hold no setting.
+var restless = []string{
+	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
+	"/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/mtab", "/etc/blkid.tab", "/etc/.updated",
+	"/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/hostler-agent/enroll.token",
+}
+
+// crowded are directories of many small files that change together: one line
+// in the baseline stands for all of one.
+var crowded = []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d"}
+
+// lookEtc compares all of /etc, and units where else they may stand.
+func lookEtc(ctx context.Context, v *validation) ([]item, error) {
+	accountFiles := map[string]bool{}
+	for _, a := range v.accounts {
+		accountFiles[sudoersFile(a.Username)] = true
+	}
+	names, err := v.tree(ctx, []string{"/etc", "/run/systemd/system", "/run/systemd/transient", "/usr/local/lib/systemd"}, func(name string, dir bool) bool {
+		return slices.Contains(restless, name) || ephemeralUnit(name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, errors.New("/etc shows nothing")
+	}
+	for name := range v.conf {
+		if _, there := slices.BinarySearch(names, name); !there {
+			names = append(names, name)
+		}
+	}
+	all, err := v.records(ctx, names, true)
+	if err != nil {
+		return nil, err
+	}
+	mine := slices.DeleteFunc(slices.Clone(all), func(f taskcatalog.BaselineFile) bool {
+		return rowOf(f.Path) == "login_files" || rowOf(f.Path) == "boot"
+	})
+	items := v.compareFiles("etc", mine, func(name string) bool { return slices.Contains(etcRows, rowOf(name)) }, rowOf)
+	for i, it := range items {
+		if accountFiles[it.key] {
+			items[i].tenant, items[i].finding.NextAction = true, taskcatalog.ActionRevokeUser
+		}
+		if it.row == "units" && slices.Contains(v.policy.KnownUnits, path.Base(it.key)) {
+			items[i].row = ""
+		}
+	}
+	return slices.DeleteFunc(items, func(it item) bool { return it.row == "" }), nil
+}
+
+// ephemeralUnit tells what systemd makes for logins and for its own mounts.
+func ephemeralUnit(name string) bool {
+	base := path.Base(name)
+	return path.Dir(name) == "/run/systemd/transient" && (strings.HasPrefix(base, "session-") && strings.HasSuffix(base, ".scope") ||
+		strings.HasPrefix(base, "init.scope") || strings.HasPrefix(base, "user@"))
+}
+
+// lookLoginFiles compares what a login runs, for all and for each known user.
+func lookLoginFiles(ctx context.Context, v *validation) ([]item, error) {
+	names, err := v.tree(ctx, []string{"/etc"}, func(name string, dir bool) bool { return !dir && rowOf(name) != "login_files" })
+	if err != nil {
+		return nil, err
+	}
+	for home := range v.homes {
+		for _, f := range []string{".profile", ".bash_profile", ".bash_login", ".bashrc", ".bash_logout", ".bash_aliases", ".zshenv", ".zprofile", ".zshrc", ".zlogin", ".pam_environment", ".login", ".cshrc", ".tcshrc", ".inputrc", ".vimrc", ".gdbinit", ".forward", ".xsession", ".xprofile", ".gitconfig"} {
+			names = append(names, path.Join(home, f))
+		}
+	}
+	below, err := v.inHomes(ctx, ".config/systemd", ".config/environment.d", ".config/autostart", ".local/share/systemd", ".local/bin", "bin")
+	if err != nil {
+		return nil, err
+	}
+	return v.homeFiles(ctx, "login_files", append(names, below...))
+}
+
+// lookKeys compares everything in each known user's .ssh but known_hosts.
+func lookKeys(ctx context.Context, v *validation) ([]item, error) {
+	names, err := v.inHomes(ctx, ".ssh")
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(path.Base(name), "known_hosts") })
+	return v.homeFiles(ctx, "authorized_keys", names)
+}
+
+func (v *validation) inHomes(ctx context.Context, dirs ...string) ([]string, error) {
+	if len(v.homes) == 0 {
+		return nil, errors.New("no user's home is known")
+	}
+	var tops []string
+	for home := range v.homes {
+		for _, dir := range dirs {
+			tops = append(tops, path.Join(home, dir))
+		}
+	}
+	return v.tree(ctx, tops, func(string, bool) bool { return false })
+}
+
+func (v *validation) homeFiles(ctx context.Context, row string, names []string) ([]item, error) {
+	records, err := v.records(ctx, names, row == "login_files")
+	if err != nil {
+		return nil, err
+	}
+	records = slices.DeleteFunc(records, func(f taskcatalog.BaselineFile) bool { return f.Digest == machine.FileMissing })
+	return v.compareFiles(row, records, func(name string) bool { return rowOf(name) == row }, func(string) string { return row }), nil
+}
+
+// lookBoot compares the kernel, its first root file system and the boot loader,
+// and the firmware's boot entries.
+func lookBoot(ctx context.Context, v *validation) ([]item, error) {
+	names, err := v.tree(ctx, []string{"/boot", "/etc"}, func(name string, dir bool) bool {
+		return strings.HasSuffix(name, "/grubenv") || !dir && (rowOf(name) != "boot" || v.packaged(name) && strings.HasPrefix(name, "/boot/"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	records, err := v.records(ctx, names, true)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := v.m.BootEntries()
+	if err != nil {
+		return nil, err
+	}
+	items := v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" })
+	return append(items, objects("boot", "efi/", entries, taskcatalog.ActionReimage)...), nil
+}
+
+// lookPrograms compares what no package brought to where programs are.
+func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
+	names, err := v.unpackaged(ctx, []string{"/usr", "/opt"}, func(name string) bool {
+		return documentation(name) || strings.HasPrefix(name, "/usr/lib/hostler-agent/") || strings.HasPrefix(name, "/usr/local/lib/systemd/") || slices.Contains([]string{"/usr/share/mime", "/usr/share/icons", "/usr/share/fonts"}, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	records, err := v.records(ctx, names, false)
+	if err != nil {
+		return nil, err
+	}
+	mine := func(name string) bool { return rowOf(name) == "programs" && !v.packaged(name) }
+	return v.compareFiles("programs", records, mine, func(string) string { return "programs" }), nil
+}
+
+// maxTree bounds how many watched files one look takes on.
+const maxTree = 300_000
+
+// tree lists, sorted, what is below tops and is no directory. A top that is a
+// link or a file is listed itself; one that is not there is empty.
+func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, dir bool) bool) ([]string, error) {
+	var names []string
+	var failed error
+	for _, top := range tops {
+		t := machine.Tree{
+			Look: func(e *machine.Entry) {
+				if !e.IsDir() {
+					if name := e.Path(); !skip(name, false) && len(names) <= maxTree {
+						names = append(names, name)
+					}
+				}
+			},
+			Enter: func(e *machine.Entry) bool { return !skip(e.Path(), true) },
+			Fault: func(p string, err error) {
+				if failed == nil && !errors.Is(err, machine.ErrMount) {
+					failed = fmt.Errorf("cannot look at %s: %w", p, err)
+				}
+			},
+		}
+		switch _, err := v.m.Empty(ctx, top, t); {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+			names = append(names, top)
+		default:
+			return nil, err
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if len(names) > maxTree {
+		return nil, fmt.Errorf("more than %d files to compare", maxTree)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// records looks at files. Conffiles that are as their package brought them are
+// left out: the package's pin vouches for them.
+func (v *validation) records(ctx context.Context, names []string, etc bool) ([]taskcatalog.BaselineFile, error) {
+	var records []taskcatalog.BaselineFile
+	var again []string
+	take := func(q machine.FileQuery, s machine.FileState) {
+		switch {
+		case q.MD5 != "" && s.As && s.UID == 0 && s.Mode&0o022 == 0:
+		case q.MD5 != "":
+			again = append(again, q.Path)
+		default:
+			records = append(records, taskcatalog.BaselineFile{Path: clean(q.Path), Digest: clean(s.Digest), Mode: s.Mode, UID: s.UID})
+		}
+	}
+	err := v.m.FileStates(ctx, func(yield func(machine.FileQuery) bool) {
+		for _, name := range names {
+			q := machine.FileQuery{Path: name}
+			if etc {
+				q.MD5 = v.conf[name]
+			}
+			if !yield(q) {
+				return
+			}
+		}
+	}, take)
+	if err == nil && len(again) > 0 {
+		err = v.m.FileStates(ctx, func(yield func(machine.FileQuery) bool) {
+			for _, name := range slices.Clone(again) {
+				if !yield(machine.FileQuery{Path: name}) {
+					return
+				}
+			}
+		}, take)
+	}
+	sortFiles(records)
+	return records, err
+}
+
+func sortFiles(files []taskcatalog.BaselineFile) {
+	slices.SortFunc(files, func(a, b taskcatalog.BaselineFile) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// compareFiles compares what one look saw with the part of the baseline that
+// mine says is its own.
+func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFile, mine func(string) bool, row func(string) string) []item {
+	if v.taking {
+		v.files[look] = rollUp(records)
+		return nil
+	}
+	if v.base == nil {
+		return nil
+	}
+	before, rolls := map[string]taskcatalog.BaselineFile{}, []string{}
+	for _, files := range [][]taskcatalog.BaselineFile{v.base.Files, v.base.Units} {
+		for _, f := range files {
+			before[f.Path] = f
+			if strings.HasSuffix(f.Path, "/*") || strings.HasSuffix(f.Path, "/**") {
+				rolls = append(rolls, f.Path)
+			}
+		}
+	}
+	var items []item
+	differ := func(f taskcatalog.BaselineFile, detail string) {
+		items = append(items, item{row: row(f.Path), key: f.Path, differs: true, finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage}})
+	}
+	seen := map[string]bool{}
+	for _, is := range rollAs(records, rolls) {
+		seen[is.Path] = true
+		was, there := before[is.Path]
+		switch {
+		case !there && look == "packages":
+			differ(is, "is not as its package brought it: "+state(is))
+		case !there && is.Digest == machine.FileMissing:
+			differ(is, "its package's file is gone")
+		case !there:
+			differ(is, "the baseline does not have it: "+state(is))
+		case was != is:
+			differ(is, "was "+state(was)+", is "+state(is))
+		}
+	}
+	for name, was := range before {
+		if !seen[name] && mine(name) && was.Digest != machine.FileMissing && v.conf[name] == "" {
+			differ(was, "is gone")
+		}
+	}
+	return items
+}
+
+func state(f taskcatalog.BaselineFile) string {
+	if f.Mode == 0 && f.UID == 0 {
+		return f.Digest
+	}
+	return fmt.Sprintf("%s mode %04o uid %d", f.Digest, f.Mode, f.UID)
+}
+
+// Bounds of how many lines of a baseline one look's files may take.
+const (
+	maxInDir   = 40   // of one directory
+	maxRecords = 1200 // of one look
+)
+
+// rollUp makes crowded directories and, while there are still too many lines,
+// whole trees into one line each.
+func rollUp(records []taskcatalog.BaselineFile) []taskcatalog.BaselineFile {
+	count := map[string]int{}
+	for _, r := range records {
+		count[path.Dir(r.Path)]++
+	}
+	var rolls []string
+	for dir, n := range count {
+		if slices.Contains(crowded, dir) || n > maxInDir && dir != "/etc" {
+			rolls = append(rolls, dir+"/*")
+		}
+	}
+	out := rollAs(records, rolls)
+	for depth := 6; len(out) > maxRecords && depth > 1; depth-- {
+		trees := map[string]bool{}
+		for _, r := range records {
+			if parts := strings.SplitN(r.Path, "/", depth+2); len(parts) == depth+2 {
+				trees[strings.Join(parts[:depth+1], "/")+"/**"] = true
+			}
+		}
+		rolls = rolls[:0]
+		for t := range trees {
+			rolls = append(rolls, t)
+		}
+		out = rollAs(records, rolls)
+	}
+	return out
+}
+
+// rollAs makes one line of the records below each of rolls.
+func rollAs(records []taskcatalog.BaselineFile, rolls []string) []taskcatalog.BaselineFile {
+	roll := map[string]bool{}
+	for _, r := range rolls {
+		roll[r] = true
+	}
+	groups := map[string][]taskcatalog.BaselineFile{}
+	var out []taskcatalog.BaselineFile
+	for _, r := range records {
+		into := path.Dir(r.Path) + "/*"
+		if !roll[into] {
+			into = ""
+		}
+		for dir := path.Dir(r.Path); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if roll[dir+"/**"] {
+				into = dir + "/**"
+			}
+		}
+		if into == "" {
+			out = append(out, r)
+			continue
+		}
+		groups[into] = append(groups[into], r)
+	}
+	for name, group := range groups {
+		sortFiles(group)
+		h := sha256.New()
+		for _, f := range group {
+			fmt.Fprintf(h, "%q %s %o %d\n", f.Path, f.Digest, f.Mode, f.UID)
+		}
+		out = append(out, taskcatalog.BaselineFile{Path: name, Digest: hex.EncodeToString(h.Sum(nil)[:16])})
+	}
+	sortFiles(out)
+	return out
+}

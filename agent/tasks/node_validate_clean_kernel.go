@@ -1,0 +1,350 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func lookSwap(_ context.Context, v *validation) ([]item, error) {
+	names, err := v.m.Swaps()
+	return objects("swap", "swap/", names, taskcatalog.ActionStorageCleanup), err
+}
+
+func lookBlockDevices(_ context.Context, v *validation) ([]item, error) {
+	names, err := v.m.BlockDevices()
+	return objects("block_devices", "", names, taskcatalog.ActionStorageCleanup), err
+}
+
+func lookHugepages(ctx context.Context, v *validation) ([]item, error) {
+	mounts, err := v.m.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	var all []item
+	for _, m := range mounts {
+		if m.Type != "hugetlbfs" {
+			continue
+		}
+		items, err := v.entries(ctx, "hugepages", "hugepages/", m.Point, taskcatalog.ActionStorageCleanup, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	return all, nil
+}
+
+// apiMounts are the kernel's file systems at their own places, which systemd
+// mounts when something first asks for one.
+var apiMounts = map[string]string{
+	"/proc/sys/fs/binfmt_misc": "binfmt_misc autofs", "/sys/fs/fuse/connections": "fusectl", "/sys/kernel/config": "configfs",
+	"/sys/kernel/debug": "debugfs", "/sys/kernel/debug/tracing": "tracefs", "/sys/kernel/tracing": "tracefs", "/sys/fs/bpf": "bpf",
+	"/sys/fs/pstore": "pstore", "/sys/kernel/security": "securityfs", "/dev/hugepages": "hugetlbfs", "/dev/mqueue": "mqueue",
+	"/run/rpc_pipefs": "rpc_pipefs", "/proc/fs/nfsd": "nfsd", "/sys/firmware/efi/efivars": "efivarfs",
+}
+
+// lookMounts compares the mount table by mount point, type and root. The
+// second mount on one point is a name of its own.
+func lookMounts(_ context.Context, v *validation) ([]item, error) {
+	mounts, err := v.m.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	count := map[string]int{}
+	for _, m := range mounts {
+		owner, isUser := strings.CutPrefix(m.Point, "/run/user/")
+		known := isUser && slices.ContainsFunc(slices.Collect(keysOf(v.users)), func(uid uint32) bool { return fmt.Sprint(uid) == owner })
+		switch {
+		case m.Root == "/" && slices.Contains(strings.Fields(apiMounts[m.Point]), m.Type):
+		case m.Type == "nsfs": // lookNamespaces has them
+		case strings.HasPrefix(m.Point, "/run/credentials/") && (m.Type == "ramfs" || m.Type == "tmpfs"):
+		case known && m.Type == "tmpfs" && m.Root == "/":
+		default:
+			key := m.Point + " " + m.Type + " " + m.Root
+			if count[key]++; count[key] > 1 {
+				key = fmt.Sprintf("%s, mount %d of it", key, count[key])
+			}
+			items = append(items, item{row: "mounts", key: key, finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root}})
+		}
+	}
+	return items, nil
+}
+
+func keysOf(users map[uint32]string) func(func(uint32) bool) {
+	return func(yield func(uint32) bool) {
+		for uid := range users {
+			if !yield(uid) {
+				return
+			}
+		}
+	}
+}
+
+// lookNamespaces finds network namespaces by what keeps them: a mount, or
+// processes. Those of a service of the system come and go with it.
+func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
+	mounts, err := v.m.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	host, err := v.m.NetNS(1)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the host's network namespace: %w", err)
+	}
+	var items []item
+	for _, m := range mounts {
+		if m.Type == "nsfs" && m.Root != host {
+			items = append(items, objects("namespaces", "netns/", []string{m.Point}, taskcatalog.ActionStorageCleanup)...)
+		}
+	}
+	all, _, err := v.processes()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, p := range all {
+		ns, err := v.m.NetNS(p.PID)
+		if err != nil || ns == host || seen[ns] { // it ended, or is a zombie
+			continue
+		}
+		if v.packaged(p.exe) && v.unitKnown(p.unit) {
+			continue
+		}
+		seen[ns] = true
+		items = append(items, item{row: "namespaces", key: "netns/of " + p.key(), finding: taskcatalog.Finding{
+			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()), NextAction: taskcatalog.ActionStorageCleanup,
+		}})
+	}
+	return items, nil
+}
+
+// lookModules passes what a package of the kernel brought and the kernel does
+// not mark: those load by themselves when something asks for them.
+func lookModules(_ context.Context, v *validation) ([]item, error) {
+	modules, err := v.m.Modules()
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, m := range modules {
+		detail := ""
+		switch {
+		case m.Hidden:
+			detail = "loaded, and hidden from the list of modules"
+		case m.Taints != "":
+			detail = "taints the kernel: " + m.Taints
+		case m.File == "" || !v.packaged(m.File):
+			detail = "no package brought it"
+		default:
+			continue
+		}
+		key := m.Name
+		if m.Taints != "" {
+			key += " (" + m.Taints + ")"
+		}
+		items = append(items, item{row: "modules", key: key, differs: m.Hidden, finding: taskcatalog.Finding{Subject: m.Name, Detail: join(detail, m.File)}})
+	}
+	return items, nil
+}
+
+// lookBPF passes device filters of cgroups: systemd makes one for each unit
+// that limits devices, and all that one can do is refuse.
+func lookBPF(_ context.Context, v *validation) ([]item, error) {
+	programs, err := v.kernel.bpf()
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, p := range programs {
+		if p.Type != "cgroupdevice" {
+			items = append(items, item{row: "bpf", key: p.Type + "/" + p.Name + "/" + p.Tag})
+		}
+	}
+	return items, nil
+}
+
+func lookFirewall(ctx context.Context, v *validation) ([]item, error) {
+	rules, err := v.kernel.firewall(ctx, v.Host)
+	if err != nil {
+		return nil, err
+	}
+	v.now.Firewall = ""
+	if len(rules) > 0 {
+		sum := sha256.Sum256([]byte(strings.Join(rules, "\n")))
+		v.now.Firewall = hex.EncodeToString(sum[:16])
+	}
+	if v.base == nil || v.base.Firewall == v.now.Firewall {
+		return nil, nil
+	}
+	return []item{{row: "firewall", key: "rules " + v.now.Firewall, differs: true, finding: taskcatalog.Finding{
+		Subject: "firewall rules", Detail: "they are not those of the baseline", Count: int64(len(rules)),
+	}}}, nil
+}
+
+// readFirewall asks the packet filters' own tools, and only where the kernel
+// has loaded the filter: where it has not, there are no rules.
+func readFirewall(ctx context.Context, h *Host) ([]string, error) {
+	if !h.Machine.Live() {
+		return nil, errors.New("cannot read firewall rules of a machine that does not run")
+	}
+	var rules []string
+	loaded, err := h.Machine.Has("/sys/module/nf_tables")
+	if err != nil {
+		return nil, err
+	}
+	if loaded {
+		raw, err := output(ctx, "/usr/sbin/nft", "--json", "--stateless", "list", "ruleset")
+		if err != nil {
+			return nil, err
+		}
+		if rules, err = machine.NormalizeNFT(raw); err != nil {
+			return nil, err
+		}
+	}
+	for _, family := range []struct{ names, tool string }{
+		{"/proc/1/net/ip_tables_names", "/usr/sbin/iptables-legacy-save"},
+		{"/proc/1/net/ip6_tables_names", "/usr/sbin/ip6tables-legacy-save"},
+	} {
+		has, err := h.Machine.Has(family.names)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			continue
+		}
+		names, err := h.Machine.ReadFile(family.names, 64<<10)
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(names)) == 0 {
+			continue
+		}
+		raw, err := output(ctx, family.tool)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, machine.NormalizeIPTables(string(raw))...)
+	}
+	return rules, nil
+}
+
+// output runs one of the system's own tools and returns what it printed.
+func output(ctx context.Context, argv ...string) ([]byte, error) {
+	const limit = 32 << 20
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = programEnv, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	out, said := &bounded{limit: limit}, &bounded{limit: 4096}
+	cmd.Stdout, cmd.Stderr = out, said
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", argv[0], err, taskcatalog.Clean(said.String(), 300))
+	}
+	if out.Len() > limit {
+		return nil, fmt.Errorf("%s printed more than %d bytes", argv[0], limit)
+	}
+	return out.Bytes(), nil
+}
+
+// bounded keeps one byte more than its limit and takes the rest for written.
+type bounded struct {
+	bytes.Buffer
+	limit int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), max(0, b.limit+1-b.Len()))]
+	b.Buffer.Write(keep)
+	return len(p), nil
+}
+
+// lookKernelHooks compares what the kernel itself starts, and what it is.
+func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
+	var items []item
+	for _, hook := range []struct {
+		name, file string
+		digest     bool
+	}{
+		{"release", "/proc/sys/kernel/osrelease", false}, {"version", "/proc/sys/kernel/version", false},
+		{"cmdline", "/proc/cmdline", true}, // it may hold what enrols a node
+		{"core_pattern", "/proc/sys/kernel/core_pattern", false}, {"modprobe", "/proc/sys/kernel/modprobe", false},
+		{"hotplug", "/proc/sys/kernel/hotplug", false}, {"uevent_helper", "/sys/kernel/uevent_helper", false},
+		{"poweroff_cmd", "/proc/sys/kernel/poweroff_cmd", false},
+	} {
+		has, err := v.m.Has(hook.file)
+		if err != nil {
+			return nil, err
+		}
+		if !has && hook.name != "release" {
+			continue // not every kernel has each
+		}
+		raw, err := v.m.ReadFile(hook.file, 64<<10)
+		if err != nil {
+			return nil, err
+		}
+		value := strings.TrimSpace(string(raw))
+		if hook.digest {
+			sum := sha256.Sum256(raw)
+			value = hex.EncodeToString(sum[:16])
+		}
+		items = append(items, item{row: "kernel_hooks", key: "kernel/" + hook.name + " " + value, finding: taskcatalog.Finding{Subject: hook.file, Detail: "is " + value}})
+	}
+	formats, err := v.m.BinaryFormats()
+	return append(items, objects("kernel_hooks", "kernel/binfmt ", formats, taskcatalog.ActionReimage)...), err
+}
+
+// lookInventory finds devices that were there and are not seen any more.
+func lookInventory(_ context.Context, v *validation) ([]item, error) {
+	inv, err := v.m.Inventory()
+	if err != nil {
+		return nil, err
+	}
+	v.now.Inventory = taskcatalog.Inventory{GPUs: sorted(inv.GPUs), Disks: sorted(inv.Disks), NICs: sorted(inv.NICs)}
+	if v.base == nil {
+		return nil, nil
+	}
+	var items []item
+	for _, kind := range []struct {
+		name    string
+		was, is []string
+	}{
+		{"gpu", v.base.Inventory.GPUs, v.now.Inventory.GPUs}, {"disk", v.base.Inventory.Disks, v.now.Inventory.Disks}, {"nic", v.base.Inventory.NICs, v.now.Inventory.NICs},
+	} {
+		left := slices.Clone(kind.is)
+		for _, want := range kind.was {
+			if i := slices.Index(left, want); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+				continue
+			}
+			items = append(items, item{row: "inventory", key: path.Join(kind.name, want), differs: true, finding: taskcatalog.Finding{
+				Subject: kind.name + " " + want, Detail: "expected by the baseline and not seen", NextAction: taskcatalog.ActionReimage,
+			}})
+		}
+	}
+	return items, nil
+}
+
+func sorted(names []string) []string {
+	for i := range names {
+		names[i] = clean(names[i])
+	}
+	slices.Sort(names)
+	return names
+}

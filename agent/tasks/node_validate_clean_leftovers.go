@@ -1,0 +1,354 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// objects turns names into items whose keys begin with their kind.
+func objects(row, kind string, names []string, next string) []item {
+	items := make([]item, len(names))
+	for i, name := range names {
+		items[i] = item{row: row, key: kind + name, finding: taskcatalog.Finding{Subject: name, NextAction: next}}
+	}
+	return items
+}
+
+// entries are the names in a directory that a tenant may have touched, with
+// their owners. One that is a link or no directory is itself an entry.
+func (v *validation) entries(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
+	var items []item
+	add := func(name string, uid uint32) {
+		items = append(items, v.owner(item{row: row, key: kind + name, finding: taskcatalog.Finding{Subject: name}}, uid, next))
+	}
+	var failed error
+	_, err := v.m.Empty(ctx, dir, machine.Tree{
+		Look: func(e *machine.Entry) {
+			if skip == nil || !skip(e) {
+				add(e.Path(), e.Stat.Uid)
+			}
+		},
+		Enter: func(*machine.Entry) bool { return false },
+		Fault: func(p string, err error) {
+			if !errors.Is(err, machine.ErrMount) {
+				failed = fmt.Errorf("cannot look at %s: %w", p, err)
+			}
+		},
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+		st, statErr := v.m.Lstat(dir)
+		if statErr != nil && !errors.Is(statErr, unix.ELOOP) {
+			return nil, err
+		}
+		add(dir, st.Uid)
+		return items, nil
+	}
+	return items, errors.Join(err, failed)
+}
+
+// lookJobs finds what users left to run later, by owner and by name.
+func lookJobs(ctx context.Context, v *validation) ([]item, error) {
+	names, err := v.tree(ctx, []string{"/var/spool/cron", "/var/spool/at", "/var/lib/systemd/linger"}, func(name string, _ bool) bool {
+		return path.Base(name) == ".SEQ" // at's counter
+	})
+	if err != nil {
+		return nil, err
+	}
+	records, err := v.records(ctx, names, false)
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, f := range records {
+		if v.taking {
+			break
+		}
+		if i := slices.IndexFunc(v.accounts, func(a Account) bool { return a.UID == f.UID || a.Username == path.Base(f.Path) }); i >= 0 {
+			items = append(items, v.owner(item{row: "jobs", key: f.Path}, v.accounts[i].UID, taskcatalog.ActionRevokeUser))
+		}
+	}
+	for _, it := range v.compareFiles("jobs", records, func(name string) bool { return rowOf(name) == "jobs" }, rowOf) {
+		if !slices.ContainsFunc(items, func(of item) bool { return of.key == it.key }) {
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
+
+// lookIPC finds System V objects by owner and kind: their numbers change, and
+// how many a service of the system has does too.
+func lookIPC(ctx context.Context, v *validation) ([]item, error) {
+	list, err := v.m.SysVIPC()
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, o := range list {
+		uid := o.UID
+		if v.knows(uid) {
+			uid = o.CUID
+		}
+		it := item{row: "ipc", key: fmt.Sprintf("%s/of uid %d", o.Kind, uid), finding: taskcatalog.Finding{
+			Subject: fmt.Sprintf("%s %d", o.Kind, o.ID), Detail: fmt.Sprintf("%d bytes", o.Bytes),
+		}}
+		if !v.knows(uid) {
+			it.key = fmt.Sprintf("%s/%d of uid %d", o.Kind, o.ID, uid)
+		}
+		items = append(items, v.owner(it, uid, taskcatalog.ActionReimage))
+	}
+	for _, d := range []struct{ kind, dir string }{{"shm", "/dev/shm"}, {"mqueue", "/dev/mqueue"}} {
+		found, err := v.entries(ctx, "ipc", "", d.dir, taskcatalog.ActionStorageCleanup, nil)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, found...)
+	}
+	return items, nil
+}
+
+// lookHomes finds what stands in /home and is no known user's home.
+func lookHomes(ctx context.Context, v *validation) ([]item, error) {
+	return v.entries(ctx, "homes", "home/", "/home", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+		_, known := v.homes[e.Path()]
+		return known && e.IsDir() || e.Name == "lost+found"
+	})
+}
+
+// privateTmp is the name of the directory that systemd makes for a unit with a
+// /tmp of its own.
+var privateTmp = regexp.MustCompile(`^systemd-private-[0-9a-f]{32}-[A-Za-z0-9@:._\\-]+\.service-[A-Za-z0-9]{6}$`)
+
+// lookTemporary finds what is in the temporary directories but for what the
+// system makes there at each boot.
+func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
+	var all []item
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		var sockets []string
+		items, err := v.entries(ctx, "temporary", "temporary/", dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+			if !e.IsDir() || e.Stat.Uid != 0 {
+				return false
+			}
+			if slices.Contains([]string{".X11-unix", ".ICE-unix", ".XIM-unix", ".font-unix", ".Test-unix"}, e.Name) {
+				sockets = append(sockets, e.Path())
+				return true
+			}
+			return e.Name == "lost+found" || e.Stat.Mode&0o77 == 0 && (privateTmp.MatchString(e.Name) || e.Name == "snap-private-tmp")
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+		for _, s := range sockets {
+			items, err := v.entries(ctx, "temporary", "temporary/", s, taskcatalog.ActionStorageCleanup, nil)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, items...)
+		}
+	}
+	return all, nil
+}
+
+// lookScratch finds what is in scratch directories, by the node's patterns and
+// the site's.
+func lookScratch(ctx context.Context, v *validation) ([]item, error) {
+	var all []item
+	for _, pattern := range append(slices.Clone(v.Host.Scratch), v.policy.Scratch...) {
+		names, err := v.m.Names(path.Dir(pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			ok, err := path.Match(path.Base(pattern), name)
+			if err != nil {
+				return nil, fmt.Errorf("scratch pattern %q is none", pattern)
+			}
+			if !ok {
+				continue
+			}
+			items, err := v.entries(ctx, "scratch", "scratch/", path.Join(path.Dir(pattern), name), taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+				return e.Name == "lost+found"
+			})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, items...)
+		}
+	}
+	return all, nil
+}
+
+// lookDumps finds what crashes left.
+func lookDumps(ctx context.Context, v *validation) ([]item, error) {
+	var all []item
+	for _, dir := range []string{"/var/crash", "/var/cores", "/var/core", "/var/lib/systemd/coredump", "/var/lib/systemd/pstore", "/var/lib/apport/coredump", "/var/lib/kdump", "/sys/fs/pstore"} {
+		items, err := v.entries(ctx, "dumps", "dump/", dir, taskcatalog.ActionStorageCleanup, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	core := regexp.MustCompile(`^/core(\.[0-9]+)?$`)
+	items, err := v.entries(ctx, "dumps", "dump/", "/", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+		return !e.IsRegular() || !core.MatchString(e.Path())
+	})
+	return append(all, items...), err
+}
+
+// containerStores are where engines keep one name for each thing.
+var containerStores = []struct{ kind, dir string }{
+	{"container/", "/var/lib/docker/containers"},
+	{"image/", "/var/lib/docker/image/*/imagedb/content/sha256"},
+	{"volume/", "/var/lib/docker/volumes"},
+	{"container/", "/run/containerd/io.containerd.runtime.v2.task/*"},
+	{"image/", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"},
+	{"container/", "/var/lib/containerd/io.containerd.snapshotter.v1.*/snapshots"},
+	{"container/", "/var/lib/containers/storage/*-containers"},
+	{"image/", "/var/lib/containers/storage/*-images"},
+	{"volume/", "/var/lib/containers/storage/volumes"},
+	{"container/", "/var/lib/machines"},
+	{"container/", "/var/lib/lxc"},
+	{"container/", "/var/lib/lxd/containers"},
+	{"container/", "/var/lib/kubelet/pods"},
+}
+
+// lookContainers finds containers, images and volumes by the engines' own
+// directories: an engine that is asked would have to run, and could lie.
+func lookContainers(ctx context.Context, v *validation) ([]item, error) {
+	var all []item
+	stores := slices.Clone(containerStores)
+	for root := range v.Host.ContainerRoots {
+		stores = append(stores, struct{ kind, dir string }{"container/", root})
+	}
+	for _, s := range stores {
+		dirs, err := v.glob(s.dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, dir := range dirs {
+			items, err := v.entries(ctx, "containers", s.kind, dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+				return slices.Contains([]string{"metadata.db", "backingFsBlockDev", "lost+found"}, e.Name) || strings.HasSuffix(e.Name, ".lock") || strings.HasSuffix(e.Name, ".json")
+			})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, items...)
+		}
+	}
+	return all, nil
+}
+
+// glob resolves the one component of a pattern that holds a star.
+func (v *validation) glob(pattern string) ([]string, error) {
+	before, after, found := strings.Cut(pattern, "*")
+	if !found {
+		return []string{pattern}, nil
+	}
+	dir, prefix := path.Split(before)
+	suffix, rest, _ := strings.Cut(after, "/")
+	names, err := v.m.Names(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
+			all = append(all, path.Join(dir, name, rest))
+		}
+	}
+	return all, nil
+}
+
+// lookFiles goes through every local file system once: files of unknown
+// owners, set-uid files, capabilities, and new names at the top.
+func lookFiles(ctx context.Context, v *validation) ([]item, error) {
+	if len(v.users) == 0 && !v.taking {
+		return nil, errors.New("no user is known")
+	}
+	mounts, err := v.m.LocalMounts()
+	if err != nil {
+		return nil, err
+	}
+	if len(mounts) == 0 {
+		return nil, errors.New("no local file system is mounted")
+	}
+	var items []item
+	var failed error
+	within := map[string]uint32{} // directories already reported, with their owner
+	for _, top := range mounts {
+		t := machine.Tree{
+			Look: func(e *machine.Entry) {
+				if !v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid) {
+					items = v.foreign(items, within, e)
+				}
+				if privileged, what := e.Privileged(); privileged {
+					name := e.Path()
+					items = append(items, v.owner(item{row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), finding: taskcatalog.Finding{Subject: name, Detail: what}}, e.Stat.Uid, taskcatalog.ActionReimage))
+				}
+			},
+			Fault: func(p string, err error) {
+				if failed == nil && !errors.Is(err, machine.ErrMount) {
+					failed = fmt.Errorf("cannot look at %s: %w", p, err)
+				}
+			},
+		}
+		if _, err := v.m.Empty(ctx, top, t); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("cannot look at %s: %w", top, err)
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	for _, dir := range []string{"/", "/root", "/srv", "/mnt", "/media"} {
+		found, err := v.entries(ctx, "files", "top/", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
+			return dir == "/root" && strings.HasPrefix(e.Name, ".") // a shell's own files
+		})
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, found...)
+	}
+	return items, nil
+}
+
+func dynamicUser(uid uint32) bool { return uid >= dynamicUserMin && uid <= dynamicUserMax }
+
+// maxForeign bounds how much of a tenant's tree is noted by name.
+const maxForeign = 10_000
+
+// foreign notes a file of an unknown owner, or only its topmost directory.
+func (v *validation) foreign(items []item, within map[string]uint32, e *machine.Entry) []item {
+	name, uid := e.Path(), e.Stat.Uid
+	if dynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		return items
+	}
+	above, below := within[path.Dir(name)]
+	if e.IsDir() && len(within) < maxForeign {
+		within[name] = uid
+	}
+	if below && above == uid || len(items) > maxForeign {
+		return items
+	}
+	next := taskcatalog.ActionReimage
+	for _, dir := range []string{"/tmp/", "/var/tmp/", "/dev/shm/", "/home/", "/var/crash/"} {
+		if strings.HasPrefix(name, dir) {
+			next = taskcatalog.ActionStorageCleanup
+		}
+	}
+	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that the baseline does not have"}}
+	return append(items, v.owner(it, uid, next))
+}

@@ -1,0 +1,121 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Paths are kept by a hash with a random seed: a hundred thousand of them in
+// little memory, and nobody can choose a path that passes for another.
+var pathSeed = maphash.MakeSeed()
+
+func pathHash(name string) uint64 { return maphash.String(pathSeed, merged(name)) }
+
+// merged is a path as it is since /bin, /sbin and /lib are links into /usr.
+func merged(name string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	switch first {
+	case "bin", "sbin", "lib", "lib32", "lib64", "libx32":
+		return "/usr" + name
+	}
+	return name
+}
+
+// packaged reports whether a package brought the path. What its content is
+// now, lookPackages says.
+func (v *validation) packaged(name string) bool {
+	_, ok := v.owned[pathHash(name)]
+	return ok && name != ""
+}
+
+// documentation is not looked at: images leave it out, and nothing runs it.
+func documentation(name string) bool {
+	rest, ok := strings.CutPrefix(name, "/usr/share/")
+	dir, _, _ := strings.Cut(rest, "/")
+	return ok && slices.Contains([]string{"doc", "man", "info", "locale", "lintian", "bug", "doc-base"}, dir)
+}
+
+// lookPackages compares each package's record with the baseline's pin and each
+// of its files with the record. A file that was other than its record at the
+// baseline must be as it was then.
+func lookPackages(ctx context.Context, v *validation) ([]item, error) {
+	v.owned, v.conf = map[uint64]struct{}{}, map[string]string{}
+	pins := map[string]string{}
+	if v.base != nil {
+		for _, p := range v.base.Packages {
+			pins[p.Path] = p.Digest
+		}
+	}
+	v.now.Packages = nil
+	var items []item
+	differ := func(key, detail string) {
+		items = append(items, item{row: "packages", key: key, differs: true, finding: taskcatalog.Finding{Detail: detail, NextAction: taskcatalog.ActionReimage}})
+	}
+	var records []taskcatalog.BaselineFile
+	var failed error
+	queries := func(yield func(machine.FileQuery) bool) {
+		stop := errors.New("stop")
+		failed = v.m.Packages(func(p machine.Package) error {
+			v.now.Packages = append(v.now.Packages, taskcatalog.BaselineFile{Path: p.Name, Digest: p.Pin})
+			pin, there := pins[p.Name]
+			delete(pins, p.Name)
+			switch {
+			case v.base == nil:
+			case !there:
+				differ(p.Name, "a package that the baseline does not have")
+			case pin != p.Pin:
+				differ(p.Name, "the package is another version, or its record was changed")
+			}
+			for _, name := range p.Owns {
+				v.owned[pathHash(name)] = struct{}{}
+			}
+			for _, f := range p.Files {
+				if strings.HasPrefix(f.Path, "/etc/") {
+					if f.Conf {
+						v.conf[f.Path] = f.MD5
+					}
+					continue // all of /etc is looked at for itself
+				}
+				if !documentation(f.Path) && !yield(machine.FileQuery{Path: f.Path, MD5: f.MD5}) {
+					return stop
+				}
+			}
+			return ctx.Err()
+		})
+		if errors.Is(failed, stop) {
+			failed = nil
+		}
+	}
+	err := v.m.FileStates(ctx, queries, func(q machine.FileQuery, s machine.FileState) {
+		if !s.As || s.UID != 0 || s.Mode&0o022 != 0 {
+			records = append(records, taskcatalog.BaselineFile{Path: q.Path, Digest: s.Digest, Mode: s.Mode, UID: s.UID})
+		}
+	})
+	if err := errors.Join(failed, err); err != nil {
+		v.owned = nil
+		return nil, err
+	}
+	for name := range pins {
+		differ(name, "a package of the baseline that is gone")
+	}
+	slices.SortFunc(v.now.Packages, func(a, b taskcatalog.BaselineFile) int { return strings.Compare(a.Path, b.Path) })
+	return append(items, v.compareFiles("packages", records, func(string) bool { return false }, func(string) string { return "packages" })...), nil
+}
+
+// unpackaged lists the files below tops that no package brought, without what
+// skip names and interpreters' compiled caches.
+func (v *validation) unpackaged(ctx context.Context, tops []string, skip func(string) bool) ([]string, error) {
+	if v.owned == nil {
+		return nil, errors.New("what packages own is not known")
+	}
+	return v.tree(ctx, tops, func(name string, dir bool) bool {
+		return skip(name) || dir && path.Base(name) == "__pycache__" || !dir && v.packaged(name)
+	})
+}

@@ -1,0 +1,247 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// running is a process with what tells it from others.
+type running struct {
+	machine.Process
+	exe  string
+	unit string // as unitOf gives it
+}
+
+func (p running) key() string { return p.exe + " in " + p.unit }
+
+// momentOfWork is how long a timer's or a service's own helpers may take
+// before they are looked at like anything else.
+const momentOfWork = time.Hour
+
+// processes lists all but kernel threads, and the numbers of those that the
+// kernel lists and does not show.
+func (v *validation) processes() (all []running, hidden []int, err error) {
+	pids, err := v.m.PIDs()
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := v.m.Processes()
+	if err != nil {
+		return nil, nil, err
+	}
+	shown := map[int]bool{}
+	for _, p := range list {
+		shown[p.PID] = true
+		if p.Kernel {
+			continue
+		}
+		exe, err := v.m.Exe(p.PID)
+		if err != nil && !gone(err) {
+			return nil, nil, fmt.Errorf("cannot look at process %d: %w", p.PID, err)
+		}
+		cgroup, err := v.m.Cgroup(p.PID)
+		if err != nil {
+			if gone(err) {
+				continue
+			}
+			return nil, nil, fmt.Errorf("cannot look at process %d: %w", p.PID, err)
+		}
+		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup)})
+	}
+	for _, pid := range pids {
+		// A directory of /proc without its files: something is mounted over it.
+		if has, err := v.m.Has(fmt.Sprintf("/proc/%d", pid)); !shown[pid] && err == nil && has {
+			hidden = append(hidden, pid)
+		}
+	}
+	return all, hidden, nil
+}
+
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+var (
+	sessionScope = regexp.MustCompile(`/user-(\d+)\.slice/session-[^/]*\.scope`)
+	userManager  = regexp.MustCompile(`/user-(\d+)\.slice/user@\d+\.service(/.*)?`)
+)
+
+// unitOf names a process's unit in a way that stays: the number of a session
+// or an instance for a user does not.
+func unitOf(cgroup string) string {
+	if m := sessionScope.FindStringSubmatch(cgroup); m != nil {
+		return "session of uid " + m[1]
+	}
+	if m := userManager.FindStringSubmatch(cgroup); m != nil {
+		return "user manager of uid " + m[1]
+	}
+	for _, part := range strings.Split(cgroup, "/") {
+		if ext := path.Ext(part); ext == ".service" || ext == ".scope" {
+			return part
+		}
+	}
+	return strings.Trim(cgroup, "/")
+}
+
+// lookProcesses finds processes by owner first, then by executable and unit:
+// an interpreter that one service may run is no licence for another.
+func lookProcesses(_ context.Context, v *validation) ([]item, error) {
+	all, hidden, err := v.processes()
+	if err != nil {
+		return nil, err
+	}
+	self, _ := v.m.Exe(v.selfPID(all))
+	logins := v.openLogins(all)
+	uptime, err := v.m.Uptime()
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, p := range all {
+		it := item{row: "processes", key: p.key(), finding: taskcatalog.Finding{
+			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit),
+		}}
+		if i := slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knows(u) }); i >= 0 && !v.taking {
+			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
+			it.finding.Detail = join(it.finding.Detail, "of a uid that the baseline does not have")
+			items = append(items, v.owner(it, p.UIDs[i], taskcatalog.ActionReimage))
+			continue
+		}
+		age := uptime - time.Duration(float64(p.Start)*machine.TickTime*float64(time.Second))
+		switch {
+		case p.State == "Z", self != "" && p.exe == self:
+		case v.policyKnows(p):
+		case v.packaged(p.exe) && logins[p.unit]:
+		case v.packaged(p.exe) && strings.HasSuffix(p.unit, ".service") && v.unitKnown(p.unit) && age < momentOfWork && !v.taking:
+		default:
+			it.finding.UID = &p.UIDs[0]
+			items = append(items, it)
+		}
+	}
+	for _, pid := range hidden {
+		items = append(items, item{row: "processes", key: fmt.Sprintf("hidden %d", pid), differs: true, finding: taskcatalog.Finding{
+			Subject: fmt.Sprint(pid), Detail: "a process whose directory in /proc shows nothing: something covers it",
+		}})
+	}
+	return items, nil
+}
+
+// selfPID is the agent's own number where it sees itself.
+func (v *validation) selfPID(all []running) int {
+	pid := unix.Getpid()
+	if !v.m.Live() || !slices.ContainsFunc(all, func(p running) bool { return p.PID == pid }) {
+		return 0
+	}
+	return pid
+}
+
+// openLogins are the sessions and user managers of known users who are logged
+// in right now: an operator at work, with what a shell of the system's own
+// programs runs.
+func (v *validation) openLogins(all []running) map[string]bool {
+	open := map[string]bool{}
+	for _, p := range all {
+		uid, ok := strings.CutPrefix(p.unit, "session of uid ")
+		leader := slices.Contains([]string{"sshd", "sshd-session", "login"}, path.Base(p.exe))
+		if !ok || !leader || !v.packaged(p.exe) || !p.Has(0) {
+			continue
+		}
+		for known := range v.users {
+			if fmt.Sprint(known) == uid {
+				open[p.unit], open["user manager of uid "+uid] = true, true
+			}
+		}
+	}
+	return open
+}
+
+func (v *validation) policyKnows(p running) bool {
+	return p.exe != "" && slices.ContainsFunc(v.policy.KnownProcesses, func(s string) bool { return s == p.exe || s == path.Base(p.exe) })
+}
+
+// Bounds of the uids that systemd gives to services for as long as they run.
+const dynamicUserMin, dynamicUserMax = 61184, 65519
+
+// knows reports whether a uid is the baseline's, or one that systemd lends.
+func (v *validation) knows(uid uint32) bool {
+	if _, ours := v.account(uid); ours {
+		return false
+	}
+	_, ok := v.users[uid]
+	return ok || uid >= dynamicUserMin && uid <= dynamicUserMax || uid == 65534
+}
+
+// unitKnown reports whether a unit's file comes from a package or stands in
+// the baseline. A template's instances go by the template.
+func (v *validation) unitKnown(unit string) bool {
+	names := []string{unit}
+	if at := strings.IndexByte(unit, '@'); at > 0 {
+		names = append(names, unit[:at+1]+path.Ext(unit))
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		if v.packaged("/usr/lib/systemd/system/"+name) || slices.Contains(v.policy.KnownUnits, name) {
+			return true
+		}
+		return v.base != nil && slices.ContainsFunc(v.base.Units, func(f taskcatalog.BaselineFile) bool { return path.Base(f.Path) == name })
+	})
+}
+
+// lookListeners goes by protocol and port. Ports that the kernel hands out
+// differ from boot to boot: there the holder counts, if the system knows it.
+func lookListeners(_ context.Context, v *validation) ([]item, error) {
+	found, err := v.m.Listeners()
+	if err != nil {
+		return nil, err
+	}
+	inodes := map[uint64]bool{}
+	for _, l := range found {
+		inodes[l.Inode] = true
+	}
+	holders, err := v.m.SocketHolders(inodes)
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := v.processes()
+	if err != nil {
+		return nil, err
+	}
+	self := v.selfPID(all)
+	var items []item
+	for _, l := range found {
+		var holder *running
+		for i := range all {
+			if slices.Contains(holders[l.Inode], all[i].PID) {
+				holder = &all[i]
+				break
+			}
+		}
+		if holder != nil && holder.PID == self || slices.Contains(v.policy.KnownPorts, l.Name()) {
+			continue
+		}
+		it := item{row: "listeners", key: l.Name(), finding: taskcatalog.Finding{Subject: l.Name() + " at " + l.Addr.Addr().String(), Detail: "of the kernel or a process that ended"}}
+		if holder != nil {
+			it.finding.Detail = fmt.Sprintf("%d %s; %s in %s", holder.PID, holder.Name, holder.exe, holder.unit)
+			const firstEphemeral = 32768
+			if l.Addr.Port() >= firstEphemeral && v.packaged(holder.exe) && v.has(item{row: "processes", key: holder.key()}) || v.taking && l.Addr.Port() >= firstEphemeral {
+				it.key = l.Proto + "/ephemeral " + holder.key()
+			}
+		}
+		if !v.knows(l.UID) {
+			it = v.owner(it, l.UID, taskcatalog.ActionReimage)
+		} else {
+			it.finding.UID = &l.UID
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}

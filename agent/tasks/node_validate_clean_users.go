@@ -1,0 +1,122 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// lookUsers compares accounts, groups and logins, and learns whom the other
+// looks take for known.
+func lookUsers(_ context.Context, v *validation) ([]item, error) {
+	v.users, v.homes = map[uint32]string{}, map[string]uint32{}
+	if v.base != nil { // whoever cannot be read here is known by the baseline all the same
+		for _, u := range v.base.Users {
+			v.know(u)
+		}
+	}
+	users, err := v.m.Users()
+	if err != nil {
+		return nil, err
+	}
+	groups, err := v.m.Groups()
+	if err != nil {
+		return nil, err
+	}
+	logins, err := v.m.Logins()
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	before := map[string]taskcatalog.BaselineUser{}
+	if v.base != nil {
+		for _, u := range v.base.Users {
+			before[u.Name] = u
+		}
+	}
+	v.now.Users, v.now.Groups = nil, nil
+	for _, u := range users {
+		is := taskcatalog.BaselineUser{Name: clean(u.Name), UID: u.UID, GID: u.GID, Home: clean(u.Home), Shell: clean(u.Shell), Login: logins[u.Name]}
+		v.now.Users = append(v.now.Users, is)
+		was, there := before[is.Name]
+		delete(before, is.Name)
+		switch {
+		case v.taking || slices.Contains(v.policy.KnownUsers, u.Name):
+			v.know(is)
+		case there && was == is:
+		case there:
+			items = append(items, item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)}})
+		default:
+			items = append(items, v.owner(item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{Detail: "an account that the baseline does not have, " + uidText(is.UID)}}, is.UID, taskcatalog.ActionReimage))
+		}
+	}
+	for name, was := range before {
+		items = append(items, item{row: "users", key: name, differs: true, finding: taskcatalog.Finding{UID: &was.UID, Detail: "an account of the baseline that is gone"}})
+	}
+	for _, g := range groups {
+		v.now.Groups = append(v.now.Groups, clean(g))
+	}
+	slices.Sort(v.now.Groups)
+	return append(items, v.groups()...), nil
+}
+
+func (v *validation) know(u taskcatalog.BaselineUser) {
+	v.users[u.UID] = u.Name
+	if strings.HasPrefix(u.Home, "/root") || strings.HasPrefix(u.Home, "/home/") {
+		v.homes[u.Home] = u.UID
+	}
+}
+
+func userChange(was, is taskcatalog.BaselineUser) string {
+	var changes []string
+	for _, c := range []struct{ what, was, is string }{
+		{"uid", fmt.Sprint(was.UID), fmt.Sprint(is.UID)}, {"gid", fmt.Sprint(was.GID), fmt.Sprint(is.GID)},
+		{"home", was.Home, is.Home}, {"shell", was.Shell, is.Shell},
+	} {
+		if c.was != c.is {
+			changes = append(changes, c.what+" was "+c.was+", is "+c.is)
+		}
+	}
+	if was.Login != is.Login {
+		changes = append(changes, "the password was changed")
+		if is.Login == "none" {
+			changes[len(changes)-1] = "needs no password any more"
+		}
+	}
+	return strings.Join(changes, "; ")
+}
+
+// groups compares name:gid:members. An allocation's own group goes with its
+// user.
+func (v *validation) groups() []item {
+	if v.base == nil {
+		return nil
+	}
+	var items []item
+	for _, g := range v.now.Groups {
+		if slices.Contains(v.base.Groups, g) {
+			continue
+		}
+		name, rest, _ := strings.Cut(g, ":")
+		it := item{row: "users", key: "group " + name, differs: true, finding: taskcatalog.Finding{Detail: "gid and members differ from the baseline: " + rest}}
+		if i := slices.IndexFunc(v.accounts, func(a Account) bool {
+			return a.Username == name || slices.Contains(strings.Split(rest, ","), a.Username)
+		}); i >= 0 {
+			it.tenant, it.finding.NextAction = true, taskcatalog.ActionRevokeUser
+		}
+		if slices.Contains(v.policy.KnownUsers, name) {
+			continue
+		}
+		items = append(items, it)
+	}
+	for _, g := range v.base.Groups {
+		name, _, _ := strings.Cut(g, ":")
+		if !slices.ContainsFunc(v.now.Groups, func(s string) bool { return strings.HasPrefix(s, name+":") }) {
+			items = append(items, item{row: "users", key: "group " + name, differs: true, finding: taskcatalog.Finding{Detail: "a group of the baseline that is gone"}})
+		}
+	}
+	return items
+}
