@@ -14,8 +14,8 @@
 //
 // Booting takes most of a minute under emulation, loading a snapshot a second.
 // So boot once, [Guest.SaveVM] before the first case, and start every case by
-// [Guest.LoadVM]. A loaded guest believes it is still the moment of the save;
-// LoadVM sets its clock before it returns, unless told the time to set.
+// [Guest.LoadVM]. A loaded guest believes it is still the moment of the save,
+// so LoadVM sets its clock to the time that the test gives.
 //
 // # Rules
 //

@@ -188,11 +188,14 @@ var forwardedPort = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1
 // forward lets QEMU choose a free port of the host's loopback for the guest's
 // sshd, and asks which one it is: nobody can take it in between.
 func (g *Guest) forward(ctx context.Context) error {
-	if said, err := g.monitor.human(ctx, "hostfwd_add net tcp:127.0.0.1:0-:22"); err != nil || said != "" {
-		return fmt.Errorf("cannot forward ssh: %s: %w", said, errors.Join(err, net.ErrClosed))
+	said, err := g.monitor.human(ctx, "hostfwd_add net tcp:127.0.0.1:0-:22")
+	if err == nil && said != "" {
+		err = errors.New(said)
 	}
-	said, err := g.monitor.human(ctx, "info usernet")
 	if err != nil {
+		return fmt.Errorf("cannot forward ssh: %w", err)
+	}
+	if said, err = g.monitor.human(ctx, "info usernet"); err != nil {
 		return err
 	}
 	port := forwardedPort.FindStringSubmatch(said)
