@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,5 +96,3 @@ func (a *app) followAll(ctx context.Context, api *client.Client, tasks []resourc
 	}
 	return all
 }
-
-func sortRows(rows [][]string) { slices.SortFunc(rows, slices.Compare[[]string]) }
