@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 	for _, test := range []struct {
 		boundary string
 		outcome  taskcatalog.Outcome
-		runs     int
+		runs     int64
 	}{
 		{"before accept", taskcatalog.OutcomeSucceeded, 1},
 		{"after accept", taskcatalog.OutcomeSucceeded, 1},
@@ -42,8 +43,9 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 	} {
 		t.Run(test.boundary, func(t *testing.T) {
 			inBubble(t, func(l *lab) {
-				runs, died := 0, make(chan struct{})
+				var runs atomic.Int64
 				var first *process
+				died := make(chan struct{})
 				// A dead process goes no further: the goroutine that gets there ends.
 				dieAt := func(boundary, _ string) {
 					if boundary != test.boundary {
@@ -60,7 +62,7 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 				}
 				l.handle("node.drain@1", tasks.Handler{
 					Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
-						runs++
+						runs.Add(1)
 						select {
 						case <-died:
 						default:
@@ -75,14 +77,13 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 					},
 					Probe: func(context.Context, *tasks.Host, *taskcatalog.Task) string { return "half drained" },
 				})
-				first = l.start()
+				first = l.start(func(p *process) { first, p.at = p, dieAt })
 				q := l.broker.Enqueue(l.nodeID(first), "node.drain", `{}`)
-				first.at = dieAt
 				<-died
 				second := l.start()
 				r := l.broker.Wait(q, 10*time.Minute)
-				if r.Outcome != test.outcome || runs != test.runs {
-					t.Errorf("ended %s (%s) after %d runs, want %s after %d", r.Outcome, r.Message, runs, test.outcome, test.runs)
+				if r.Outcome != test.outcome || runs.Load() != test.runs {
+					t.Errorf("ended %s (%s) after %d runs, want %s after %d", r.Outcome, r.Message, runs.Load(), test.outcome, test.runs)
 				}
 				// Delivered once more, it neither runs again nor says something else.
 				l.broker.Requeue(q)
@@ -90,8 +91,8 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 				if e, known, err := second.ledger.Get(q.ID); err != nil || !known || e.Result.Outcome != test.outcome {
 					t.Errorf("the ledger says %+v %v %v", e.Result, known, err)
 				}
-				if runs != test.runs {
-					t.Errorf("ran %d times after a repeat", runs)
+				if runs.Load() != test.runs {
+					t.Errorf("ran %d times after a repeat", runs.Load())
 				}
 			})
 		})

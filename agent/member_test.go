@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,17 +28,17 @@ func (l *lab) works(p *process) *agenttest.Task {
 
 func TestABrokerThatIsAwayAtFirstBootIsWaitedFor(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		dials := 0
+		var dials atomic.Int64
 		dial := l.config.Dial
 		l.config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			dials++
+			dials.Add(1)
 			return dial(ctx, network, addr)
 		}
 		l.broker.GoAway()
 		p := l.start()
 		time.Sleep(30 * time.Minute)
-		if p.state.Member() != nil || dials < 25 || dials > 80 {
-			t.Fatalf("after 30 minutes: %d tries", dials)
+		if p.state.Member() != nil || dials.Load() < 25 || dials.Load() > 80 {
+			t.Fatalf("after 30 minutes: %d tries", dials.Load())
 		}
 		l.broker.ComeBack()
 		back := time.Now()

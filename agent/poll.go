@@ -143,7 +143,8 @@ func (a *Agent) poll(ctx, work context.Context) error {
 }
 
 // wait is one long poll. It ends early when a lane gets room that the broker was
-// not told of.
+// not told of. What is on its way at that moment is lost with the connection; its
+// lease runs out and it is delivered again.
 func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcatalog.Lane) (*wire.WaitReply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -31,6 +31,7 @@ type Broker struct {
 	// Away refuses connections; present ones are cut.
 	Away bool
 	// Before is asked before a request is handled: true means it has answered.
+	// It and LoseAnswer are called with the broker locked.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 	// LoseAnswer is asked once a request was handled: true cuts the connection
 	// instead of answering.

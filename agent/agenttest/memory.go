@@ -1,10 +1,14 @@
 package agenttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
+	"time"
 )
 
 var errAway = errors.New("connection refused")
@@ -22,10 +26,10 @@ func newMemoryListener() *memoryListener {
 }
 
 func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
+	up, down := newStream(), newStream()
 	select {
-	case l.conns <- there:
-		return here, nil
+	case l.conns <- &memoryConn{in: up, out: down}:
+		return &memoryConn{in: down, out: up}, nil
 	case <-l.closed:
 		return nil, errAway
 	case <-ctx.Done():
@@ -56,3 +60,89 @@ type memoryAddr struct{}
 
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory:0" }
+
+// memoryConn is one end of a connection. Unlike net.Pipe's it has room, as a
+// socket has: two ends that close at once do not wait for each other.
+type memoryConn struct{ in, out *stream }
+
+func (c *memoryConn) Read(p []byte) (int, error)  { return c.in.read(p) }
+func (c *memoryConn) Write(p []byte) (int, error) { return c.out.write(p) }
+
+func (c *memoryConn) Close() error {
+	c.out.end(io.EOF)
+	c.in.end(net.ErrClosed)
+	return nil
+}
+
+func (c *memoryConn) SetReadDeadline(t time.Time) error { c.in.until(t); return nil }
+func (c *memoryConn) SetDeadline(t time.Time) error     { return c.SetReadDeadline(t) }
+func (*memoryConn) SetWriteDeadline(time.Time) error    { return nil } // writes do not wait
+func (*memoryConn) LocalAddr() net.Addr                 { return memoryAddr{} }
+func (*memoryConn) RemoteAddr() net.Addr                { return memoryAddr{} }
+
+// stream is one direction of a connection.
+type stream struct {
+	mu       sync.Mutex
+	changed  sync.Cond
+	data     bytes.Buffer
+	err      error // once data is empty
+	deadline time.Time
+	alarm    *time.Timer
+}
+
+func newStream() *stream {
+	s := new(stream)
+	s.changed.L = &s.mu
+	return s
+}
+
+func (s *stream) read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		switch {
+		case errors.Is(s.err, net.ErrClosed):
+			return 0, s.err
+		case !s.deadline.IsZero() && !time.Now().Before(s.deadline):
+			return 0, os.ErrDeadlineExceeded
+		case s.data.Len() > 0:
+			return s.data.Read(p)
+		case s.err != nil:
+			return 0, s.err
+		}
+		s.changed.Wait()
+	}
+}
+
+func (s *stream) write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, io.ErrClosedPipe
+	}
+	s.changed.Broadcast()
+	return s.data.Write(p)
+}
+
+func (s *stream) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil || errors.Is(err, net.ErrClosed) {
+		s.err = err
+	}
+	s.changed.Broadcast()
+}
+
+func (s *stream) until(t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deadline = t
+	if s.alarm != nil {
+		s.alarm.Stop()
+		s.alarm = nil
+	}
+	if !t.IsZero() {
+		s.alarm = time.AfterFunc(time.Until(t), s.changed.Broadcast)
+	}
+	s.changed.Broadcast()
+}

@@ -32,9 +32,9 @@ func (b *Broker) routes() http.Handler {
 		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) {
 			b.Lock()
 			b.Requests[name]++
-			before, lose := b.Before, b.LoseAnswer
+			answered := b.Before != nil && b.Before(w, r)
 			b.Unlock()
-			if before != nil && before(w, r) {
+			if answered {
 				return
 			}
 			var peer *pki.Peer
@@ -46,7 +46,10 @@ func (b *Broker) routes() http.Handler {
 				}
 			}
 			value, problem := route.handle(r, peer)
-			if lose != nil && lose(name) {
+			b.Lock()
+			lost := b.LoseAnswer != nil && b.LoseAnswer(name)
+			b.Unlock()
+			if lost {
 				panic(http.ErrAbortHandler)
 			}
 			answer(w, value, problem)
