@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,6 +43,9 @@ func OpenDataDir(path string) (*DataDir, error) {
 		_ = f.Close()
 		return nil, broker.Errorf(broker.Refused, "data_dir_in_use", "cannot use data directory %s: another broker runs on it (stop it, or use another --data-dir)", abs)
 	}
+	// For people who look who it is; on a full disk they look in vain.
+	_ = f.Truncate(0)
+	_, _ = fmt.Fprintln(f, os.Getpid())
 	return &DataDir{path: abs, lock: f}, nil
 }
 

@@ -3,7 +3,7 @@
 //
 // # The data directory
 //
-//	broker.lock     held while a broker runs; a second one is refused
+//	broker.lock     held while a broker runs, and its pid; a second one is refused
 //	hostler.db      the store, unless --db names a PostgreSQL
 //	keys/           the broker's keys, and the key ring that lists them
 //	secrets/        age-encrypted secrets and the key to them

@@ -138,6 +138,8 @@ func sqliteError(err error, path string) error {
 	switch {
 	case err == nil, errors.As(err, &own), errors.As(err, &r):
 		return err
+	case errors.As(err, &se) && se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE: // no room for the shared memory file
+		return broker.Errorf(broker.Unavailable, "disk_full", "cannot use database %s: the disk is full (make room; nothing was lost)", path)
 	case errors.As(err, &se):
 		switch se.Code() & 0xff {
 		case sqlite3.SQLITE_FULL:

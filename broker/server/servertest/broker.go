@@ -82,6 +82,9 @@ func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 // Now is the broker's clock.
 func (b *Broker) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
+// Clock is the machine's, for what is made before there is a broker.
+func Clock() time.Time { return time.Now() }
+
 // Advance moves the broker's clock.
 func (b *Broker) Advance(d time.Duration) { b.ahead.Add(int64(d)) }
 
