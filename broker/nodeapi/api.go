@@ -112,7 +112,8 @@ func (a *API) TLSConfig() *tls.Config {
 	return config
 }
 
-// connection is what is remembered of one connection between its requests.
+// connection is what is remembered of one connection between its requests, which
+// HTTP/1.1 sends one after the other.
 type connection struct {
 	peer  *pki.Peer
 	roots *x509.CertPool // those that peer was verified against
