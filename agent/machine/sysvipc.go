@@ -23,15 +23,15 @@ type IPC struct {
 // count, and the command that removes one.
 var ipcTables = []struct {
 	kind, file string
-	bytes      string // the column with the size; empty: none
+	id, bytes  string // the columns with the number and the size; empty: none
 	remove     func(id int) error
 }{
-	{"shm", "/proc/sysvipc/shm", "size", func(id int) error {
+	{"shm", "/proc/sysvipc/shm", "shmid", "size", func(id int) error {
 		_, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil)
 		return err
 	}},
-	{"sem", "/proc/sysvipc/sem", "", func(id int) error { return ipcRemove(unix.SYS_SEMCTL, id, 0, unix.IPC_RMID) }},
-	{"msg", "/proc/sysvipc/msg", "cbytes", func(id int) error { return ipcRemove(unix.SYS_MSGCTL, id, unix.IPC_RMID, 0) }},
+	{"sem", "/proc/sysvipc/sem", "semid", "", func(id int) error { return ipcRemove(unix.SYS_SEMCTL, id, 0, unix.IPC_RMID) }},
+	{"msg", "/proc/sysvipc/msg", "msqid", "cbytes", func(id int) error { return ipcRemove(unix.SYS_MSGCTL, id, unix.IPC_RMID, 0) }},
 }
 
 func ipcRemove(call uintptr, id, second, third int) error {
@@ -49,7 +49,7 @@ func (m *Machine) SysVIPC() ([]IPC, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list System V %s: %w", t.kind, err)
 		}
-		found, err := parseSysVIPC(string(raw), t.kind, t.bytes)
+		found, err := parseSysVIPC(string(raw), t.kind, t.id, t.bytes)
 		if err != nil {
 			return nil, fmt.Errorf("cannot parse %s: %w", t.file, err)
 		}
@@ -60,7 +60,7 @@ func (m *Machine) SysVIPC() ([]IPC, error) {
 
 // parseSysVIPC reads a table of /proc/sysvipc by the names in its first line:
 // the columns differ between kernels.
-func parseSysVIPC(text, kind, bytes string) ([]IPC, error) {
+func parseSysVIPC(text, kind, id, bytes string) ([]IPC, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	column := map[string]int{}
 	for i, name := range strings.Fields(lines[0]) {
@@ -76,13 +76,13 @@ func parseSysVIPC(text, kind, bytes string) ([]IPC, error) {
 			}
 			return strconv.ParseUint(f[at], 10, bits)
 		}
-		id, err1 := number(kind+"id", 31)
+		num, err1 := number(id, 31)
 		uid, err2 := number("uid", 32)
 		cuid, err3 := number("cuid", 32)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		o := IPC{Kind: kind, ID: int(id), UID: uint32(uid), CUID: uint32(cuid)}
+		o := IPC{Kind: kind, ID: int(num), UID: uint32(uid), CUID: uint32(cuid)}
 		if bytes != "" {
 			if n, err := number(bytes, 63); err == nil {
 				o.Bytes = int64(n)
