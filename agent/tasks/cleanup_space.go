@@ -1,0 +1,272 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// temporary empties /tmp and /var/tmp. The private directories of running
+// services stay, since a service would not get another before its next start;
+// what a stranger owns in them goes.
+func (c *cleanup) temporary(ctx context.Context) error {
+	boot, err := c.m.BootID()
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, top := range []string{"/tmp", "/var/tmp"} {
+		var own []string
+		all = errors.Join(all, c.empty(ctx, "temporary", top, machine.Tree{
+			Remove: everything,
+			Enter: func(e *machine.Entry) bool {
+				if e.Depth() == 1 && e.Name == "lost+found" && e.Stat.Uid == 0 {
+					return false
+				}
+				if e.Depth() == 1 && systemTemporary(e, boot) {
+					own = append(own, path.Join(top, e.Name))
+					return false
+				}
+				return true
+			},
+		}))
+		for _, dir := range own {
+			all = errors.Join(all, c.empty(ctx, "temporary", dir, machine.Tree{Remove: func(e *machine.Entry) bool {
+				return !c.known.uid(e.Stat.Uid)
+			}}))
+			c.dispose("temporary", dir, taskcatalog.ActionKept, machine.Tally{}, "the system's own")
+		}
+	}
+	return all
+}
+
+// systemTemporary reports whether a directory in /tmp is one that the system
+// makes at boot or for a running service. Its owner is root: another user
+// cannot make one of that name that counts.
+func systemTemporary(e *machine.Entry, boot string) bool {
+	if !e.IsDir() || e.Stat.Uid != 0 {
+		return false
+	}
+	switch e.Name {
+	case ".X11-unix", ".ICE-unix", ".XIM-unix", ".font-unix", ".Test-unix":
+		return true
+	case "snap-private-tmp":
+		return e.Stat.Mode&0o077 == 0
+	}
+	return strings.HasPrefix(e.Name, "systemd-private-"+strings.ReplaceAll(boot, "-", "")+"-") && e.Stat.Mode&0o077 == 0
+}
+
+// ipc removes System V objects of strangers, and what is in /dev/shm and
+// /dev/mqueue but for what the baseline has and what a system service made.
+func (c *cleanup) ipc(ctx context.Context) error {
+	objects, err := c.m.SysVIPC()
+	for _, o := range objects {
+		if c.known.uid(o.UID) && c.known.uid(o.CUID) {
+			continue
+		}
+		name := fmt.Sprintf("sysv/%s/%d", o.Kind, o.ID)
+		if removed := machine.RemoveIPC(o); removed != nil {
+			c.failed("ipc", name, removed)
+			continue
+		}
+		c.dispose("ipc", name, taskcatalog.ActionRemoved, machine.Tally{Bytes: o.Bytes}, "")
+	}
+	for _, top := range []string{"/dev/shm", "/dev/mqueue"} {
+		err = errors.Join(err, c.emptyAny(ctx, "ipc", top, machine.Tree{Remove: func(e *machine.Entry) bool {
+			service := e.Stat.Uid != 0 && e.Stat.Uid < 1000 && c.known.uid(e.Stat.Uid)
+			return !service && !(e.Depth() == 1 && c.known.object(e.Path()))
+		}}))
+	}
+	return err
+}
+
+// emptyAny is empty for the kernel's own file systems, which hold objects and
+// no files on a disk.
+func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tree) error {
+	t.Fault = func(p string, err error) { c.failed(check, p, err) }
+	tally, err := c.m.Empty(ctx, top, t)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", top, err)
+	}
+	c.result.FilesRemoved += tally.Files + tally.Dirs
+	c.result.BytesRemoved += tally.Bytes
+	if tally.Files+tally.Dirs > 0 {
+		c.dispose(check, top, taskcatalog.ActionEmptied, tally, "")
+	}
+	return nil
+}
+
+// butKnown removes everything but the entries of the top directory that the
+// baseline has as objects of a kind, with all that is in them.
+func (c *cleanup) butKnown(kind string) machine.Tree {
+	kept := func(e *machine.Entry) bool {
+		return e.Depth() == 1 && (c.known.object(kind+e.Path()) || e.Name == "lost+found" && e.Stat.Uid == 0)
+	}
+	return machine.Tree{
+		Remove: func(e *machine.Entry) bool { return !kept(e) },
+		Enter:  func(e *machine.Entry) bool { return !kept(e) },
+	}
+}
+
+// scratchSpace empties the directories that the scratch patterns match and
+// removes whatever else they match.
+func (c *cleanup) scratchSpace(ctx context.Context) error {
+	var all error
+	for _, name := range c.scratch {
+		st, err := c.m.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		switch {
+		case err != nil:
+			all = errors.Join(all, err)
+		case st.Mode&fileType == directory:
+			all = errors.Join(all, c.empty(ctx, "scratch", name, c.butKnown("scratch/")))
+		default:
+			all = errors.Join(all, c.remove(ctx, "scratch", name))
+		}
+	}
+	return all
+}
+
+// histories are the files in a home that hold what was typed or run there.
+var histories = []string{
+	".bash_history", ".zsh_history", ".sh_history", ".ash_history", ".history", ".local/share/fish/fish_history",
+	".python_history", ".node_repl_history", ".mysql_history", ".psql_history", ".sqlite_history", ".rediscli_history",
+	".lesshst", ".viminfo", ".wget-hsts", ".nv/ComputeCache",
+}
+
+// homes removes the directories in /home of nobody who was there before, and
+// the histories of those who were.
+func (c *cleanup) homes(ctx context.Context) error {
+	known := c.known.homes()
+	var all error
+	for _, home := range known {
+		for _, name := range histories {
+			err := c.remove(ctx, "homes", path.Join(home, name))
+			if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+				c.skip("homes", path.Join(home, name), "a link stands in its way, which is not followed")
+				continue
+			}
+			all = errors.Join(all, err)
+		}
+	}
+	if c.known.base == nil {
+		c.skip("homes", "/home", "without a baseline nobody knows whose home is a tenant's")
+		return all
+	}
+	names, err := c.m.Names("/home")
+	if err != nil {
+		return errors.Join(all, err)
+	}
+	for _, name := range names {
+		home := path.Join("/home", name)
+		account := slices.IndexFunc(c.accounts, func(a Account) bool { return path.Clean(a.Home) == home })
+		holds := slices.ContainsFunc(known, func(k string) bool { return k == home || machine.Under(k, home) })
+		switch {
+		case name == "lost+found" || holds || c.known.object("home/"+home):
+		case account >= 0:
+			c.dispose("homes", home, taskcatalog.ActionKept, machine.Tally{}, "allocation "+c.accounts[account].AllocationID+" still has its user ("+taskcatalog.ActionRevokeUser+" removes both)")
+		default:
+			all = errors.Join(all, c.remove(ctx, "homes", home))
+		}
+	}
+	return all
+}
+
+// dumpDirs hold nothing but crash and core dumps; dumpDirsOfBaseline may hold
+// what the node itself needs, as the kernel that kdump loads.
+var (
+	dumpDirs           = []string{"/var/crash", "/var/lib/systemd/coredump", "/var/lib/apport/coredump", "/var/lib/systemd/pstore"}
+	dumpDirsOfBaseline = []string{"/var/cores", "/var/core", "/var/lib/kdump"}
+)
+
+// dumps empties the directories of crash and core dumps, and removes what the
+// kernel's own core pattern makes in a fixed directory.
+func (c *cleanup) dumps(ctx context.Context) error {
+	dirs := dumpDirs
+	if c.known.base != nil {
+		dirs = slices.Concat(dumpDirs, dumpDirsOfBaseline)
+	}
+	var all error
+	for _, dir := range dirs {
+		all = errors.Join(all, c.empty(ctx, "dumps", dir, c.butKnown("dump/")))
+	}
+	all = errors.Join(all, c.emptyAny(ctx, "dumps", "/sys/fs/pstore", c.butKnown("dump/")))
+	patterns := []string{"/core", "/core.*"}
+	raw, err := c.m.ReadFile("/proc/sys/kernel/core_pattern", 4096)
+	if err == nil {
+		if p := coreGlob(strings.TrimSpace(string(raw))); p != "" {
+			patterns = append(patterns, p)
+		}
+	}
+	all = errors.Join(all, err)
+	for _, pattern := range patterns {
+		matches, err := c.m.Glob(pattern)
+		all = errors.Join(all, err)
+		for _, name := range matches {
+			if st, err := c.m.Lstat(name); err == nil && st.Mode&fileType == unix.S_IFREG && !c.known.object("dump/"+name) {
+				all = errors.Join(all, c.remove(ctx, "dumps", name))
+			}
+		}
+	}
+	return all
+}
+
+// coreGlob turns a core pattern with a fixed directory into a pattern of the
+// files that it makes: /var/cores/core.%e.%p into /var/cores/core.*.*. A
+// pattern without fixed text in its last part would match anything, and a
+// tenant with root may have set it: such a one is none.
+func coreGlob(pattern string) string {
+	if !path.IsAbs(pattern) || path.Clean(pattern) != pattern || strings.ContainsAny(pattern, "*?[\\") {
+		return ""
+	}
+	dir, base := path.Split(pattern)
+	if strings.Contains(dir, "%") || path.Clean(dir) == "/" || !strings.HasPrefix(base, "core") {
+		return ""
+	}
+	for _, tree := range systemTrees {
+		if path.Clean(dir) == tree || machine.Under(dir, tree) {
+			return ""
+		}
+	}
+	var b strings.Builder
+	b.WriteString(dir)
+	for i := 0; i < len(base); i++ {
+		if base[i] == '%' {
+			b.WriteByte('*')
+			i++
+			continue
+		}
+		b.WriteByte(base[i])
+	}
+	return b.String() + "*"
+}
+
+// hugepages empties every hugetlbfs: a file there is memory that stays.
+func (c *cleanup) hugepages(ctx context.Context) error {
+	mounts, err := c.m.Mounts()
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, mt := range mounts {
+		if mt.Type != "hugetlbfs" {
+			continue
+		}
+		all = errors.Join(all, c.emptyAny(ctx, "hugepages", mt.Point, c.butKnown("hugepages/")))
+	}
+	return all
+}

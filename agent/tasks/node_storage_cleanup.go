@@ -1,0 +1,257 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A cleanup empties what a tenant could have written to. It goes on past what
+// fails, writes nothing of its own to a disk, so that a full one does not stop
+// it, and says of each path what became of it.
+type cleanup struct {
+	*Run
+	m        *machine.Machine
+	params   *taskcatalog.StorageCleanupParams
+	known    known
+	accounts []Account
+	scratch  []string // what the patterns match
+	result   taskcatalog.StorageCleanupResult
+	report   taskcatalog.Report
+}
+
+// cleanupSteps are the steps in their order: what runs ends first, so that it
+// does not write again what was just removed; devices go once nothing is
+// mounted from them.
+var cleanupSteps = []struct {
+	check string
+	do    func(*cleanup, context.Context) error
+}{
+	{"containers", (*cleanup).containers},
+	{"temporary", (*cleanup).temporary},
+	{"ipc", (*cleanup).ipc},
+	{"scratch", (*cleanup).scratchSpace},
+	{"homes", (*cleanup).homes},
+	{"dumps", (*cleanup).dumps},
+	{"hugepages", (*cleanup).hugepages},
+	{"swap", (*cleanup).swap},
+	{"namespaces", (*cleanup).namespaces},
+	{"block_devices", (*cleanup).blockDevices},
+	{"free_blocks", (*cleanup).trim},
+}
+
+// rootFull is below which free space a root file system counts as full.
+const rootFull = 1 << 20
+
+func storageCleanup(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	c := &cleanup{Run: r, m: r.Host.Machine, params: r.Params.(*taskcatalog.StorageCleanupParams)}
+	c.known = knownFrom(c.params.Baseline)
+	if c.params.Scope != "local" {
+		return nil, c.report, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing, "cannot clean scope %s: this node has no weka client that the agent knows (use scope local)", c.params.Scope)
+	}
+	var err error
+	if c.accounts, err = r.Host.Accounts.List(); err != nil {
+		return nil, c.report, err
+	}
+	if c.scratch, err = c.matchScratch(); err != nil {
+		return nil, c.report, err
+	}
+	if space, err := c.m.Space("/"); err == nil {
+		c.result.RootWasFull = space.Free < rootFull
+	}
+	for i, s := range cleanupSteps {
+		r.step(s.check, i+1, len(cleanupSteps))
+		if err := s.do(c, ctx); err != nil && ctx.Err() == nil {
+			c.failed(s.check, "", err)
+		}
+		if ctx.Err() != nil {
+			return &c.result, c.report, context.Cause(ctx)
+		}
+	}
+	if c.result.Failed > 0 {
+		return &c.result, c.report, taskcatalog.Errorf("storage_not_fully_cleaned", "cannot clean %d of the node's paths and objects (see the dispositions, mend, and run it again)", c.result.Failed)
+	}
+	return &c.result, c.report, nil
+}
+
+// probeCleanup says after a crash which services were left stopped.
+func probeCleanup(ctx context.Context, h *Host, _ *taskcatalog.Task) string {
+	var stopped []string
+	for _, unit := range containerUnits {
+		if active, err := h.Systemd.Active(ctx, unit); err == nil && !active && enabled(h.Machine, unit) {
+			stopped = append(stopped, unit)
+		}
+	}
+	if len(stopped) == 0 {
+		return "no container service was left stopped; run it again"
+	}
+	return "left stopped: " + strings.Join(stopped, ", ") + "; run it again"
+}
+
+func (c *cleanup) dispose(check, name, action string, t machine.Tally, reason string) {
+	c.report.Dispose(taskcatalog.Disposition{Check: check, Path: name, Action: action, Files: t.Files + t.Dirs, Bytes: t.Bytes, Reason: reason})
+}
+
+func (c *cleanup) failed(check, name string, err error) {
+	c.result.Failed++
+	c.dispose(check, name, taskcatalog.ActionFailed, machine.Tally{}, err.Error())
+}
+
+// skip notes what was left alone on purpose.
+func (c *cleanup) skip(check, name, reason string) {
+	c.dispose(check, name, taskcatalog.ActionSkipped, machine.Tally{}, reason)
+}
+
+// empty sweeps what is in a directory and keeps the directory. One that is not
+// there is clean. What remove does not choose stays.
+func (c *cleanup) empty(ctx context.Context, check, top string, t machine.Tree) error {
+	return c.sweep(ctx, check, top, taskcatalog.ActionEmptied, t, c.m.Empty)
+}
+
+// remove sweeps a path with itself.
+func (c *cleanup) remove(ctx context.Context, check, name string) error {
+	return c.sweep(ctx, check, name, taskcatalog.ActionRemoved, machine.Tree{Remove: everything}, c.m.RemoveAll)
+}
+
+func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machine.Tree,
+	do func(context.Context, string, machine.Tree) (machine.Tally, error),
+) error {
+	st, err := c.m.Lstat(top)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", top, err)
+	}
+	if err := c.bare(top, st.Mode&fileType == directory); err != nil {
+		return fmt.Errorf("%s: %w", top, err)
+	}
+	mounts, err := c.m.Mounts()
+	if err != nil {
+		return err
+	}
+	var faults int
+	t.Fault = func(p string, err error) {
+		known := errors.Is(err, machine.ErrMount) && slices.ContainsFunc(mounts, func(mt machine.Mount) bool { return mt.Point == p })
+		if known && action == taskcatalog.ActionEmptied {
+			c.skip(check, p, "a mount of the baseline")
+			return
+		}
+		faults++
+		c.failed(check, p, err)
+	}
+	tally, err := do(ctx, top, t)
+	c.result.FilesRemoved += tally.Files + tally.Dirs
+	c.result.BytesRemoved += tally.Bytes
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		c.result.Failed++
+		c.dispose(check, top, taskcatalog.ActionFailed, tally, err.Error())
+	case faults > 0:
+		c.dispose(check, top, taskcatalog.ActionFailed, tally, fmt.Sprintf("%d paths could not be handled", faults))
+	case tally.Files+tally.Dirs > 0:
+		c.dispose(check, top, action, tally, "")
+	}
+	return ctx.Err()
+}
+
+// bare takes off what a tenant mounted on, above or below a path that is about
+// to be swept: a sweep must neither empty /etc because it was bound to /tmp,
+// nor leave what a mount covers.
+func (c *cleanup) bare(top string, directory bool) error {
+	for range 64 {
+		mounts, err := c.m.Mounts()
+		if err != nil {
+			return err
+		}
+		on, ok := machine.Covering(mounts, top)
+		if !ok {
+			return errors.New("on no mount that is known")
+		}
+		strangers, foreign := c.known.foreign(mounts), machine.Mount{}
+		if slices.Contains(strangers, on) {
+			foreign = on
+		} else if directory {
+			for _, inner := range machine.Inside(mounts, top) {
+				if slices.Contains(strangers, inner) {
+					foreign = inner
+					break
+				}
+			}
+		}
+		if foreign.Point == "" {
+			if !on.Local() {
+				return fmt.Errorf("on a file system of type %s, which is not this machine's own", taskcatalog.Clean(on.Type, 32))
+			}
+			return nil
+		}
+		if foreign.Point == "/" {
+			return errors.New("the root file system is not the baseline's")
+		}
+		if err := c.m.Detach(foreign.Point); err != nil {
+			return err
+		}
+		c.dispose("mounts", foreign.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of type "+foreign.Type+" that the baseline does not have was detached")
+	}
+	return errors.New("mounts keep coming back")
+}
+
+const (
+	fileType  = 0o170000
+	directory = 0o040000
+)
+
+// matchScratch finds what the scratch patterns of node and task match. A
+// pattern that reaches the system's own directories is refused before
+// anything is changed.
+func (c *cleanup) matchScratch() ([]string, error) {
+	var all []string
+	for _, pattern := range slices.Concat(c.Host.Scratch, c.params.Scratch) {
+		if !path.IsAbs(pattern) || path.Clean(pattern) != pattern || pattern == "/" {
+			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take %q for scratch: not a plain absolute path or pattern", taskcatalog.Clean(pattern, 200))
+		}
+		matches, err := c.m.Glob(pattern)
+		if errors.Is(err, path.ErrBadPattern) {
+			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take %q for scratch: a bad pattern", taskcatalog.Clean(pattern, 200))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range matches {
+			if own := c.systemsOwn(name); own != "" {
+				return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take %q for scratch: it reaches %s", taskcatalog.Clean(pattern, 200), own)
+			}
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// systemTrees may hold no scratch, at any depth; systemTops may not be scratch
+// themselves.
+var (
+	systemTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys", "/usr"}
+	systemTops  = []string{"/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/log", "/var/spool", "/var/cache", "/var/tmp"}
+)
+
+// systemsOwn names the directory of the system that sweeping name would
+// reach, or nothing.
+func (c *cleanup) systemsOwn(name string) string {
+	for _, tree := range slices.Concat(systemTrees, []string{c.Host.StateDir, c.Host.ConfigDir, "/var/lib/dpkg", "/var/lib/systemd"}) {
+		if tree != "" && (name == tree || machine.Under(name, tree) || machine.Under(tree, name)) {
+			return tree
+		}
+	}
+	if slices.Contains(systemTops, name) {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,350 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const bootID = "0a1b2c3d-0000-4000-8000-00000000cafe"
+
+// used is a box with what a cleanup looks at beside what users need.
+func used(t *testing.T) (*Host, string) {
+	t.Helper()
+	h, dir := box(t)
+	put(t, dir, "proc/1/mountinfo", "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n")
+	put(t, dir, "proc/sys/kernel/random/boot_id", bootID+"\n")
+	put(t, dir, "proc/sys/kernel/core_pattern", "/var/cores/core.%e.%p\n")
+	put(t, dir, "proc/swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")
+	ok(t, os.MkdirAll(filepath.Join(dir, "proc/1/ns"), 0o755))
+	ok(t, os.Symlink("net:[4026531840]", filepath.Join(dir, "proc/1/ns/net")))
+	return h, dir
+}
+
+// untouched is the baseline of a box.
+func untouched() *taskcatalog.Baseline {
+	return &taskcatalog.Baseline{
+		Users:  []taskcatalog.BaselineUser{{Name: "root", Home: "/root"}, {Name: "daemon", UID: 1, Home: "/usr/sbin"}, {Name: "ubuntu", UID: 1000, Home: "/home/ubuntu"}},
+		Mounts: []string{"/ ext4 /"},
+	}
+}
+
+func cleanUp(t *testing.T, h *Host, p taskcatalog.StorageCleanupParams) (*taskcatalog.StorageCleanupResult, taskcatalog.Report, error) {
+	t.Helper()
+	if p.Scope == "" {
+		p.Scope = "local"
+	}
+	result, report, err := storageCleanup(t.Context(), &Run{Params: &p, Host: h})
+	res, _ := result.(*taskcatalog.StorageCleanupResult)
+	return res, report, err
+}
+
+func there(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil
+}
+
+func TestACleanupRemovesATenantsThingsAndKeepsTheNodes(t *testing.T) {
+	h, dir := used(t)
+	private := "tmp/systemd-private-" + strings.ReplaceAll(bootID, "-", "") + "-chrony.service-AbC123"
+	forged := "tmp/systemd-private-" + strings.ReplaceAll(bootID, "-", "") + "-evil.service-AbC123"
+	for name, stays := range map[string]bool{
+		"tmp/a/b":                           false,
+		"tmp/\x1b[2Jname\n":                 false,
+		"tmp/.X11-unix/x":                   false,
+		private + "/tmp/socket":             true,
+		private + "/tmp/strangers":          false,
+		forged + "/tmp/x":                   false,
+		"tmp/systemd-private-00-old-x/y":    false,
+		"var/tmp/x":                         false,
+		"dev/shm/x":                         false,
+		"dev/shm/kept":                      true,
+		"dev/shm/service":                   true,
+		"share1/data/x":                     false,
+		"share1/lost+found/x":               true,
+		"share1/models/x":                   true,
+		"shared":                            false,
+		"home/brew/x":                       true,
+		"home/mallory/.ssh/authorized_keys": false,
+		"home/ubuntu/file":                  true,
+		"home/ubuntu/.bash_history":         false,
+		"root/.bash_history":                false,
+		"root/.bashrc":                      true,
+		"var/crash/1/dump":                  false,
+		"var/crash/kexec_cmd":               true,
+		"var/lib/systemd/coredump/core.x":   false,
+		"var/cores/core.x.1":                false,
+		"var/cores/readme":                  true,
+		"core":                              false,
+		"var/lib/docker/overlay2/x/diff/y":  false,
+		"var/lib/containerd/x":              false,
+		"etc/cron.d/job":                    true,
+	} {
+		put(t, dir, name, "x")
+		t.Cleanup(func() {
+			if there(dir, name) != stays {
+				t.Errorf("%q: there %v, want %v", name, !stays, stays)
+			}
+		})
+	}
+	ok(t, os.Chmod(filepath.Join(dir, private), 0o700))
+	ok(t, os.Lchown(filepath.Join(dir, private, "tmp/strangers"), 20001, 20001))
+	ok(t, os.Chmod(filepath.Join(dir, forged), 0o700))
+	ok(t, os.Lchown(filepath.Join(dir, forged), 20001, 20001))
+	ok(t, os.Lchown(filepath.Join(dir, "tmp/.X11-unix/x"), 20001, 20001))
+	ok(t, os.Lchown(filepath.Join(dir, "dev/shm/service"), 1, 1))
+	ok(t, os.Symlink("../etc", filepath.Join(dir, "home/eve")))
+	base := untouched()
+	base.Objects = []string{"/dev/shm/kept", "dump//var/crash/kexec_cmd", "dump//var/cores/readme", "scratch//share1/models", "home//home/brew"}
+	h.Scratch = []string{"/share*"}
+	res, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base})
+	if err != nil || res.Failed != 0 {
+		t.Errorf("got %+v, %v\n%+v", res, err, report.Dispositions)
+	}
+	if res.FilesRemoved == 0 || there(dir, "home/eve") || !there(dir, "share1") || !there(dir, "etc/passwd") {
+		t.Errorf("got %+v", res)
+	}
+	for _, d := range report.Dispositions {
+		if strings.ContainsAny(d.Path+d.Reason, "\x1b\n") {
+			t.Errorf("a control character in %+v", d)
+		}
+	}
+	again, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base})
+	if err != nil || again.FilesRemoved != 0 {
+		t.Errorf("the same again removes nothing: %+v, %v\n%+v", again, err, report.Dispositions)
+	}
+}
+
+func TestACleanupWithoutABaselineTouchesNoHome(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "home/mallory/x", "")
+	put(t, dir, "tmp/x", "")
+	_, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{})
+	if err != nil || !there(dir, "home/mallory/x") || there(dir, "tmp/x") {
+		t.Errorf("%v\n%+v", err, report.Dispositions)
+	}
+	if !slices.ContainsFunc(report.Dispositions, func(d taskcatalog.Disposition) bool {
+		return d.Check == "homes" && d.Action == taskcatalog.ActionSkipped
+	}) {
+		t.Error("does not say so")
+	}
+}
+
+func TestTheHomeOfALiveAllocationStays(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "home/alice/x", "")
+	ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 20001, Home: "/home/alice"}))
+	if _, _, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched(), AllocationID: "a-1"}); err != nil || !there(dir, "home/alice/x") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestScratchThatReachesTheSystemIsRefusedAndNothingIsChanged(t *testing.T) {
+	for _, pattern := range []string{"/", "/*", "/etc", "/usr/*", "/var", "/home", "/va?", "share", "/share/../etc", "/var/lib/*", "/[", "/root"} {
+		t.Run(pattern, func(t *testing.T) {
+			h, dir := used(t)
+			put(t, dir, "usr/bin/x", "")
+			put(t, dir, "root/x", "")
+			put(t, dir, "tmp/x", "")
+			put(t, dir, "var/lib/dpkg/status", "")
+			_, _, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched(), Scratch: []string{pattern}})
+			if taskcatalog.CodeOf(err, "") != taskcatalog.CodeBadParams || !there(dir, "tmp/x") || !there(dir, "usr/bin/x") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestScratchThatIsALinkIsRemovedAndNotFollowed(t *testing.T) {
+	h, dir := used(t)
+	ok(t, os.Symlink("etc", filepath.Join(dir, "share")))
+	_, _, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched(), Scratch: []string{"/share"}})
+	if err != nil || there(dir, "share") || !there(dir, "etc/passwd") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestACleanupGoesOnPastWhatFailsAndSaysSo(t *testing.T) {
+	h, dir := used(t)
+	ok(t, os.RemoveAll(filepath.Join(dir, "var/tmp")))
+	ok(t, os.Symlink("../etc", filepath.Join(dir, "var/tmp"))) // a tenant with root did that
+	put(t, dir, "tmp/x", "")
+	put(t, dir, "home/mallory/x", "")
+	res, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched()})
+	if taskcatalog.CodeOf(err, "") != "storage_not_fully_cleaned" || res.Failed == 0 || !there(dir, "etc/passwd") || there(dir, "tmp/x") || there(dir, "home/mallory") {
+		t.Errorf("got %+v, %v\n%+v", res, err, report.Dispositions)
+	}
+}
+
+// engines is a systemd whose docker runs.
+type engines struct {
+	quietSystemd
+	active map[string]bool
+	stop   error
+}
+
+func (e *engines) Active(_ context.Context, unit string) (bool, error) { return e.active[unit], nil }
+func (e *engines) Stop(_ context.Context, unit string) error {
+	if e.stop == nil {
+		e.active[unit] = false
+	}
+	e.ask("stop " + unit)
+	return e.stop
+}
+
+func TestContainerRootsAreEmptiedWhileTheirEngineIsStopped(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "var/lib/docker/volumes/v/_data/x", "")
+	put(t, dir, "data/engine/x", "")
+	// A crash after the stop left containerd stopped: it is enabled and comes back.
+	put(t, dir, "etc/systemd/system/multi-user.target.wants/containerd.service", "")
+	systemd := &engines{active: map[string]bool{"docker.socket": true, "docker.service": true, "own.service": true}}
+	h.Systemd, h.ContainerRoots = systemd, map[string]string{"/data/engine": "own.service"}
+	_, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched()})
+	want := []string{
+		"stop docker.socket", "stop docker.service", "stop own.service",
+		"start own.service", "start containerd.service", "start docker.service", "start docker.socket",
+	}
+	if err != nil || !slices.Equal(systemd.asked, want) || there(dir, "var/lib/docker/volumes") || there(dir, "data/engine/x") || !there(dir, "var/lib/docker") {
+		t.Errorf("%v, asked %q\n%+v", err, systemd.asked, report.Dispositions)
+	}
+}
+
+func TestContainerRootsStayWhileTheirEngineRuns(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "var/lib/docker/x", "")
+	systemd := &engines{active: map[string]bool{"docker.service": true}, stop: errors.New("no")}
+	h.Systemd = systemd
+	if _, _, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched()}); err == nil || !there(dir, "var/lib/docker/x") || !slices.Contains(systemd.asked, "start docker.service") {
+		t.Errorf("%v, asked %q", err, systemd.asked)
+	}
+}
+
+func TestACorePatternOfATenantsReachesNothingElse(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"core":                         "",
+		"|/usr/lib/systemd/x %p":       "",
+		"/var/cores/core.%e.%p":        "/var/cores/core.*.**",
+		"/%e/core":                     "",
+		"/etc/core.%p":                 "",
+		"/home/ubuntu/%e":              "",
+		"/var/x/*/core":                "",
+		"/core.%p":                     "",
+		"/usr/../var/lib/dpkg/core-%p": "",
+		"/var/../etc/core-%p":          "",
+		"/var/lib/dpkg/info/core%p":    "/var/lib/dpkg/info/core**", // what a dump there would be called, no more
+	} {
+		if got := coreGlob(pattern); got != want {
+			t.Errorf("%q: %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+// TestWhatATenantMountedIsDetachedAndNotEmptied is on a machine of its own.
+func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
+	if !jail(t) {
+		return
+	}
+	for _, d := range []string{"/tmp/in", "/var/tmp", "/etc", "/home/mallory/mnt", "/run/netns", "/dev/shm", "/dev/mqueue", "/root", "/precious", "/disk", "/var/lib/docker/overlay2/m"} {
+		ok(t, os.MkdirAll(d, 0o755))
+	}
+	put(t, "/", "etc/passwd", "root:x:0:0::/root:/bin/sh\n")
+	put(t, "/", "precious/x", "")
+	put(t, "/", "home/mallory/x", "")
+	ok(t, unix.Mount("tmpfs", "/disk", "tmpfs", 0, ""))
+	ok(t, unix.Mount("mqueue", "/dev/mqueue", "mqueue", 0, ""))
+	put(t, "/", "disk/x", "")
+	m, err := machine.Open("/")
+	ok(t, err)
+	base := untouched()
+	mounts, err := m.Mounts()
+	ok(t, err)
+	base.Mounts = nil
+	for _, mt := range mounts {
+		base.Mounts = append(base.Mounts, mountName(mt))
+	}
+
+	// What a tenant with root mounts to have us empty the wrong place, or to
+	// hide things from us.
+	bind := func(from, to string) { ok(t, unix.Mount(from, to, "", unix.MS_BIND, "")) }
+	put(t, "/", "tmp/hidden", "")
+	put(t, "/", "tmp/in/deep", "")
+	bind("/etc", "/tmp/in")
+	bind("/precious", "/tmp")
+	bind("/etc", "/tmp") // twice on one point
+	bind("/precious", "/home/mallory/mnt")
+	bind("/", "/var/tmp")
+	bind("/precious", "/var/lib/docker/overlay2/m")
+	put(t, "/", "run/netns/evil", "")
+	separate := make(chan error)
+	go func() { // a thread with a network of its own, which ends with it
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			err = unix.Mount("/proc/thread-self/ns/net", "/run/netns/evil", "", unix.MS_BIND, "")
+		}
+		separate <- err
+	}()
+	ok(t, <-separate)
+	if host, err := m.NetNS(1); err != nil || host == "" {
+		t.Fatal(host, err)
+	}
+	// And things in the kernel.
+	queue, err := os.Create("/dev/mqueue/q") // a file made there is a queue
+	ok(t, err)
+	queue.Close()
+	shm, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+	ok(t, err)
+	var about unix.SysvShmDesc
+	_, err = unix.SysvShmCtl(shm, unix.IPC_STAT, &about)
+	ok(t, err)
+	about.Perm.Uid = 20001
+	_, err = unix.SysvShmCtl(shm, unix.IPC_SET, &about)
+	ok(t, err)
+	// Immutable and append-only files and directories.
+	put(t, "/", "home/mallory/frozen/x", "")
+	for _, name := range []string{"/home/mallory/frozen/x", "/home/mallory/frozen"} {
+		f, err := os.Open(name)
+		ok(t, err)
+		ok(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0x10))
+		f.Close()
+	}
+	if err := os.Remove("/home/mallory/frozen/x"); err == nil {
+		t.Fatal("the file is not immutable: the test proves nothing")
+	}
+
+	store := &memory{}
+	h := &Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
+	res, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base, Scratch: []string{"/disk"}})
+	if err != nil {
+		t.Errorf("%+v, %v\n%+v", res, err, report.Dispositions)
+	}
+	for _, name := range []string{"etc/passwd", "precious/x", "tmp", "disk"} {
+		if !there("/", name) {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	for _, name := range []string{"tmp/hidden", "tmp/in", "home/mallory", "run/netns/evil", "disk/x", "dev/mqueue/q", "var/lib/docker/overlay2", "var/tmp/etc"} {
+		if there("/", name) {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	if left, err := m.SysVIPC(); err != nil || len(left) != 0 {
+		t.Errorf("System V objects are left: %+v, %v", left, err)
+	}
+	if now, err := m.Mounts(); err != nil || len(now) != len(mounts) {
+		t.Errorf("mounts %+v, %v", now, err)
+	}
+}
