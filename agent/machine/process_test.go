@@ -43,12 +43,12 @@ func TestSystemVTablesAreReadByTheNamesOfTheirColumns(t *testing.T) {
 	const shm = `       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap
          0     163840  1600                524288  1733  1733      2  1000  1000     0     0 1700000001 1700000002 1700000000                  4096                     0
 `
-	got, err := parseSysVIPC(shm, "shm", "size")
+	got, err := parseSysVIPC(shm, "shm", "shmid", "size")
 	if err != nil || len(got) != 1 || got[0] != (IPC{Kind: "shm", ID: 163840, UID: 1000, CUID: 0, Bytes: 524288}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "key semid\n1 2\n", strings.Replace(shm, "163840", "many", 1)} {
-		if got, err := parseSysVIPC(bad, "shm", "size"); err == nil && len(got) > 0 {
+		if got, err := parseSysVIPC(bad, "shm", "shmid", "size"); err == nil && len(got) > 0 {
 			t.Errorf("%q was taken for %+v", bad, got)
 		}
 	}
