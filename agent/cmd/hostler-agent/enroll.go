@@ -67,10 +67,14 @@ command line, where others could read it.`,
 func enroll(ctx context.Context, c agent.Config, from identity.Source, timeout time.Duration) (*identity.Member, error) {
 	return backoff.Retry(ctx, func() (*identity.Member, error) {
 		m, err := agent.Enroll(ctx, c, from)
-		if code, _ := describe(err); err != nil && code != uplink.CodeUnreachable && code != uplink.CodeUnavailable && code != uplink.CodeClockWrong {
-			return nil, backoff.Permanent(err)
+		if err == nil {
+			return m, nil
 		}
-		return m, err
+		switch code, _ := describe(err); code {
+		case uplink.CodeUnreachable, uplink.CodeUnavailable, uplink.CodeClockWrong:
+			return nil, err
+		}
+		return nil, backoff.Permanent(err)
 	}, backoff.WithMaxElapsedTime(timeout), backoff.WithNotify(func(err error, _ time.Duration) {
 		c.Log.Warn("not enrolled yet, trying again: " + err.Error())
 	}))
