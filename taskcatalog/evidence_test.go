@@ -1,0 +1,50 @@
+package taskcatalog
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTheVerdictIsNeverCleanerThanWhatWasLookedAt(t *testing.T) {
+	made, not := Check{Name: "users", Made: true}, Check{Name: "bpf", Reason: "cannot ask the kernel"}
+	for name, c := range map[string]struct {
+		report Report
+		want   Verdict
+	}{
+		"all looked at, nothing found":       {Report{Checks: []Check{made}}, VerdictClean},
+		"one not looked at":                  {Report{Checks: []Check{made, not, made}}, VerdictInconclusive},
+		"found":                              {Report{Checks: []Check{made}, Findings: []Finding{{}}}, VerdictNotClean},
+		"found, and one not looked at":       {Report{Checks: []Check{not}, Findings: []Finding{{}}}, VerdictNotClean},
+		"found more than the report can say": {Report{FindingsOmitted: 1}, VerdictNotClean},
+	} {
+		c.report.Judge()
+		if c.report.Verdict != c.want {
+			t.Errorf("%s: %s, want %s", name, c.report.Verdict, c.want)
+		}
+	}
+}
+
+func TestAReportIsBoundedWhateverIsFound(t *testing.T) {
+	var r Report
+	long := strings.Repeat("\x1b", 10<<20)
+	for range MaxFindings + 7 {
+		r.Find(Finding{Check: "temporary", Subject: long[:MaxText*2], Detail: "\n"})
+	}
+	r.Find(Finding{Subject: long})
+	for range MaxDispositions + 5 {
+		r.Dispose(Disposition{Check: "temporary", Path: long[:MaxText*2], Reason: "\n"})
+	}
+	if len(r.Findings) != MaxFindings || r.FindingsOmitted != 8 || len(r.Dispositions) != MaxDispositions || r.DispositionsOmitted != 5 {
+		t.Errorf("%d and %d left out, %d and %d left out", len(r.Findings), r.FindingsOmitted, len(r.Dispositions), r.DispositionsOmitted)
+	}
+	for _, f := range r.Findings {
+		if len(f.Subject) > MaxText || strings.ContainsAny(f.Subject+f.Detail, "\x1b\n") {
+			t.Fatalf("%+v", f)
+		}
+	}
+	for _, d := range r.Dispositions {
+		if len(d.Path) > MaxText || strings.ContainsAny(d.Path+d.Reason, "\x1b\n") {
+			t.Fatalf("%+v", d)
+		}
+	}
+}
