@@ -26,16 +26,18 @@ type postgresEngine struct {
 	pool   *sql.DB
 	origin string // of this process's notifications
 	outbox chan []Hint
-	ahead  atomic.Int64 // of the server's clock over this machine's, in nanoseconds
+	slots  chan struct{} // one for each writing transaction: first come, first served, which sql.DB is not
+	ahead  atomic.Int64  // of the server's clock over this machine's, in nanoseconds
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
 
 const (
-	postgresConns = 24
-	maxRetries    = 20
-	clockEvery    = time.Minute
+	writeConns = 8 // transactions at a time; more make PostgreSQL slower, not faster
+	readConns  = 8
+	maxRetries = 20
+	clockEvery = time.Minute
 )
 
 func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error) {
@@ -46,10 +48,10 @@ func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error)
 	}
 	e := &postgresEngine{
 		db: db, config: config, pool: stdlib.OpenDB(*config),
-		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024),
+		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024), slots: make(chan struct{}, writeConns),
 	}
-	e.pool.SetMaxOpenConns(postgresConns)
-	e.pool.SetMaxIdleConns(postgresConns)
+	e.pool.SetMaxOpenConns(writeConns + readConns)
+	e.pool.SetMaxIdleConns(writeConns + readConns)
 	defer func() {
 		if err != nil {
 			_ = e.pool.Close()
@@ -125,6 +127,13 @@ func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		begin = l.conn.BeginTx
+	} else {
+		select {
+		case e.slots <- struct{}{}:
+			defer func() { <-e.slots }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	native, err := begin(ctx, nil)
 	if err != nil {
