@@ -62,7 +62,7 @@ func Render(in Input) (string, error) {
 			doc.WriteFiles = append(doc.WriteFiles, file{bootstrapDir + name + ".sha256", "0644", in.Package.SHA256 + "  " + name + "\n"})
 		}
 	}
-	data := unitData{BrokerURL: in.BrokerURL, ClockSeconds: int(max(in.ClockWait, time.Second) / time.Second)}
+	data := unitData{BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, MAASSystemID: in.MAASSystemID, ClockSeconds: int(max(in.ClockWait, time.Second) / time.Second)}
 	if in.ClockWait == 0 {
 		data.ClockSeconds = int(defaultClockWait / time.Second)
 	}
@@ -108,6 +108,8 @@ type agentConfig struct {
 
 type unitData struct {
 	BrokerURL    string
+	CASHA256     string
+	MAASSystemID string
 	ClockSeconds int
 	Fetches      []string
 }

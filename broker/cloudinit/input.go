@@ -33,7 +33,7 @@ var (
 	tokenForm    = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
 	hostForm     = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$`)
 	mirrorForm   = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/:@!+,;=&?%-]*)?$`)
-	systemIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
+	systemIDForm = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,63})?$`)
 )
 
 const maxMirrors = 8

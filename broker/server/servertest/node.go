@@ -62,10 +62,11 @@ func (b *Broker) Enroll(t testing.TB, token, hostname string) *Node {
 	cert := tls.Certificate{PrivateKey: key}
 	for rest := []byte(reply.Certificate); len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
+		if block, rest = pem.Decode(rest); block != nil {
+			cert.Certificate = append(cert.Certificate, block.Bytes)
+		} else {
 			t.Fatal("the certificate is no PEM")
 		}
-		cert.Certificate = append(cert.Certificate, block.Bytes)
 	}
 	if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
 		t.Fatal(err)
