@@ -12,6 +12,7 @@ import (
 // replaced by its escape (\x1b, \u{202e}). What is cut off ends in "…".
 func Clean(s string, max int) string {
 	var b strings.Builder
+	room := 0 // how much of b leaves room for "…"
 	for i, r := range s {
 		piece := string(r)
 		switch {
@@ -22,11 +23,13 @@ func Clean(s string, max int) string {
 		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co):
 			piece = `\u{` + strconv.FormatInt(int64(r), 16) + `}`
 		}
-		if b.Len()+len(piece) > max-len("…") && len(s)-i > max-b.Len() || b.Len()+len(piece) > max {
-			b.WriteString("…")
-			break
+		if b.Len()+len(piece) > max {
+			return b.String()[:room] + "…"
 		}
 		b.WriteString(piece)
+		if b.Len() <= max-len("…") {
+			room = b.Len()
+		}
 	}
 	return b.String()
 }
