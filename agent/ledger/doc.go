@@ -11,8 +11,8 @@
 //   - finished: it was done, and this is the result, whatever the broker heard.
 //
 // A task id is accepted at most once. An entry is dropped only when its result
-// was accepted by the broker and no clock within the allowed skew could still
-// let its envelope in.
+// was accepted by the broker, no clock within the allowed skew could still let
+// its envelope in, and a day has passed.
 //
 // # Rules
 //

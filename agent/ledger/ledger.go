@@ -8,10 +8,14 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
+
+// lockWait is how long another process may take to let go of the file.
+const lockWait = 3 * time.Second
 
 // Space is what a ledger's file takes from the beginning, in bytes: several
 // results of the greatest size, with room for bbolt's copies of pages.
@@ -35,10 +39,13 @@ type Ledger struct {
 
 // Open opens the ledger in a state directory and makes it if there is none. Code
 // ledger_unavailable where that is not possible; another process that has it is
-// waited for five seconds.
+// waited for three seconds.
 func Open(dir string) (*Ledger, error) {
 	name := filepath.Join(dir, "ledger.db")
-	db, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: 5 * time.Second, NoStatistics: true})
+	db, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, unavailable("cannot open %s: another hostler-agent has it (systemctl stop hostler-agent)", name)
+	}
 	if err != nil {
 		return nil, unavailable("cannot open %s: %v", name, err)
 	}

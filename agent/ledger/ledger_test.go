@@ -240,3 +240,13 @@ func TestADamagedLedgerIsAnErrorAndNotEmpty(t *testing.T) {
 	_, err := Open(dir)
 	wantCode(t, err, taskcatalog.CodeLedgerUnavailable)
 }
+
+func TestASecondProcessIsToldWhoHasTheLedger(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	_, err := Open(dir)
+	wantCode(t, err, taskcatalog.CodeLedgerUnavailable)
+	if !strings.Contains(err.Error(), "another hostler-agent") {
+		t.Fatal(err)
+	}
+}

@@ -31,8 +31,9 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		return taskcatalog.Errorf(CodeRejected, "cannot connect to the broker at %s: it rejects this node's certificate: %v", c.base.Host, err)
 	case untrusted:
 		return taskcatalog.Errorf(CodeUntrusted, "cannot trust the broker at %s: %v", c.base.Host, err)
-	case code != CodeUnreachable:
-		return err
+	}
+	if refusal, ok := errors.AsType[*taskcatalog.Error](err); ok {
+		return refusal // of package pki: it says all there is to say
 	}
 	return taskcatalog.Errorf(CodeUnreachable, "cannot reach the broker at %s: %v", c.base.Host, err)
 }
@@ -56,6 +57,9 @@ func (c *Client) clockError(ctx context.Context, cause error) error {
 // Offset says in words how far a node's clock is from the broker's.
 func Offset(node, broker time.Time) string {
 	d := broker.Sub(node).Round(time.Second)
+	if d.Abs() > time.Hour {
+		d = d.Round(time.Minute)
+	}
 	switch {
 	case d > 0:
 		return d.String() + " behind"
