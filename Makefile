@@ -57,6 +57,7 @@ bench:
 	@go run ./test/bench
 
 package: build
+	@mkdir -p dist
 	@VERSION=$(VERSION) $(TOOL) nfpm package -f packaging/deb/agent.yaml -p deb -t dist/
 	@VERSION=$(VERSION) $(TOOL) nfpm package -f packaging/deb/broker.yaml -p deb -t dist/
 

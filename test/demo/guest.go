@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/hostler/hostler/test/lab"
+)
+
+// inGuest runs a command as root in the guest, where only success will do.
+func (d *demo) inGuest(ctx context.Context, argv ...string) error {
+	r, err := d.guest.Run(ctx, argv...)
+	if err == nil && r.Exit != 0 {
+		err = fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), r.Exit, r.Stderr)
+	}
+	return err
+}
+
+// redirect swaps the task type in a signed envelope for another and leaves
+// the signature as it was.
+func redirect(envelope []byte) ([]byte, error) {
+	var env map[string]any
+	if err := json.Unmarshal(envelope, &env); err != nil {
+		return nil, err
+	}
+	payload, err := base64.StdEncoding.DecodeString(env["payload"].(string))
+	if err != nil {
+		return nil, err
+	}
+	changed := strings.Replace(string(payload), "node.heartbeat_check", "node.uninstall", 1)
+	if changed == string(payload) {
+		return nil, errors.New("the payload does not name its type")
+	}
+	env["payload"] = base64.StdEncoding.EncodeToString([]byte(changed))
+	return json.Marshal(env)
+}
+
+// trust is what the demo reads of hostler trust show.
+type trust struct {
+	CASHA256 string `json:"ca_sha256"`
+}
+
+func (d *demo) trust(ctx context.Context) (trust, error) {
+	var t trust
+	return t, d.lab.JSON(ctx, &t, "trust", "show")
+}
+
+// refusal returns what a refused command said.
+func refusal(err error) (string, error) {
+	var exit *lab.ExitError
+	if errors.As(err, &exit) {
+		return fmt.Sprintf("%s (exit %d)", strings.TrimSpace(exit.Stderr), exit.Code), nil
+	}
+	if err == nil {
+		err = errors.New("it was not refused")
+	}
+	return "", err
+}
+
+// tenantParams describes the tenant's account, with a key that nobody has.
+func tenantParams(file string) error {
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(map[string]any{
+		"allocation_id": allocation, "username": tenant,
+		"ssh_keys": []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))},
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}

@@ -1,0 +1,250 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Lab is one site.
+type Lab struct {
+	bin string // where the programs are
+	dir string // everything that the lab writes
+	// GuestSeesHostAt is the address under which guests reach this machine.
+	guestSeesHostAt string
+
+	mu        sync.Mutex
+	broker    *exec.Cmd
+	brokerEnd chan error
+	agentAddr string // kept over restarts, as nodes know it
+	adminAddr string
+	log       *os.File
+}
+
+// New makes a lab with the programs of bin. Nothing runs yet. The caller must
+// Close it.
+func New(bin, guestSeesHostAt string) (*Lab, error) {
+	for _, program := range []string{"hostler-broker", "hostler-agent", "hostler"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			return nil, fmt.Errorf("cannot find %s (make build): %w", program, err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "hostler-lab-")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "broker.log"))
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{bin: bin, dir: dir, guestSeesHostAt: guestSeesHostAt, log: log, agentAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0"}, nil
+}
+
+// DataDir is the broker's.
+func (l *Lab) DataDir() string { return filepath.Join(l.dir, "broker") }
+
+// Path is a place for a file of the caller's.
+func (l *Lab) Path(name string) string { return filepath.Join(l.dir, name) }
+
+// AgentAddress is where nodes on this machine reach the broker.
+func (l *Lab) AgentAddress() string { return l.agentAddr }
+
+// AdminAddress is where operators reach the broker.
+func (l *Lab) AdminAddress() string { return l.adminAddr }
+
+// BrokerLog is what the broker said so far.
+func (l *Lab) BrokerLog() string {
+	text, err := os.ReadFile(l.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// StartBroker starts the broker and returns once it is ready. After a kill it
+// starts on the same addresses again.
+func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	args := append([]string{
+		"serve", "--data-dir", l.DataDir(), "--listen", l.adminAddr, "--agent-listen", l.agentAddr,
+		"--advertise", l.guestSeesHostAt,
+	}, flags...)
+	cmd := exec.Command(filepath.Join(l.bin, "hostler-broker"), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = l.log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ready, end := make(chan string, 1), make(chan error, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			fmt.Fprintln(l.log, lines.Text())
+			if strings.HasPrefix(lines.Text(), "ready") {
+				ready <- lines.Text()
+			}
+		}
+		end <- cmd.Wait()
+	}()
+	l.broker, l.brokerEnd = cmd, end
+	select {
+	case line := <-ready:
+		return l.readAddresses(line)
+	case err := <-end:
+		return fmt.Errorf("the broker ended before it was ready: %w\n%s", err, l.BrokerLog())
+	case <-ctx.Done():
+		return fmt.Errorf("the broker was not ready in time: %w\n%s", context.Cause(ctx), l.BrokerLog())
+	}
+}
+
+var addresses = regexp.MustCompile(`(operators|agents)=https://[^ ]+:(\d+)`)
+
+// readAddresses learns the ports. The agents' host is the advertised one, which
+// only guests can reach.
+func (l *Lab) readAddresses(ready string) error {
+	ports := map[string]string{}
+	for _, m := range addresses.FindAllStringSubmatch(ready, -1) {
+		ports[m[1]] = m[2]
+	}
+	if len(ports) != 2 {
+		return fmt.Errorf("cannot read the broker's addresses from %q", ready)
+	}
+	l.adminAddr, l.agentAddr = "127.0.0.1:"+ports["operators"], "127.0.0.1:"+ports["agents"]
+	return nil
+}
+
+// KillBroker ends the broker as a power cut would.
+func (l *Lab) KillBroker() error { return l.signalBroker(syscall.SIGKILL) }
+
+// StopBroker asks the broker to drain and waits for its end.
+func (l *Lab) StopBroker() error { return l.signalBroker(syscall.SIGTERM) }
+
+func (l *Lab) signalBroker(sig syscall.Signal) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broker == nil {
+		return nil
+	}
+	if err := syscall.Kill(l.broker.Process.Pid, sig); err != nil {
+		return err
+	}
+	err := <-l.brokerEnd
+	l.broker = nil
+	if sig == syscall.SIGKILL {
+		return nil
+	}
+	return err
+}
+
+// ExitError is a program's failure as a script sees it.
+type ExitError struct {
+	Args   []string
+	Code   int
+	Stderr string
+}
+
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("hostler %s: exit %d: %s", strings.Join(e.Args, " "), e.Code, strings.TrimSpace(e.Stderr))
+}
+
+// Hostler runs the operator's command line as the lab's administrator and
+// returns what it printed.
+func (l *Lab) Hostler(ctx context.Context, args ...string) (string, error) {
+	return l.HostlerAs(ctx, "", nil, args...)
+}
+
+// HostlerAs is Hostler for the bearer of another token, with standard input.
+func (l *Lab) HostlerAs(ctx context.Context, token string, stdin io.Reader, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler"), append([]string{"--config", filepath.Join(l.DataDir(), "client.yaml")}, args...)...)
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "XDG_CONFIG_HOME="+l.dir)
+	if token != "" {
+		cmd.Env = append(cmd.Env, "HOSTLER_TOKEN="+token)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return stdout.String(), &ExitError{Args: args, Code: exit.ExitCode(), Stderr: stderr.String()}
+	}
+	return stdout.String(), err
+}
+
+// CreateToken makes a bearer token on the broker's machine and returns its secret.
+func (l *Lab) CreateToken(ctx context.Context, name, role string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler-broker"), "token", "create", "--data-dir", l.DataDir(), "--name", name, "--role", role)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("hostler-broker token create: %w: %s", err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// JSON runs a command with -o json and decodes what it printed. A command
+// that fails still prints what it knows, so out is filled then, too.
+func (l *Lab) JSON(ctx context.Context, out any, args ...string) error {
+	text, err := l.Hostler(ctx, append(args, "-o", "json")...)
+	if jsonErr := json.Unmarshal([]byte(text), out); err == nil && jsonErr != nil {
+		return fmt.Errorf("hostler %s: cannot read %q: %w", strings.Join(args, " "), text, jsonErr)
+	}
+	return err
+}
+
+// WaitNode waits until the node has the status.
+func (l *Lab) WaitNode(ctx context.Context, node, status string) error {
+	return l.Wait(ctx, fmt.Sprintf("node %s %s", node, status), func() error {
+		var n struct {
+			Status string `json:"status"`
+		}
+		if err := l.JSON(ctx, &n, "node", "show", node); err != nil {
+			return err
+		}
+		if n.Status != status {
+			return fmt.Errorf("it is %s", n.Status)
+		}
+		return nil
+	})
+}
+
+// Wait polls a condition until it holds or ctx ends; then the error says what
+// the last look saw.
+func (l *Lab) Wait(ctx context.Context, what string, look func() error) error {
+	ticker := time.NewTicker(300 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %w", what, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Close ends the broker and removes all that the lab wrote.
+func (l *Lab) Close() error {
+	killed := l.KillBroker()
+	return errors.Join(killed, l.log.Close(), os.RemoveAll(l.dir))
+}
