@@ -108,7 +108,7 @@ func (a *API) retakeBaseline(ctx context.Context, in *retakeInput) (*resource.Ta
 		return nil, err
 	}
 	who := callerOf(ctx)
-	t, _, err := a.c.Queue.Enqueue(ctx, who.actor(), taskqueue.Request{
+	t, _, err := a.c.Queue.Enqueue(withReason(ctx, in.Body.Reason), who.actor(), taskqueue.Request{
 		NodeID: n.ID, Type: "node.validate_clean", Params: []byte(`{"take_baseline":true}`),
 		CorrelationID: who.correlationID, TraceParent: traceParent(ctx),
 	})

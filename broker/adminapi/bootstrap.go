@@ -39,6 +39,7 @@ type createNodeInput struct{ Body resource.NodeCreate }
 // record.
 func (a *API) createNode(ctx context.Context, in *createNodeInput) (*resource.NodeBootstrap, error) {
 	who, c := callerOf(ctx), in.Body
+	ctx = withReason(ctx, c.Reason)
 	switch {
 	case !hostnameForm.MatchString(c.Hostname) || len(c.Hostname) > 253:
 		return nil, badNode("hostname %q is not one (lower-case letters, digits and '-', joined by dots)", c.Hostname)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -202,6 +203,11 @@ func bearerOf(r *http.Request) string {
 
 // correlationOf names a request in logs, audit rows and tasks: its trace.
 func correlationOf(span trace.Span) string { return span.SpanContext().TraceID().String() }
+
+// withReason puts what the operator gave as a reason into the audit rows.
+func withReason(ctx context.Context, reason string) context.Context {
+	return store.WithReason(ctx, taskcatalog.Clean(reason, 500))
+}
 
 // traceParent is what a task carries, so that its steps join the trace.
 func traceParent(ctx context.Context) string {

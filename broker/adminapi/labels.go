@@ -25,6 +25,7 @@ func (a *API) labelNode(ctx context.Context, in *labelsInput) (*resource.Node, e
 	if err := checkLabels(in.Body.Labels); err != nil {
 		return nil, err
 	}
+	ctx = withReason(ctx, in.Body.Reason)
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err

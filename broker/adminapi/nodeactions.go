@@ -40,6 +40,7 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*resource.NodeAct
 			return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot %s with %s: it needs a reason (--reason R)", in.Action, flag)
 		}
 	}
+	ctx = withReason(ctx, in.Body.Reason)
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*resource.Task
 		return nil, err
 	}
 	who, c := callerOf(ctx), in.Body
+	ctx = withReason(ctx, c.Reason)
 	if c.RetryOf != "" {
 		if _, _, err := a.task(ctx, c.RetryOf); err != nil {
 			return nil, err

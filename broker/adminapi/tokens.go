@@ -29,7 +29,7 @@ func (a *API) listTokens(ctx context.Context, _ *none) (*resource.TokenList, err
 type createTokenInput struct{ Body resource.TokenCreate }
 
 func (a *API) createToken(ctx context.Context, in *createTokenInput) (*resource.TokenCreated, error) {
-	t, secret, err := a.c.Operators.Create(ctx, callerOf(ctx).actor(), operators.NewToken{
+	t, secret, err := a.c.Operators.Create(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), operators.NewToken{
 		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 	})
 	if err != nil {

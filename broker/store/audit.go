@@ -40,7 +40,7 @@ func scanAudit(row interface{ Scan(...any) error }) (SealedEntry, error) {
 func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO audit_logs (at, actor, action, subject, reason, before, after, correlation_id, code)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		micros(t.now), e.Actor, e.Action, e.Subject, e.Reason, string(e.Before), string(e.After),
+		micros(t.now), e.Actor, e.Action, e.Subject, cmp.Or(e.Reason, reasonOf(ctx)), string(e.Before), string(e.After),
 		cmp.Or(e.CorrelationID, correlationOf(ctx)), e.Code)
 	return err
 }

@@ -26,9 +26,12 @@ func TestAHostnameIsFreeAgainOnceItsNodeIsDeleted(t *testing.T) {
 func TestANodeIsFoundByWhatAPersonWrites(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		for _, n := range []store.NewNode{
-			{ID: "n-aaaa", Hostname: "gpu-1", Site: "dc1"}, {ID: "n-aabb", Hostname: "gpu-1", Site: "dc2"}, {ID: "n-cccc", Hostname: "gpu-2", Site: "dc1"},
+			{ID: "n-aaaa", Hostname: "gpu-1", Site: "dc1"},
+			{ID: "n-aabb", Hostname: "gpu-1", Site: "dc2"},
+			{ID: "n-cccc", Hostname: "gpu-2", Site: "dc1"},
 			{ID: "n-dddd", Hostname: "n-aaaa", Site: "dc3"}, // a hostname like another's id
-			{ID: "n-eeee", Hostname: "old", Site: "dc1"}, {ID: "n-ffff", Hostname: "old2"},
+			{ID: "n-eeee", Hostname: "old", Site: "dc1"},
+			{ID: "n-ffff", Hostname: "old2"},
 		} {
 			n.Bootstrap = "command"
 			must(db.CreateNode(ctx, admin, n))(t)
@@ -39,11 +42,25 @@ func TestANodeIsFoundByWhatAPersonWrites(t *testing.T) {
 			sites []string
 			want  string // an id, or a code
 		}{
-			{"n-aaaa", nil, "n-aaaa"}, {"n-c", nil, "n-cccc"}, {"n-aab", nil, "n-aabb"}, {"n-aa", nil, "ambiguous_node"},
-			{"gpu-2", nil, "n-cccc"}, {"gpu-1", nil, "ambiguous_node"}, {"dc2/gpu-1", nil, "n-aabb"}, {"dc9/gpu-1", nil, "node_not_found"},
-			{"/old2", nil, "n-ffff"}, {"gpu-1", []string{"dc1"}, "n-aaaa"}, {"n-cccc", []string{"dc2"}, "node_not_found"}, {"dc1/gpu-2", []string{"dc2"}, "node_not_found"},
-			{"old", nil, "node_not_found"}, {"n-eee", nil, "node_not_found"}, {"n-eeee", nil, "n-eeee"},
-			{"", nil, "node_not_found"}, {"%", nil, "node_not_found"}, {"n-____", nil, "node_not_found"}, {"' OR 1=1 --", nil, "node_not_found"},
+			{"n-aaaa", nil, "n-aaaa"},
+			{"n-c", nil, "n-cccc"},
+			{"n-aab", nil, "n-aabb"},
+			{"n-aa", nil, "ambiguous_node"},
+			{"gpu-2", nil, "n-cccc"},
+			{"gpu-1", nil, "ambiguous_node"},
+			{"dc2/gpu-1", nil, "n-aabb"},
+			{"dc9/gpu-1", nil, "node_not_found"},
+			{"/old2", nil, "n-ffff"},
+			{"gpu-1", []string{"dc1"}, "n-aaaa"},
+			{"n-cccc", []string{"dc2"}, "node_not_found"},
+			{"dc1/gpu-2", []string{"dc2"}, "node_not_found"},
+			{"old", nil, "node_not_found"},
+			{"n-eee", nil, "node_not_found"},
+			{"n-eeee", nil, "n-eeee"},
+			{"", nil, "node_not_found"},
+			{"%", nil, "node_not_found"},
+			{"n-____", nil, "node_not_found"},
+			{"' OR 1=1 --", nil, "node_not_found"},
 		} {
 			n, err := db.FindNode(ctx, c.ref, c.sites)
 			got := n.ID

@@ -97,7 +97,7 @@ func (w *writer) group(first *job) {
 		first.done <- err
 		return
 	}
-	start := time.Now() //nolint:forbidigo // how long this machine took, not what time it is
+	start := time.Now() // allowed: how long this machine took, not what time it is
 	var group []*job
 	var results []error
 	for j := first; j != nil; j = w.more(len(group), start) {

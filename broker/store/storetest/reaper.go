@@ -32,18 +32,17 @@ func init() {
 	os.Exit(0)
 }
 
-// holdOpen is the pipe's end that closes with this process.
-var holdOpen *os.File
-
 func reap(pid int, dir string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
+	// Plain descriptors: the end that is held open is nobody's to close.
+	var ends [2]int
+	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {
 		return err
 	}
+	r := os.NewFile(uintptr(ends[0]), "reaper")
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), reapPID+"="+strconv.Itoa(pid), reapDir+"="+dir)
 	cmd.Stdin = r
@@ -51,6 +50,5 @@ func reap(pid int, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	holdOpen = w
 	return r.Close()
 }
