@@ -40,6 +40,7 @@
 // # Traces
 //
 // Each operator request is a span; the task that it enqueues carries its trace
-// context to the node and back. Spans are sent by OTLP over HTTP where
+// context to the node, and what the node reports of its steps becomes spans
+// below it here: the agent sends none. Spans are sent by OTLP over HTTP where
 // OTEL_EXPORTER_OTLP_ENDPOINT is set, and nowhere else.
 package server

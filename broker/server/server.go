@@ -128,12 +128,19 @@ func (s *Server) storeClock() func() time.Time {
 
 func (s *Server) join(ctx context.Context) error {
 	c := s.c
+	var sent bool
 	var err error
-	if s.tracing, err = newTracing(ctx, c.Version); err != nil {
+	if s.tracing, sent, err = newTracing(ctx, c.Version); err != nil {
 		return err
 	}
+	tracer := s.tracing.Tracer("github.com/hostler/hostler/broker")
 	s.metrics = newMetrics(s.db, s.trust, c.Version)
-	s.queue = taskqueue.New(taskqueue.Config{DB: s.db, Signer: s.trust, Rand: rand.Reader, Log: c.Log.Named("queue")})
+	queue := taskqueue.Config{DB: s.db, Signer: s.trust, Rand: rand.Reader, Log: c.Log.Named("queue")}
+	if sent {
+		follow := newSteps(s.db, tracer, c.Now)
+		queue.Stepped, queue.Ended = follow.stepped, follow.ended
+	}
+	s.queue = taskqueue.New(queue)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Files: s.secrets, Now: c.Now}, Now: c.Now, Log: c.Log.Named("nodes"),
 	})
@@ -142,7 +149,7 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Now: c.Now,
-		Tracer: s.tracing.Tracer("github.com/hostler/hostler/broker"), Log: c.Log.Named("operators"),
+		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {
 			s.metrics.observe("operators", route, status, took)

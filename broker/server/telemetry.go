@@ -15,16 +15,18 @@ import (
 // newTracing makes spans, which name requests and tasks whether or not anyone
 // collects them. They leave the process only where the environment says where
 // to; the exporter reads the rest of OTEL_EXPORTER_OTLP_* itself.
-func newTracing(ctx context.Context, version string) (*trace.TracerProvider, error) {
+// sent says whether they do.
+func newTracing(ctx context.Context, version string) (spans *trace.TracerProvider, sent bool, err error) {
 	options := []trace.TracerProviderOption{trace.WithResource(resource.NewSchemaless(
 		attribute.String("service.name", "hostler-broker"), attribute.String("service.version", version),
 	))}
-	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" {
+	sent = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	if sent {
 		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {
-			return nil, broker.Errorf(broker.Invalid, "bad_otlp_endpoint", "cannot send traces: OTEL_EXPORTER_OTLP_ENDPOINT is no URL")
+			return nil, false, broker.Errorf(broker.Invalid, "bad_otlp_endpoint", "cannot send traces: OTEL_EXPORTER_OTLP_ENDPOINT is no URL")
 		}
 		options = append(options, trace.WithBatcher(exporter))
 	}
-	return trace.NewTracerProvider(options...), nil
+	return trace.NewTracerProvider(options...), sent, nil
 }

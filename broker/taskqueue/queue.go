@@ -25,6 +25,10 @@ type Config struct {
 	Signer Signer
 	Rand   io.Reader   // of task ids and nonces
 	Log    *zap.Logger // nil: none
+	// Stepped and Ended, where they are set, are told of each progress that was
+	// accepted and of each task that got its result. They must not block.
+	Stepped func(ctx context.Context, taskID string, p broker.Progress)
+	Ended   func(t broker.Task)
 }
 
 // Queue is the life of tasks at the broker. It holds nothing that a restart

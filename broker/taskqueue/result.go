@@ -51,6 +51,9 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 		return wire.ResultReply{}, err
 	}
 	k, repeat, err := q.c.DB.RecordResult(ctx, out, effects)
+	if err == nil && !repeat && q.c.Ended != nil {
+		q.c.Ended(k)
+	}
 	return replyOf(k, repeat), err
 }
 

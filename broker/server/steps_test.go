@@ -1,0 +1,74 @@
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// TestATraceRunsFromTheRequestToTheStepOnTheNode reads what the broker sends to
+// a collector.
+func TestATraceRunsFromTheRequestToTheStepOnTheNode(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]*otlp.Span{}
+	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		var batch collector.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(raw, &batch) != nil {
+			t.Errorf("it sent no spans: %v", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, rs := range batch.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				for _, s := range ss.Spans {
+					got[s.Name] = s
+				}
+			}
+		}
+	}))
+	defer sink.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", sink.URL)
+
+	b := servertest.Start(t)
+	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.drain"})
+	d, task := n.Next(t)
+	for i, name := range []string{"signal", "signal", "kill"} {
+		n.Progress(t, d, wire.ProgressRequest{CurrentStepIndex: i / 2, TotalSteps: 2, CurrentStepName: name, StepStatus: "running", StepStartedAt: b.Now()})
+	}
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{})
+	if err := b.Stop(); err != nil { // sends what is left
+		t.Fatal(err)
+	}
+
+	mu.Lock()
+	defer mu.Unlock()
+	request := got["POST /api/v1/admin/nodes/{node}/tasks"]
+	if request == nil {
+		t.Fatalf("the request is not among %d spans", len(got))
+	}
+	for _, name := range []string{"step signal", "step kill", "task node.drain"} {
+		s := got[name]
+		switch {
+		case s == nil:
+			t.Errorf("there is no span %q", name)
+		case string(s.TraceId) != string(request.TraceId) || string(s.ParentSpanId) != string(request.SpanId):
+			t.Errorf("span %q is not below the request", name)
+		case s.EndTimeUnixNano < s.StartTimeUnixNano:
+			t.Errorf("span %q ends before it begins", name)
+		}
+	}
+}
