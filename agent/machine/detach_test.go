@@ -9,8 +9,11 @@ import (
 
 func TestCoveringIsTheInnermostAndOfTwoTheOneOnTop(t *testing.T) {
 	mounts := []Mount{
-		{Point: "/", Type: "ext4"}, {Point: "/var", Type: "xfs"}, {Point: "/tmp", Type: "tmpfs"},
-		{Point: "/tmp", Type: "bind"}, {Point: "/var/tmpx", Type: "tmpfs"},
+		{Point: "/", Type: "ext4"},
+		{Point: "/var", Type: "xfs"},
+		{Point: "/tmp", Type: "tmpfs"},
+		{Point: "/tmp", Type: "bind"},
+		{Point: "/var/tmpx", Type: "tmpfs"},
 	}
 	for name, want := range map[string]string{
 		"/etc": "ext4", "/var/tmp": "xfs", "/tmp": "bind", "/tmp/a/b": "bind", "/tmpx": "ext4", "/var/tmpx": "tmpfs", "/": "ext4",

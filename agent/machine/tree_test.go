@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -266,5 +267,80 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestADeepDirectoryMovedOutsideLeadsNowhere moves a directory of a tree so
+// deep that the way back is "..", out of the tree and while the sweep is in it.
+func TestADeepDirectoryMovedOutsideLeadsNowhere(t *testing.T) {
+	m, dir := newMachine(t)
+	chain := func(n int) string { return strings.TrimSuffix(strings.Repeat("d/", n), "/") }
+	must(t, os.MkdirAll(filepath.Join(dir, "tmp", chain(200)), 0o755))
+	write(t, filepath.Join(dir, "tmp", chain(200), "leaf"), "")
+	for i := range 50 {
+		write(t, filepath.Join(dir, "precious", fmt.Sprint(i)), "victim")
+	}
+	moved, faults := false, 0
+	sweep := Tree{
+		Remove: func(e *Entry) bool {
+			if e.Name == "leaf" && !moved {
+				moved = true
+				must(t, os.Rename(filepath.Join(dir, "tmp", chain(150)), filepath.Join(dir, "precious/moved")))
+			}
+			return true
+		},
+		Fault: func(_ string, err error) {
+			if !errors.Is(err, errDeep) {
+				t.Error(err)
+			}
+			faults++
+		},
+	}
+	_, err := m.Empty(context.Background(), "/tmp", sweep)
+	must(t, err)
+	if !moved || faults == 0 {
+		t.Errorf("moved %v, %d faults: the test proves nothing", moved, faults)
+	}
+	if n := len(left(t, filepath.Join(dir, "precious"))); n != 51 {
+		t.Errorf("%d of 51 things outside are left", n)
+	}
+	_, err = m.Empty(context.Background(), "/tmp", Tree{Remove: everything})
+	must(t, err)
+	if names := left(t, filepath.Join(dir, "tmp")); len(names) != 0 {
+		t.Errorf("left %q", names)
+	}
+}
+
+func TestMoreDirectoriesThanAreNotedAtATimeAllGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes seventy thousand directories")
+	}
+	m, dir := newMachine(t)
+	must(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+	at, err := os.Open(filepath.Join(dir, "tmp"))
+	must(t, err)
+	defer at.Close()
+	const many = maxSubs + 2000
+	for i := range many {
+		must(t, unix.Mkdirat(int(at.Fd()), fmt.Sprint(i), 0o755))
+	}
+	tally, err := m.Empty(context.Background(), "/tmp", Tree{Remove: everything, Fault: func(p string, err error) { t.Errorf("%s: %v", p, err) }})
+	must(t, err)
+	if names := left(t, filepath.Join(dir, "tmp")); len(names) != 0 || tally.Dirs != many {
+		t.Errorf("left %d, counted %+v", len(names), tally)
+	}
+}
+
+func BenchmarkEmptyOf10000Files(b *testing.B) {
+	m, dir := newMachine(b)
+	for b.Loop() {
+		b.StopTimer()
+		for i := range 10_000 {
+			write(b, filepath.Join(dir, "tmp", fmt.Sprint(i%100), fmt.Sprint(i)), "")
+		}
+		b.StartTimer()
+		if _, err := m.Empty(context.Background(), "/tmp", Tree{Remove: everything}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -143,7 +143,9 @@ func makeAccount(ctx context.Context, h *Host, a Account) (created bool, err err
 	}
 	// Without a password in its arguments useradd locks the password.
 	err = h.account(ctx, "useradd", "--uid", id, "--gid", id, "--home-dir", a.Home, "--create-home",
-		"--no-log-init", "--shell", "/bin/bash", "--comment", "allocation "+a.AllocationID, a.Username)
+		"--no-log-init", "--comment", "allocation "+a.AllocationID,
+		"--shell", "/bin/bash", // allowed: the tenant's own login shell, which we never run
+		a.Username)
 	if err != nil {
 		return false, err
 	}

@@ -62,8 +62,14 @@ func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		name string
 		do   func(context.Context) error
 	}{
-		{"lock", v.lock}, {"sessions", v.sessions}, {"processes", v.processes}, {"jobs", v.jobs},
-		{"ipc", v.ipc}, {"home", v.home}, {"files", v.files}, {"account", v.remove},
+		{"lock", v.lock},
+		{"sessions", v.sessions},
+		{"processes", v.processes},
+		{"jobs", v.jobs},
+		{"ipc", v.ipc},
+		{"home", v.home},
+		{"files", v.files},
+		{"account", v.remove},
 	} {
 		r.step(s.name, i+1, 8)
 		if err := s.do(ctx); err != nil {

@@ -196,6 +196,7 @@ type engines struct {
 }
 
 func (e *engines) Active(_ context.Context, unit string) (bool, error) { return e.active[unit], nil }
+
 func (e *engines) Stop(_ context.Context, unit string) error {
 	if e.stop == nil {
 		e.active[unit] = false

@@ -61,7 +61,7 @@ var etcRows = []string{"cron", "units", "preload", "pam", "sudoers", "ssh_server
 // compared by lookUsers, the others hold no setting.
 var restless = []string{
 	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
-	"/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/mtab", "/etc/blkid.tab", "/etc/.updated",
+	"/etc/subuid", "/etc/subuid-", "/etc/subgid", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/mtab", "/etc/blkid.tab", "/etc/.updated",
 	"/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/hostler-agent/enroll.token",
 }
 
@@ -318,6 +318,8 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 			differ(is, "is not as its package brought it: "+state(is))
 		case !there && is.Digest == machine.FileMissing:
 			differ(is, "its package's file is gone")
+		case !there && v.conf[is.Path] != "":
+			differ(is, "a conffile that is not as its package brought it: "+state(is))
 		case !there:
 			differ(is, "the baseline does not have it: "+state(is))
 		case was != is:

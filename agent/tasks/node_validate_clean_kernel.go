@@ -71,6 +71,7 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 		switch {
 		case m.Root == "/" && slices.Contains(strings.Fields(apiMounts[m.Point]), m.Type):
 		case m.Type == "nsfs": // lookNamespaces has them
+		case m.Point == "/run/netns" && m.Type == "tmpfs" && m.Root == "/netns": // what ip netns binds to itself
 		case strings.HasPrefix(m.Point, "/run/credentials/") && (m.Type == "ramfs" || m.Type == "tmpfs"):
 		case known && m.Type == "tmpfs" && m.Root == "/":
 		default:
@@ -106,8 +107,10 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 		return nil, fmt.Errorf("cannot look at the host's network namespace: %w", err)
 	}
 	var items []item
+	points := map[string]bool{}
 	for _, m := range mounts {
-		if m.Type == "nsfs" && m.Root != host {
+		if m.Type == "nsfs" && m.Root != host && !points[m.Point] {
+			points[m.Point] = true
 			items = append(items, objects("namespaces", "netns/", []string{m.Point}, taskcatalog.ActionStorageCleanup)...)
 		}
 	}
@@ -282,10 +285,13 @@ func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
 		name, file string
 		digest     bool
 	}{
-		{"release", "/proc/sys/kernel/osrelease", false}, {"version", "/proc/sys/kernel/version", false},
+		{"release", "/proc/sys/kernel/osrelease", false},
+		{"version", "/proc/sys/kernel/version", false},
 		{"cmdline", "/proc/cmdline", true}, // it may hold what enrols a node
-		{"core_pattern", "/proc/sys/kernel/core_pattern", false}, {"modprobe", "/proc/sys/kernel/modprobe", false},
-		{"hotplug", "/proc/sys/kernel/hotplug", false}, {"uevent_helper", "/sys/kernel/uevent_helper", false},
+		{"core_pattern", "/proc/sys/kernel/core_pattern", false},
+		{"modprobe", "/proc/sys/kernel/modprobe", false},
+		{"hotplug", "/proc/sys/kernel/hotplug", false},
+		{"uevent_helper", "/sys/kernel/uevent_helper", false},
 		{"poweroff_cmd", "/proc/sys/kernel/poweroff_cmd", false},
 	} {
 		has, err := v.m.Has(hook.file)

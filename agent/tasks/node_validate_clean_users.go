@@ -60,7 +60,40 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 		v.now.Groups = append(v.now.Groups, clean(g))
 	}
 	slices.Sort(v.now.Groups)
-	return append(items, v.groups()...), nil
+	lent, err := v.subordinate()
+	return append(append(items, v.groups()...), lent...), err
+}
+
+// subordinate compares the uids and gids that accounts may hand on to their
+// containers. An allocation's go with its user.
+func (v *validation) subordinate() ([]item, error) {
+	var items []item
+	for _, kind := range []string{"subuid", "subgid"} {
+		has, err := v.m.Has("/etc/" + kind)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			continue
+		}
+		raw, err := v.m.ReadFile("/etc/"+kind, 4<<20)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(raw)) {
+			line = strings.TrimSpace(line)
+			name, _, _ := strings.Cut(line, ":")
+			if line == "" || slices.Contains(v.policy.KnownUsers, name) {
+				continue
+			}
+			it := item{row: "users", key: kind + "/" + line, finding: taskcatalog.Finding{Subject: kind + " of " + name, Detail: line}}
+			if i := slices.IndexFunc(v.accounts, func(a Account) bool { return a.Username == name }); i >= 0 {
+				it = v.owner(it, v.accounts[i].UID, taskcatalog.ActionRevokeUser)
+			}
+			items = append(items, it)
+		}
+	}
+	return items, nil
 }
 
 func (v *validation) know(u taskcatalog.BaselineUser) {
@@ -73,8 +106,10 @@ func (v *validation) know(u taskcatalog.BaselineUser) {
 func userChange(was, is taskcatalog.BaselineUser) string {
 	var changes []string
 	for _, c := range []struct{ what, was, is string }{
-		{"uid", fmt.Sprint(was.UID), fmt.Sprint(is.UID)}, {"gid", fmt.Sprint(was.GID), fmt.Sprint(is.GID)},
-		{"home", was.Home, is.Home}, {"shell", was.Shell, is.Shell},
+		{"uid", fmt.Sprint(was.UID), fmt.Sprint(is.UID)},
+		{"gid", fmt.Sprint(was.GID), fmt.Sprint(is.GID)},
+		{"home", was.Home, is.Home},
+		{"shell", was.Shell, is.Shell},
 	} {
 		if c.was != c.is {
 			changes = append(changes, c.what+" was "+c.was+", is "+c.is)
