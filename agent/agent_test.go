@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -98,5 +97,3 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 		})
 	}
 }
-
-var errInvented = errors.New("invented")

@@ -457,7 +457,7 @@ func TestWhatComesAfterAResultWaitsForItsAcceptance(t *testing.T) {
 			if crash {
 				time.Sleep(time.Minute)
 				p.quit()
-				p = l.start()
+				l.start()
 				l.until("it was done again", func() bool { return afters.Load() == 2 })
 			}
 			time.Sleep(2 * time.Minute)

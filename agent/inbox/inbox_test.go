@@ -400,7 +400,6 @@ func TestAllowPermitsNoMoreThanItSays(t *testing.T) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-
 	l := newLab(b)
 	raw := l.sign(b)
 	for b.Loop() {

@@ -153,7 +153,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 }
 
 func completionCommand(a *app) *cobra.Command {
-	shells := []string{"bash", "zsh", "fish"}
+	shells := []string{"bash", "zsh", "fish"} // allowed: whose completions are printed
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
 		Short:     "print the completion script of a shell",
@@ -162,9 +162,9 @@ func completionCommand(a *app) *cobra.Command {
 		Args:      exactly("bash|zsh|fish"),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
-			case "bash":
+			case "bash": // allowed: as above
 				return c.Root().GenBashCompletionV2(a.out, true)
-			case "zsh":
+			case "zsh": // allowed: as above
 				return c.Root().GenZshCompletion(a.out)
 			case "fish":
 				return c.Root().GenFishCompletion(a.out, true)
