@@ -28,12 +28,33 @@ type Request struct {
 
 const maxKey = 200 // bytes of what callers name a request by
 
+// bySystem is the broker itself, as an actor.
+const bySystem = "system"
+
 // Enqueue checks, completes, signs and queues a task. repeat reports that the
-// idempotency key had done so before. Codes: node_not_found, node_deleted,
+// idempotency key had done so before. A refusal is audited where a person asked:
+// what the broker asks for itself follows a node's polls, and a node must not be
+// able to fill the log. Codes: node_not_found, node_deleted,
 // node_not_enrolled, unknown_type, unknown_version, bad_params,
 // broker_filled_params, task_type_unsupported, capability_missing,
 // node_status, idempotency_conflict, node_changed, bad_request.
 func (q *Queue) Enqueue(ctx context.Context, actor broker.Actor, r Request) (broker.Task, bool, error) {
+	k, repeat, err := q.enqueue(ctx, actor, r)
+	if err == nil {
+		return k, repeat, nil
+	}
+	if e := broker.AsError(err); e.Kind != broker.Internal && e.Kind != broker.Unavailable && actor.Name != bySystem {
+		if err := q.c.DB.Audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "task.refused", Subject: "node/" + taskcatalog.Clean(r.NodeID, maxKey), Code: e.Code,
+			Reason: taskcatalog.Clean(e.Message, taskcatalog.MaxText), CorrelationID: taskcatalog.Clean(r.CorrelationID, maxKey),
+		}); err != nil {
+			return k, false, err
+		}
+	}
+	return k, repeat, err
+}
+
+func (q *Queue) enqueue(ctx context.Context, actor broker.Actor, r Request) (broker.Task, bool, error) {
 	typ, params, err := q.read(&r)
 	if err != nil {
 		return broker.Task{}, false, err

@@ -224,7 +224,7 @@ func TestASignedTaskComesBackWithEvidence(t *testing.T) {
 	})
 }
 
-func TestEnqueueRefuses(t *testing.T) {
+func TestEnqueueRefusesAndAudits(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
 		fresh, err := w.db.CreateNode(ctx, operator, store.NewNode{ID: "n-fresh", Hostname: "fresh", Bootstrap: "command"})
@@ -266,6 +266,16 @@ func TestEnqueueRefuses(t *testing.T) {
 			if err == nil || broker.AsError(err).Code != c.code {
 				w.t.Errorf("%s: %v (%s), want %s", c.name, err, broker.AsError(err).Code, c.code)
 			}
+			rows, err := w.db.ListAudit(ctx, store.AuditFilter{Action: "task.refused", Newest: true, Limit: 1})
+			w.ok(err)
+			if len(rows) != 1 || rows[0].Code != c.code || rows[0].Actor != operator.Name || rows[0].Subject != "node/"+c.r.NodeID {
+				w.t.Errorf("%s: audited as %+v", c.name, rows)
+			}
+		}
+		_, _, err = w.queue.Enqueue(ctx, broker.Actor{Name: "system"}, taskqueue.Request{NodeID: old.Peer.NodeID, Type: "node.trust_update"})
+		w.refused(err, "task_type_unsupported")
+		if rows, err := w.db.ListAudit(ctx, store.AuditFilter{Action: "task.refused", Actor: "system"}); err != nil || len(rows) != 0 {
+			w.t.Errorf("a node that cannot do what the broker wants fills the log: %+v (%v)", rows, err)
 		}
 		all, _, err := w.db.ListTasks(ctx, store.TaskFilter{})
 		w.ok(err)

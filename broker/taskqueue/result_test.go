@@ -165,6 +165,34 @@ func TestOutcomesEndAsTheyShould(t *testing.T) {
 	})
 }
 
+// Whatever a node refused is on record with its own code, by the node's name,
+// and ends there.
+func TestEveryRefusalOfANodeIsAudited(t *testing.T) {
+	codes := []taskcatalog.Code{
+		taskcatalog.CodeTooLarge, taskcatalog.CodeMalformed, taskcatalog.CodeWrongPayloadType, taskcatalog.CodeUnknownKey, taskcatalog.CodeBadSignature,
+		taskcatalog.CodeWrongNode, taskcatalog.CodeWrongEpoch, taskcatalog.CodeNotYetValid, taskcatalog.CodeTaskExpired, taskcatalog.CodeReplayed,
+		taskcatalog.CodeUnknownType, taskcatalog.CodeUnknownVersion, taskcatalog.CodeBadParams, taskcatalog.CodeNotAllowed,
+		taskcatalog.CodeCapabilityMissing, taskcatalog.CodeAllocationPresent, taskcatalog.CodeNodeDraining, taskcatalog.CodeLedgerUnavailable,
+	}
+	each(t, func(w *world) {
+		n := w.active("one")
+		for _, code := range codes {
+			k := w.enqueue(n, "node.drain", "")
+			d := w.fetch(n)[0]
+			_, err := w.queue.Result(ctx, n.Peer, k.ID, wire.ResultRequest{Attempt: d.Attempt, Outcome: taskcatalog.OutcomeRefused, Code: code, Message: "cannot\x1b[2J"})
+			w.ok(err)
+			if got := w.task(k.ID); got.Status != broker.TaskFailed || got.Code != code || len(got.Result) != 0 {
+				w.t.Errorf("%s: the task is %s %s", code, got.Status, got.Code)
+			}
+			rows, err := w.db.ListAudit(ctx, store.AuditFilter{Action: "task.end", Subject: "task/" + k.ID})
+			w.ok(err)
+			if len(rows) != 1 || rows[0].Code != string(code) || rows[0].Actor != "node:"+n.Peer.NodeID || rows[0].Reason != `cannot\x1b[2J` {
+				w.t.Errorf("%s: audited as %+v", code, rows)
+			}
+		}
+	})
+}
+
 // A node may say less than its findings do; the broker goes by the findings.
 func TestAVerdictIsNeverBetterThanWhatIsBehindIt(t *testing.T) {
 	made, not := taskcatalog.Check{Name: "a", Made: true}, taskcatalog.Check{Name: "b"}
