@@ -1,0 +1,81 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// shipped calls f with each Go file below the folders that ends up in a program.
+func shipped(t *testing.T, f func(name string, file *ast.File), folders ...string) {
+	t.Helper()
+	files := 0
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")):
+				return filepath.SkipDir
+			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err == nil {
+				files++
+				f(path, file)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 50 {
+		t.Fatalf("only %d files were read", files)
+	}
+}
+
+// A task's params are data: nothing that could run them as a program's text is
+// named in the agent or the broker.
+func TestNoShellIsStarted(t *testing.T) {
+	shells := map[string]bool{
+		"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "busybox": true, "perl": true, "python3": true,
+		"/bin/sh": true, "/bin/bash": true, "/usr/bin/sh": true, "/usr/bin/bash": true, "/usr/bin/env": true, "-c": true,
+	}
+	// Where a shell's name is data: which completions there are, and what a
+	// tenant's account logs in with.
+	data := map[string]bool{"../../broker/cmd/hostler/root.go": true, "../../agent/tasks/allocation_provision_user.go": true}
+	shipped(t, func(name string, file *ast.File) {
+		if data[name] {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if ok && lit.Kind == token.STRING && len(lit.Value) > 2 && shells[lit.Value[1:len(lit.Value)-1]] {
+				t.Errorf("%s names %s", name, lit.Value)
+			}
+			return true
+		})
+	}, "agent", "broker")
+}
+
+// Nodes listen on nothing: every connection is the agent's own.
+func TestTheAgentListensOnNothing(t *testing.T) {
+	listening := map[string]bool{
+		"Listen": true, "ListenTCP": true, "ListenUDP": true, "ListenUnix": true, "ListenUnixgram": true, "ListenIP": true, "ListenPacket": true,
+		"ListenConfig": true, "ListenMulticastUDP": true, "ListenAndServe": true, "ListenAndServeTLS": true, "Serve": true, "ServeTLS": true,
+	}
+	shipped(t, func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && listening[sel.Sel.Name] {
+				t.Errorf("%s calls %s", name, sel.Sel.Name)
+			}
+			return true
+		})
+	}, "agent")
+}
