@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/qemu"
@@ -41,6 +42,10 @@ func (d *demo) diagnosis() string {
 	if d.guest != nil {
 		console, _ := d.guest.Console()
 		text += "\nconsole:\n" + tail(console, 25)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		journal, _ := d.guest.Run(ctx, "journalctl", "--no-pager", "-n", "25", "-u", "hostler-agent")
+		text += "\nagent:\n" + journal.Stdout
 	}
 	return text
 }
