@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -54,6 +55,7 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 			return broker.Errorf(broker.Refused, "attempt_unknown", "task %s was delivered %d times; there is no attempt %d", r.TaskID, k.Attempt, r.Attempt)
 		}
 		k.Status, k.Outcome, k.Code, k.Message, k.Verdict, k.EndedAt = r.Status, r.Outcome, r.Code, r.Message, r.Verdict, t.now
+		k.Evidence = r.Evidence
 		if _, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
 			WHERE id = $9`, string(r.Status), micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
 			return err
@@ -83,10 +85,16 @@ func bytesOf(b []byte) []byte {
 	return b
 }
 
+// auditEnd names the evidence by its digest: the row is sealed, so evidence that
+// is exchanged later, certificate and all, no longer fits it.
 func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) error {
+	evidence := ""
+	if len(k.Evidence) > 0 {
+		evidence = pki.Digest(k.Evidence)
+	}
 	return t.audit(ctx, broker.AuditEntry{
 		Actor: actor.Name, Action: "task.end", Subject: "task/" + k.ID, Reason: k.Message, Code: string(k.Code), CorrelationID: k.CorrelationID,
-		After: small("node", k.NodeID, "type", k.Type, "status", k.Status, "verdict", k.Verdict),
+		After: small("node", k.NodeID, "type", k.Type, "status", k.Status, "verdict", k.Verdict, "evidence", evidence),
 	})
 }
 
