@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,9 +81,14 @@ func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		}
 	}
 	if len(v.failed) > 0 {
-		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked", "cannot revoke %s as a whole: %v (see the dispositions, then run it again)", p.Username, errors.Join(v.failed...))
+		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked", "cannot revoke %s as a whole: %s (see the dispositions, then run it again)", p.Username, oneLine(v.failed))
 	}
 	return &v.result, v.report, h.Accounts.Delete(p.AllocationID)
+}
+
+// oneLine says several errors, joined ones too, in one sentence.
+func oneLine(all []error) string {
+	return strings.ReplaceAll(errors.Join(all...).Error(), "\n", "; ")
 }
 
 // notRecorded answers for an allocation that has no user here. A user of that
@@ -219,7 +225,8 @@ func (v *revocation) home(ctx context.Context) error {
 	return v.removed(checkFiles, v.account.Home, t, err)
 }
 
-// files removes what the uid owns anywhere else on a local file system.
+// files removes what the uid owns anywhere else on a local file system. Each
+// is swept for itself, so that a mount point within one is no fault.
 func (v *revocation) files(ctx context.Context) error {
 	mounts, err := v.Host.Machine.LocalMounts()
 	if err != nil {
@@ -227,10 +234,20 @@ func (v *revocation) files(ctx context.Context) error {
 	}
 	var all error
 	for _, m := range mounts {
-		t, err := v.Host.Machine.Empty(ctx, m, v.tree(v.owned))
+		tree, within := v.tree(v.owned), int64(0)
+		fault := tree.Fault
+		tree.Fault = func(p string, err error) {
+			if errors.Is(err, machine.ErrMount) {
+				within++
+				return
+			}
+			fault(p, err)
+		}
+		t, err := v.Host.Machine.Empty(ctx, m, tree)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // unmounted meanwhile
 		}
+		t.Faults -= within
 		all = errors.Join(all, v.removed(checkFiles, m, t, err))
 	}
 	return all

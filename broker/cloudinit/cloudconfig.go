@@ -24,7 +24,7 @@ const (
 	clockUnit = "hostler-bootstrap-clock.service"
 	fetchUnit = "hostler-bootstrap-fetch@.service"
 
-	defaultClockWait = 60 * time.Second
+	defaultClockWait = 30 * time.Second
 )
 
 // file is an entry of write_files.

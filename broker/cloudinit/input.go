@@ -20,7 +20,7 @@ type Input struct {
 	Token        pki.EnrollToken
 	MAASSystemID string
 	Package      *Package      // nil: the machine has the agent already
-	ClockWait    time.Duration // bound of the wait for the clock; 0: 60 s
+	ClockWait    time.Duration // bound of the wait for the clock; 0: 30 s
 }
 
 // Package is the agent package.

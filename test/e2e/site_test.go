@@ -228,7 +228,7 @@ func (s *site) must(taskType string, params any) task {
 	s.t.Helper()
 	t := s.do(taskType, params)
 	if t.Status != "succeeded" {
-		s.t.Fatalf("%s ended %s: %s: %s", taskType, t.Status, t.Code, t.Message)
+		s.t.Fatalf("%s ended %s: %s: %s\n%s", taskType, t.Status, t.Code, t.Message, s.hostler("task", "show", t.ID))
 	}
 	return t
 }
@@ -267,15 +267,15 @@ func (s *site) end(id string) task {
 func (s *site) evidence(id string) taskcatalog.Evidence {
 	s.t.Helper()
 	var shown struct {
-		Evidence *struct {
+		Report *struct {
 			Evidence taskcatalog.Evidence `json:"evidence"`
-		} `json:"evidence_detail"`
+		} `json:"report"`
 	}
-	s.json(&shown, "task", "show", id, "--evidence")
-	if shown.Evidence == nil {
+	s.json(&shown, "task", "show", id)
+	if shown.Report == nil {
 		s.t.Fatalf("task %s has no evidence", id)
 	}
-	return shown.Evidence.Evidence
+	return shown.Report.Evidence
 }
 
 // provision makes the tenant's account.

@@ -1,0 +1,101 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// started waits until a task runs on the node.
+func (s *site) started(id string) {
+	s.t.Helper()
+	err := s.Wait(s.ctx, "task "+id+" to run", func() error {
+		var t struct {
+			Status   string `json:"status"`
+			Progress *struct {
+				Step string `json:"current_step_name"`
+			} `json:"progress"`
+		}
+		s.json(&t, "task", "show", id)
+		if t.Status != "dispatched" || t.Progress == nil {
+			return fmt.Errorf("it is %s, %+v", t.Status, t.Progress)
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Killed in the middle of a task, the agent comes back by itself and says that
+// the task was interrupted; killed in the middle of one, the broker comes back
+// and takes the result. Either way the task ends once.
+func TestKilledInTheMiddleATaskEndsOnceInATrueState(t *testing.T) {
+	s := enrolled(t)
+	s.provision("a-1", "alice")
+	// A process that does not hear SIGTERM holds the drain up for its grace.
+	s.as("alice", "setsid nohup sh -c 'trap \"\" TERM; while :; do sleep 1; done' > /dev/null 2>&1 < /dev/null &")
+
+	interrupted := s.enqueue("node.drain", map[string]any{"grace_seconds": 60})
+	s.started(interrupted.ID)
+	s.root("systemctl", "kill", "--signal=KILL", "hostler-agent")
+	if got := s.end(interrupted.ID); got.Outcome != "interrupted" || got.Attempt != 1 {
+		t.Errorf("the task of the agent that was killed ended %+v", got)
+	}
+
+	reported := s.enqueue("node.drain", map[string]any{"grace_seconds": 5})
+	s.started(reported.ID)
+	if err := s.KillBroker(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StartBroker(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.end(reported.ID); got.Status != "succeeded" || got.Attempt != 1 {
+		t.Errorf("the task over which the broker was killed ended %+v", got)
+	}
+	s.hostler("audit", "verify")
+}
+
+// With no byte left on the root file system the node can still be drained,
+// cleaned and judged, and says how it is.
+func TestAFullDiskIsDrainedCleanedAndJudged(t *testing.T) {
+	s := enrolled(t)
+	s.provision("a-1", "alice")
+	s.root("sh", "-c", "fallocate --length $(( $(stat -f -c '%f * %S' /) )) /var/tmp/full || true; cat /dev/zero > /var/tmp/rest 2> /dev/null || true; chown alice /var/tmp/full /var/tmp/rest")
+	if free := s.root("stat", "-f", "-c", "%f", "/"); free != "0" {
+		t.Fatalf("%s blocks are free: the test proves nothing", free)
+	}
+	s.must("node.drain", map[string]any{"grace_seconds": 1})
+	dirty := s.must("node.validate_clean", map[string]any{})
+	if dirty.Verdict != "not_clean" {
+		t.Errorf("the verdict on a full disk is %s", dirty.Verdict)
+	}
+	beat := s.must("node.heartbeat_check", map[string]any{})
+	if !strings.Contains(string(beat.Result), `"root_free_bytes":0`) {
+		t.Errorf("a full disk is not told: %s", beat.Result)
+	}
+	s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
+	s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
+	clean := s.must("node.validate_clean", map[string]any{})
+	if clean.Verdict != "clean" {
+		t.Errorf("the verdict after the cleanup is %s: %+v", clean.Verdict, s.evidence(clean.ID).Findings)
+	}
+}
+
+func TestAfterUninstallNothingOfTheAgentIsLeft(t *testing.T) {
+	s := enrolled(t)
+	s.must("node.uninstall", map[string]any{})
+	err := s.Wait(s.ctx, "the agent to be gone", func() error {
+		left := s.root("sh", "-c", "ls -d /var/lib/hostler-agent /etc/hostler-agent /run/hostler-agent /usr/bin/hostler-agent /usr/lib/hostler-agent 2> /dev/null; systemctl is-active hostler-agent || true")
+		if left != "inactive" {
+			return fmt.Errorf("left: %s", left)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

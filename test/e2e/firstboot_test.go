@@ -1,0 +1,177 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/qemu"
+)
+
+// mirror is a web server of the operator's that has the agent's package, or
+// something else, or nothing.
+type mirror struct{ content atomic.Pointer[[]byte] }
+
+func (m *mirror) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	b := m.content.Load()
+	if b == nil {
+		http.Error(w, "not there yet", http.StatusNotFound)
+		return
+	}
+	_, _ = w.Write(*b)
+}
+
+func (m *mirror) serve(t *testing.T) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return "http://" + net.JoinHostPort(qemu.HostAddress, port) + "/hostler-agent.deb"
+}
+
+// impatient sets the waits of a first boot to seconds; all else stays as it
+// was rendered.
+func impatient(t *testing.T, userData string) string {
+	t.Helper()
+	for was, is := range map[string]string{
+		"\n        RestartSec=20\n":        "\n        RestartSec=2\n",
+		"--retry 3 ":                       "--retry 1 ",
+		"\n        TimeoutStartSec=30\n":   "\n        TimeoutStartSec=2\n",
+		" enroll --broker ":                " enroll --timeout 2s --broker ",
+		"waiting up to 30 s for the clock": "waiting up to 2 s for the clock",
+	} {
+		if !strings.Contains(userData, was) {
+			t.Fatalf("the cloud-config does not have %q any more", was)
+		}
+		userData = strings.ReplaceAll(userData, was, is)
+	}
+	return userData
+}
+
+// A machine's first boot meets all that goes wrong on first boots, one after
+// the other, and comes through by itself as each is mended.
+func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
+	s := newSite(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	s.ctx = ctx
+	var m mirror
+	userData := s.hostler("node", "create", "--hostname", node, "--bootstrap", "cloud-init", "--ttl", "1m", "--package-url", m.serve(t))
+	if err := s.KillBroker(); err != nil {
+		t.Fatal(err)
+	}
+	s.guest = qemu.Start(t, shared.image, qemu.Config{Name: node, UserData: impatient(t, userData), ReachHost: true})
+	says := func(what string) {
+		t.Helper()
+		if _, err := s.guest.WaitConsole(ctx, regexp.MustCompile(what)); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("seen: %s", what)
+	}
+	says("hostler: waiting up to 2 s for the clock to be set")
+	says(`hostler: fetching the agent from https://`)
+	says(`Failed to connect|Couldn't connect`) // the broker is away
+	says(`hostler: fetching the agent from http://`)
+	says(`The requested URL returned error: 404`)
+
+	wrong := []byte("not the package")
+	m.content.Store(&wrong)
+	says(`agent\.deb\.unverified: FAILED`)
+	if r, err := s.guest.Run(ctx, "test", "-e", "/usr/bin/hostler-agent"); err == nil {
+		t.Errorf("something was installed from a package of another digest: %+v", r)
+	}
+
+	right, err := os.ReadFile(agentPackage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.content.Store(&right)
+	says(`agent\.deb\.unverified: OK`)
+	says(`hostler: enrolling at https://`)
+	says(`broker_unreachable`)
+
+	if err := s.StartBroker(ctx); err != nil {
+		t.Fatal(err)
+	}
+	says(`token_expired`) // it took longer than a minute
+	s.hostler("node", "token", "extend", node, "--reason", "the rack came late")
+	says("hostler: this machine is enrolled")
+	s.waitNode("active")
+	for _, gone := range []string{"/etc/hostler-agent/enroll.token", "/var/lib/hostler-bootstrap/agent.deb"} {
+		if _, err := s.guest.Run(ctx, "test", "-e", gone); err == nil {
+			t.Errorf("%s is still there", gone)
+		}
+	}
+	schema, err := s.guest.Run(ctx, "cloud-init", "schema", "--system")
+	if err != nil || !strings.Contains(schema.Stdout, "Valid") {
+		t.Errorf("cloud-init does not like what we rendered: %v %s%s", err, schema.Stdout, schema.Stderr)
+	}
+}
+
+func TestAClockThatBreaksTLSIsNamedWithItsOffset(t *testing.T) {
+	s := newSite(t)
+	s.restore()
+	var made struct {
+		Token    string `json:"token"`
+		URL      string `json:"broker_url"`
+		CASHA256 string `json:"ca_sha256"`
+	}
+	s.json(&made, "node", "create", "--hostname", node, "--bootstrap", "command")
+	deb, err := os.ReadFile(agentPackage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put("/root/agent.deb", deb, 0o600)
+	s.root("dpkg", "-i", "/root/agent.deb")
+	enroll := func() (string, error) {
+		r, err := s.guest.RunWith(s.ctx, strings.NewReader(made.Token+"\n"), "hostler-agent", "enroll",
+			"--broker", made.URL, "--ca-sha256", made.CASHA256, "--token-file", "-", "--timeout", "5s")
+		return r.Stdout + r.Stderr, err
+	}
+	for off, want := range map[time.Duration]string{
+		365 * 24 * time.Hour:  "8760h0m0s ahead",
+		-365 * 24 * time.Hour: "8760h0m0s behind",
+	} {
+		if err := s.guest.SetClock(s.ctx, time.Now().Add(off)); err != nil {
+			t.Fatal(err)
+		}
+		said, err := enroll()
+		if err == nil || !strings.Contains(said, "clock_wrong") || !strings.Contains(said, want) {
+			t.Errorf("with the clock %s off: %v: %s, want %s", off, err, said, want)
+		}
+	}
+	if err := s.guest.SetClock(s.ctx, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := enroll(); err != nil {
+		t.Errorf("with the clock right: %v: %s", err, said)
+	}
+}
+
+// The pasted line works too, and its token is not in any process's arguments.
+func TestThePastedLineEnrols(t *testing.T) {
+	s := newSite(t)
+	s.restore()
+	line := strings.TrimSpace(s.hostler("node", "create", "--hostname", node, "--bootstrap", "command"))
+	s.root("bash", "-c", line)
+	s.waitNode("active")
+	var exit *lab.ExitError
+	if _, err := s.Hostler(s.ctx, "node", "create", "--hostname", node); !errors.As(err, &exit) || exit.Code == 0 {
+		t.Errorf("a second node of that name: %v", err)
+	}
+}
