@@ -16,7 +16,7 @@ import (
 
 // BenchmarkTask is a task's whole way through the store: enqueue, claim,
 // result, each acknowledged only when it is durable. SQLite runs with
-// synchronous=FULL; PostgreSQL as storetest starts it, without fsync.
+// synchronous=FULL, PostgreSQL with fsync.
 func BenchmarkTask(b *testing.B) {
 	for _, engine := range storetest.Engines {
 		for _, nodes := range []int{1, 10, 100} {
@@ -26,7 +26,11 @@ func BenchmarkTask(b *testing.B) {
 }
 
 func benchmarkTask(b *testing.B, engine string, nodes int) {
-	db := storetest.Open(b, engine, nil)
+	url := storetest.URL(b, "sqlite")
+	if engine == "postgres" {
+		url = storetest.DurablePostgresURL(b)
+	}
+	db := storetest.Reopen(b, url, nil)
 	var members []broker.Node
 	for i := range nodes {
 		members = append(members, newMember(b, db, fmt.Sprintf("bench-%d", i)))

@@ -26,16 +26,23 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// cluster is this process's PostgreSQL.
+// cluster is a PostgreSQL of this process.
 type cluster struct {
 	dir string
 	err error
 }
 
+// quick is how a server runs that keeps nothing over a crash of the machine.
+var quick = []string{"-F", "-c", "full_page_writes=off"}
+
 var (
-	start   sync.Once
+	start   = sync.OnceFunc(func() { running.start(quick...) })
 	running cluster
-	number  atomic.Int64
+
+	startDurable = sync.OnceFunc(func() { durable.start() })
+	durable      cluster
+
+	number atomic.Int64
 )
 
 // PostgresURL returns the URL of a fresh, empty database.
@@ -44,17 +51,30 @@ func PostgresURL(t testing.TB) string {
 	return createDatabase(t, "template0")
 }
 
+// DurablePostgresURL is PostgresURL on a server of its own that waits for the
+// disk, as one in service does: for benchmarks.
+func DurablePostgresURL(t testing.TB) string {
+	t.Helper()
+	startDurable()
+	return durable.create(t, "template0")
+}
+
 func createDatabase(t testing.TB, template string) string {
 	t.Helper()
-	start.Do(func() { running.start() })
-	if running.err != nil {
-		t.Fatalf("cannot test on PostgreSQL: %v", running.err)
+	start()
+	return running.create(t, template)
+}
+
+func (c *cluster) create(t testing.TB, template string) string {
+	t.Helper()
+	if c.err != nil {
+		t.Fatalf("cannot test on PostgreSQL: %v", c.err)
 	}
 	name := fmt.Sprintf("test_%d", number.Add(1))
-	if err := running.exec("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
+	if err := c.exec("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
 		t.Fatalf("cannot create database %s: %v", name, err)
 	}
-	return running.url(name)
+	return c.url(name)
 }
 
 func (c *cluster) exec(statement string) error {
@@ -90,7 +110,7 @@ func (c *cluster) url(database string) string {
 // start makes a cluster in a temporary directory and starts a server that
 // listens on a socket there and nowhere else. Both go with this process
 // (reaper.go).
-func (c *cluster) start() {
+func (c *cluster) start(flags ...string) {
 	bin, err := binaries()
 	if err != nil {
 		c.err = err
@@ -128,7 +148,7 @@ func (c *cluster) start() {
 		c.err = err
 		return
 	}
-	server := run("postgres", "-D", data, "-k", c.dir, "-h", "", "-F", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB")
+	server := run(append([]string{"postgres", "-D", data, "-k", c.dir, "-h", "", "-c", "max_connections=200", "-c", "shared_buffers=64MB"}, flags...)...)
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
 		c.err = err
