@@ -90,6 +90,19 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 	return tasks, cancel, err
 }
 
+// NothingOpen reports whether there is nothing that ClaimTasks could do or
+// refuse: the node is at this epoch and no task of it is open. It only reads,
+// where ClaimTasks takes the node's row and its turn to write.
+func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool, error) {
+	var has, open int64
+	err := db.reader().QueryRowContext(ctx, `SELECT epoch, (SELECT COUNT(*) FROM tasks WHERE node_id = nodes.id AND status IN ('queued', 'dispatched'))
+		FROM nodes WHERE id = $1`, nodeID).Scan(&has, &open)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil // for ClaimTasks to say
+	}
+	return err == nil && has == epoch && open == 0, err
+}
+
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
 	return collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, status, attempt, cancel_requested, not_after, alive_until FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)

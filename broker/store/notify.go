@@ -12,7 +12,8 @@ import (
 // Hints cross replicas by NOTIFY. They are sent after the commit, many in one
 // statement and on their own: a NOTIFY inside a transaction takes a lock that
 // makes all commits of the database wait for each other. What a crash in
-// between loses, the receivers' slow polls find.
+// between loses, the receivers' slow polls find; so nobody waits for the disk
+// either.
 const (
 	notifyChannel = "hostler_hints"
 	notifyMax     = 7000 // bytes of a payload; PostgreSQL takes fewer than 8000
@@ -37,7 +38,7 @@ func (e *postgresEngine) send(ctx context.Context) {
 			return
 		}
 		for _, p := range payloads {
-			if _, err := e.pool.ExecContext(ctx, `SELECT pg_notify($1, $2)`, notifyChannel, p); err != nil && ctx.Err() == nil {
+			if _, err := e.pool.ExecContext(ctx, `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`, notifyChannel, p); err != nil && ctx.Err() == nil {
 				e.db.log.Warn("cannot notify the other brokers", zap.Error(err))
 			}
 		}

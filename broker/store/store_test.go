@@ -149,3 +149,30 @@ func TestATaskGoesFromEnqueueToResult(t *testing.T) {
 		}
 	})
 }
+
+// What a poll may rely on: where nothing is open, a claim would neither lease,
+// nor cancel, nor refuse anything.
+func TestNothingIsOpenOnlyWhereAClaimWouldDoNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "a")
+		want := func(when string, epoch int64, nothing bool) {
+			t.Helper()
+			if got := must(db.NothingOpen(ctx, n.ID, epoch))(t); got != nothing {
+				t.Errorf("%s: nothing open = %v", when, got)
+			}
+		}
+		want("at first", n.Epoch, true)
+		want("of another enrolment", n.Epoch+1, false)
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		want("queued", n.Epoch, false)
+		got, _, err := db.ClaimTasks(ctx, n.ID, n.Epoch, lanes, 1)
+		ok(t, err)
+		want("dispatched", n.Epoch, false)
+		_, _, err = db.RecordResult(ctx, succeeded(got[0]), nil)
+		ok(t, err)
+		want("ended", n.Epoch, true)
+		if nothing := must(db.NothingOpen(ctx, "n-unknown", 1))(t); nothing || k.ID != got[0].ID {
+			t.Error("a node that is not there has nothing open")
+		}
+	})
+}

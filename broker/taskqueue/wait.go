@@ -29,28 +29,41 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 	defer end.Stop()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
-	for {
-		tasks, cancel, err := q.c.DB.ClaimTasks(ctx, p.NodeID, p.Epoch, lanes, maxDelivery)
-		if err != nil {
-			return wire.WaitReply{}, err
-		}
-		reply := wire.WaitReply{Cancel: q.tell(cancel)}
-		for i := range tasks {
-			k := &tasks[i] // no copy: a thousand polls sleep below, each on a stack this small
-			reply.Tasks = append(reply.Tasks, wire.Delivery{TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil, Envelope: string(k.Envelope)})
-		}
-		if len(reply.Tasks)+len(reply.Cancel) > 0 {
-			return reply, nil
+	for told := false; ; {
+		reply, err := q.look(ctx, p, lanes, told)
+		if err != nil || len(reply.Tasks)+len(reply.Cancel) > 0 {
+			return reply, err
 		}
 		select {
 		case <-woken:
+			told = true
 		case <-look.C:
+			told = false
 		case <-end.C:
 			return reply, nil
 		case <-ctx.Done():
 			return reply, ctx.Err()
 		}
 	}
+}
+
+// look takes what there is for a node. One that was not told of anything reads
+// first: most find nothing, and to claim it would write.
+func (q *Queue) look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told bool) (reply wire.WaitReply, err error) {
+	if !told {
+		if nothing, err := q.c.DB.NothingOpen(ctx, p.NodeID, p.Epoch); err != nil || nothing {
+			return reply, err
+		}
+	}
+	tasks, cancel, err := q.c.DB.ClaimTasks(ctx, p.NodeID, p.Epoch, lanes, maxDelivery)
+	if err != nil {
+		return reply, err
+	}
+	reply.Cancel = q.tell(cancel)
+	for _, k := range tasks {
+		reply.Tasks = append(reply.Tasks, wire.Delivery{TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil, Envelope: string(k.Envelope)})
+	}
+	return reply, nil
 }
 
 // tell leaves out what the node was told a moment ago.
