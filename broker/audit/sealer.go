@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	sealEvery  = 500 * time.Millisecond
-	sealBatch  = 128 // rows in one transaction: others wait for it
+	sealEvery  = 100 * time.Millisecond // often, so that there is little to do at a time: others wait for it
+	sealBatch  = 128                    // rows in one transaction
 	headEvery  = time.Minute
 	headEachOf = 1000 // rows
 )

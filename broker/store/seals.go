@@ -23,8 +23,17 @@ type AuditHead struct {
 // SealAudit gives up to limit rows, in the order in which they were written,
 // their place in the chain; seal says what the seal of a row after another is.
 // It returns how many it sealed and where the chain ends now. Rows that commit
-// late on PostgreSQL, with a lower id than a sealed one, come at the end.
+// late on PostgreSQL, with a lower id than a sealed one, come at the end. Where
+// there are none it only reads.
 func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string) (sealed int, tip AuditTip, err error) {
+	var waiting bool
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_logs WHERE position = 0)`).Scan(&waiting); err != nil {
+		return 0, tip, err
+	}
+	if !waiting {
+		tip, err = db.AuditTip(ctx)
+		return 0, tip, err
+	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		sealed = 0
 		if err := t.QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`+t.forUpdate()).Scan(&tip.Position, &tip.Seal); err != nil {
