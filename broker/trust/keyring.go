@@ -36,6 +36,8 @@ type ringKey struct {
 	Chain     string     `json:"chain,omitempty"` // PEM: of a root itself, of an issuing CA up to the root
 	NotBefore time.Time  `json:"not_before"`
 	NotAfter  time.Time  `json:"not_after"`
+
+	parsed []*x509.Certificate // Chain, once it is in the ring: each poll asks for it
 }
 
 // ringDocument is the content of keyring.json.
@@ -77,10 +79,20 @@ func (r *keyring) load() error {
 	if err != nil {
 		return broker.Errorf(broker.Refused, "keys_unreadable", "cannot read %s: %v (put back the one from your backup)", path, err)
 	}
+	parse(doc.Keys)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.doc = doc
 	return nil
+}
+
+// parse reads the chains of keys. What cannot be read certs says when it is asked.
+func parse(keys []ringKey) {
+	for i, k := range keys {
+		if k.Chain != "" {
+			keys[i].parsed, _ = k.certs()
+		}
+	}
 }
 
 // add writes a key's entry into the ring. Its private part is in place before.
@@ -89,6 +101,7 @@ func (r *keyring) add(keys ...ringKey) error {
 	defer r.mu.Unlock()
 	next := r.doc
 	next.Keys = append(slices.Clone(r.doc.Keys), keys...)
+	parse(next.Keys)
 	if err := r.write(next); err != nil {
 		return err
 	}
@@ -195,7 +208,7 @@ func (r *keyring) absolute(uri string) string {
 
 // ca returns an issuing CA that is able to sign.
 func (r *keyring) ca(k ringKey) (*pki.CA, error) {
-	chain, err := pki.ParseCerts([]byte(k.Chain))
+	chain, err := k.certs()
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +220,12 @@ func (r *keyring) ca(k ringKey) (*pki.CA, error) {
 }
 
 // certs returns the chain of a root or an issuing CA, its own first.
-func (k ringKey) certs() ([]*x509.Certificate, error) { return pki.ParseCerts([]byte(k.Chain)) }
+func (k ringKey) certs() ([]*x509.Certificate, error) {
+	if k.parsed != nil {
+		return k.parsed, nil
+	}
+	return pki.ParseCerts([]byte(k.Chain))
+}
 
 // public returns the public key, which is known without opening the private.
 func (k ringKey) public() (crypto.PublicKey, error) {
