@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
@@ -70,9 +71,26 @@ func ClientConfig(roots *x509.CertPool, cert *tls.Certificate, now func() time.T
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, Time: now}
 	if cert != nil {
 		// Sent whatever roots the server names: in a rotation it may not name ours.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+		sent := withoutRoot(cert)
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return sent, nil }
 	}
 	return config
+}
+
+// withoutRoot leaves the root out of a chain: a broker believes its own, and
+// would keep the copy of every node for as long as that is connected.
+func withoutRoot(cert *tls.Certificate) *tls.Certificate {
+	last := len(cert.Certificate) - 1
+	if last < 1 {
+		return cert
+	}
+	root, err := x509.ParseCertificate(cert.Certificate[last])
+	if err != nil || !bytes.Equal(root.RawIssuer, root.RawSubject) {
+		return cert
+	}
+	sent := *cert
+	sent.Certificate = cert.Certificate[:last]
+	return &sent
 }
 
 // PinnedConfig returns the TLS of the first contact, when all that is known of

@@ -322,3 +322,18 @@ func TestServerWithoutACheckIsNotMade(t *testing.T) {
 	}()
 	pki.ServerConfig(serve(tls.Certificate{}), nil, nil)
 }
+
+func TestANodeDoesNotSendItsRoot(t *testing.T) {
+	a := pkitest.New(t)
+	node := a.NewNode(t)
+	whole := node.Cert
+	whole.Certificate = [][]byte{node.Cert.Leaf.Raw, a.Issuing.Cert.Raw, a.Root().Raw}
+	for name, cert := range map[string]tls.Certificate{"up to the root": whole, "without it": {
+		Certificate: whole.Certificate[:2], PrivateKey: whole.PrivateKey, Leaf: whole.Leaf,
+	}} {
+		sent := must[*tls.Certificate](t)(pki.ClientConfig(a.Roots(), &cert, func() time.Time { return a.Now }).GetClientCertificate(nil))
+		if len(sent.Certificate) != 2 || len(whole.Certificate) != 3 {
+			t.Errorf("of a chain %s it sends %d", name, len(sent.Certificate))
+		}
+	}
+}
