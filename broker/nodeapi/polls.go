@@ -65,3 +65,11 @@ func (s *polls) stop() {
 		p.end(errStopping)
 	}
 }
+
+// WaitingPolls is how many polls wait at this broker now: nearly one for each
+// node that is connected to it.
+func (a *API) WaitingPolls() int {
+	a.polls.mu.Lock()
+	defer a.polls.mu.Unlock()
+	return len(a.polls.waiting)
+}

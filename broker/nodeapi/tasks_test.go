@@ -23,16 +23,10 @@ const heartbeat = `{"agent_version":"1.0","boot_id":"b","uptime_seconds":1,"now"
 func (n *testNode) waits(ctx context.Context, lanes string) <-chan *answer {
 	n.b.t.Helper()
 	got := make(chan *answer, 1)
-	before := n.b.waitingPolls()
+	before := n.b.WaitingPolls()
 	go func() { got <- n.do(ctx, http.MethodGet, n.path("/tasks/wait?lanes="+lanes), nil) }()
-	eventually(n.b.t, "the poll waits", func() bool { return n.b.waitingPolls() > before || len(got) > 0 })
+	eventually(n.b.t, "the poll waits", func() bool { return n.b.WaitingPolls() > before || len(got) > 0 })
 	return got
-}
-
-func (b *testBroker) waitingPolls() int {
-	b.polls.mu.Lock()
-	defer b.polls.mu.Unlock()
-	return len(b.polls.waiting)
 }
 
 // fetch polls until there is a task of this type.
@@ -176,7 +170,7 @@ func TestANodeMayNotWaitInManyPlaces(t *testing.T) {
 	}
 	n.get(n.path("/tasks/wait?lanes=")).refused(b, 429, "too_many_polls")
 	leave()
-	eventually(t, "they have left", func() bool { return b.waitingPolls() == 0 })
+	eventually(t, "they have left", func() bool { return b.WaitingPolls() == 0 })
 	n.waits(t.Context(), "")
 }
 

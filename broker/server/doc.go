@@ -32,6 +32,7 @@
 //	hostler_http_request_seconds{listener,route,status}   histogram of answers; tasks/wait holds up to 50 s
 //	hostler_nodes{status}                                 nodes by status
 //	hostler_tasks{status}                                 tasks by status
+//	hostler_waiting_polls                                 polls of nodes that wait at this broker
 //	hostler_trust_version                                 of the trust bundle in force
 //	hostler_store_up                                      1 while the store answers
 //

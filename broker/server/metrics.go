@@ -46,6 +46,13 @@ func (m *metrics) observe(listener, route string, status int, took time.Duration
 	m.requests.WithLabelValues(listener, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
+// countPolls makes the gauge of what waits at this broker.
+func (m *metrics) countPolls(waiting func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hostler_waiting_polls", Help: "Polls of nodes that wait at this broker.",
+	}, func() float64 { return float64(waiting()) }))
+}
+
 // inventory counts what the store holds, when it is asked.
 type inventory struct {
 	db    *store.DB

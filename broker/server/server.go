@@ -147,6 +147,7 @@ func (s *Server) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.metrics.countPolls(s.nodes.WaitingPolls)
 	s.admin, err = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),

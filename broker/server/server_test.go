@@ -249,7 +249,7 @@ func TestProbesAndMetricsNeedNoTokenAndNameNoNode(t *testing.T) {
 	}
 	a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil)
 	for _, line := range []string{
-		`hostler_nodes{status="active"} 1`, `hostler_tasks{status="succeeded"} 1`, "hostler_store_up 1", "hostler_trust_version 1",
+		`hostler_nodes{status="active"} 1`, `hostler_tasks{status="succeeded"} 1`, "hostler_store_up 1", "hostler_trust_version 1", "hostler_waiting_polls 0",
 		`hostler_build_info{store="sqlite",version="test"} 1`,
 		`listener="agents",route="POST /internal/v1/nodes/enroll"`, `listener="operators",route="POST /api/v1/admin/nodes"`,
 	} {
