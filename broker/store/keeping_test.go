@@ -60,25 +60,18 @@ func TestTrustBundlesOnlyGrow(t *testing.T) {
 	})
 }
 
-func TestARotationKnowsWhoHasNotConfirmedIt(t *testing.T) {
+func TestABundleKnowsWhoHasNotConfirmedIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		a, b := newMember(t, db, "a"), newMember(t, db, "b")
 		newNode(t, db, "never-enrolled")
 		ok(t, db.SaveBundle(ctx, admin, 1, []byte("one"), ""))
 		ok(t, db.SaveBundle(ctx, admin, 2, []byte("two"), ""))
-		ok(t, db.StartRotation(ctx, admin, store.Rotation{Use: "task", OldID: "k1", NewID: "k2", Version: 2}, "yearly"))
-		refused(t, db.StartRotation(ctx, admin, store.Rotation{Use: "task", OldID: "k2", NewID: "k3", Version: 3}, ""), "rotation_open")
 		ok(t, db.ConfirmTrust(ctx, a.ID, 2))
 		ok(t, db.ConfirmTrust(ctx, a.ID, 1)) // never back
 		ok(t, db.ConfirmTrust(ctx, b.ID, 7)) // never issued
 		left := must(db.TrustStragglers(ctx, 2))(t)
 		if len(left) != 1 || left[0].ID != b.ID || must(db.Node(ctx, a.ID))(t).TrustVersion != 2 {
 			t.Fatalf("left %+v", left)
-		}
-		ok(t, db.FinishRotation(ctx, admin, "task", []string{b.ID}, "it burnt"))
-		refused(t, db.FinishRotation(ctx, admin, "task", nil, ""), "rotation_none")
-		if got := must(db.Rotations(ctx))(t); len(got) != 1 || got[0].FinishedAt.IsZero() || len(got[0].LeftBehind) != 1 {
-			t.Fatalf("%+v", got)
 		}
 		k := enqueue(t, db, a, taskcatalog.LaneExclusive)
 		if got := must(db.OpenTasksByKey(ctx))(t); got[k.KeyID] != 1 {
@@ -155,20 +148,6 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 		ok(t, mint(n, 2, "oci_pull")) // once per attempt
 		if granted, refused := audited(t, db, "credential.mint", ""), audited(t, db, "credential.mint", "lease_lost"); granted != 8 || refused != 3 {
 			t.Fatalf("audited %d, of them %d lease_lost", granted, refused)
-		}
-	})
-}
-
-func TestADatabaseBelongsToOneSetOfKeys(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
-		keys := map[string]string{"root": "aa", "task": "k1"}
-		ok(t, db.BindKeys(ctx, keys))
-		ok(t, db.BindKeys(ctx, keys))
-		refused(t, db.BindKeys(ctx, map[string]string{"root": "bb", "task": "k1"}), "key_mismatch")
-		ok(t, db.RebindKeys(ctx, admin, map[string]string{"task": "k2"}, "rotation"))
-		refused(t, db.BindKeys(ctx, keys), "key_mismatch")
-		if got := must(db.BoundKeys(ctx))(t); got["root"] != "aa" || got["task"] != "k2" || len(got) != 2 {
-			t.Fatalf("bound %v", got)
 		}
 	})
 }

@@ -160,18 +160,6 @@ CREATE TABLE trust_bundles (
 	created_at BIGINT NOT NULL
 );
 
-CREATE TABLE trust_rotations (
-	key_use     TEXT NOT NULL,
-	version     BIGINT NOT NULL,
-	old_id      TEXT NOT NULL,
-	new_id      TEXT NOT NULL,
-	started_at  BIGINT NOT NULL,
-	finished_at BIGINT NOT NULL DEFAULT 0,
-	left_behind TEXT NOT NULL DEFAULT '[]',
-	PRIMARY KEY (key_use, version)
-);
-CREATE UNIQUE INDEX trust_rotations_open ON trust_rotations (key_use) WHERE finished_at = 0;
-
 CREATE TABLE baselines (
 	digest     TEXT PRIMARY KEY,
 	baseline   TEXT NOT NULL,
@@ -200,9 +188,4 @@ CREATE TABLE clean_policies (
 	site       TEXT PRIMARY KEY,
 	policy     TEXT NOT NULL,
 	updated_at BIGINT NOT NULL
-);
-
-CREATE TABLE bound_keys (
-	name  TEXT PRIMARY KEY,
-	value TEXT NOT NULL
 );
