@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,11 +16,16 @@ import (
 	"github.com/hostler/hostler/test/lab"
 )
 
+var connected = regexp.MustCompile(`"phase": ?"connected"`)
+
 // BenchmarkAgentProcess is the memory of the agent as it is built (make build),
 // enrolled with a broker and allowed to look and nothing else: while it waits for
-// its first task, and when it has taken this machine's baseline and answered ten
-// heartbeat checks. peak is the most that it ever had, anon what is not the
-// program's file. The broker asks for a baseline at once, so one is always taken.
+// its first task, and when it has answered a hundred heartbeat checks. peak is the
+// most that it ever had, anon what is not the program's file.
+//
+// The baseline that the broker asks a new node for is canceled and the agent
+// started anew: what it costs to look through all files of a machine depends on
+// the machine.
 func BenchmarkAgentProcess(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Minute)
 	defer cancel()
@@ -38,20 +43,61 @@ func BenchmarkAgentProcess(b *testing.B) {
 	must(b, os.WriteFile(config, fmt.Appendf(nil, "broker: https://%s\nca_sha256: %s\ntoken_file: %s\nstate_dir: %s\nstatus_file: %s\nallow: probe\n",
 		l.AgentAddress(), boot.CA, token, l.Path("state"), l.Path("status.json")), 0o600))
 
-	agent := exec.Command(filepath.Join("../../bin", "hostler-agent"), "run", "--config", config)
-	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(b, agent.Start())
-	defer func() {
-		must(b, agent.Process.Signal(syscall.SIGTERM))
-		must(b, agent.Wait())
-	}()
-	must(b, l.WaitNode(ctx, "here", "active"))
-	reportMemory(b, "active", agent.Process.Pid)
-	for range 10 {
+	_, stop := startAgent(b, config)
+	cancelBaseline(ctx, b, l)
+	stop()
+	must(b, os.RemoveAll(l.Path("status.json")))
+	pid, stop := startAgent(b, config)
+	defer stop()
+	heartbeat := func() {
 		_, err := l.Hostler(ctx, "task", "enqueue", "here", "node.heartbeat_check", "--wait")
 		must(b, err)
 	}
-	reportMemory(b, "worked", agent.Process.Pid)
+	must(b, l.Wait(ctx, "contact with the broker", func() error {
+		status, err := os.ReadFile(l.Path("status.json"))
+		if err == nil && !connected.Match(status) {
+			err = fmt.Errorf("its status is %s", status)
+		}
+		return err
+	}))
+	reportMemory(b, "waiting", pid)
+	for range 100 {
+		heartbeat()
+	}
+	reportMemory(b, "worked", pid)
+}
+
+func startAgent(b *testing.B, config string) (pid int, stop func()) {
+	b.Helper()
+	agent := exec.Command("../../bin/hostler-agent", "run", "--config", config)
+	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(b, agent.Start())
+	return agent.Process.Pid, func() {
+		must(b, agent.Process.Signal(syscall.SIGTERM))
+		must(b, agent.Wait())
+	}
+}
+
+// cancelBaseline stops the task that a new node is given.
+func cancelBaseline(ctx context.Context, b *testing.B, l *lab.Lab) {
+	b.Helper()
+	wait := func(status string) (id string) {
+		must(b, l.Wait(ctx, "a baseline task that is "+status, func() error {
+			var tasks []struct{ ID, Status string }
+			if err := l.JSON(ctx, &tasks, "task", "list", "--node", "here"); err != nil {
+				return err
+			}
+			if len(tasks) != 1 || tasks[0].Status != status {
+				return fmt.Errorf("there is %v", tasks)
+			}
+			id = tasks[0].ID
+			return nil
+		}))
+		return id
+	}
+	_, err := l.Hostler(ctx, "task", "cancel", wait("dispatched"))
+	must(b, err)
+	wait("canceled")
 }
 
 func reportMemory(b *testing.B, name string, pid int) {

@@ -1,5 +1,6 @@
 // Command bench runs every benchmark of the repository, prints one table, and
-// writes the same as bench.json. It judges nothing: figures are for people.
+// writes the same as bench.json, with how busy the machine was before it began.
+// It judges nothing: figures are for people.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -28,6 +30,7 @@ type report struct {
 	Machine string   `json:"machine"`
 	CPUs    int      `json:"cpus"`
 	Go      string   `json:"go"`
+	Load    string   `json:"load"` // of the minute before
 	Results []result `json:"results"`
 }
 
@@ -39,7 +42,12 @@ func main() {
 }
 
 func run() error {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", ".", "-benchmem", "-p", "1", "-timeout", "60m", "./...")
+	average, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return err
+	}
+	rep := report{CPUs: runtime.NumCPU(), Go: runtime.Version(), Load: strings.Fields(string(average))[0]}
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "3s", "-p", "1", "-timeout", "60m", "./...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -48,7 +56,6 @@ func run() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	rep := report{CPUs: runtime.NumCPU(), Go: runtime.Version()}
 	pkg := ""
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
@@ -100,7 +107,7 @@ func (r report) write() error {
 	if err := os.WriteFile("bench.json", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s, %d CPUs, %s\n\n", r.Machine, r.CPUs, r.Go)
+	fmt.Printf("\n%s, %d CPUs, %s, load %s before\n\n", r.Machine, r.CPUs, r.Go, r.Load)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "BENCHMARK\tTIME/OP\tOTHER")
 	for _, res := range r.Results {
@@ -108,7 +115,7 @@ func (r report) write() error {
 		for _, unit := range sortedUnits(res.Metrics) {
 			other = append(other, strconv.FormatFloat(res.Metrics[unit], 'g', 5, 64)+" "+unit)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", res.Benchmark, duration(res.Metrics["ns/op"]), strings.Join(other, ", "))
+		fmt.Fprintf(w, "%s.%s\t%s\t%s\n", path.Base(res.Package), res.Benchmark, duration(res.Metrics["ns/op"]), strings.Join(other, ", "))
 	}
 	return w.Flush()
 }
@@ -120,6 +127,8 @@ func sortedUnits(m map[string]float64) []string {
 
 func duration(ns float64) string {
 	switch {
+	case ns == 0:
+		return "-" // it measures no time
 	case ns >= 1e9:
 		return fmt.Sprintf("%.2f s", ns/1e9)
 	case ns >= 1e6:
