@@ -30,12 +30,12 @@ var places = []struct {
 	{"login_files", []string{"/etc/profile", "/etc/environment", "/etc/bash.bashrc", "/etc/zsh", "/etc/skel/", "/etc/csh", "/etc/update-motd.d/", "/etc/X11/Xsession"}},
 	{"preload", []string{"/etc/ld.so."}},
 	{"pam", []string{"/etc/pam.", "/etc/security/", "/etc/nsswitch.conf"}},
-	{"sudoers", []string{"/etc/sudo", "/etc/polkit-1/", "/etc/doas"}},
+	{"sudoers", []string{"/etc/sudo", "/etc/polkit-1/", "/run/polkit-1/", "/etc/doas"}},
 	{"ssh_server", []string{"/etc/ssh/"}},
-	{"udev", []string{"/etc/udev/"}},
-	{"modprobe", []string{"/etc/modprobe.d/", "/etc/modules", "/etc/depmod.d/"}},
+	{"udev", []string{"/etc/udev/", "/run/udev/"}},
+	{"modprobe", []string{"/etc/modprobe.d/", "/etc/modules", "/etc/depmod.d/", "/run/modprobe.d/", "/run/modules-load.d/"}},
 	{"boot", []string{"/boot/", "/etc/default/grub", "/etc/grub.d/", "/etc/kernel/", "/etc/initramfs-tools/", "/etc/dracut"}},
-	{"config", []string{"/etc/"}},
+	{"config", []string{"/etc/", "/run/"}},
 	{"programs", []string{"/usr/", "/opt/", "/lib/", "/bin/", "/sbin/"}},
 }
 
@@ -69,13 +69,20 @@ var restless = []string{
 // in the baseline stands for all of one.
 var crowded = []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d"}
 
-// lookEtc compares all of /etc, and units where else they may stand.
+// etcTops are all of /etc, and where else the system reads units and rules
+// from: what is in /run goes before what is in /usr, and lasts until a boot.
+var etcTops = []string{
+	"/etc", "/usr/local/lib/systemd", "/run/systemd/system", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/user",
+	"/run/udev/rules.d", "/run/modprobe.d", "/run/modules-load.d", "/run/sysctl.d", "/run/tmpfiles.d", "/run/binfmt.d", "/run/polkit-1",
+}
+
+// lookEtc compares all of /etc, and units and rules where else they may stand.
 func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 	accountFiles := map[string]bool{}
 	for _, a := range v.accounts {
 		accountFiles[sudoersFile(a.Username)] = true
 	}
-	names, err := v.tree(ctx, []string{"/etc", "/run/systemd/system", "/run/systemd/transient", "/usr/local/lib/systemd"}, func(name string, dir bool) bool {
+	names, err := v.tree(ctx, etcTops, func(name string, dir bool) bool {
 		return slices.Contains(restless, name) || ephemeralUnit(name)
 	})
 	if err != nil {
@@ -205,12 +212,15 @@ func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
 // maxTree bounds how many watched files one look takes on.
 const maxTree = 300_000
 
-// tree lists, sorted, what is below tops and is no directory. A top that is a
-// link or a file is listed itself; one that is not there is empty.
+// tree lists, sorted, what is below tops and is no directory, on every local
+// file system that is mounted there. A top that is a link or a file is listed
+// itself; one that is not there is empty.
 func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, dir bool) bool) ([]string, error) {
-	var names []string
+	var names, within []string
 	var failed error
-	for _, top := range tops {
+	for tops := slices.Clone(tops); len(tops) > 0; {
+		top := tops[0]
+		tops, within = tops[1:], nil
 		t := machine.Tree{
 			Look: func(e *machine.Entry) {
 				if !e.IsDir() {
@@ -221,7 +231,10 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 			},
 			Enter: func(e *machine.Entry) bool { return !skip(e.Path(), true) },
 			Fault: func(p string, err error) {
-				if failed == nil && !errors.Is(err, machine.ErrMount) {
+				switch {
+				case errors.Is(err, machine.ErrMount):
+					within = append(within, p)
+				case failed == nil:
 					failed = fmt.Errorf("cannot look at %s: %w", p, err)
 				}
 			},
@@ -232,6 +245,18 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 			names = append(names, top)
 		default:
 			return nil, err
+		}
+		if len(within) == 0 {
+			continue
+		}
+		mounts, err := v.m.Mounts()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range within {
+			if mt, ok := machine.Covering(mounts, p); ok && mt.Local() {
+				tops = append(tops, p)
+			}
 		}
 	}
 	if failed != nil {

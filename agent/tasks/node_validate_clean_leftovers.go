@@ -29,7 +29,12 @@ func objects(row, kind string, names []string, next string) []item {
 // their owners. One that is a link or no directory is itself an entry.
 func (v *validation) entries(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
 	var items []item
+	var more int64
 	add := func(name string, uid uint32) {
+		if len(items) >= maxForeign {
+			more++
+			return
+		}
 		items = append(items, v.owner(item{row: row, key: kind + name, finding: taskcatalog.Finding{Subject: name}}, uid, next))
 	}
 	var failed error
@@ -46,6 +51,9 @@ func (v *validation) entries(ctx context.Context, row, kind, dir, next string, s
 			}
 		},
 	})
+	if more > 0 {
+		items = append(items, manyMore(row, kind+dir, next, more))
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -58,6 +66,14 @@ func (v *validation) entries(ctx context.Context, row, kind, dir, next string, s
 		return items, nil
 	}
 	return items, errors.Join(err, failed)
+}
+
+// manyMore stands for what is beyond maxForeign: a tenant can make as many
+// names as there are inodes, and the agent's memory is bounded.
+func manyMore(row, where, next string, n int64) item {
+	return item{row: row, key: where + " and more", differs: true, finding: taskcatalog.Finding{
+		Subject: where, Detail: "there is more than can be listed", Count: n, NextAction: next,
+	}}
 }
 
 // lookJobs finds what users left to run later, by owner and by name.
@@ -129,24 +145,38 @@ func lookHomes(ctx context.Context, v *validation) ([]item, error) {
 }
 
 // privateTmp is the name of the directory that systemd makes for a unit with a
-// /tmp of its own.
-var privateTmp = regexp.MustCompile(`^systemd-private-[0-9a-f]{32}-[A-Za-z0-9@:._\\-]+\.service-[A-Za-z0-9]{6}$`)
+// /tmp of its own, after the boot's id.
+var privateTmp = regexp.MustCompile(`^([A-Za-z0-9@:._\\-]+\.service)-[A-Za-z0-9]{6}$`)
 
 // lookTemporary finds what is in the temporary directories but for what the
-// system makes there at each boot.
+// system makes there at each boot. What root or a stranger put into a unit's
+// own counts too, by the unit: its name is one that a tenant with root can take.
 func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
+	boot, err := v.m.BootID()
+	if err != nil {
+		return nil, err
+	}
+	prefix := "systemd-private-" + strings.ReplaceAll(boot, "-", "") + "-"
 	var all []item
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		var sockets []string
+		units := map[string]string{}
 		items, err := v.entries(ctx, "temporary", "temporary/", dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
-			if !e.IsDir() || e.Stat.Uid != 0 {
-				return false
-			}
-			if slices.Contains([]string{".X11-unix", ".ICE-unix", ".XIM-unix", ".font-unix", ".Test-unix"}, e.Name) {
-				sockets = append(sockets, e.Path())
+			if e.Name == "lost+found" && e.IsDir() && e.Stat.Uid == 0 {
 				return true
 			}
-			return e.Name == "lost+found" || e.Stat.Mode&0o77 == 0 && (privateTmp.MatchString(e.Name) || e.Name == "snap-private-tmp")
+			if !systemTemporary(e, boot) {
+				return false
+			}
+			switch m := privateTmp.FindStringSubmatch(strings.TrimPrefix(e.Name, prefix)); {
+			case strings.HasPrefix(e.Name, "."):
+				sockets = append(sockets, e.Path())
+			case strings.HasPrefix(e.Name, prefix) && m == nil:
+				return false
+			case m != nil:
+				units[e.Path()] = m[1]
+			}
+			return true
 		})
 		if err != nil {
 			return nil, err
@@ -159,6 +189,32 @@ func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 			}
 			all = append(all, items...)
 		}
+		for own, unit := range units {
+			items, err := v.private(ctx, own, unit)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, items...)
+		}
+	}
+	return all, nil
+}
+
+// private finds what is in a unit's own temporary directory, but for what a
+// service's own user has there.
+func (v *validation) private(ctx context.Context, own, unit string) ([]item, error) {
+	var all []item
+	for _, dir := range []string{own, path.Join(own, "tmp")} {
+		items, err := v.entries(ctx, "temporary", "", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
+			return dir == own && e.Name == "tmp" && e.IsDir() || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range items { // the directory has another name after each boot
+			items[i].key = "temporary/private " + unit + strings.TrimPrefix(items[i].key, own)
+		}
+		all = append(all, items...)
 	}
 	return all, nil
 }
@@ -168,19 +224,12 @@ func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 func lookScratch(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	for _, pattern := range append(slices.Clone(v.Host.Scratch), v.policy.Scratch...) {
-		names, err := v.m.Names(path.Dir(pattern))
+		names, err := v.m.Glob(pattern)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot look at scratch %q: %w", clean(pattern), err)
 		}
 		for _, name := range names {
-			ok, err := path.Match(path.Base(pattern), name)
-			if err != nil {
-				return nil, fmt.Errorf("scratch pattern %q is none", pattern)
-			}
-			if !ok {
-				continue
-			}
-			items, err := v.entries(ctx, "scratch", "scratch/", path.Join(path.Dir(pattern), name), taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+			items, err := v.entries(ctx, "scratch", "scratch/", name, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 				return e.Name == "lost+found"
 			})
 			if err != nil {
@@ -241,7 +290,10 @@ func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 		}
 		for _, dir := range dirs {
 			items, err := v.entries(ctx, "containers", s.kind, dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
-				return slices.Contains([]string{"metadata.db", "backingFsBlockDev", "lost+found"}, e.Name) || strings.HasSuffix(e.Name, ".lock") || strings.HasSuffix(e.Name, ".json")
+				if e.IsDir() { // a volume may be named evil.json
+					return e.Name == "lost+found"
+				}
+				return e.Name == "metadata.db" || e.Name == "backingFsBlockDev" || strings.HasSuffix(e.Name, ".lock") || strings.HasSuffix(e.Name, ".json")
 			})
 			if err != nil {
 				return nil, err
@@ -288,6 +340,7 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	}
 	var items []item
 	var failed error
+	var setuids int64
 	within := map[string]uint32{} // directories already reported, with their owner
 	for _, top := range mounts {
 		t := machine.Tree{
@@ -296,6 +349,9 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 					items = v.foreign(items, within, e)
 				}
 				if privileged, what := e.Privileged(); privileged {
+					if setuids++; setuids > maxForeign {
+						return
+					}
 					name := e.Path()
 					items = append(items, v.owner(item{row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), finding: taskcatalog.Finding{Subject: name, Detail: what}}, e.Stat.Uid, taskcatalog.ActionReimage))
 				}
@@ -312,6 +368,9 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	}
 	if failed != nil {
 		return nil, failed
+	}
+	if setuids > maxForeign {
+		items = append(items, manyMore("setuid", "setuid", taskcatalog.ActionReimage, setuids-maxForeign))
 	}
 	for _, dir := range []string{"/", "/root", "/srv", "/mnt", "/media"} {
 		found, err := v.entries(ctx, "files", "top/", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {

@@ -1,0 +1,190 @@
+package tasks
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// newLook is a validation of a host against a baseline, nil while one is taken.
+func newLook(h *Host, base *taskcatalog.Baseline) *validation {
+	v := &validation{
+		Run: &Run{Host: h}, m: h.Machine, base: base, taking: base == nil,
+		users: map[uint32]string{0: "root", 1000: "ubuntu"}, homes: map[string]uint32{"/home/ubuntu": 1000},
+		owned: map[uint64]struct{}{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{},
+	}
+	v.accounts, _ = h.Accounts.List()
+	return v
+}
+
+type look = func(context.Context, *validation) ([]item, error)
+
+// keys are the names of what a look finds and the baseline does not have.
+func keys(t *testing.T, v *validation, l look) []string {
+	t.Helper()
+	items, err := l(t.Context(), v)
+	ok(t, err)
+	var all []string
+	for _, it := range items {
+		if !v.has(it) {
+			all = append(all, it.row+" "+it.key)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// baseOf takes the baseline of what some looks see.
+func baseOf(t *testing.T, h *Host, looks ...look) *taskcatalog.Baseline {
+	t.Helper()
+	v := newLook(h, nil)
+	b := &taskcatalog.Baseline{}
+	for _, l := range looks {
+		items, err := l(t.Context(), v)
+		ok(t, err)
+		for _, it := range items {
+			names := list(b, it.row)
+			*names = append(*names, it.key)
+		}
+	}
+	for _, files := range v.files {
+		b.Files = append(b.Files, files...)
+	}
+	return b
+}
+
+// The EFI system partition is a file system of its own on every machine that
+// boots by EFI, and what is on it boots the machine.
+func TestABootLoaderOnAFileSystemOfItsOwnIsLookedAt(t *testing.T) {
+	if !jail(t) {
+		return
+	}
+	for _, d := range []string{"/etc", "/boot/efi", "/boot/network"} {
+		ok(t, os.MkdirAll(d, 0o755))
+	}
+	put(t, "/", "boot/grub/grub.cfg", "menu")
+	ok(t, unix.Mount("esp", "/boot/efi", "tmpfs", 0, ""))
+	put(t, "/", "boot/efi/EFI/debian/shimx64.efi", "shim")
+	m, err := machine.Open("/")
+	ok(t, err)
+	h := &Host{Machine: m, Accounts: &memory{}}
+	base := baseOf(t, h, lookBoot)
+	if got := keys(t, newLook(h, base), lookBoot); len(got) > 0 {
+		t.Fatalf("an untouched /boot has findings: %q", got)
+	}
+	put(t, "/", "boot/efi/EFI/debian/shimx64.efi", "implant")
+	put(t, "/", "boot/efi/EFI/BOOT/implant.efi", "x")
+	want := []string{"boot /boot/efi/EFI/BOOT/implant.efi", "boot /boot/efi/EFI/debian/shimx64.efi"}
+	if got := keys(t, newLook(h, base), lookBoot); !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestScratchIsLookedAtByEveryPartOfItsPattern(t *testing.T) {
+	h, dir := used(t)
+	h.Scratch = []string{"/share*/scratch"}
+	put(t, dir, "share0/scratch/.keep", "")
+	base := baseOf(t, h, lookScratch)
+	put(t, dir, "share0/scratch/weights", "a tenant's")
+	ok(t, os.Symlink("/etc", filepath.Join(dir, "share1")))
+	put(t, dir, "etc/scratch/x", "behind a link")
+	if got := keys(t, newLook(h, base), lookScratch); !slices.Equal(got, []string{"scratch scratch//share0/scratch/weights"}) {
+		t.Errorf("found %q", got)
+	}
+}
+
+// A tenant with root can make a directory that looks like a service's own.
+func TestADirectoryNamedAsAServicesOwnHidesNothing(t *testing.T) {
+	h, dir := used(t)
+	boot := strings.ReplaceAll(bootID, "-", "")
+	private := func(id, rest string) string { return "tmp/systemd-private-" + id + "-ntp.service-AbCd12/" + rest }
+	ok(t, os.MkdirAll(filepath.Join(dir, private(boot, "tmp")), 0o755))
+	put(t, dir, private(boot, "tmp/own"), "of the service")
+	ok(t, os.Chmod(filepath.Join(dir, private(boot, "")), 0o700))
+	base := baseOf(t, h, lookTemporary)
+	if got := keys(t, newLook(h, base), lookTemporary); len(got) > 0 {
+		t.Fatalf("a service's own has findings: %q", got)
+	}
+	// After a boot the same service has the same files under another name.
+	again := filepath.Join(dir, strings.Replace(private(boot, ""), "AbCd12", "XyZw34", 1))
+	ok(t, os.Rename(filepath.Join(dir, private(boot, "")), again))
+	if got := keys(t, newLook(h, base), lookTemporary); len(got) > 0 {
+		t.Fatalf("a service's own has findings after a boot: %q", got)
+	}
+	ok(t, os.WriteFile(filepath.Join(again, "tmp/weights"), nil, 0o600))
+	ok(t, os.WriteFile(filepath.Join(again, "beside"), nil, 0o600))
+	ok(t, os.MkdirAll(filepath.Join(dir, private(strings.Repeat("0", 32), "tmp")), 0o700))
+	ok(t, os.Chmod(filepath.Join(dir, private(strings.Repeat("0", 32), "")), 0o700))
+	want := []string{
+		"temporary temporary//tmp/" + filepath.Base(private(strings.Repeat("0", 32), "")),
+		"temporary temporary/private ntp.service/beside", "temporary temporary/private ntp.service/tmp/weights",
+	}
+	if got := keys(t, newLook(h, base), lookTemporary); !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestAVolumeNamedLikeAnEnginesFileIsFound(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "var/lib/docker/volumes/metadata.db", "the engine's own")
+	base := baseOf(t, h, lookContainers)
+	for _, name := range []string{"evil.json", "evil.lock", "metadata.db2"} {
+		put(t, dir, "var/lib/docker/volumes/"+name+"/_data/x", "a tenant's")
+	}
+	if got := keys(t, newLook(h, base), lookContainers); len(got) != 3 {
+		t.Errorf("found %q", got)
+	}
+}
+
+// What is read from /run goes before what is in /etc, and lasts until a boot.
+func TestRulesInRunAreLookedAt(t *testing.T) {
+	h, dir := used(t)
+	base := baseOf(t, h, lookEtc)
+	for row, name := range map[string]string{
+		"udev": "run/udev/rules.d/99-implant.rules", "modprobe": "run/modprobe.d/implant.conf",
+		"units": "run/systemd/user/implant.service", "config": "run/tmpfiles.d/implant.conf",
+	} {
+		put(t, dir, name, "x")
+		if got := keys(t, newLook(h, base), lookEtc); !slices.Equal(got, []string{row + " /" + name}) {
+			t.Errorf("found %q, want /%s in row %s", got, name, row)
+		}
+		ok(t, os.Remove(filepath.Join(dir, name)))
+	}
+}
+
+// A tenant without root can make as many names as there are inodes.
+func TestALookKeepsABoundedNumberOfNames(t *testing.T) {
+	h, dir := used(t)
+	tmp, err := os.Open(filepath.Join(dir, "tmp"))
+	ok(t, err)
+	defer tmp.Close()
+	for i := range maxForeign + 50 {
+		ok(t, unix.Mknodat(int(tmp.Fd()), strconv.Itoa(i), unix.S_IFREG|0o4755, 0))
+	}
+	v := newLook(h, &taskcatalog.Baseline{})
+	for name, l := range map[string]look{"temporary": lookTemporary, "setuid": lookFiles} {
+		items, err := l(t.Context(), v)
+		ok(t, err)
+		n := 0
+		for _, it := range items {
+			if it.row == name {
+				n++
+			}
+		}
+		if n == 0 || n > maxForeign+2 {
+			t.Errorf("%d items of row %s are kept", n, name)
+		}
+		if !slices.ContainsFunc(items, func(it item) bool { return it.row == name && strings.Contains(it.key, "more") }) {
+			t.Errorf("nobody is told that there is more in row %s", name)
+		}
+	}
+}
