@@ -3,6 +3,7 @@ package machine
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 )
@@ -14,6 +15,7 @@ type Mount struct {
 	Root  string // within the file system: not / for a bind mount
 	// Device is major:minor of what is mounted.
 	Device string
+	User   string // the uid for whom FUSE was mounted; empty for any other
 }
 
 // Mounts is the mount table of the host's mount namespace, that of PID 1.
@@ -32,10 +34,23 @@ func parseMounts(raw []byte) ([]Mount, error) {
 	}
 	all := make([]Mount, len(infos))
 	for i, info := range infos {
-		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor)}
+		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor), User: fuseUser(info)}
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("cannot parse mounts: there is none")
 	}
 	return all, nil
+}
+
+// fuseUser reads for whom the kernel says that FUSE was mounted.
+func fuseUser(info *mountinfo.Info) string {
+	if info.FSType != "fuse" && info.FSType != "fuseblk" && !strings.HasPrefix(info.FSType, "fuse.") && !strings.HasPrefix(info.FSType, "fuseblk.") {
+		return ""
+	}
+	for _, option := range strings.Split(info.VFSOptions, ",") {
+		if uid, ok := strings.CutPrefix(option, "user_id="); ok {
+			return uid
+		}
+	}
+	return ""
 }

@@ -107,6 +107,13 @@ func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
 			return Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d that no allocation made", p.Username, u.UID)
 		}
 	}
+	groups, err := h.Machine.Groups()
+	if err != nil {
+		return Account{}, err
+	}
+	if there, gid := groupNamed(groups, p.Username); there {
+		return Account{}, taskcatalog.Errorf("group_exists", "cannot provision %s: the node has a group of that name with gid %s (choose another name)", p.Username, gid)
+	}
 	if _, err := h.Machine.Lstat(home); !errors.Is(err, fs.ErrNotExist) {
 		return Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s is there already (clean the node first)", p.Username, home)
 	}
@@ -135,6 +142,10 @@ func makeAccount(ctx context.Context, h *Host, a Account) (created bool, err err
 		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is %d and not %d any more (revoke the allocation)", a.Username, user.UID, a.UID)
 	}
 	if there {
+		// useradd enters the account before it makes the home.
+		if _, err := h.Machine.Lstat(a.Home); errors.Is(err, fs.ErrNotExist) {
+			return false, h.Machine.MakeDir(a.Home, 0o700, int(a.UID), int(a.GID))
+		}
 		return false, nil
 	}
 	const groupExists = 9 // as groupadd says it

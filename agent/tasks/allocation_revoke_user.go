@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ const (
 	checkJobs      = "jobs"
 	checkIPC       = "ipc"
 	checkFiles     = "files"
+	checkMounts    = "mounts"
 	checkAccount   = "users"
 )
 
@@ -68,11 +70,12 @@ func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		{"processes", v.processes},
 		{"jobs", v.jobs},
 		{"ipc", v.ipc},
+		{"mounts", v.mounts},
 		{"home", v.home},
 		{"files", v.files},
 		{"account", v.remove},
 	} {
-		r.step(s.name, i+1, 8)
+		r.step(s.name, i+1, 9)
 		if err := s.do(ctx); err != nil {
 			v.failed = append(v.failed, fmt.Errorf("%s: %w", s.name, err))
 		}
@@ -220,6 +223,33 @@ func (v *revocation) ipc(ctx context.Context) error {
 	return err
 }
 
+// maxDetached bounds how many mounts a revoke takes off.
+const maxDetached = 1000
+
+// mounts takes off what is mounted in the home, and what the user mounted
+// elsewhere: a user may mount FUSE without root, and once the process that
+// serves it is gone the mount cannot even be looked at. The outer goes first
+// and takes the inner with it.
+func (v *revocation) mounts(ctx context.Context) error {
+	for range maxDetached {
+		all, err := v.Host.Machine.Mounts()
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		i := slices.IndexFunc(all, func(mt machine.Mount) bool {
+			return mt.Point == v.account.Home || machine.Under(mt.Point, v.account.Home) || mt.User == strconv.FormatUint(uint64(v.account.UID), 10)
+		})
+		if i < 0 {
+			return nil
+		}
+		if err := v.Host.Machine.Detach(all[i].Point); err != nil {
+			return err
+		}
+		v.report.Dispose(taskcatalog.Disposition{Check: checkMounts, Path: all[i].Point, Action: taskcatalog.ActionRemoved, Reason: "a mount of type " + all[i].Type + " of the user's was detached"})
+	}
+	return errors.New("mounts keep coming back")
+}
+
 func (v *revocation) home(ctx context.Context) error {
 	t, err := v.Host.Machine.RemoveAll(ctx, v.account.Home, v.tree(everything))
 	return v.removed(checkFiles, v.account.Home, t, err)
@@ -275,11 +305,30 @@ func (v *revocation) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := v.Host.account(ctx, "groupdel", v.account.Username); err != nil && exitCode(err) != groupMissing {
+	groups, err := v.Host.Machine.Groups()
+	if err != nil {
+		return err
+	}
+	if of, gid := groupNamed(groups, v.account.Username); of && gid != strconv.FormatUint(uint64(v.account.GID), 10) {
+		v.report.Find(taskcatalog.Finding{
+			Check: checkAccount, Subject: "group " + v.account.Username, NextAction: "reimage",
+			Detail: "its gid is not " + strconv.FormatUint(uint64(v.account.GID), 10) + ": it is not the one that was made for the user",
+		})
+	} else if err := v.Host.account(ctx, "groupdel", v.account.Username); err != nil && exitCode(err) != groupMissing {
 		return err
 	}
 	v.report.Dispose(taskcatalog.Disposition{Check: checkAccount, Path: v.account.Username, Action: taskcatalog.ActionRemoved})
 	return nil
+}
+
+// groupNamed finds a group's gid in what Machine.Groups lists.
+func groupNamed(groups []string, name string) (there bool, gid string) {
+	for _, g := range groups {
+		if f := strings.Split(g, ":"); f[0] == name {
+			return true, f[1]
+		}
+	}
+	return false, ""
 }
 
 // stuck turns processes into what a result says of them.

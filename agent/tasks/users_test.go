@@ -85,6 +85,7 @@ func box(t *testing.T) (*Host, string) {
 		"home/ubuntu/file":    "the operator's",
 		"tmp/.keep":           "", "var/tmp/.keep": "", "dev/shm/.keep": "", "dev/mqueue/.keep": "",
 		"var/spool/cron/crontabs/.keep": "", "var/lib/systemd/linger/.keep": "",
+		"proc/1/mountinfo":    "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n",
 		"proc/self/mountinfo": "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n",
 		"proc/sysvipc/shm":    "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n",
 		"proc/sysvipc/sem":    "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
@@ -186,6 +187,32 @@ func TestProvisioningIsFinishedAfterACrashWithTheSameUID(t *testing.T) {
 	}
 }
 
+// useradd enters the account before it makes the home.
+func TestAHomeThatACrashKeptFromBeingIsMadeByTheNextProvisioning(t *testing.T) {
+	h, dir := box(t)
+	p := taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"}
+	first, err := provision(t, h, p)
+	ok(t, err)
+	ok(t, os.RemoveAll(filepath.Join(dir, "home/alice")))
+	res, err := provision(t, h, p)
+	if err != nil || res.UID != first.UID || read(t, dir, "home/alice/.ssh/authorized_keys") != aliceKey+"\n" {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+// A group of the user's name that is not the user's is the node's.
+func TestARevokeLeavesAGroupThatItDidNotMake(t *testing.T) {
+	h, dir := box(t)
+	ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "render", UID: 20077, GID: 20077, Home: "/home/render"}))
+	_, report, err := revoke(t, h, "a-1", "render")
+	if err != nil || len(report.Findings) != 1 {
+		t.Errorf("got %+v, %v", report.Findings, err)
+	}
+	if groups := read(t, dir, "etc/group"); !strings.Contains(groups, "render:x:105:") {
+		t.Errorf("the node's group is gone:\n%s", groups)
+	}
+}
+
 func TestAProvisioningThatMustNotBeIsRefusedAndChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -204,6 +231,7 @@ func TestAProvisioningThatMustNotBeIsRefusedAndChangesNothing(t *testing.T) {
 		{name: "home planted beforehand", setUp: func(_ *Host, dir string) {
 			os.Symlink("/etc", filepath.Join(dir, "home/alice"))
 		}, code: "home_exists"},
+		{name: "a group of the node's", p: taskcatalog.ProvisionUserParams{Username: "render"}, code: "group_exists"},
 		{name: "root by a group", p: taskcatalog.ProvisionUserParams{Groups: []string{"docker"}}, code: taskcatalog.CodeBadParams},
 		{name: "an option for a group", p: taskcatalog.ProvisionUserParams{Groups: []string{"--root=/x"}}, code: taskcatalog.CodeBadParams},
 		{name: "a key with a command", p: taskcatalog.ProvisionUserParams{SSHKeys: []string{`command="id" ssh-ed25519 AAAA x`}}, code: taskcatalog.CodeBadParams},
