@@ -47,8 +47,9 @@ var cleanupSteps = []struct {
 	{"free_blocks", (*cleanup).trim},
 }
 
-// rootFull is below which free space a root file system counts as full.
-const rootFull = 1 << 20
+// rootFull is below which free space a root file system counts as full. Some is
+// always kept back: ext4 lets nobody have its last 16 MiB.
+const rootFull = 32 << 20
 
 func storageCleanup(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 	c := &cleanup{Run: r, m: r.Host.Machine, params: r.Params.(*taskcatalog.StorageCleanupParams)}

@@ -3,9 +3,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // started waits until a task runs on the node.
@@ -65,19 +68,20 @@ func TestAFullDiskIsDrainedCleanedAndJudged(t *testing.T) {
 	s := enrolled(t)
 	s.provision("a-1", "alice")
 	s.root("sh", "-c", "fallocate --length $(( $(stat -f -c '%f * %S' /) )) /var/tmp/full || true; cat /dev/zero > /var/tmp/rest 2> /dev/null || true; chown alice /var/tmp/full /var/tmp/rest")
-	if free := s.root("stat", "-f", "-c", "%f", "/"); free != "0" {
-		t.Fatalf("%s blocks are free: the test proves nothing", free)
+	if r, err := s.guest.Run(s.ctx, "dd", "if=/dev/zero", "of=/var/lib/more", "bs=1M", "count=1"); err == nil || !strings.Contains(r.Stderr, "No space left") {
+		t.Fatalf("the disk is not full, so the test proves nothing: %v %s", err, r.Stderr)
 	}
+	s.root("rm", "/var/lib/more")
 	s.must("node.drain", map[string]any{"grace_seconds": 1})
 	dirty := s.must("node.validate_clean", map[string]any{})
 	if dirty.Verdict != "not_clean" {
 		t.Errorf("the verdict on a full disk is %s", dirty.Verdict)
 	}
-	beat := s.must("node.heartbeat_check", map[string]any{})
-	if !strings.Contains(string(beat.Result), `"root_free_bytes":0`) {
-		t.Errorf("a full disk is not told: %s", beat.Result)
+	cleanup := s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
+	var said taskcatalog.StorageCleanupResult
+	if err := json.Unmarshal(cleanup.Result, &said); err != nil || !said.RootWasFull {
+		t.Errorf("that the disk was full is not told: %v %s", err, cleanup.Result)
 	}
-	s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
 	s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
 	clean := s.must("node.validate_clean", map[string]any{})
 	if clean.Verdict != "clean" {
@@ -87,7 +91,8 @@ func TestAFullDiskIsDrainedCleanedAndJudged(t *testing.T) {
 
 func TestAfterUninstallNothingOfTheAgentIsLeft(t *testing.T) {
 	s := enrolled(t)
-	s.must("node.uninstall", map[string]any{})
+	s.hostler("node", "retire", node, "--yes", "--wait", "--reason", "end of its lease")
+	s.hostler("node", "remove", node, "--yes", "--reason", "it goes back to its maker")
 	err := s.Wait(s.ctx, "the agent to be gone", func() error {
 		left := s.root("sh", "-c", "ls -d /var/lib/hostler-agent /etc/hostler-agent /run/hostler-agent /usr/bin/hostler-agent /usr/lib/hostler-agent 2> /dev/null; systemctl is-active hostler-agent || true")
 		if left != "inactive" {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -72,6 +73,7 @@ func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
 	s.ctx = ctx
 	var m mirror
 	userData := s.hostler("node", "create", "--hostname", node, "--bootstrap", "cloud-init", "--ttl", "1m", "--package-url", m.serve(t))
+	expires := time.Now().Add(time.Minute)
 	if err := s.KillBroker(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +107,18 @@ func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
 	says(`hostler: enrolling at https://`)
 	says(`broker_unreachable`)
 
+	if err := s.Wait(ctx, "the token to expire", func() error {
+		if left := time.Until(expires); left > 0 {
+			return fmt.Errorf("it lives for another %s", left)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.StartBroker(ctx); err != nil {
 		t.Fatal(err)
 	}
-	says(`token_expired`) // it took longer than a minute
+	says(`token_expired`)
 	s.hostler("node", "token", "extend", node, "--reason", "the rack came late")
 	says("hostler: this machine is enrolled")
 	s.waitNode("active")

@@ -51,7 +51,7 @@ func prepare(ctx context.Context) (err error) {
 	if shared.image, err = qemu.BuildImage(ctx, os.Stderr); err != nil {
 		return err
 	}
-	if shared.guest, err = qemu.Boot(ctx, shared.image, qemu.Config{Name: node, ReachHost: true}); err != nil {
+	if shared.guest, err = qemu.Boot(ctx, shared.image, qemu.Config{Name: node, CPUs: 1, ReachHost: true}); err != nil {
 		return err
 	}
 	if err := shared.guest.WaitCloudInit(ctx); err != nil {
