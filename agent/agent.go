@@ -65,7 +65,7 @@ type Agent struct {
 	work    sync.WaitGroup // running tasks
 	results chan struct{}  // a result waits to be sent
 	freed   chan struct{}  // a lane has room again
-	beat    atomic.Int64   // unix time of the main loop's last turn
+	turns   atomic.Int64   // of the main loop
 	renewAt time.Time      // owned by the main loop
 	fatal   context.CancelCauseFunc
 	ending  atomic.Bool // uninstalled: nothing more is taken
@@ -140,7 +140,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 
-	a.beat.Store(a.Now().Unix())
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
 	g, loops := errgroup.WithContext(ctx)
@@ -199,18 +198,25 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 	}
 }
 
-// watch tells systemd that the main loop turns.
+// watch tells systemd that the main loop turns. It counts its own pauses and
+// asks no clock: one that is set anew in the middle is no hang.
 func (a *Agent) watch(ctx context.Context) error {
 	if a.Watchdog <= 0 {
 		return nil
 	}
-	for {
-		if age := a.Now().Sub(time.Unix(a.beat.Load(), 0)); age < 2*maxPause {
+	pause, still := a.Watchdog/2, time.Duration(0)
+	for last := int64(-1); ; {
+		turns := a.turns.Load()
+		if turns != last {
+			last, still = turns, 0
+		}
+		if still < 2*maxPause {
 			a.Notify("WATCHDOG=1")
 		}
-		if err := sleep(ctx, a.Watchdog/2); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
+		still += pause
 	}
 }
 

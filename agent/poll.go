@@ -41,7 +41,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 	}
 	pause := newPause()
 	for ctx.Err() == nil && !a.ending.Load() {
-		a.beat.Store(a.Now().Unix())
+		a.turns.Add(1)
 		err := a.turn(ctx, work)
 		if err == nil {
 			pause.Reset()

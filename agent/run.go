@@ -80,7 +80,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		return // stopped before it began: the broker delivers it again
 	}
 	defer a.lanes.leave(r.typ.Lane)
-	if err := inbox.Startable(r.task, a.Now()); err != nil {
+	if err := a.inbox.Startable(r.task, r.typ, r.params); err != nil {
 		a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeRefused))
 		return
 	}

@@ -554,3 +554,53 @@ func TestTheTokenIsNowhereButInItsFile(t *testing.T) {
 		}
 	})
 }
+
+// A destructive task that was admitted while nobody was there does not run once
+// somebody is.
+func TestADestructiveTaskThatWaitedIsRefusedBesideANewTenant(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		var runs atomic.Int64
+		l.handle("node.storage_cleanup@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+			runs.Add(1)
+			return &taskcatalog.StorageCleanupResult{}, taskcatalog.Report{}, nil
+		}))
+		p := l.start(func(p *process) {
+			p.at = func(boundary, _ string) {
+				if boundary == "after accept" {
+					if err := p.ledger.Accounts().Put(tasks.Account{AllocationID: "a-1", Username: "alice", UID: 70000}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		q := l.broker.Enqueue(l.nodeID(p), "node.storage_cleanup", `{"scope":"local"}`)
+		wantResult(t, l.broker.Wait(q, time.Minute), taskcatalog.OutcomeRefused, taskcatalog.CodeAllocationPresent)
+		if runs.Load() != 0 {
+			t.Error("it ran")
+		}
+	})
+}
+
+func TestAClockThatIsSetAnewDoesNotWakeTheWatchdog(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		var last, longest atomic.Int64
+		l.config.Watchdog = time.Minute
+		l.config.Notify = func(state string) {
+			if now := time.Now().UnixNano(); state == "WATCHDOG=1" {
+				if before := last.Swap(now); before != 0 {
+					longest.Store(max(longest.Load(), now-before))
+				}
+			}
+		}
+		p := l.start()
+		l.nodeID(p)
+		time.Sleep(time.Minute)
+		for _, off := range []time.Duration{365 * 24 * time.Hour, 0, -365 * 24 * time.Hour} {
+			l.clock.Store(int64(off))
+			time.Sleep(3 * time.Minute)
+		}
+		if got := time.Duration(longest.Load()); got == 0 || got > 31*time.Second {
+			t.Errorf("systemd heard nothing for %s", got)
+		}
+	})
+}

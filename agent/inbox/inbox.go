@@ -99,9 +99,15 @@ func validity(task *taskcatalog.Task, now time.Time) error {
 	return nil
 }
 
-// Startable repeats the check of the validity just before a task starts: it may
-// have waited for its lane.
-func Startable(task *taskcatalog.Task, now time.Time) error { return validity(task, now) }
+// Startable repeats, just before an admitted task starts, the checks that time
+// may have changed: it may have waited for its lane, behind one that let a
+// tenant in.
+func (in *Inbox) Startable(task *taskcatalog.Task, typ taskcatalog.Type, params any) error {
+	if err := validity(task, in.Now()); err != nil {
+		return err
+	}
+	return in.tenant(typ, params)
+}
 
 func (in *Inbox) replay(task *taskcatalog.Task, digest, deliveredAs string) error {
 	if task.TaskID != deliveredAs {
