@@ -47,6 +47,34 @@ func TestTheAgentSeesWhatATenantSees(t *testing.T) {
 	}
 }
 
+// What a handler or a tool that it starts needs of root. Without one of these a
+// check cannot be made or a cleanup not done, on the machines that have the thing.
+func TestTheAgentMayDoWhatItsTasksNeed(t *testing.T) {
+	var may []string
+	for _, s := range settings(t, "systemd/hostler-agent.service") {
+		if s[0] == "CapabilityBoundingSet" {
+			may = append(may, strings.Fields(s[1])...)
+		}
+	}
+	for capability, why := range map[string]string{
+		"CAP_NET_RAW":         "iptables-legacy-save asks the kernel through a raw socket",
+		"CAP_NET_ADMIN":       "nft lists rules",
+		"CAP_SYS_ADMIN":       "umount, swapoff, FITRIM, device-mapper and loop devices, eBPF programs",
+		"CAP_LINUX_IMMUTABLE": "chattr +i",
+		"CAP_IPC_OWNER":       "System V objects of others",
+		"CAP_SYS_PTRACE":      "/proc/PID/fd, exe and ns of others",
+		"CAP_KILL":            "processes of others",
+		"CAP_DAC_OVERRIDE":    "files of others",
+		"CAP_FOWNER":          "files in sticky directories",
+		"CAP_CHOWN":           "homes of new users",
+		"CAP_AUDIT_WRITE":     "useradd and userdel",
+	} {
+		if !slices.Contains(may, capability) {
+			t.Errorf("the agent has no %s: %s", capability, why)
+		}
+	}
+}
+
 func TestTheAgentsUnitBoundsWhatItUses(t *testing.T) {
 	all := settings(t, "systemd/hostler-agent.service")
 	for _, want := range []string{"Type", "WatchdogSec", "Restart", "KillMode", "CPUQuota", "CPUWeight", "IOWeight", "MemoryHigh", "MemoryMax", "TasksMax", "LimitCORE"} {
