@@ -16,21 +16,22 @@ func TestWhatAStolenOperatorTokenOpens(t *testing.T) {
 	b := servertest.Start(t)
 	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
 	stolen := b.NewToken(t, resource.TokenCreate{Name: "ann", Role: "operator"})
-	for what, row := range map[string]struct {
-		method, path string
-		body         any
+	// In this order: the node gets its user while it is active.
+	for _, row := range []struct {
+		what, method, path string
+		body               any
 	}{
-		"a destructive task": {http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.storage_cleanup", Params: json.RawMessage(`{"scope":"local"}`)}},
-		"one that names the tenant whose data it may destroy": {http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.storage_cleanup", Params: json.RawMessage(`{"scope":"local","allocation_id":"a-1"}`)}},
-		"a user of their own on the node": {http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{
+		{"a destructive task", http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.storage_cleanup", Params: json.RawMessage(`{"scope":"local"}`)}},
+		{"one that names the tenant whose data it may destroy", http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.storage_cleanup", Params: json.RawMessage(`{"scope":"local","allocation_id":"a-1"}`)}},
+		{"a user of their own on the node", http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{
 			Type: "allocation.provision_user", Params: json.RawMessage(`{"allocation_id":"a-9","username":"eve","ssh_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0000000000000000000000000000000000000000000 eve"]}`),
 		}},
-		"a new node":             {http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "rogue"}},
-		"a node out of use":      {http.MethodPost, "/nodes/h1/actions/quarantine", resource.NodeAction{}},
-		"the audit log, to read": {http.MethodGet, "/audit/export", nil},
+		{"a new node", http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "rogue"}},
+		{"a node out of use", http.MethodPost, "/nodes/h1/actions/quarantine", resource.NodeAction{}},
+		{"the audit log, to read", http.MethodGet, "/audit/export", nil},
 	} {
 		if a := b.Ask(t, stolen, row.method, row.path, row.body); a.Status/100 != 2 {
-			t.Errorf("the page that admits %s is out of date: %d %s", what, a.Status, a.Body)
+			t.Errorf("the page that admits %s is out of date: %d %s", row.what, a.Status, a.Body)
 		}
 	}
 	// Another machine takes the node's place: the node itself is shut out then.
