@@ -101,7 +101,7 @@ func (a *API) Handler() http.Handler {
 	mux.Handle(resource.Prefix+"/", a.guard(a.mux))
 	mux.HandleFunc("GET /openapi.json", a.serve("application/openapi+json", &a.spec))
 	mux.HandleFunc("GET /docs", a.serve("text/html; charset=utf-8", &a.docs))
-	return mux
+	return bodiesInTime(mux)
 }
 
 func (a *API) serve(contentType string, body *[]byte) http.HandlerFunc {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -20,9 +19,6 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
-
-// bodyTime bounds how long a request may take to send its body.
-const bodyTime = 30 * time.Second
 
 // caller is who makes a request.
 type caller struct {
@@ -121,7 +117,6 @@ func (a *API) guard(next http.Handler) http.Handler {
 		}
 		span.SetName(route)
 		span.SetAttributes(attribute.String("http.route", route), attribute.String("hostler.actor", token.Name))
-		_ = http.NewResponseController(w).SetReadDeadline(begun.Add(bodyTime))
 		next.ServeHTTP(w, r)
 	})
 }
