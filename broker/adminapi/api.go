@@ -45,6 +45,8 @@ type API struct {
 	mux     *http.ServeMux
 	leaving chan struct{} // closed when waiting requests are to be answered
 	leave   sync.Once
+
+	refusals refusals
 }
 
 // New makes an API from the table of routes.

@@ -126,10 +126,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, err error) {
 	p := problemOf(err)
 	if name != "" && p.Status == http.StatusUnauthorized {
-		a.audit(ctx, broker.AuditEntry{
-			Actor: name, Action: "request.refused", Subject: "token/" + name, Code: p.Code,
-			Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300),
-		})
+		a.auditRefusal(ctx, "", broker.AuditEntry{Actor: name, Code: p.Code, Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300)})
 	} else {
 		a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr))
 	}
@@ -156,10 +153,7 @@ func (a *API) must(ctx context.Context, need broker.Role, what string) error {
 	if who.Role.Covers(need) {
 		return nil
 	}
-	a.audit(ctx, broker.AuditEntry{
-		Actor: who.Name, Action: "request.refused", Subject: "token/" + who.Name, Code: "role_insufficient",
-		Reason: what, CorrelationID: who.correlationID,
-	})
+	a.auditRefusal(ctx, what, broker.AuditEntry{Actor: who.Name, Code: "role_insufficient", Reason: what, CorrelationID: who.correlationID})
 	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name, who.Role)
 }
 

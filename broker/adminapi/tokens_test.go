@@ -95,3 +95,37 @@ func TestATokenThatAsksTooOftenIsSlowedDownAlone(t *testing.T) {
 		t.Errorf("who shares the guesser's address pays for it: %d", a.Status)
 	}
 }
+
+// Whoever has a token that was revoked, or that may do little, may not fill the
+// audit log with it.
+func TestEqualRefusalsOfATokenAreOneRowAMinute(t *testing.T) {
+	b := servertest.Start(t)
+	eve := b.NewToken(t, resource.TokenCreate{Name: "eve", Role: "viewer"})
+	rows := func(code string) (reasons []string) {
+		for _, e := range servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?actor=eve&action=request.refused&limit=1000", nil).Items {
+			if e.Code == code {
+				reasons = append(reasons, e.Reason)
+			}
+		}
+		return reasons
+	}
+	for range 5 {
+		b.Ask(t, eve, http.MethodGet, "/tokens", nil)
+		b.Ask(t, eve, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
+	}
+	if got := rows("role_insufficient"); len(got) != 2 {
+		t.Errorf("two kinds of refusals, five times each, are the rows %q", got)
+	}
+	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/eve/revoke", resource.ReasonBody{})
+	for _, path := range []string{"/nodes", "/tasks", "/nodes/a", "/nodes/b"} {
+		b.Ask(t, eve, http.MethodGet, path, nil)
+	}
+	if got := rows("token_revoked"); len(got) != 1 {
+		t.Errorf("four requests with a revoked token are the rows %q", got)
+	}
+	b.Advance(time.Minute)
+	b.Ask(t, eve, http.MethodGet, "/nodes", nil)
+	if got := rows("token_revoked"); len(got) != 2 || !strings.HasSuffix(got[0], "(and 3 more like it since the last entry)") {
+		t.Errorf("a minute later the rows are %q", got)
+	}
+}
