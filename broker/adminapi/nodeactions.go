@@ -96,20 +96,37 @@ func (a *API) quarantine(ctx context.Context, n broker.Node, in resource.NodeAct
 // activate makes a node available again. One that was drained is told to take
 // its mark back.
 func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
-	from := n.Status
-	if from == broker.Active {
+	if n.Status == broker.Active {
+		if drained, err := a.stillDrained(ctx, n); err != nil || !drained {
+			return n, nil, err
+		}
+	} else {
+		change := store.Change{To: broker.Active, By: broker.OwnerOperator, Reason: in.Reason}
+		if in.Override {
+			change.By, change.ClearTurnover = broker.OwnerOverride, true
+		}
+		var err error
+		if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change); err != nil {
+			return n, nil, err
+		}
+	}
+	if canRun(n, "node.drain") != nil {
 		return n, nil, nil
-	}
-	change := store.Change{To: broker.Active, By: broker.OwnerOperator, Reason: in.Reason}
-	if in.Override {
-		change.By, change.ClearTurnover = broker.OwnerOverride, true
-	}
-	n, err := a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change)
-	if err != nil || canRun(n, "node.drain") != nil {
-		return n, nil, err
 	}
 	task, err := a.ownTask(ctx, n, "node.drain", `{"resume":true}`)
 	return n, task, err
+}
+
+// stillDrained reports whether a node may hold the mark of a drain although it
+// is active: the status comes first, and the task that takes the mark back was
+// lost in a crash or did not succeed.
+func (a *API) stillDrained(ctx context.Context, n broker.Node) (bool, error) {
+	last, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: n.ID, Type: "node.drain", Limit: 1})
+	if err != nil || len(last) == 0 || last[0].NodeEpoch != n.Epoch {
+		return false, err
+	}
+	resumed := sameIntent(last[0].Params, []byte(`{"resume":true}`))
+	return !resumed || last[0].Status != broker.TaskSucceeded, nil
 }
 
 // retire is a drain that was meant to last. With force it takes a node that no

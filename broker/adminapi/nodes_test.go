@@ -89,6 +89,34 @@ func TestANodeIsDrainedActivatedAndRemoved(t *testing.T) {
 	}
 }
 
+// The node is active before it is told to take its mark back: where that is
+// lost, to ask again mends it.
+func TestActivateAgainTellsANodeThatIsStillDrained(t *testing.T) {
+	b := servertest.Start(t)
+	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	if got := act(t, b, "h1", "activate", resource.NodeAction{}); got.Task != nil {
+		t.Fatalf("a node that was never drained got %s", got.Task.Type)
+	}
+	act(t, b, "h1", "drain", resource.NodeAction{})
+	d, task := n.Next(t)
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{})
+	lost := act(t, b, "h1", "activate", resource.NodeAction{})
+	servertest.Must[resource.Task](t, b, http.MethodPost, "/tasks/"+lost.Task.ID+"/cancel", resource.ReasonBody{Reason: "as if it had never been enqueued"})
+
+	again := act(t, b, "h1", "activate", resource.NodeAction{})
+	if again.Node.Status != "active" || again.Task == nil || again.Task.ID == lost.Task.ID || !strings.Contains(string(again.Task.Params), "resume") {
+		t.Fatalf("asked again it answered %+v", again)
+	}
+	if once := act(t, b, "h1", "activate", resource.NodeAction{}); once.Task == nil || once.Task.ID != again.Task.ID {
+		t.Errorf("while that is open it answered %+v", once.Task)
+	}
+	d, task = n.Next(t)
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{}, taskcatalog.Report{})
+	if done := act(t, b, "h1", "activate", resource.NodeAction{}); done.Task != nil {
+		t.Errorf("a node that has taken its mark back got %s", done.Task.ID)
+	}
+}
+
 func TestForceAndOverrideNeedAnAdminAndAReason(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, resource.NodeCreate{Hostname: "dead"}).Settle(t)
