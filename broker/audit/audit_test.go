@@ -233,6 +233,42 @@ func TestAChainRebuiltWithoutTheKeyIsSeen(t *testing.T) {
 	})
 }
 
+// Without the heads a rebuilt chain holds: so those that are always there are
+// asked for.
+func TestAChainRebuiltWithoutItsHeadsIsSeen(t *testing.T) {
+	each(t, func(t *testing.T, b *book) {
+		b.write(t, 1001)
+		b.seal(t)
+		b.sql(t, `DELETE FROM audit_heads`, `UPDATE audit_logs SET actor = 'eve' WHERE position = 5`,
+			`UPDATE audit_logs SET position = 0, seal = ''`, `UPDATE audit_tip SET position = 0, seal = ''`)
+		if _, _, err := b.db.SealAudit(ctx, 2000, audit.Seal); err != nil {
+			t.Fatal(err)
+		}
+		r := b.verify(t)
+		if r.Fault == nil || r.Fault.Code != audit.HeadMissing || r.Fault.Position != 1000 {
+			t.Fatalf("seen: %+v", r.Fault)
+		}
+	})
+}
+
+func TestAHeadThatACrashPreventedIsSignedBeforeTheChainGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, b *book) {
+		b.write(t, 1005)
+		if sealed, _, err := b.db.SealAudit(ctx, 1000, audit.Seal); err != nil || sealed != 1000 {
+			t.Fatal(sealed, err) // and there the broker dies
+		}
+		if r := b.verify(t); r.Fault != nil {
+			t.Fatalf("before the next turn: %+v", r.Fault)
+		}
+		b.seal(t)
+		r := b.verify(t)
+		heads, err := b.db.AuditHeads(ctx)
+		if err != nil || r.Fault != nil || r.Sealed != 1005 || len(heads) == 0 || heads[0].Position != 1000 {
+			t.Fatalf("%v, %+v, heads %+v", err, r, heads)
+		}
+	})
+}
+
 func TestAHeadByAnotherKeyIsNotBelieved(t *testing.T) {
 	each(t, func(t *testing.T, b *book) {
 		b.authority.Statement = pkitest.NewSigner(t)

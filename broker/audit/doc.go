@@ -15,12 +15,13 @@
 // not hold or which is missing. A row that was changed, taken out, put in
 // between or moved breaks the chain there. Someone with the database can rebuild
 // the chain from that point on, but not the heads: they then name seals that are
-// no longer there. Rows taken from the end are missed by the recorded tip, and,
-// if that was changed too, by every head since.
+// no longer there. To take the heads out is seen at every 1,000th row: the chain
+// never goes on without one. Rows taken from the end are missed by the recorded
+// tip, and, if that was changed too, by every head since.
 //
 // What it cannot prove: that a row written before it was sealed is true; that
 // nothing was lost between the last head and an attack by someone who rewrites
-// the tip too, at most a minute; that the heads in the database are all there
-// were, for which the log has them. A row that such a person adds at the end is
+// the tip too, at most a minute; that the heads since the last 1,000th row are
+// all there were, for which the log has them. A row that such a person adds at the end is
 // sealed like any other.
 package audit

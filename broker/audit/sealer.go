@@ -55,6 +55,13 @@ func (s *Sealer) Turn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if tip.Position > last.Position && tip.Position%headEachOf == 0 {
+			// Sealed so far, and then came a crash, or the key did not answer: what
+			// Verify asks for is signed before the chain goes on.
+			if last, err = s.head(ctx, tip); err != nil {
+				return err
+			}
+		}
 		room := headEachOf - tip.Position%headEachOf
 		sealed, tip, err := s.DB.SealAudit(ctx, int(min(sealBatch, room)), Seal)
 		if err != nil {

@@ -16,6 +16,7 @@ const (
 	SealMissing  = "seal_missing"  // there is no row at that position
 	HeadBroken   = "head_broken"   // a head that no statement key signed
 	HeadMismatch = "head_mismatch" // a signed head names another seal: the chain was rebuilt
+	HeadMissing  = "head_missing"  // no head at a row that always has one: it was taken out
 )
 
 // Report is what Verify found.
@@ -83,11 +84,15 @@ type verifier struct {
 	end      int64             // where it must at least reach
 	heads    []store.AuditHead // still to come
 	tip      store.AuditTip    // as far as it holds
+	signed   int64             // position of the newest head that holds
 }
 
 func (v *verifier) row(e store.SealedEntry) error {
 	if e.Position > v.end {
 		return errEnd
+	}
+	if at := v.tip.Position; at > 0 && at%headEachOf == 0 && v.signed != at {
+		return v.fault(at, 0, HeadMissing, "there is no signed head at row %d of the chain, and there was one before the chain went on", at)
 	}
 	if want := v.tip.Position + 1; e.Position != want {
 		return v.fault(want, 0, SealMissing, "row %d of the chain is missing", want)
@@ -116,6 +121,7 @@ func (v *verifier) head(h store.AuditHead) error {
 		return v.fault(h.Position, 0, HeadMismatch, "the head signed for row %d names another seal than the chain has at %d", head.Position, v.tip.Position)
 	}
 	v.report.Heads++
+	v.signed = head.Position
 	v.report.LastHead = &head
 	return nil
 }
