@@ -11,6 +11,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // Schema is a JSON Schema (2020-12) made from a Go type, compiled once.
@@ -40,6 +41,9 @@ func (s *Schema) Check(raw []byte) error {
 	}
 	at := "/" + strings.Join(ve.InstanceLocation, "/")
 	rule := strings.Join(ve.ErrorKind.KeywordPath(), "/")
+	if required, ok := ve.ErrorKind.(*kind.Required); ok { // names of the schema, not of the document
+		return Errorf(CodeBadParams, "%s lacks %s (see hostler task describe)", Clean(at, 200), strings.Join(required.Missing, ", "))
+	}
 	return Errorf(CodeBadParams, "%s breaks the schema's %q (see hostler task describe)", Clean(at, 200), rule)
 }
 
