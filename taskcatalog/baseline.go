@@ -26,7 +26,7 @@ type Baseline struct {
 	Files    []BaselineFile `json:"files"`
 	Packages []BaselineFile `json:"packages"` // name, digest of dpkg's record of its files
 	Modules  []string       `json:"modules"`
-	Mounts   []string       `json:"mounts"`             // mount point, type, root within the file system
+	Mounts   []string       `json:"mounts"`             // mount point, type, root within the file system; restrictions
 	Firewall string         `json:"firewall,omitempty"` // digest; empty: no rules
 	BPF      []string       `json:"bpf,omitempty"`      // type/name/tag
 	// Objects are the rest, as kind/name: ipc, shm, mqueue, linger, container,

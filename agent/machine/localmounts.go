@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/moby/sys/mountinfo"
 )
@@ -14,8 +13,8 @@ import (
 // people's, and the kernel's own hold no files.
 var localTypes = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "vfat", "exfat", "tmpfs", "ramfs", "overlay"}
 
-// LocalMounts are the mount points of local, writable file systems, each once,
-// the outer before the inner.
+// LocalMounts are the mount points of local file systems, each once, the outer
+// before the inner. Read-only ones too: whoever has root can make one of any.
 func (m *Machine) LocalMounts() ([]string, error) {
 	raw, err := m.ReadFile("/proc/self/mountinfo", 16<<20)
 	if err != nil {
@@ -31,9 +30,7 @@ func parseLocalMounts(raw []byte) ([]string, error) {
 	}
 	var points []string
 	for _, i := range all {
-		options := strings.Split(i.Options+","+i.VFSOptions, ",")
-		writable := !slices.Contains(options, "ro")
-		if slices.Contains(localTypes, i.FSType) && writable && !slices.Contains(points, i.Mountpoint) {
+		if slices.Contains(localTypes, i.FSType) && !slices.Contains(points, i.Mountpoint) {
 			points = append(points, i.Mountpoint)
 		}
 	}

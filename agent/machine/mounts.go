@@ -3,6 +3,7 @@ package machine
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -15,6 +16,9 @@ type Mount struct {
 	Root  string // within the file system: not / for a bind mount
 	// Device is major:minor of what is mounted.
 	Device string
+	// Access is what the mount itself restricts: rw or ro, then nosuid, nodev
+	// and noexec as far as they are set.
+	Access string
 	User   string // the uid for whom FUSE was mounted; empty for any other
 }
 
@@ -34,12 +38,27 @@ func parseMounts(raw []byte) ([]Mount, error) {
 	}
 	all := make([]Mount, len(infos))
 	for i, info := range infos {
-		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor), User: fuseUser(info)}
+		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor), Access: access(info.Options), User: fuseUser(info)}
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("cannot parse mounts: there is none")
 	}
 	return all, nil
+}
+
+// access picks from a mount's own options what it restricts, in one order.
+func access(options string) string {
+	set := strings.Split(options, ",")
+	access := "rw"
+	if slices.Contains(set, "ro") {
+		access = "ro"
+	}
+	for _, restriction := range []string{"nosuid", "nodev", "noexec"} {
+		if slices.Contains(set, restriction) {
+			access += "," + restriction
+		}
+	}
+	return access
 }
 
 // fuseUser reads for whom the kernel says that FUSE was mounted.

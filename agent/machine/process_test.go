@@ -134,7 +134,8 @@ func TestASignalNeverReachesAPIDThatWasGivenAnew(t *testing.T) {
 	}
 }
 
-func TestLocalMountsLeaveOutWhatIsReadOnlyRemoteOrTheKernels(t *testing.T) {
+// Whoever has root may remount what holds their files read-only.
+func TestLocalMountsLeaveOutWhatIsRemoteOrTheKernelsAndNotWhatIsReadOnly(t *testing.T) {
 	const text = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 23 22 0:5 / /proc rw - proc proc rw
 24 22 0:20 / /dev/shm rw,nosuid - tmpfs tmpfs rw
@@ -142,9 +143,11 @@ func TestLocalMountsLeaveOutWhatIsReadOnlyRemoteOrTheKernels(t *testing.T) {
 26 22 254:2 / /mnt/ro ro,relatime - ext4 /dev/vdb rw
 27 22 254:3 / /mnt/ro2 rw,relatime - ext4 /dev/vdc ro
 28 22 0:60 / /mnt/two\040words rw - xfs /dev/vdd rw
+29 22 7:0 / /snap/core/1 ro,nodev - squashfs /dev/loop0 ro
+30 22 11:0 / /media/cd ro - iso9660 /dev/sr0 ro
 `
 	got, err := parseLocalMounts([]byte(text))
-	if err != nil || strings.Join(got, "|") != "/|/dev/shm|/mnt/two words" {
+	if err != nil || strings.Join(got, "|") != "/|/dev/shm|/mnt/ro|/mnt/ro2|/mnt/two words" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

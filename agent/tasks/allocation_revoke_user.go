@@ -264,13 +264,14 @@ func (v *revocation) files(ctx context.Context) error {
 	}
 	var all error
 	for _, m := range mounts {
-		tree, within := v.tree(v.owned), int64(0)
+		tree, within, readOnly := v.tree(v.owned), int64(0), false
 		fault := tree.Fault
 		tree.Fault = func(p string, err error) {
 			if errors.Is(err, machine.ErrMount) {
 				within++
 				return
 			}
+			readOnly = readOnly || errors.Is(err, unix.EROFS)
 			fault(p, err)
 		}
 		t, err := v.Host.Machine.Empty(ctx, m, tree)
@@ -278,6 +279,9 @@ func (v *revocation) files(ctx context.Context) error {
 			continue // unmounted meanwhile
 		}
 		t.Faults -= within
+		if err == nil && readOnly {
+			err = fmt.Errorf("%s: mounted read-only and holds files of the user's (mount it read-write, then run it again)", taskcatalog.Clean(m, 200))
+		}
 		all = errors.Join(all, v.removed(checkFiles, m, t, err))
 	}
 	return all

@@ -56,8 +56,8 @@ var apiMounts = map[string]string{
 	"/run/rpc_pipefs": "rpc_pipefs", "/proc/fs/nfsd": "nfsd", "/sys/firmware/efi/efivars": "efivarfs",
 }
 
-// lookMounts compares the mount table by mount point, type and root. The
-// second mount on one point is a name of its own.
+// lookMounts compares the mount table by mount point, type and root, and what
+// each mount restricts. The second mount on one point is a name of its own.
 func lookMounts(_ context.Context, v *validation) ([]item, error) {
 	mounts, err := v.m.Mounts()
 	if err != nil {
@@ -80,6 +80,12 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 				key = fmt.Sprintf("%s, mount %d of it", key, count[key])
 			}
 			items = append(items, item{row: "mounts", key: key, finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root}})
+			// A name of its own, since a cleanup must not take a mount of the
+			// baseline off for its options. No mount point begins as this does.
+			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline's, they are " + m.Access}}
+			if v.taking || v.has(items[len(items)-1]) {
+				items = append(items, options)
+			}
 		}
 	}
 	return items, nil

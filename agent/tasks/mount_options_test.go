@@ -1,0 +1,64 @@
+package tasks
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+// Whoever has root may remount what holds their files read-only, or let
+// programs run where they could not.
+func TestAMountWithOtherOptionsIsFound(t *testing.T) {
+	h, dir := used(t)
+	table := func(data, shm string) {
+		t.Helper()
+		put(t, dir, "proc/1/mountinfo", "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n23 22 254:2 / /data "+data+",relatime - ext4 /dev/vdb rw\n24 22 0:20 / /dev/shm "+shm+" - tmpfs tmpfs rw\n")
+	}
+	table("rw", "rw,nosuid,nodev,noexec")
+	base := baseOf(t, h, lookMounts)
+	table("rw,noatime", "noexec,rw,nodev,nosuid")
+	if got := keys(t, newLook(h, base), lookMounts); len(got) > 0 {
+		t.Fatalf("what is as it was has findings: %q", got)
+	}
+	table("ro", "rw,nosuid,nodev")
+	want := []string{"mounts options ro of /data ext4 /", "mounts options rw,nosuid,nodev of /dev/shm tmpfs /"}
+	if got := keys(t, newLook(h, base), lookMounts); !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	if got := knownFrom(base).foreign([]machine.Mount{{Point: "/data", Type: "ext4", Root: "/", Access: "ro"}}); len(got) > 0 {
+		t.Errorf("a mount of the baseline with other options is to be detached: %+v", got)
+	}
+}
+
+func TestAFileSystemThatWasMadeReadOnlyHidesNothing(t *testing.T) {
+	if !jail(t) {
+		return
+	}
+	ok(t, os.MkdirAll("/data", 0o755))
+	ok(t, unix.Mount("tmpfs", "/data", "tmpfs", 0, ""))
+	const uid = 20077
+	put(t, "/", "data/weights", "a user's")
+	ok(t, os.Chown("/data/weights", uid, uid))
+	ok(t, unix.Mount("", "/data", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	m, err := machine.Open("/")
+	ok(t, err)
+	store := &memory{}
+	h := &Host{Machine: m, Accounts: store, Marks: store}
+	if got := keys(t, newLook(h, nil), lookFiles); !slices.Contains(got, "files foreign//data/weights uid 20077") {
+		t.Errorf("found %q", got)
+	}
+	v := &revocation{Run: &Run{Host: h}, account: Account{AllocationID: "a-1", Username: "alice", UID: uid}}
+	if err := v.files(t.Context()); err == nil || !strings.Contains(err.Error(), "/data: mounted read-only") {
+		t.Errorf("the revoke says %v", err)
+	}
+	ok(t, unix.Mount("", "/data", "", unix.MS_REMOUNT, ""))
+	ok(t, v.files(t.Context()))
+	if there("/", "data/weights") {
+		t.Error("the user's file is still there")
+	}
+}
