@@ -28,20 +28,20 @@ type cleanup struct {
 }
 
 // cleanupSteps are the steps in their order: what runs ends first, so that it
-// does not write again what was just removed; devices go once nothing is
-// mounted from them.
+// does not write again what was just removed; a swap file cannot be removed
+// while it is in use; devices go once nothing is mounted from them.
 var cleanupSteps = []struct {
 	check string
 	do    func(*cleanup, context.Context) error
 }{
 	{"containers", (*cleanup).containers},
+	{"swap", (*cleanup).swap},
 	{"temporary", (*cleanup).temporary},
 	{"ipc", (*cleanup).ipc},
 	{"scratch", (*cleanup).scratchSpace},
 	{"homes", (*cleanup).homes},
 	{"dumps", (*cleanup).dumps},
 	{"hugepages", (*cleanup).hugepages},
-	{"swap", (*cleanup).swap},
 	{"namespaces", (*cleanup).namespaces},
 	{"block_devices", (*cleanup).blockDevices},
 	{"free_blocks", (*cleanup).trim},

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -71,33 +72,114 @@ func TestWhatATenantLeavesIsFoundAndCleaned(t *testing.T) {
 	}
 }
 
-// What somebody with root changed is found and never mended.
+// implants are what somebody with root changes to come back to, and the row
+// that must find each. None is ever mended.
+var implants = []struct{ check, subject, plant string }{
+	{"units", "implant.service", "printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/implant.service"},
+	{"cron", "/etc/cron.d/implant", "echo '* * * * * root true' > /etc/cron.d/implant"},
+	{"authorized_keys", "/root/.ssh/authorized_keys", "mkdir -p /root/.ssh && echo 'ssh-ed25519 AAAAimplant x' >> /root/.ssh/authorized_keys"},
+	{"modprobe", "/etc/modprobe.d/implant.conf", "echo 'options dummy numdummies=3' > /etc/modprobe.d/implant.conf"},
+	{"packages", "/usr/sbin/adduser", "printf '#\\n' >> /usr/sbin/adduser"},
+	{"programs", "/usr/local/sbin/implant", "cp /bin/true /usr/local/sbin/implant"},
+	{"setuid", "/usr/local/sbin/implant-suid", "cp /bin/sh /usr/local/sbin/implant-suid && chmod 4755 /usr/local/sbin/implant-suid"},
+	{"sudoers", "/etc/sudoers.d/implant", "echo 'implant ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/implant"},
+	{"pam", "/etc/pam.d/sshd", "echo 'auth sufficient pam_permit.so' >> /etc/pam.d/sshd"},
+	{"udev", "/etc/udev/rules.d/99-implant.rules", "mkdir -p /etc/udev/rules.d && echo 'ACTION==\"add\", RUN+=\"/bin/true\"' > /etc/udev/rules.d/99-implant.rules"},
+	{"ssh_server", "/etc/ssh/sshd_config", "echo '# implant' >> /etc/ssh/sshd_config"},
+	{"preload", "/etc/ld.so.preload", "echo /lib/x86_64-linux-gnu/libc.so.6 > /etc/ld.so.preload"},
+	{"boot", "/boot/implant", "echo x > /boot/implant"},
+	{"firewall", "", "nft add table inet implant"},
+	{"kernel_hooks", "core_pattern", "echo '/tmp/implant.%p' > /proc/sys/kernel/core_pattern"},
+	{"listeners", "4444", "systemd-run --quiet --unit=implant-listens python3 -c 'import socket,time; s=socket.create_server((\"\",4444)); time.sleep(86400)'"},
+	{"mounts", "/mnt", "mount -t tmpfs none /mnt"},
+	{"users", "implant", "useradd --system implant"},
+}
+
 func TestSystemWideChangesAskForAReimage(t *testing.T) {
 	s := enrolled(t)
-	for _, plant := range [][]string{
-		{"sh", "-c", "printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/implant.service"},
-		{"sh", "-c", "echo '* * * * * root true' > /etc/cron.d/implant"},
-		{"sh", "-c", "mkdir -p /root/.ssh && echo 'ssh-ed25519 AAAAimplant x' >> /root/.ssh/authorized_keys"},
-		{"sh", "-c", "echo /usr/lib/implant.so > /etc/ld.so.preload"},
-		{"sh", "-c", "echo 'options dummy numdummies=3' > /etc/modprobe.d/implant.conf"},
-		{"sh", "-c", "printf '\\n' >> /usr/share/perl5/Debian/AdduserCommon.pm 2>/dev/null || printf '#\\n' >> /usr/sbin/adduser"},
-		{"sh", "-c", "echo 'implant ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/implant"},
-		{"useradd", "--system", "implant"},
-	} {
-		s.root(plant...)
+	for _, i := range implants {
+		s.root("sh", "-c", i.plant)
 	}
-	s.root("rm", "/etc/ld.so.preload") // it would break every command; its turn is below
 	got := s.must("node.validate_clean", map[string]any{})
-	subjects := ""
-	for _, f := range s.evidence(got.ID).Findings {
-		subjects += f.Check + " " + f.Subject + " " + f.NextAction + "\n"
+	if got.Verdict != string(taskcatalog.VerdictNotClean) {
+		t.Errorf("the verdict is %s", got.Verdict)
 	}
-	for _, want := range []string{"implant.service", "/etc/cron.d/implant", "authorized_keys", "modprobe.d/implant", "adduser", "sudoers.d/implant"} {
-		if !strings.Contains(strings.ToLower(subjects), strings.ToLower(want)) {
-			t.Errorf("%s was planted and not found:\n%s", want, subjects)
+	findings := s.evidence(got.ID).Findings
+	for _, i := range implants {
+		if !slices.ContainsFunc(findings, func(f taskcatalog.Finding) bool {
+			return f.Check == i.check && strings.Contains(f.Subject, i.subject) && f.NextAction == taskcatalog.ActionReimage
+		}) {
+			t.Errorf("%s %s was planted and is not among the findings that ask for a reimage", i.check, i.subject)
 		}
 	}
-	if got.Verdict != string(taskcatalog.VerdictNotClean) || !strings.Contains(subjects, "reimage") {
-		t.Errorf("verdict %s:\n%s", got.Verdict, subjects)
+	if t.Failed() {
+		for _, f := range findings {
+			t.Logf("%s: %s: %s: %s", f.Check, f.Subject, f.Detail, f.NextAction)
+		}
+	}
+}
+
+// setUp is what somebody with root sets up on a machine to hide data or to
+// come back to, that a cleanup takes down, and the row that must find it.
+var setUp = []struct{ check, plant string }{
+	{"swap", "dd if=/dev/zero of=/var/tmp/swap bs=1M count=8 status=none && chmod 600 /var/tmp/swap && mkswap -q /var/tmp/swap && swapon /var/tmp/swap"},
+	{"block_devices", "truncate --size 16M /var/tmp/disk && losetup --find /var/tmp/disk"},
+	{"block_devices", "dmsetup create hidden --table '0 2048 zero'"},
+	{"block_devices", "truncate --size 64M /var/tmp/pv && d=$(losetup --find --show /var/tmp/pv) && vgcreate --quiet tenant $d && lvcreate --quiet --yes --extents 4 --name data tenant"},
+	{"namespaces", "ip netns add hidden"},
+	{"dumps", "mkdir -p /var/crash && echo canary-token > /var/crash/core.1"},
+	{"temporary", "mkdir -p /tmp/a/b && chattr +i /tmp/a/b"},
+}
+
+func TestDevicesSwapAndNamespacesAreTakenDown(t *testing.T) {
+	s := enrolled(t)
+	for _, p := range setUp {
+		s.root("sh", "-c", p.plant)
+	}
+	dirty := s.must("node.validate_clean", map[string]any{})
+	found := map[string]bool{}
+	for _, f := range s.evidence(dirty.ID).Findings {
+		found[f.Check] = true
+	}
+	for _, p := range setUp {
+		if !found[p.check] {
+			t.Errorf("%s was planted and not found; found: %v", p.check, found)
+		}
+	}
+	s.must("node.storage_cleanup", map[string]any{"scope": "local"})
+	clean := s.must("node.validate_clean", map[string]any{})
+	if ev := s.evidence(clean.ID); clean.Verdict != string(taskcatalog.VerdictClean) {
+		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
+	}
+	for command, want := range map[string]string{"swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
+		r, _ := s.guest.Run(s.ctx, strings.Fields(command)...)
+		if strings.TrimSpace(r.Stdout) != want {
+			t.Errorf("%s still shows %s", command, r.Stdout)
+		}
+	}
+}
+
+// A node that was started again is as clean as before: what a boot makes anew
+// is nobody's residue.
+func TestANodeThatWasStartedAgainHasNoFindings(t *testing.T) {
+	s := enrolled(t)
+	before := s.root("cat", "/proc/sys/kernel/random/boot_id")
+	_, _ = s.guest.Run(s.ctx, "systemctl", "reboot")
+	err := s.Wait(s.ctx, "the guest to boot again", func() error {
+		r, err := s.guest.Run(s.ctx, "cat", "/proc/sys/kernel/random/boot_id")
+		if err == nil && strings.TrimSpace(r.Stdout) == before {
+			err = errors.New("it has not gone down yet")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.guest.WaitBooted(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	got := s.must("node.validate_clean", map[string]any{})
+	if ev := s.evidence(got.ID); got.Verdict != string(taskcatalog.VerdictClean) {
+		t.Errorf("the verdict after a boot is %s: %+v %+v", got.Verdict, ev.Findings, unmade(ev))
 	}
 }
