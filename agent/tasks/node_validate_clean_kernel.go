@@ -134,9 +134,10 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 			continue
 		}
 		seen[ns] = true
-		items = append(items, item{row: "namespaces", key: "netns/of " + p.key(), finding: taskcatalog.Finding{
-			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()), NextAction: taskcatalog.ActionStorageCleanup,
-		}})
+		// A cleanup ends no process.
+		items = append(items, v.owner(item{row: "namespaces", key: "netns/of " + p.key(), finding: taskcatalog.Finding{
+			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()),
+		}}, p.UIDs[0], taskcatalog.ActionReimage))
 	}
 	return items, nil
 }
