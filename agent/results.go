@@ -10,6 +10,7 @@ import (
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 // giveUp is how long a result is sent to a broker that answers each time that it
@@ -63,6 +64,9 @@ func (a *Agent) sendAll(ctx context.Context) error {
 			return err
 		}
 		result := e.Result
+		if e.Forgotten() {
+			result = a.forgotten(&e)
+		}
 		result.Attempt = e.Attempt
 		_, err = client.Result(ctx, e.Task.TaskID, result)
 		a.at("after report", e.Task.TaskID)
@@ -81,6 +85,13 @@ func (a *Agent) sendAll(ctx context.Context) error {
 		}
 	}
 	return failed
+}
+
+// forgotten is the result for a broker that has lost one which it had: success
+// cannot be shown any more.
+func (a *Agent) forgotten(e *ledger.Entry) wire.ResultRequest {
+	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt}, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
+		"the task succeeded and its result was reported before; it was too large to be kept (run a new task)")}, taskcatalog.OutcomeInterrupted)
 }
 
 // settle notes that a result needs no more sending, and does what comes after.

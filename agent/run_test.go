@@ -313,6 +313,30 @@ func TestABrokerThatRefusesAResultDoesNotKeepOthersBack(t *testing.T) {
 	})
 }
 
+func TestALargeResultThatTheBrokerLostIsNotClaimedWithoutEvidence(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		var runs atomic.Int64
+		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+			runs.Add(1)
+			result, report, err := drain(ctx, r)
+			for range 100 {
+				report.Find(taskcatalog.Finding{Check: "files", Subject: "/data", Detail: strings.Repeat("x", 500)})
+			}
+			return result, report, err
+		}))
+		p := l.start()
+		q := l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`)
+		wantResult(t, l.broker.Wait(q, time.Minute), taskcatalog.OutcomeSucceeded, "")
+		l.until("it is reported", func() bool { w, err := p.ledger.Unreported(); return err == nil && len(w) == 0 })
+		l.broker.Forget(q)
+		again := l.broker.Wait(q, 5*time.Minute)
+		wantResult(t, again, taskcatalog.OutcomeInterrupted, taskcatalog.CodeInterrupted)
+		if runs.Load() != 1 || again.Evidence == "" || !strings.Contains(again.Message, "succeeded") {
+			t.Fatalf("%d runs; %s", runs.Load(), again.Message)
+		}
+	})
+}
+
 func TestADeliveryOnceMoreGetsTheRecordedResult(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64

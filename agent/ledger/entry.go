@@ -148,8 +148,27 @@ func (l *Ledger) change(taskID string, do func(*Entry) error) error {
 // settled says that nothing is left to do about an entry but to remember it.
 func (e *Entry) settled() bool { return e.State == Finished && e.Reported && !e.After }
 
+// keepWhole is up to how many bytes of params, result and evidence a settled
+// entry keeps. Beyond it they would take the space of what is to come.
+const keepWhole = 8 << 10
+
+// trim leaves of a settled entry that is large what a replay is told by, and
+// how the task ended.
+func (e *Entry) trim() {
+	if e.settled() && len(e.Task.Params)+len(e.Result.Result)+len(e.Result.Evidence) > keepWhole {
+		e.Task.Params, e.Result.Result, e.Result.Evidence = nil, nil, ""
+	}
+}
+
+// Forgotten reports whether a task succeeded and its result was reported once,
+// and the ledger does not have it any more.
+func (e *Entry) Forgotten() bool {
+	return e.State == Finished && e.Result.Outcome == taskcatalog.OutcomeSucceeded && e.Result.Evidence == ""
+}
+
 // save stores an entry and keeps the index of those that are not settled.
 func save(tx *bolt.Tx, e *Entry) error {
+	e.trim()
 	if err := put(tx.Bucket(tasksBucket), e.Task.TaskID, e); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,6 +223,33 @@ func TestTheSpaceIsAllocatedAtTheBeginning(t *testing.T) {
 	do(t, syscall.Stat(filepath.Join(dir, "ledger.db"), &st))
 	if st.Blocks != blocks {
 		t.Fatalf("the file grew from %d to %d blocks for five great results", blocks, st.Blocks)
+	}
+}
+
+func TestWhatWasReportedTakesNoSpaceOfWhatIsToCome(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	big := wire.ResultRequest{Outcome: taskcatalog.OutcomeSucceeded, Message: "done", Result: []byte(`{"a":1}`), Evidence: strings.Repeat("x", wire.MaxBody)}
+	for i := range 40 {
+		id := fmt.Sprintf("t-%d", i)
+		k := task(id)
+		k.Params = []byte(`"` + strings.Repeat("y", wire.MaxBody/2) + `"`)
+		do(t, l.Accept(k, "sha256:a", 1, noon), l.Start(id, noon), l.Finish(id, big, i%2 == 0, noon), l.Reported(id))
+		if i%2 == 0 {
+			do(t, l.AfterDone(id))
+		}
+	}
+	var st syscall.Stat_t
+	do(t, syscall.Stat(filepath.Join(dir, "ledger.db"), &st))
+	if st.Size > Space {
+		t.Fatalf("the file has %d bytes, %d are reserved", st.Size, Space)
+	}
+	do(t, l.Delivered("t-1", 2))
+	wantCode(t, l.Accept(task("t-1"), "sha256:a", 2, noon), taskcatalog.CodeReplayed)
+	waiting, err := l.Unreported()
+	do(t, err)
+	if len(waiting) != 1 || !waiting[0].Forgotten() || waiting[0].Result.Outcome != taskcatalog.OutcomeSucceeded || waiting[0].Result.Message != "done" || len(waiting[0].Task.Params)+len(waiting[0].Result.Evidence) > 10 {
+		t.Fatalf("delivered again: %d entries: %+v", len(waiting), waiting)
 	}
 }
 
