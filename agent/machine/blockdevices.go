@@ -59,26 +59,3 @@ func (m *Machine) blockObject(name string) (string, error) {
 	}
 	return "", nil
 }
-
-// Swaps lists the swap areas in use, by file or device.
-func (m *Machine) Swaps() ([]string, error) {
-	raw, err := m.ReadFile("/proc/swaps", 1<<20)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list swap: %w", err)
-	}
-	return parseSwaps(string(raw))
-}
-
-func parseSwaps(text string) ([]string, error) {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	if !strings.HasPrefix(lines[0], "Filename") {
-		return nil, fmt.Errorf("cannot parse /proc/swaps: no heading")
-	}
-	var all []string
-	for _, line := range lines[1:] {
-		if f := strings.Fields(line); len(f) > 0 {
-			all = append(all, f[0])
-		}
-	}
-	return all, nil
-}

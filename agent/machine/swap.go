@@ -90,7 +90,24 @@ func swapCall(call uintptr, f *os.File, flags int) error {
 	if err != nil {
 		return err
 	}
-	if _, _, errno := unix.Syscall(call, uintptr(unsafe.Pointer(name)), uintptr(flags), 0); errno != 0 {
+	return uninterrupted(func() unix.Errno {
+		_, _, errno := unix.Syscall(call, uintptr(unsafe.Pointer(name)), uintptr(flags), 0)
+		return errno
+	})
+}
+
+// maxInterrupted bounds how often a call that signals interrupt is made. Each
+// goes on from where the one before came to.
+const maxInterrupted = 1000
+
+func uninterrupted(call func() unix.Errno) error {
+	errno := unix.EINTR
+	for range maxInterrupted {
+		if errno = call(); errno != unix.EINTR {
+			break
+		}
+	}
+	if errno != 0 {
 		return errno
 	}
 	return nil

@@ -19,7 +19,11 @@ import (
 )
 
 func lookSwap(_ context.Context, v *validation) ([]item, error) {
-	names, err := v.m.Swaps()
+	areas, err := v.m.SwapAreas()
+	names := make([]string, len(areas))
+	for i, a := range areas {
+		names[i] = a.Path
+	}
 	return objects("swap", "swap/", names, taskcatalog.ActionStorageCleanup), err
 }
 

@@ -1,0 +1,17 @@
+package tasks
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A cleanup and the baseline that it goes by must call an area the same.
+func TestASwapAreaHasItsOwnNameAndNotTheKernelsSpellingOfIt(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "proc/swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/var/a\\040swap file 524284 0 -2\n")
+	if got := keys(t, newLook(h, &taskcatalog.Baseline{}), lookSwap); !slices.Equal(got, []string{"swap swap//var/a swap"}) {
+		t.Errorf("found %q", got)
+	}
+}
