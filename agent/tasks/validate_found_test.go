@@ -1,0 +1,146 @@
+package tasks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What a tenant with root may leave in the system is found in the row that the
+// table promises it in, and nothing but a reimage mends it.
+func TestWhatATenantWithRootPlantsIsFoundUnderItsRow(t *testing.T) {
+	for _, c := range []struct{ row, file, text string }{
+		{"pam", "etc/pam.d/common-auth", "auth sufficient pam_permit.so\n"},
+		{"pam", "etc/pam.d/implant", "x"},
+		{"pam", "etc/nsswitch.conf", "passwd: implant"},
+		{"udev", "etc/udev/rules.d/99-implant.rules", "x"},
+		{"sudoers", "etc/sudoers.d/implant", "x"},
+		{"sudoers", "etc/polkit-1/rules.d/00-implant.rules", "x"},
+		{"preload", "etc/ld.so.preload", "/tmp/implant.so\n"},
+		{"cron", "etc/cron.d/implant", "x"},
+		{"cron", "etc/cron.hourly/implant", "x"},
+		{"cron", "etc/crontab", "x"},
+		{"units", "etc/systemd/system/implant.service", "x"},
+		{"units", "etc/systemd/system/ssh.service.d/override.conf", "x"},
+		{"units", "run/systemd/system/implant.service", "x"},
+		{"units", "usr/local/lib/systemd/system/implant.service", "x"},
+		{"units", "etc/systemd/system/site.conf", "changed"},
+		{"modprobe", "etc/modprobe.d/implant.conf", "install nvidia /tmp/x\n"},
+		{"modprobe", "etc/modules-load.d/implant.conf", "x"},
+		{"authorized_keys", "root/.ssh/authorized_keys", aliceKey},
+		{"authorized_keys", "root/.ssh/rc", "x"},
+		{"authorized_keys", "home/ubuntu/.ssh/authorized_keys2", aliceKey},
+		{"ssh_server", "etc/ssh/sshd_config.d/implant.conf", "x"},
+		{"login_files", "etc/profile.d/implant.sh", "x"},
+		{"login_files", "root/.bashrc", "x"},
+		{"login_files", "home/ubuntu/.config/systemd/user/implant.service", "x"},
+		{"jobs", "var/spool/cron/crontabs/root", "x"},
+		{"boot", "boot/grub/grub.cfg", "menu init=/tmp/x"},
+		{"boot", "boot/initrd.img", "x"},
+		{"programs", "usr/local/bin/implant", "x"},
+		{"packages", "usr/sbin/sshd", "implant"},
+		{"config", "etc/hosts", "x"},
+	} {
+		t.Run(c.row+" "+c.file, func(t *testing.T) {
+			w := newWhole(t)
+			put(t, w.dir, c.file, c.text)
+			got, report := w.judge(t)
+			if got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(told(report), []string{c.row + " /" + c.file}) {
+				t.Fatalf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+			if next := report.Findings[0].NextAction; next != taskcatalog.ActionReimage {
+				t.Errorf("it is mended by %q", next)
+			}
+		})
+	}
+}
+
+func TestWhatATenantWithRootTakesAwayIsFound(t *testing.T) {
+	for file, row := range map[string]string{"etc/pam.d/common-auth": "pam", "boot/grub/grub.cfg": "boot", "root/.ssh/authorized_keys": "authorized_keys", "usr/sbin/sshd": "packages"} {
+		t.Run(file, func(t *testing.T) {
+			w := newWhole(t)
+			lose(file)(t, w)
+			if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(told(report), []string{row + " /" + file}) {
+				t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+		})
+	}
+}
+
+// Content that stays while who may write it does not.
+func TestAModeOrAnOwnerThatChangedIsFound(t *testing.T) {
+	for name, change := range map[string]func(string) error{
+		"mode":  func(name string) error { return os.Chmod(name, 0o666) },
+		"owner": func(name string) error { return os.Lchown(name, 1000, 0) },
+		"link": func(name string) error {
+			if err := os.Rename(name, filepath.Join(filepath.Dir(filepath.Dir(name)), "hosts")); err != nil {
+				return err
+			}
+			return os.Symlink("../hosts", name)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t)
+			ok(t, change(filepath.Join(w.dir, "etc/pam.d/common-auth")))
+			if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictNotClean || !slices.Contains(told(report), "pam /etc/pam.d/common-auth") {
+				t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+		})
+	}
+}
+
+func TestADeviceThatTheMachineDoesNotShowIsFound(t *testing.T) {
+	for _, c := range []struct {
+		name, subject string
+		do            func(t *testing.T, w *whole)
+	}{
+		{"GPU uuid", "gpu uuid:" + gpuUUID, lose("proc/driver/nvidia/gpus/0000:01:00.0")},
+		{"GPU swapped for another of its kind", "gpu uuid:" + gpuUUID, spoil("proc/driver/nvidia/gpus/0000:01:00.0/information", "GPU UUID: GPU-other\n")},
+		{"GPU off the bus", "gpu pci:0000:01:00.0 10de:2330", lose("sys/bus/pci/devices/0000:01:00.0")},
+		{"GPU of another model", "gpu pci:0000:01:00.0 10de:2330", spoil("sys/bus/pci/devices/0000:01:00.0/device", "0x20b0\n")},
+		{"disk", "disk DISK-1", lose("sys/block/vda")},
+		{"disk swapped", "disk DISK-1", spoil("sys/block/vda/device/serial", "DISK-2\n")},
+		{"one of two disks without serials", "disk no serial, 2048 sectors", lose("sys/block/vdc")},
+		{"NIC", "nic 52:54:00:00:00:01", lose("sys/class/net/eth0")},
+		{"NIC swapped", "nic 52:54:00:00:00:01", spoil("sys/class/net/eth0/address", "52:54:00:00:00:02\n")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWhole(t)
+			for _, disk := range []string{"vdb", "vdc"} {
+				put(t, w.dir, "sys/block/"+disk+"/device/vendor", "x")
+				put(t, w.dir, "sys/block/"+disk+"/size", "2048\n")
+			}
+			w.take(t)
+			c.do(t, w)
+			got, report := w.judge(t)
+			if got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(told(report), []string{"inventory " + c.subject}) {
+				t.Fatalf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+			if next := report.Findings[0].NextAction; next != taskcatalog.ActionReimage {
+				t.Errorf("it is mended by %q", next)
+			}
+		})
+	}
+}
+
+// A new device is an operator's work, no tenant's residue: the table promises
+// only what is missing, and this is where that changes if it ever does.
+func TestADeviceThatIsNewIsNoFindingAsTheTableSays(t *testing.T) {
+	w := newWhole(t)
+	put(t, w.dir, "sys/block/vdb/device/serial", "DISK-2\n")
+	put(t, w.dir, "sys/class/net/eth1/device/vendor", "x")
+	put(t, w.dir, "sys/class/net/eth1/address", "52:54:00:00:00:02\n")
+	put(t, w.dir, "proc/driver/nvidia/gpus/0000:02:00.0/information", "GPU UUID: GPU-new\n")
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+		t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
+	}
+	rows := taskcatalog.Checks()
+	i := slices.IndexFunc(rows, func(c taskcatalog.CheckRow) bool { return c.Name == "inventory" })
+	if !strings.Contains(rows[i].Covers, "that the baseline has and the machine does not show") {
+		t.Errorf("the table says %q", rows[i].Covers)
+	}
+}

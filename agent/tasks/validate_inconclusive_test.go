@@ -1,0 +1,193 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What breaks a look, with every row that is not known then.
+var broken = []struct {
+	name string
+	rows []string
+	do   func(t *testing.T, w *whole)
+}{
+	{"a line of passwd that is none", []string{"users"}, spoil("etc/passwd", "root:x:0:0:root:/root:/bin/bash\nubuntu:x:1000\n")},
+	{"a uid in passwd that is no number", []string{"users"}, spoil("etc/passwd", "root:x:zero:0:root:/root:/bin/bash\n")},
+	{"a line of group that is none", []string{"users"}, spoil("etc/group", "root:x\n")},
+	{"no shadow", []string{"users"}, lose("etc/shadow")},
+	{"a dpkg status of garbage", []string{"packages", "programs"}, spoil("var/lib/dpkg/status", "\x00\xff\n")},
+	{"no dpkg status", []string{"packages", "programs"}, lose("var/lib/dpkg/status")},
+	{"sums of a package that are none", []string{"packages", "programs"}, spoil("var/lib/dpkg/info/openssh-server.md5sums", "zz /usr/sbin/sshd\n")},
+	{"a process without fields", []string{"listeners", "namespaces", "processes"}, spoil("proc/1/stat", "1 (systemd) S\n")},
+	{"a process without uids", []string{"listeners", "namespaces", "processes"}, spoil("proc/1/status", "Name:\tsystemd\n")},
+	{"no uptime", []string{"processes"}, spoil("proc/uptime", "soon\n")},
+	{"sockets without a heading", []string{"listeners"}, spoil("proc/1/net/tcp", "garbage\n")},
+	{"a socket cut short", []string{"listeners"}, spoil("proc/1/net/udp", socketHead+"0: 00000000:0016\n")},
+	{"no list of sockets", []string{"listeners"}, lose("proc/1/net/tcp")},
+	{"no list of shared memory", []string{"ipc"}, lose("proc/sysvipc/shm")},
+	{"a semaphore without an owner", []string{"ipc"}, spoil("proc/sysvipc/sem", "key semid perms nsems uid gid cuid cgid otime ctime\n0 0\n")},
+	{"swaps without a heading", []string{"swap"}, spoil("proc/swaps", "\x7fELF")},
+	{"mounts of garbage", []string{"hugepages", "kernel_hooks", "mounts", "namespaces"}, spoil("proc/1/mountinfo", "22 1\n")},
+	{"an empty list of mounts", []string{"hugepages", "kernel_hooks", "mounts", "namespaces"}, spoil("proc/1/mountinfo", "")},
+	{"no list of the agent's mounts", []string{"files", "setuid"}, lose("proc/self/mountinfo")},
+	{"no local file system", []string{"files", "setuid"}, spoil("proc/self/mountinfo", "")},
+	{"no boot id", []string{"temporary"}, lose("proc/sys/kernel/random/boot_id")},
+	{"a list of modules cut short", []string{"modules"}, spoil("proc/modules", "nvidia 16384\n")},
+	{"no modules in sysfs", []string{"modules"}, lose("sys/module")},
+	{"no release of the kernel", []string{"kernel_hooks", "modules"}, lose("proc/sys/kernel/osrelease")},
+	{"no block devices", []string{"block_devices", "inventory"}, lose("sys/block")},
+	{"no network cards", []string{"inventory"}, lose("sys/class/net")},
+	{"a GPU that tells nothing", []string{"inventory"}, lose("proc/driver/nvidia/gpus/0000:01:00.0/information")},
+	{"a boot entry that is no file", []string{"boot"}, func(t *testing.T, w *whole) {
+		ok(t, os.Mkdir(filepath.Join(w.dir, "sys/firmware/efi/efivars/Boot0001-8be4df61-93ca-11d2-aa0d-00e098032b8c"), 0o755))
+	}},
+	{"a scratch pattern that is none", []string{"scratch"}, func(_ *testing.T, w *whole) { w.h.Scratch = []string{"/["} }},
+	{"a subuid that is a directory", []string{"users"}, func(t *testing.T, w *whole) {
+		ok(t, os.Mkdir(filepath.Join(w.dir, "etc/subuid"), 0o755))
+	}},
+	{"a kernel that lists no BPF programs", []string{"bpf"}, func(_ *testing.T, w *whole) {
+		w.kernel.bpf = func() ([]machine.BPFProgram, error) { return nil, errors.New("not permitted") }
+	}},
+	{"a firewall that cannot be asked", []string{"firewall"}, func(_ *testing.T, w *whole) {
+		w.kernel.firewall = func(context.Context, *Host) ([]string, error) { return nil, errors.New("exit status 1") }
+	}},
+}
+
+func spoil(name, text string) func(*testing.T, *whole) {
+	return func(t *testing.T, w *whole) { put(t, w.dir, name, text) }
+}
+
+func lose(name string) func(*testing.T, *whole) {
+	return func(t *testing.T, w *whole) {
+		t.Helper()
+		if !there(w.dir, name) {
+			t.Fatalf("%s is not there in the first place", name)
+		}
+		ok(t, os.RemoveAll(filepath.Join(w.dir, name)))
+	}
+}
+
+func TestALookThatFailsIsInconclusiveAndNamesItsRows(t *testing.T) {
+	for _, c := range broken {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWhole(t)
+			c.do(t, w)
+			got, report := w.judge(t)
+			if rows := notMade(t, report); !slices.Equal(rows, c.rows) || got.ChecksNotMade != len(rows) {
+				t.Errorf("not looked at are %q, want %q", rows, c.rows)
+			}
+			if got.Verdict != taskcatalog.VerdictInconclusive || report.Verdict != got.Verdict {
+				t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+		})
+	}
+}
+
+func TestALookThatFailsHidesNoFindingElsewhere(t *testing.T) {
+	for _, c := range broken {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWhole(t)
+			c.do(t, w)
+			put(t, w.dir, "etc/cron.d/implant", "* * * * * root /bin/true\n")
+			got, report := w.judge(t)
+			if rows := notMade(t, report); !slices.Equal(rows, c.rows) {
+				t.Errorf("not looked at are %q, want %q", rows, c.rows)
+			}
+			if got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(told(report), []string{"cron /etc/cron.d/implant"}) {
+				t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+		})
+	}
+}
+
+// What was new at the first look must not be forgotten by a second that fails.
+func TestASecondLookThatFailsIsNeverClean(t *testing.T) {
+	w := newWhole(t)
+	looks := 0
+	w.kernel.bpf = func() ([]machine.BPFProgram, error) {
+		if looks++; looks > 1 {
+			return nil, errors.New("not permitted")
+		}
+		return []machine.BPFProgram{{Type: "kprobe", Name: "implant", Tag: "00"}}, nil
+	}
+	got, report := w.judge(t)
+	if looks != 2 {
+		t.Fatalf("%d looks", looks)
+	}
+	if got.Verdict == taskcatalog.VerdictClean || !slices.Equal(notMade(t, report), []string{"bpf"}) {
+		t.Errorf("the verdict is %s, not looked at are %q", got.Verdict, notMade(t, report))
+	}
+}
+
+func TestWithoutABaselineNothingIsClean(t *testing.T) {
+	w := newWhole(t)
+	w.base = nil
+	got, report := w.judge(t)
+	if got.Verdict != taskcatalog.VerdictInconclusive || got.ChecksMade > 0 || len(report.Findings) > 0 {
+		t.Errorf("without a baseline: %+v, %q", got, told(report))
+	}
+	ok(t, w.h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
+	put(t, w.dir, "tmp/weights", "alice's")
+	ok(t, os.Lchown(filepath.Join(w.dir, "tmp/weights"), 70000, 70000))
+	// An allocation's residue is one whatever the baseline says.
+	got, report = w.judge(t)
+	if got.Verdict != taskcatalog.VerdictNotClean || !slices.Contains(told(report), "temporary /tmp/weights") {
+		t.Errorf("with a tenant's file: %s, %q", got.Verdict, told(report))
+	}
+	for _, f := range report.Findings {
+		if f.NextAction != taskcatalog.ActionRevokeUser {
+			t.Errorf("%s %s is mended by %s", f.Check, f.Subject, f.NextAction)
+		}
+	}
+}
+
+func TestABaselineThatHasNothingIsNotClean(t *testing.T) {
+	w := newWhole(t)
+	w.base = &taskcatalog.Baseline{}
+	if got, _ := w.judge(t); got.Verdict != taskcatalog.VerdictNotClean {
+		t.Errorf("the verdict is %s", got.Verdict)
+	}
+}
+
+func TestARowThatTheBaselineDoesNotHaveIsInconclusive(t *testing.T) {
+	w := newWhole(t)
+	for _, c := range validationChecks {
+		for _, row := range c.rows {
+			w.base.NotTaken = []string{row}
+			got, report := w.judge(t)
+			if got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{row}) {
+				t.Errorf("without %s the verdict is %s, not looked at are %q, found %q", row, got.Verdict, notMade(t, report), told(report))
+			}
+		}
+	}
+}
+
+// A look that fails while a baseline is taken stays open when it works again.
+func TestABaselineTakenByALookThatFailedIsNeverClean(t *testing.T) {
+	for _, c := range broken {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWhole(t)
+			c.do(t, w)
+			w.take(t)
+			mended := newWhole(t)
+			mended.base = w.base
+			got, report := mended.judge(t)
+			rows := notMade(t, report)
+			for _, row := range c.rows {
+				if !slices.Contains(rows, row) {
+					t.Errorf("row %s, which the baseline does not have, counts as looked at", row)
+				}
+			}
+			if got.Verdict == taskcatalog.VerdictClean {
+				t.Errorf("the verdict is %s", got.Verdict)
+			}
+		})
+	}
+}
