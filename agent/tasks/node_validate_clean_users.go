@@ -44,9 +44,11 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 		was, there := before[is.Name]
 		delete(before, is.Name)
 		switch {
-		case v.taking || slices.Contains(v.policy.KnownUsers, u.Name):
+		case v.taking:
 			v.know(is)
 		case there && was == is:
+		case !there && slices.Contains(v.policy.KnownUsers, u.Name) && is.UID != 0 && is.Login != "none":
+			v.know(is) // the policy lets it be there, and not be root or open to all
 		case there:
 			items = append(items, item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)}})
 		default:
