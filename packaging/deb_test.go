@@ -152,7 +152,17 @@ func purge(m machine) {
 	m.out("systemctl", "start", "hostler-agent")
 	m.out("mkdir", "/usr/lib/hostler-agent/versions/0.9.0")
 	m.out("touch", "/etc/hostler-agent/config.yaml", "/var/lib/hostler-agent/key")
+	// What cloud-init writes to bring the package, as after a bootstrap.
+	m.out("mkdir", "/etc/hostler-bootstrap", "/var/lib/hostler-bootstrap", "/etc/systemd/system/hostler-bootstrap-fetch@1.service.d")
+	m.out("touch", "/etc/hostler-bootstrap/source-0", "/var/lib/hostler-bootstrap/done", "/etc/systemd/system/hostler-bootstrap-fetch@1.service.d/order.conf")
+	for _, unit := range []string{"hostler-bootstrap", "hostler-bootstrap-clock", "hostler-bootstrap-fetch@"} {
+		m.out("touch", "/etc/systemd/system/"+unit+".service")
+	}
+	for _, unit := range []string{"hostler-bootstrap", "hostler-bootstrap-clock"} {
+		m.out("ln", "-s", "/etc/systemd/system/"+unit+".service", "/etc/systemd/system/multi-user.target.wants/"+unit+".service")
+	}
 	m.out("dpkg", "--remove", "hostler-agent")
+	m.is("/var/lib/hostler-bootstrap/done", "ls", "/var/lib/hostler-bootstrap/done")
 	if r, err := m.guest.Run(m.Context(), "pgrep", "-f", "^/usr/bin/hostler-agent"); err == nil {
 		m.Errorf("the agent outlives its package: %s", r.Stdout)
 	}
