@@ -269,23 +269,23 @@ func output(ctx context.Context, argv ...string) ([]byte, error) {
 	out, said := &bounded{limit: limit}, &bounded{limit: 4096}
 	cmd.Stdout, cmd.Stderr = out, said
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", argv[0], err, taskcatalog.Clean(said.String(), 300))
+		return nil, fmt.Errorf("%s: %w: %s", argv[0], err, taskcatalog.Clean(string(said.kept), 300))
 	}
-	if out.Len() > limit {
+	if len(out.kept) > limit {
 		return nil, fmt.Errorf("%s printed more than %d bytes", argv[0], limit)
 	}
-	return out.Bytes(), nil
+	return out.kept, nil
 }
 
-// bounded keeps one byte more than its limit and takes the rest for written.
+// bounded keeps one byte more than its limit and takes the rest for written. It
+// is no bytes.Buffer, whose ReadFrom would be used instead of Write.
 type bounded struct {
-	bytes.Buffer
+	kept  []byte
 	limit int
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	keep := p[:min(len(p), max(0, b.limit+1-b.Len()))]
-	b.Buffer.Write(keep)
+	b.kept = append(b.kept, p[:min(len(p), max(0, b.limit+1-len(b.kept)))]...)
 	return len(p), nil
 }
 

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +22,13 @@ func (h *Host) program(ctx context.Context, argv ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	said := &bounded{limit: 4096}
+	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%s: %w: %s", argv[0], err, taskcatalog.Clean(said.String(), 300))
+		return fmt.Errorf("%s: %w: %s", argv[0], err, taskcatalog.Clean(string(said.kept), 300))
 	}
 	return nil
 }
