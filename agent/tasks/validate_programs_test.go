@@ -1,0 +1,166 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nft is where a test puts this binary in place of a system's program, and
+// nftSays the file that says what it prints and how it ends.
+const nft, nftSays = "/usr/sbin/nft", "/nft.says"
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == nft {
+		raw, err := os.ReadFile(nftSays)
+		if err != nil {
+			os.Exit(99)
+		}
+		end, text, _ := strings.Cut(string(raw), "\n")
+		fmt.Print(text)
+		switch end {
+		case "fails":
+			fmt.Fprint(os.Stderr, "\x1b[2Jnetlink: \xff\n")
+			os.Exit(1)
+		case "dies":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case "floods":
+			flood := make([]byte, 1<<20)
+			for range 33 {
+				_, _ = os.Stdout.Write(flood)
+			}
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// carried is this test's binary with the libraries it needs, by path, to be
+// put onto a machine that has none.
+func carried(t *testing.T) map[string][]byte {
+	t.Helper()
+	self, err := os.ReadFile("/proc/self/exe")
+	ok(t, err)
+	files := map[string][]byte{nft: self}
+	maps, err := os.ReadFile("/proc/self/maps")
+	ok(t, err)
+	for line := range strings.Lines(string(maps)) {
+		f := strings.Fields(line)
+		if len(f) != 6 || !strings.Contains(f[5], ".so") {
+			continue
+		}
+		raw, err := os.ReadFile(f[5])
+		ok(t, err)
+		// The program names its loader and the loader its libraries by one of
+		// these directories.
+		for _, dir := range []string{filepath.Dir(f[5]), "/lib64", "/lib"} {
+			files[filepath.Join(dir, filepath.Base(f[5]))] = raw
+		}
+	}
+	return files
+}
+
+func TestAProgramThatFailsOrPrintsGarbageIsInconclusive(t *testing.T) {
+	files := carried(t)
+	if !jail(t) {
+		return
+	}
+	for name, raw := range files {
+		ok(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		ok(t, os.WriteFile(name, raw, 0o755))
+	}
+	ok(t, os.MkdirAll(os.TempDir(), 0o755))
+	ok(t, os.MkdirAll("/sys/module/nf_tables", 0o755))
+	ok(t, os.MkdirAll("/dev", 0o755))
+	ok(t, unix.Mknod("/dev/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	live, err := machine.Open("/")
+	ok(t, err)
+	w := newWhole(t)
+	w.kernel.firewall = func(ctx context.Context, _ *Host) ([]string, error) { return readFirewall(ctx, &Host{Machine: live}) }
+	const rules = `{"nftables": [{"metainfo": {}}, {"table": {"family": "ip", "name": "filter", "handle": 1}}]}`
+	ok(t, os.WriteFile(nftSays, []byte("well\n"+rules), 0o644))
+	w.take(t)
+	if len(w.base.NotTaken) > 0 || w.base.Firewall == "" {
+		_, err := w.kernel.firewall(t.Context(), nil)
+		t.Fatalf("the baseline has not %q, firewall %q: %v", w.base.NotTaken, w.base.Firewall, err)
+	}
+	for _, c := range []struct {
+		name, says string
+		verdict    taskcatalog.Verdict
+		reason     string
+	}{
+		{"as it was", "well\n" + strings.Replace(rules, `"handle": 1`, `"handle": 7`, 1), taskcatalog.VerdictClean, ""},
+		{"other rules", "well\n" + strings.Replace(rules, "filter", "other", 1), taskcatalog.VerdictNotClean, ""},
+		{"no rules", `well` + "\n" + `{"nftables": []}`, taskcatalog.VerdictNotClean, ""},
+		{"good rules and an exit that says no", "fails\n" + rules, taskcatalog.VerdictInconclusive, `/usr/sbin/nft: exit status 1: \x1b[2Jnetlink: \xff\x0a`},
+		{"killed", "dies\n" + rules, taskcatalog.VerdictInconclusive, "/usr/sbin/nft: signal: killed: "},
+		{"nothing", "well\n", taskcatalog.VerdictInconclusive, "cannot parse firewall rules: unexpected end of JSON input"},
+		{"rules cut short", "well\n" + rules[:40], taskcatalog.VerdictInconclusive, "cannot parse firewall rules: unexpected end of JSON input"},
+		{"two lists", "well\n" + rules + rules, taskcatalog.VerdictInconclusive, "cannot parse firewall rules: invalid character '{' after top-level value"},
+		{"no list", "well\n{}", taskcatalog.VerdictInconclusive, "cannot parse firewall rules: no list"},
+		{"garbage", "well\n\x7fELF\xff", taskcatalog.VerdictInconclusive, `cannot parse firewall rules: invalid character '\x7f' looking for beginning of value`},
+		{"more than anyone reads", "floods\n", taskcatalog.VerdictInconclusive, "/usr/sbin/nft printed more than 33554432 bytes"},
+	} {
+		ok(t, os.WriteFile(nftSays, []byte(c.says), 0o644))
+		got, report := w.judge(t)
+		if got.Verdict != c.verdict {
+			t.Errorf("%s: the verdict is %s with findings %q", c.name, got.Verdict, told(report))
+		}
+		i := slices.IndexFunc(report.Checks, func(c taskcatalog.Check) bool { return c.Name == "firewall" })
+		if check := report.Checks[i]; check.Made != (c.reason == "") || check.Reason != c.reason {
+			t.Errorf("%s: the row says %+v, want reason %q", c.name, check, c.reason)
+		}
+		wantShowable(t, report)
+	}
+	ok(t, os.Remove(nft))
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{"firewall"}) {
+		t.Errorf("without the program the verdict is %s", got.Verdict)
+	}
+}
+
+// A file that is there and gives an error when it is read: a disk's bad block,
+// or a file system of a tenant's making. Here it is a process's memory.
+func TestAFileThatCannotBeReadIsInconclusive(t *testing.T) {
+	if !jail(t) {
+		return
+	}
+	ok(t, os.MkdirAll(os.TempDir(), 0o755))
+	for file, rows := range map[string][]string{
+		"etc/pam.d/common-auth":        etcRows,
+		"etc/passwd":                   {"users"},
+		"etc/profile":                  append([]string{"login_files"}, etcRows...),
+		"root/.ssh/authorized_keys":    {"authorized_keys"},
+		"home/ubuntu/.bashrc":          {"login_files"},
+		"boot/grub/grub.cfg":           {"boot"},
+		"usr/sbin/sshd":                {"packages", "programs"},
+		"usr/local/bin/site":           {"programs"},
+		"var/spool/cron/crontabs/root": {"jobs"},
+		"proc/swaps":                   {"swap"},
+		"sys/block/vda/device/serial":  {"inventory"},
+		"var/lib/dpkg/status":          {"packages", "programs"},
+	} {
+		w := newWhole(t)
+		if !there(w.dir, file) {
+			put(t, w.dir, file, "x")
+			w.take(t)
+		}
+		at := filepath.Join(w.dir, file)
+		ok(t, unix.Mount("/proc/self/mem", at, "", unix.MS_BIND, ""))
+		got, report := w.judge(t)
+		ok(t, unix.Unmount(at, unix.MNT_DETACH))
+		want := slices.Sorted(slices.Values(rows))
+		if !slices.Equal(notMade(t, report), want) || got.Verdict != taskcatalog.VerdictInconclusive {
+			t.Errorf("%s: the verdict is %s with findings %q, not looked at are %q, want %q", file, got.Verdict, told(report), notMade(t, report), want)
+		}
+	}
+}
