@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strconv"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -133,16 +131,6 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 	n.serial, n.epoch, n.readAt = p.Serial, p.Epoch, a.c.Now()
 	n.trust, n.report = node.TrustVersion, node.ReportDigest
 	return n, nil
-}
-
-// takeBaseline asks a node that has just enrolled for what it is like. Its
-// answer makes it active.
-func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
-	_, _, err := a.c.Queue.Enqueue(ctx, system, taskqueue.Request{
-		NodeID: p.NodeID, Type: "node.validate_clean", Params: []byte(`{"take_baseline":true}`),
-		IdempotencyKey: fmt.Sprintf("enrolment-%d", p.Epoch),
-	})
-	return err
 }
 
 // writeContacts writes down who was heard, until ctx ends and once more then.
