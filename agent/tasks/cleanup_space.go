@@ -205,24 +205,36 @@ func (c *cleanup) dumps(ctx context.Context) error {
 		all = errors.Join(all, c.empty(ctx, "dumps", dir, c.butKnown("dump/")))
 	}
 	all = errors.Join(all, c.emptyAny(ctx, "dumps", "/sys/fs/pstore", c.butKnown("dump/")))
-	patterns := []string{"/core", "/core.*"}
-	raw, err := c.m.ReadFile("/proc/sys/kernel/core_pattern", 4096)
-	if err == nil {
-		if p := coreGlob(strings.TrimSpace(string(raw))); p != "" {
-			patterns = append(patterns, p)
-		}
-	}
+	cores, err := coreDumps(c.m)
 	all = errors.Join(all, err)
-	for _, pattern := range patterns {
-		matches, err := c.m.Glob(pattern)
-		all = errors.Join(all, err)
-		for _, name := range matches {
-			if st, err := c.m.Lstat(name); err == nil && st.Mode&fileType == unix.S_IFREG && !c.known.object("dump/"+name) {
-				all = errors.Join(all, c.remove(ctx, "dumps", name))
-			}
+	for _, name := range cores {
+		if !c.known.object("dump/" + name) {
+			all = errors.Join(all, c.remove(ctx, "dumps", name))
 		}
 	}
 	return all
+}
+
+// coreDumps are the files that the kernel makes of crashes by its core pattern
+// in a fixed directory, and those in the root directory. With an error there
+// may be others.
+func coreDumps(m *machine.Machine) ([]string, error) {
+	patterns := []string{"/core", "/core.*"}
+	raw, err := m.ReadFile("/proc/sys/kernel/core_pattern", 4096)
+	if p := coreGlob(strings.TrimSpace(string(raw))); err == nil && p != "" {
+		patterns = append(patterns, p)
+	}
+	var cores []string
+	for _, pattern := range patterns {
+		matches, failed := m.Glob(pattern)
+		err = errors.Join(err, failed)
+		for _, name := range matches {
+			if st, failed := m.Lstat(name); failed == nil && st.Mode&fileType == unix.S_IFREG {
+				cores = append(cores, name)
+			}
+		}
+	}
+	return cores, err
 }
 
 // coreGlob turns a core pattern with a fixed directory into a pattern of the

@@ -241,21 +241,36 @@ func lookScratch(ctx context.Context, v *validation) ([]item, error) {
 	return all, nil
 }
 
-// lookDumps finds what crashes left.
+// lookDumps finds what crashes left, where a cleanup removes it.
 func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
-	for _, dir := range []string{"/var/crash", "/var/cores", "/var/core", "/var/lib/systemd/coredump", "/var/lib/systemd/pstore", "/var/lib/apport/coredump", "/var/lib/kdump", "/sys/fs/pstore"} {
+	dirs := slices.Concat(dumpDirs, dumpDirsOfBaseline, []string{"/sys/fs/pstore"})
+	for _, dir := range dirs {
 		items, err := v.entries(ctx, "dumps", "dump/", dir, taskcatalog.ActionStorageCleanup, nil)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, items...)
 	}
-	core := regexp.MustCompile(`^/core(\.[0-9]+)?$`)
-	items, err := v.entries(ctx, "dumps", "dump/", "/", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
-		return !e.IsRegular() || !core.MatchString(e.Path())
-	})
-	return append(all, items...), err
+	cores, err := coreDumps(v.m)
+	if err != nil {
+		return nil, err
+	}
+	cores = slices.DeleteFunc(cores, func(name string) bool { return slices.Contains(dirs, path.Dir(name)) })
+	for i, name := range cores {
+		if i == maxForeign {
+			return append(all, manyMore("dumps", "dump/"+path.Dir(name), taskcatalog.ActionStorageCleanup, int64(len(cores)-i))), nil
+		}
+		st, err := v.m.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v.owner(item{row: "dumps", key: "dump/" + name, finding: taskcatalog.Finding{Subject: name}}, st.Uid, taskcatalog.ActionStorageCleanup))
+	}
+	return all, nil
 }
 
 // containerStores are where engines keep one name for each thing.
