@@ -22,6 +22,9 @@ type running struct {
 	machine.Process
 	exe  string
 	unit string // as unitOf gives it
+	// login is the cgroup of the session, or the unit of the user manager, that
+	// the process belongs to; empty for any other.
+	login string
 }
 
 func (p running) key() string { return p.exe + " in " + p.unit }
@@ -58,7 +61,7 @@ func (v *validation) processes() (all []running, hidden []int, err error) {
 			}
 			return nil, nil, fmt.Errorf("cannot look at process %d: %w", p.PID, err)
 		}
-		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup)})
+		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup)})
 	}
 	for _, pid := range pids {
 		// A directory of /proc without its files: something is mounted over it.
@@ -93,6 +96,17 @@ func unitOf(cgroup string) string {
 	return strings.Trim(cgroup, "/")
 }
 
+// loginOf tells one session from another, whose units have one name.
+func loginOf(cgroup string) string {
+	if at := sessionScope.FindStringIndex(cgroup); at != nil {
+		return cgroup[:at[1]]
+	}
+	if userManager.MatchString(cgroup) {
+		return unitOf(cgroup)
+	}
+	return ""
+}
+
 // lookProcesses finds processes by owner first, then by executable and unit:
 // an interpreter that one service may run is no licence for another.
 func lookProcesses(_ context.Context, v *validation) ([]item, error) {
@@ -121,7 +135,7 @@ func lookProcesses(_ context.Context, v *validation) ([]item, error) {
 		switch {
 		case p.State == "Z", self != "" && p.exe == self:
 		case v.policyKnows(p):
-		case v.packaged(p.exe) && logins[p.unit]:
+		case v.packaged(p.exe) && logins[p.login]:
 		case v.packaged(p.exe) && strings.HasSuffix(p.unit, ".service") && v.unitKnown(p.unit) && age < momentOfWork && !v.taking:
 		default:
 			it.finding.UID = &p.UIDs[0]
@@ -146,19 +160,19 @@ func (v *validation) selfPID(all []running) int {
 }
 
 // openLogins are the sessions and user managers of known users who are logged
-// in right now: an operator at work, with what a shell of the system's own
-// programs runs.
+// in right now, by login: an operator at work, with what a shell of the
+// system's own programs runs. What an earlier session left is none of it.
 func (v *validation) openLogins(all []running) map[string]bool {
 	open := map[string]bool{}
 	for _, p := range all {
 		uid, ok := strings.CutPrefix(p.unit, "session of uid ")
 		leader := slices.Contains([]string{"sshd", "sshd-session", "login"}, path.Base(p.exe))
-		if !ok || !leader || !v.packaged(p.exe) || !p.Has(0) {
+		if !ok || p.login == "" || !leader || !v.packaged(p.exe) || !p.Has(0) {
 			continue
 		}
 		for known := range v.users {
 			if fmt.Sprint(known) == uid {
-				open[p.unit], open["user manager of uid "+uid] = true, true
+				open[p.login], open["user manager of uid "+uid] = true, true
 			}
 		}
 	}
