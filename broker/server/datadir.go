@@ -107,7 +107,6 @@ func (d *DataDir) ensureDir(name string) (string, error) {
 const (
 	adminToken = "admin"
 	tokenFile  = "admin.token"
-	clientFile = "client.yaml"
 )
 
 // ensureAdminToken makes the first operator token. Its secret is in the file
@@ -135,20 +134,4 @@ func (d *DataDir) ensureAdminToken(ctx context.Context, db *store.DB, dir *opera
 		return nil // another replica was faster
 	}
 	return err
-}
-
-// ensureClientFile writes client.yaml where it does not say the same already.
-func (d *DataDir) ensureClientFile(brokerURL string, roots []byte) error {
-	want := clientfile.File{Broker: brokerURL, CA: string(roots), TokenFile: tokenFile}
-	path := d.join(clientFile)
-	if have, err := clientfile.Load(path); err == nil {
-		have.TokenFile = filepath.Base(have.TokenFile)
-		if *have == want {
-			return nil
-		}
-	}
-	if err := want.Write(path); err != nil {
-		return unusable(d.path, err)
-	}
-	return nil
 }

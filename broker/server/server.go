@@ -39,6 +39,7 @@ type Server struct {
 	at   addresses
 	stop []func() error // in the order in which they were opened
 
+	clients   *clientKeeper
 	db        *store.DB
 	trust     *trust.Authority
 	queue     *taskqueue.Queue
@@ -95,7 +96,10 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.db.Close)
-	if s.trust, err = trust.Open(ctx, trust.Options{Dir: dir.join("keys"), DB: s.db, Now: c.Now, Advertise: s.at.names, Log: c.Log.Named("trust")}); err != nil {
+	s.clients = &clientKeeper{dir: dir, url: s.at.operators, roots: func() []byte { return s.trust.RootsPEM() }, log: c.Log}
+	if s.trust, err = trust.Open(ctx, trust.Options{
+		Dir: dir.join("keys"), DB: s.db, Now: c.Now, Advertise: s.at.names, Changed: s.clients.keep, Log: c.Log.Named("trust"),
+	}); err != nil {
 		return err
 	}
 	secretsDir, err := dir.ensureDir("secrets")
@@ -111,7 +115,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := dir.ensureAdminToken(ctx, s.db, s.operators, newSecret); err != nil {
 		return err
 	}
-	if err := dir.ensureClientFile(s.at.operators, s.trust.RootsPEM()); err != nil {
+	if err := s.clients.write(); err != nil {
 		return err
 	}
 	return s.join(ctx)
@@ -205,6 +209,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	start(s.queue.Run)
 	start(s.trust.Run)
+	start(s.clients.run)
 	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
 	start(func(ctx context.Context) error { return s.db.Lead(ctx, s.lead) })
 	polls, endPolls := context.WithCancel(work)

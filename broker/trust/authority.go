@@ -27,6 +27,7 @@ type Options struct {
 	DB        *store.DB
 	Now       func() time.Time
 	Advertise []string    // host names and addresses of the server certificate, beside loopback
+	Changed   func()      // called after another bundle came into force, maybe twice; may be nil
 	Log       *zap.Logger // nil: none
 }
 
@@ -190,6 +191,9 @@ func (a *Authority) Refresh(ctx context.Context) error {
 		next.roots.AddCert(cert)
 	}
 	a.current.Store(next)
+	if now != nil && a.o.Changed != nil {
+		defer a.o.Changed()
+	}
 	if missing := a.missing(); now != nil && len(missing) > 0 {
 		if err := a.ring.load(); err != nil {
 			return err

@@ -245,5 +245,11 @@ func (a *Authority) publish(ctx context.Context, actor broker.Actor, next pki.Tr
 	if err := a.o.DB.SaveBundle(ctx, actor, next.Version, raw, reason); err != nil {
 		return err
 	}
-	return a.Refresh(ctx)
+	if err := a.Refresh(ctx); err != nil {
+		return err
+	}
+	if a.o.Changed != nil {
+		a.o.Changed() // Run may have been faster, and not be through with it
+	}
+	return nil
 }

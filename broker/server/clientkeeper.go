@@ -1,0 +1,76 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/clientfile"
+)
+
+const (
+	clientFile = "client.yaml"
+	// keepEvery is how often client.yaml is tried again where it could not be
+	// written, and looked at where a root has run out.
+	keepEvery = time.Minute
+)
+
+// clientKeeper keeps client.yaml at the roots in force: in a rotation of the
+// root whoever uses the file must know the new one before the old one goes.
+type clientKeeper struct {
+	dir   *DataDir
+	url   string        // of the operators' listener
+	roots func() []byte // those in force
+	log   *zap.Logger
+
+	mu      sync.Mutex
+	written []byte // the roots in the file
+}
+
+// write puts the roots into client.yaml where it does not say the same already.
+func (k *clientKeeper) write() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	roots := k.roots() // under the lock: whoever writes last writes the newest
+	if bytes.Equal(roots, k.written) {
+		return nil
+	}
+	want := clientfile.File{Broker: k.url, CA: string(roots), TokenFile: tokenFile}
+	path := k.dir.join(clientFile)
+	if have, err := clientfile.Load(path); err == nil {
+		have.TokenFile = filepath.Base(have.TokenFile)
+		if *have == want {
+			k.written = roots
+			return nil
+		}
+	}
+	if err := want.Write(path); err != nil {
+		return unusable(k.dir.path, err)
+	}
+	k.written = roots
+	return nil
+}
+
+// keep is write where nobody waits for the answer.
+func (k *clientKeeper) keep() {
+	if err := k.write(); err != nil {
+		k.log.Error("cannot write the roots in force to client.yaml; it is tried again, and a rotation of the root must not be finished before", zap.Error(err))
+	}
+}
+
+func (k *clientKeeper) run(ctx context.Context) error {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			k.keep()
+		}
+	}
+}
