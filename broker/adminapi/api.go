@@ -100,7 +100,7 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 // Handler answers the operator API, its description and its documentation.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(resource.Prefix+"/", a.guard(a.mux))
+	mux.Handle(resource.Prefix+"/", a.tellRoots(a.guard(a.mux)))
 	mux.HandleFunc("GET /openapi.json", a.serve("application/openapi+json", &a.spec))
 	mux.HandleFunc("GET /docs", a.serve("text/html; charset=utf-8", &a.docs))
 	return bodiesInTime(mux)

@@ -2,6 +2,8 @@ package adminapi
 
 import (
 	"context"
+	"net/http"
+	"strings"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/pki"
@@ -44,6 +46,15 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
 		}
 	}
 	return out, nil
+}
+
+// tellRoots lets operators' clients see in each answer that the roots are others
+// than those they have.
+func (a *API) tellRoots(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(resource.HeaderRoots, strings.Join(a.c.Trust.RootIDs(), ","))
+		next.ServeHTTP(w, r)
+	})
 }
 
 type rotateInput struct{ Body resource.TrustRotate }

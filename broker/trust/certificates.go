@@ -121,6 +121,15 @@ func (a *Authority) RootsPEM() []byte {
 	return out
 }
 
+// RootIDs are the fingerprints of the roots in force, oldest first.
+func (a *Authority) RootIDs() []string {
+	var ids []string
+	for _, k := range live(a.current.Load().bundle, pki.UseRoot, a.o.Now()) {
+		ids = append(ids, k.ID)
+	}
+	return ids
+}
+
 // presentedRoot is the oldest root in force: in a rotation the one that every
 // node knows.
 func (a *Authority) presentedRoot() pki.BundleKey {

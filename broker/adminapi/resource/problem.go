@@ -1,5 +1,10 @@
 package resource
 
+// HeaderRoots is on every answer: the SHA-256 of each root certificate in force,
+// lower-case hex, with commas. A client that knows others learns them from /trust
+// while it can still tell the broker.
+const HeaderRoots = "Hostler-Roots"
+
 // Prefix is what every path of the operator API begins with.
 const Prefix = "/api/v1/admin"
 

@@ -24,11 +24,13 @@ type app struct {
 	output           string
 	quiet            bool
 	tokenFile, token string
+
+	spoken *spoken // nil: to no broker
 }
 
 // connect makes a client of the chosen broker. It does not connect yet.
 func (a *app) connect() (*client.Client, error) {
-	file, _, err := a.clientFile()
+	file, path, err := a.clientFile()
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +38,9 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.clientOf(file, token)
+	api, err := a.clientOf(file, token)
+	a.spoken = &spoken{api: api, path: path}
+	return api, err
 }
 
 func (a *app) clientOf(file *clientfile.File, token string) (*client.Client, error) {

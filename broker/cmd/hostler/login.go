@@ -71,6 +71,7 @@ on a terminal, by your look at the fingerprint.`,
 			if err := remember(path, name, file, token); err != nil {
 				return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
 			}
+			a.spoken = &spoken{api: api, path: path}
 			return a.show(who, []string{name}, func(p *render.Page) {
 				p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + "), context " + name)
 			})

@@ -64,5 +64,6 @@ func run(ctx context.Context, args []string, s surroundings) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errInterrupted
 	}
+	a.learnRoots(ctx)
 	return a.end(err)
 }

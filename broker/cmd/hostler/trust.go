@@ -3,11 +3,13 @@ package main
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/pki"
 )
 
 func trustCommand(a *app) *cobra.Command {
@@ -97,6 +99,9 @@ will must be named with --leave-behind: they need a new enrolment afterwards.`,
 				if err != nil {
 					return err
 				}
+				if use == string(pki.UseRoot) {
+					a.note("note: before --finish, every client must learn the new root: the broker has written it to its client.yaml, and each operator's context learns it with the next hostler command; copies of client.yaml, --ca-file in scripts, and whatever scrapes /metrics must be given it by hand (hostler trust show -o json has it)")
+				}
 				return a.showTrust(t)
 			}
 			ids, names := []string{}, []string{}
@@ -110,6 +115,13 @@ will must be named with --leave-behind: they need a new enrolment afterwards.`,
 			question := "finish the rotation?"
 			if len(names) > 0 {
 				question = "finish the rotation and leave " + strings.Join(names, ", ") + " behind? They will need a new enrolment."
+			}
+			before, err := api.Trust(c.Context())
+			if err != nil {
+				return err
+			}
+			if r := before.Rotation; r != nil && r.Use == string(pki.UseRoot) {
+				a.note("warning: whoever has not learned root %s by then cannot tell the broker any more (%s since the rotation began; each operator's context learns it with any hostler command, copies of client.yaml do not)", r.NewKeyID, a.now().Sub(r.StartedAt).Truncate(time.Second))
 			}
 			if err := a.confirm(c, "%s", question); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sethvargo/go-retry"
@@ -41,8 +42,20 @@ type Options struct {
 
 // Client is a connection to one broker. It is safe for concurrent use.
 type Client struct {
-	opts Options
-	http *http.Client
+	opts  Options
+	http  *http.Client
+	roots atomic.Value // string, see RootsInForce
+}
+
+// RootsInForce is the SHA-256 of each root certificate that the broker said in
+// its last answer to have in force; none, where there was no answer yet. The
+// broker was told by a root that was pinned.
+func (c *Client) RootsInForce() []string {
+	said, _ := c.roots.Load().(string)
+	if said == "" {
+		return nil
+	}
+	return strings.Split(said, ",")
 }
 
 // New makes a client. It does not connect.
@@ -136,6 +149,7 @@ func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Respon
 	if err != nil {
 		return nil, c.unreached(ctx, err)
 	}
+	c.roots.Store(res.Header.Get(resource.HeaderRoots))
 	if res.StatusCode/100 != 2 {
 		defer func() { _ = res.Body.Close() }()
 		return nil, problemOf(res)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/pki"
+)
+
+// spoken is the broker that a command spoke to, and the client file behind it.
+type spoken struct {
+	api  *client.Client
+	path string
+}
+
+// learnRoots brings the client file to the broker's roots after a command that
+// found them changed: in a rotation the new root must be known before the old
+// one goes. Only a broker that has shown a pinned root is heard. What cannot be
+// learned costs the command nothing; the next one tries again.
+func (a *app) learnRoots(ctx context.Context) {
+	if a.spoken == nil || a.spoken.api == nil {
+		return
+	}
+	said := a.spoken.api.RootsInForce()
+	file, err := clientfile.Load(a.spoken.path)
+	if err != nil || len(said) == 0 {
+		return
+	}
+	had, err := pki.ParseCerts([]byte(file.CA))
+	if err != nil || sameRoots(had, said) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	t, err := a.spoken.api.Trust(ctx)
+	if err != nil {
+		a.note("warning: the root certificates of %s have changed, and they could not be read: %v", file.Broker, err)
+		return
+	}
+	roots := merged(had, rootsOf(t))
+	file.CA = string(pki.MarshalCerts(roots...))
+	if dir := filepath.Dir(a.spoken.path); filepath.Dir(file.TokenFile) == dir {
+		file.TokenFile = filepath.Base(file.TokenFile) // as it was, where the two lie together
+	}
+	if err := file.Write(a.spoken.path); err != nil {
+		a.note("warning: the root certificates of %s have changed, and %s cannot be written: %v (log in again before the rotation is finished)", file.Broker, a.spoken.path, err)
+		return
+	}
+	if len(roots) > len(had) {
+		a.note("note: %s now trusts the new root certificate of %s too", a.spoken.path, file.Broker)
+	}
+}
+
+func sameRoots(had []*x509.Certificate, said []string) bool {
+	return len(had) == len(said) && !slices.ContainsFunc(had, func(c *x509.Certificate) bool { return !slices.Contains(said, pki.Fingerprint(c)) })
+}
+
+// rootsOf are the roots of a trust bundle that are in force.
+func rootsOf(t *resource.Trust) []*x509.Certificate {
+	var roots []*x509.Certificate
+	for _, k := range t.Keys {
+		if cert, err := x509.ParseCertificate(k.Certificate); k.Use == string(pki.UseRoot) && k.InForce && err == nil && cert.IsCA {
+			roots = append(roots, cert)
+		}
+	}
+	return roots
+}
+
+// merged is the roots to pin: those in force alone, once one of them was pinned
+// before, and until then those that were as well.
+func merged(had, now []*x509.Certificate) []*x509.Certificate {
+	known := func(c *x509.Certificate) bool { return slices.ContainsFunc(had, c.Equal) }
+	if slices.ContainsFunc(now, known) {
+		return now
+	}
+	return append(slices.Clone(had), now...)
+}
