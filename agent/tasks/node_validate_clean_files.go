@@ -259,6 +259,9 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 			}
 		}
 	}
+	if failed == nil {
+		failed = v.triggered(tops, skip)
+	}
 	if failed != nil {
 		return nil, failed
 	}
@@ -267,6 +270,30 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// triggered refuses an automount in what tree lists that nothing is mounted on:
+// nobody has seen what is behind it.
+func (v *validation) triggered(tops []string, skip func(name string, dir bool) bool) error {
+	mounts, err := v.m.Mounts()
+	if err != nil {
+		return nil // lookMounts says so, and what was found here still counts
+	}
+	for _, mt := range mounts {
+		if on, _ := machine.Covering(mounts, mt.Point); mt.Type != "autofs" || on != mt {
+			continue
+		}
+		for _, top := range tops {
+			dir := mt.Point
+			for machine.Under(dir, top) && !skip(dir, true) {
+				dir = path.Dir(dir)
+			}
+			if dir == top {
+				return fmt.Errorf("cannot look at %s: an automount that nothing is mounted on", clean(mt.Point))
+			}
+		}
+	}
+	return nil
 }
 
 // records looks at files. Conffiles that are as their package brought them are
