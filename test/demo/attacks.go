@@ -20,7 +20,7 @@ func (d *demo) attacks(ctx context.Context) error {
 	}{
 		{"Somebody who has the database changes a queued task", d.changeQueuedTask, "bad_signature"},
 		{"Somebody who found the enrolment token uses it for a key of their own", d.stealToken, "token_used"},
-		{"A viewer enqueues a task", d.viewerRunsTask, "forbidden"},
+		{"A viewer enqueues a task", d.viewerRunsTask, "role_insufficient"},
 		{"An operator asks for a shell", d.askForShell, "unknown_type"},
 	} {
 		said, err := a.play(ctx)
@@ -53,14 +53,14 @@ func (d *demo) changeQueuedTask(ctx context.Context) (string, error) {
 	}
 	defer db.Close()
 	var envelope []byte
-	if err := db.QueryRowContext(ctx, "SELECT envelope FROM tasks WHERE id = $1", t.ID).Scan(&envelope); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT envelope FROM task_envelopes WHERE task_id = $1", t.ID).Scan(&envelope); err != nil {
 		return "", err
 	}
 	changed, err := redirect(envelope)
 	if err != nil {
 		return "", err
 	}
-	if _, err := db.ExecContext(ctx, "UPDATE tasks SET envelope = $1 WHERE id = $2", changed, t.ID); err != nil {
+	if _, err := db.ExecContext(ctx, "UPDATE task_envelopes SET envelope = $1 WHERE task_id = $2", changed, t.ID); err != nil {
 		return "", err
 	}
 	if err := d.inGuest(ctx, "systemctl", "start", "hostler-agent"); err != nil {

@@ -58,8 +58,9 @@ func (n *narrator) epilogue() {
 	}
 	fmt.Fprint(n.out, `
       What to try next
-        make build && bin/hostler-broker serve --data-dir ./trial     a broker of your own
-        bin/hostler task describe node.validate_clean                 what is cleaned, what is only found
-        docs/security.md                                              who can and cannot do what
+        bin/hostler-broker serve --data-dir ./trial                                     a broker of your own
+        bin/hostler --config ./trial/client.yaml task describe node.validate_clean      what is cleaned, what is only found
+        README.md                                                                       a walk by hand
+        docs/security.md                                                                who can and cannot do what
 `)
 }
