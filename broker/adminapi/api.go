@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/store"
@@ -46,7 +47,7 @@ type API struct {
 	leaving chan struct{} // closed when waiting requests are to be answered
 	leave   sync.Once
 
-	refusals refusals
+	refusals broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
 }
 
 // New makes an API from the table of routes.

@@ -49,7 +49,9 @@ type API struct {
 	polls    polls
 	contacts contacts
 	refusals refusals
-	limit    limiter
+
+	// How often each may ask.
+	enrollments, requests, renewals *limiter
 }
 
 // New makes an API. It reads the deny list: a broker that does not know who is
@@ -68,8 +70,10 @@ func New(ctx context.Context, c Config) (*API, error) {
 		c:        c,
 		polls:    newPolls(),
 		contacts: newContacts(),
-		refusals: newRefusals(),
-		limit:    newLimiter(),
+
+		enrollments: newLimiter(enrollRate, enrollBurst, maxAddresses),
+		requests:    newLimiter(nodeRate, nodeBurst, maxNodes),
+		renewals:    newLimiter(renewRate, renewBurst, maxNodes),
 	}
 	return a, a.readDenyList(ctx)
 }

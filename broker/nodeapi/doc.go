@@ -13,6 +13,7 @@
 //	not denied                  certificate_denied
 //	the node of the path        wrong_node
 //	not run out                 certificate_expired, except for renewal
+//	not too often               too_many_requests, too_many_renewals
 //	the node is a member        node_not_found, node_deleted
 //	of the present enrolment    epoch_superseded
 //

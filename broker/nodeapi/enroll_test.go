@@ -128,7 +128,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"a token of a kilobyte", with(func(r *wire.EnrollRequest) { r.Token = strings.Repeat("t", 1024) }), 400, "malformed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b.advance(refusalsEvery) // each gets a row of its own
+			b.advance(time.Minute) // each gets a row of its own
 			n.post(enrollPath, []byte(tt.body)).refused(b, tt.status, tt.code)
 			if row := b.audited(tt.code); !row.At.Equal(b.clock.Now()) {
 				t.Errorf("the last row is of %v: this one was not audited", row.At)
@@ -174,7 +174,7 @@ func TestOneAddressMayNotKnockForEver(t *testing.T) {
 	b := newBroker(t)
 	n := b.machine()
 	for range enrollBurst {
-		b.limit.allow("127.0.0.1", b.clock.Now())
+		b.enrollments.allow("127.0.0.1", b.clock.Now())
 	}
 	a := n.post(enrollPath, n.enrollRequest("hsn_guess"))
 	a.refused(b, http.StatusTooManyRequests, "too_many_attempts")
@@ -197,7 +197,7 @@ func TestEqualRefusalsAreWrittenOnceAMinuteWithTheirNumber(t *testing.T) {
 	if got := rows(); len(got) != 1 {
 		t.Fatalf("%d rows, want 1", len(got))
 	}
-	b.advance(refusalsEvery)
+	b.advance(time.Minute)
 	n.post(enrollPath, []byte("x")).refused(b, 400, "malformed")
 	got := rows()
 	if len(got) != 2 || !strings.Contains(got[1].Reason, "4 more like it") || !strings.Contains(got[1].Reason, "127.0.0.1") {

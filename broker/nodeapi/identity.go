@@ -60,6 +60,9 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	if a.c.Now().After(peer.Cert.NotAfter) && who != renewing {
 		return nil, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate ran out at %s (renew it)", peer.NodeID, stamp(peer.Cert.NotAfter))
 	}
+	if err := a.limitNode(c.w, peer.NodeID, who); err != nil {
+		return nil, err
+	}
 	c.node, err = a.meet(c)
 	return nil, err
 }

@@ -10,48 +10,80 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// One address may try to enrol this often: enough for a rack behind one
-// address that boots at once, too little to keep a broker busy.
+// How often one may ask. An address may try to enrol often enough for a rack
+// behind one address that boots at once, and too seldom to keep a broker busy. A
+// node asks a few times a minute, and in a burst when it reports what it did; it
+// renews once in many hours.
 const (
-	enrollRate   = rate.Limit(20) // a second
-	enrollBurst  = 200
-	maxAddresses = 8192
+	enrollRate  = rate.Limit(20) // a second
+	enrollBurst = 200
+	nodeRate    = rate.Limit(10) // a second
+	nodeBurst   = 100
+	renewBurst  = 10
 )
 
-// limiter counts attempts by address.
+var renewRate = rate.Every(time.Minute)
+
+// How many are told apart. Nodes are ours to make: there are no more than that.
+const (
+	maxAddresses = 8192
+	maxNodes     = 1 << 17
+)
+
+// limiter counts attempts by who makes them.
 type limiter struct {
-	mu        sync.Mutex
-	addresses map[string]*rate.Limiter
+	rate  rate.Limit
+	burst int
+	most  int // that are told apart
+
+	mu  sync.Mutex
+	who map[string]*rate.Limiter
 }
 
-func newLimiter() limiter { return limiter{addresses: map[string]*rate.Limiter{}} }
+func newLimiter(r rate.Limit, burst, most int) *limiter {
+	return &limiter{rate: r, burst: burst, most: most, who: map[string]*rate.Limiter{}}
+}
 
-// allow reports whether an address may try now. When there are too many
-// addresses, those that have been quiet for long enough are forgotten, and new
-// ones share one allowance.
-func (l *limiter) allow(address string, now time.Time) bool {
+// allow reports whether someone may try now. When there are too many, those
+// that have been quiet for long enough are forgotten, and new ones share one
+// allowance.
+func (l *limiter) allow(who string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.addresses[address] == nil && len(l.addresses) >= maxAddresses {
-		for k, v := range l.addresses {
-			if v.TokensAt(now) >= enrollBurst {
-				delete(l.addresses, k)
+	if l.who[who] == nil && len(l.who) >= l.most {
+		for k, v := range l.who {
+			if v.TokensAt(now) >= float64(l.burst) {
+				delete(l.who, k)
 			}
 		}
-		if len(l.addresses) >= maxAddresses {
-			address = ""
+		if len(l.who) >= l.most {
+			who = ""
 		}
 	}
-	one := l.addresses[address]
+	one := l.who[who]
 	if one == nil {
-		one = rate.NewLimiter(enrollRate, enrollBurst)
-		l.addresses[address] = one
+		one = rate.NewLimiter(l.rate, l.burst)
+		l.who[who] = one
 	}
 	return one.AllowN(now, 1)
 }
 
+// limitNode slows down a node that asks without end, and one that renews again
+// and again sooner: each new certificate stays on record.
+func (a *API) limitNode(w http.ResponseWriter, nodeID string, who admit) error {
+	if !a.requests.allow(nodeID, a.c.Now()) {
+		w.Header().Set("Retry-After", "10")
+		return broker.Errorf(broker.TooMany, "too_many_requests", "cannot answer node %s: it asks too often (wait ten seconds)", nodeID)
+	}
+	if who == renewing && !a.renewals.allow(nodeID, a.c.Now()) {
+		w.Header().Set("Retry-After", "60")
+		return broker.Errorf(broker.TooMany, "too_many_renewals", "cannot renew the certificate of node %s: it renews too often (wait a minute)", nodeID)
+	}
+	return nil
+}
+
 func (a *API) limitEnroll(w http.ResponseWriter, r *http.Request) error {
-	if a.limit.allow(remoteHost(r), a.c.Now()) {
+	if a.enrollments.allow(remoteHost(r), a.c.Now()) {
 		return nil
 	}
 	w.Header().Set("Retry-After", "10")

@@ -13,7 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// audited marks an error that whoever made it has written to the audit log.
+// audited marks an error that whoever made it has written to the audit log, by
+// store.DB.AuditRefusal.
 type audited struct{ error }
 
 func (e audited) Unwrap() error { return e.error }

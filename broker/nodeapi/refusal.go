@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,11 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-const (
-	refusalsEvery = time.Minute // equal ones are written once in this time
-	maxRefusals   = 4096        // kinds kept apart; more are counted as one
-	auditTimeout  = 5 * time.Second
-)
+const auditTimeout = 5 * time.Second
 
 // refusal is one request, or connection, that was not let through.
 type refusal struct {
@@ -28,20 +23,14 @@ type refusal struct {
 
 // refusals writes them to the audit log, equal ones once a minute.
 type refusals struct {
-	mu   sync.Mutex
-	seen map[refusal]*repeats // without reason
+	seen broker.Repeats[refusal] // without reason
 }
-
-type repeats struct {
-	writtenAt time.Time
-	more      int // since then
-}
-
-func newRefusals() refusals { return refusals{seen: map[refusal]*repeats{}} }
 
 // record writes a refusal, or counts it.
 func (s *refusals) record(a *API, r refusal) {
-	more, due := s.due(r, a.c.Now())
+	kind := r
+	kind.reason = ""
+	more, due := s.seen.Due(kind, refusal{code: r.code}, a.c.Now()) // in a flood, addresses are not kept apart
 	if !due {
 		return
 	}
@@ -62,35 +51,6 @@ func (s *refusals) record(a *API, r refusal) {
 	if err != nil {
 		a.c.Log.Error("cannot audit a refusal", zap.String("code", r.code), zap.String("subject", r.subject), zap.String("remote", r.remote), zap.Error(err))
 	}
-}
-
-// due reports whether a refusal is to be written now, and how many equal ones
-// were not.
-func (s *refusals) due(r refusal, now time.Time) (more int, due bool) {
-	r.reason = ""
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen[r] == nil && len(s.seen) >= maxRefusals {
-		for k, v := range s.seen {
-			if now.Sub(v.writtenAt) >= refusalsEvery {
-				delete(s.seen, k)
-			}
-		}
-		if len(s.seen) >= maxRefusals {
-			r = refusal{code: r.code} // a flood: addresses are not kept apart
-		}
-	}
-	seen := s.seen[r]
-	if seen == nil {
-		s.seen[r] = &repeats{writtenAt: now}
-		return 0, true
-	}
-	if now.Sub(seen.writtenAt) < refusalsEvery {
-		seen.more++
-		return 0, false
-	}
-	more, seen.more, seen.writtenAt = seen.more, 0, now
-	return more, true
 }
 
 // refusalOf describes a request that was refused.

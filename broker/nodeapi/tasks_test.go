@@ -249,9 +249,9 @@ func TestATaskOfAnotherNodeIsNone(t *testing.T) {
 	k := b.enqueue(n, "node.heartbeat_check", "")
 	d, task := n.fetch("node.heartbeat_check")
 	other.post(other.path("/tasks/"+k.ID+"/progress"), wire.ProgressRequest{Attempt: 1, TotalSteps: 1, StepStatus: "running", StepStartedAt: b.clock.Now()}).refused(b, 404, "task_not_found")
-	b.advance(refusalsEvery)
+	b.advance(time.Minute)
 	other.post(other.path("/tasks/"+k.ID+"/result"), n.succeed(d, task, heartbeat)).refused(b, 404, "task_not_found")
-	b.advance(refusalsEvery)
+	b.advance(time.Minute)
 	other.post(other.path("/tasks/"+k.ID+"/credentials/mint"), wire.MintRequest{Attempt: 1, CredentialType: "oci_pull"}).refused(b, 404, "task_not_found")
 	if got := must(b.db.Task(t.Context(), k.ID))(t); got.Status != broker.TaskDispatched {
 		t.Errorf("the task is %s", got.Status)

@@ -84,7 +84,13 @@ func entry(actor broker.Actor, action, nodeID string) broker.AuditEntry {
 	return broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "node/" + nodeID}
 }
 
-func nodeActor(nodeID string) broker.Actor { return broker.Actor{Name: "node:" + nodeID} }
+// Actors that are no operators are named by what they are.
+const (
+	nodePrefix   = "node:"
+	remotePrefix = "remote:"
+)
+
+func nodeActor(nodeID string) broker.Actor { return broker.Actor{Name: nodePrefix + nodeID} }
 
 // small is a JSON object of a few plain fields for before and after.
 func small(pairs ...any) json.RawMessage {

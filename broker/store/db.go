@@ -30,6 +30,8 @@ type DB struct {
 	now   func() time.Time
 	log   *zap.Logger
 	hints *hub
+
+	refusals broker.Repeats[refusedKind]
 }
 
 // engine is what differs between the two databases. SQL text does not: it
@@ -113,12 +115,12 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 
 // write runs fn in a transaction of its own. A refusal undoes what fn did and
-// is audited in a transaction after it.
+// is audited in a transaction after it, see AuditRefusal.
 func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	hints, err := db.engine.write(ctx, fn)
 	var r *refusal
 	if errors.As(err, &r) {
-		if err := db.Audit(ctx, r.entry); err != nil {
+		if err := db.AuditRefusal(ctx, r.entry); err != nil {
 			return err
 		}
 		return r.err

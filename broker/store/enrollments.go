@@ -49,7 +49,7 @@ type Enrolled struct {
 // epoch. The same token with the same key gets the same certificate again
 // until the node has been heard with it: an answer may be lost. What an
 // earlier enrolment left open ends with FirstContact, not here. Codes, all
-// audited: token_unknown, token_used, token_expired, maas_system_mismatch,
+// audited, equal ones once a minute: token_unknown, token_used, token_expired, maas_system_mismatch,
 // node_deleted.
 func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -60,7 +60,7 @@ func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err err
 }
 
 func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
-	refusal := broker.AuditEntry{Actor: "remote:" + in.Remote, Action: "enroll.refused", Subject: "node/unknown"}
+	refusal := broker.AuditEntry{Actor: remotePrefix + in.Remote, Action: "enroll.refused", Subject: "node/unknown"}
 	token, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash))
 	if errors.Is(err, sql.ErrNoRows) {
 		return out, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: the token is not known here (issue a new one: hostler node token)"), refusal)

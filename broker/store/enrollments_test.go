@@ -25,6 +25,7 @@ func TestALostAnswerIsGivenAgainToTheSameKeyOnly(t *testing.T) {
 		_, err := db.Enroll(ctx, enrollment(db, "hash-one", "key-b"))
 		refused(t, err, "token_used")
 		must(db.FirstContact(ctx, n.ID, 1, first.Cert.Serial))(t)
+		clock.Advance(time.Minute)
 		_, err = db.Enroll(ctx, enrollment(db, "hash-one", "key-a"))
 		refused(t, err, "token_used")
 		if got := audited(t, db, "enroll.refused", "token_used"); got != 2 {

@@ -11,8 +11,8 @@ import (
 )
 
 // Result ends a task. The first result stands: a repeat gets the recorded one,
-// whatever it says. Every refusal is audited, as a node that sends what cannot
-// be believed is worth a look. Codes: task_not_found, epoch_superseded,
+// whatever it says. Refusals are audited, equal ones once a minute, as a node that
+// sends what cannot be believed is worth a look. Codes: task_not_found, epoch_superseded,
 // attempt_unknown, bad_outcome, bad_result, and those of checkEvidence.
 func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.ResultRequest) (wire.ResultReply, error) {
 	reply, err := q.result(ctx, p, taskID, r)
@@ -20,7 +20,7 @@ func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.Result
 		return reply, nil
 	}
 	if e := broker.AsError(err); e.Kind != broker.Internal && e.Kind != broker.Unavailable {
-		if err := q.c.DB.Audit(ctx, broker.AuditEntry{
+		if err := q.c.DB.AuditRefusal(ctx, broker.AuditEntry{
 			Actor: "node:" + p.NodeID, Action: "result.refused", Subject: "task/" + taskcatalog.Clean(taskID, maxKey), Code: e.Code, Reason: e.Message,
 		}); err != nil {
 			return reply, err

@@ -1,0 +1,55 @@
+package broker
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	repeatsEvery = time.Minute // equal things are written once in this time
+	maxRepeats   = 4096        // kinds kept apart; more are counted as one
+)
+
+// Repeats keeps whoever does one thing over and over from filling a log: K says
+// what makes two of them equal. It is safe for concurrent use, and its zero
+// value is ready.
+type Repeats[K comparable] struct {
+	mu   sync.Mutex
+	seen map[K]*repeat
+}
+
+type repeat struct {
+	writtenAt time.Time
+	more      int // since then
+}
+
+// Due reports whether k is to be written now, and how many equal ones were not.
+// In a flood of kinds, new ones count as flood.
+func (s *Repeats[K]) Due(k, flood K, now time.Time) (more int, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = map[K]*repeat{}
+	}
+	if s.seen[k] == nil && len(s.seen) >= maxRepeats {
+		for old, v := range s.seen {
+			if now.Sub(v.writtenAt) >= repeatsEvery {
+				delete(s.seen, old)
+			}
+		}
+		if len(s.seen) >= maxRepeats {
+			k = flood
+		}
+	}
+	had := s.seen[k]
+	switch {
+	case had == nil:
+		s.seen[k] = &repeat{writtenAt: now}
+		return 0, true
+	case now.Sub(had.writtenAt) < repeatsEvery:
+		had.more++
+		return 0, false
+	}
+	more, had.more, had.writtenAt = had.more, 0, now
+	return more, true
+}
