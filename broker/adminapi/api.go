@@ -98,13 +98,14 @@ func schemaName(t reflect.Type, hint string) string {
 // shut down. What works goes on.
 func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 
-// Handler answers the operator API, its description and its documentation.
+// Handler answers the operator API, its description and its documentation. Serve
+// it inside bodies.InTime.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(resource.Prefix+"/", a.tellRoots(a.guard(a.mux)))
 	mux.HandleFunc("GET /openapi.json", a.serve("application/openapi+json", &a.spec))
 	mux.HandleFunc("GET /docs", a.serve("text/html; charset=utf-8", &a.docs))
-	return bodiesInTime(mux)
+	return mux
 }
 
 func (a *API) serve(contentType string, body *[]byte) http.HandlerFunc {

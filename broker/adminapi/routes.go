@@ -83,7 +83,7 @@ func (a *API) add(api huma.API, r route) {
 		Summary:         r.summary,
 		Description:     "Needs role " + string(r.role) + ".",
 		Tags:            []string{tagOf(r.path)},
-		BodyReadTimeout: -1, // bodiesInTime has set one
+		BodyReadTimeout: -1, // bodies.InTime has set one
 		Middlewares:     huma.Middlewares{a.needs(r.role, r.summary)},
 		Errors:          []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable},
 	}

@@ -38,6 +38,6 @@ type patient struct {
 }
 
 func (p patient) Read(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // of the connection: the machine's own clock
+	_ = p.control.SetWriteDeadline(time.Now().Add(answerTimeout)) // of the connection: the machine's own clock
 	return p.ReadSeeker.Read(b)
 }

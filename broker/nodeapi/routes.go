@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -34,9 +35,9 @@ var routes = []struct {
 	{"GET", "/internal/v1/packages/sha256/{digest}", anyone, (*API).packages},
 }
 
-// bodyTimeout is how long a request's body may take to arrive, and an answer
-// to be taken.
-const bodyTimeout = 30 * time.Second
+// answerTimeout is how long an answer, or a piece of a long one, may take to be
+// taken.
+const answerTimeout = 30 * time.Second
 
 // call is one request on its way through a handler.
 type call struct {
@@ -65,12 +66,11 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, "route_unknown", "cannot %s %s: there is no such route", taskcatalog.Clean(r.Method, 16), taskcatalog.Clean(r.URL.Path, 200)))
 	})
-	return mux
+	return bodies.InTime(mux)
 }
 
 // decode reads the body of a request. What it refuses is audited.
 func (c *call) decode(v any) error {
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	if c.r.ContentLength > wire.MaxBody {
 		return taskcatalog.Errorf(taskcatalog.CodeTooLarge, "body of %d bytes is larger than %d", c.r.ContentLength, wire.MaxBody)
 	}
@@ -83,7 +83,7 @@ func (a *API) answer(c *call, value any, err error) {
 	if value == streamed {
 		return
 	}
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(bodyTimeout))
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	h := c.w.Header()
 	h.Set("Cache-Control", "no-store")
 	status, contentType := http.StatusOK, "application/json"

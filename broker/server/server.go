@@ -17,6 +17,7 @@ import (
 
 	"github.com/hostler/hostler/broker/adminapi"
 	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/operators"
@@ -317,7 +318,7 @@ func (s *Server) operatorServer() *http.Server {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	return &http.Server{
-		Handler:           mux,
+		Handler:           bodies.InTime(mux),
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.trust.ServerCertificate, Time: s.c.Now},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,

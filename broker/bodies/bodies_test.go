@@ -1,4 +1,4 @@
-package adminapi
+package bodies
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ func overHTTP1(t *testing.T, handler http.HandlerFunc, request string) (status i
 		here, there := net.Pipe()
 		l := &once{conns: make(chan net.Conn, 1)}
 		l.conns <- there
-		server := &http.Server{Handler: bodiesInTime(handler), ReadHeaderTimeout: time.Second}
+		server := &http.Server{Handler: InTime(handler), ReadHeaderTimeout: time.Second}
 		go func() { _ = server.Serve(l) }()
 		begun := time.Now()
 		if _, err := io.WriteString(here, request); err != nil {
@@ -88,7 +88,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		"one that answers before it has it": {refuses, http.StatusUnauthorized},
 	} {
 		status, took := overHTTP1(t, row.handler, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"+strings.Repeat("x", 10))
-		if status != row.want || took > bodyTime+time.Second {
+		if status != row.want || took > Time+time.Second {
 			t.Errorf("%s: answered %d after %v", name, status, took)
 		}
 	}
