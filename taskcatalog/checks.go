@@ -30,6 +30,18 @@ type CheckRow struct {
 // Checks returns the table.
 func Checks() []CheckRow { return append([]CheckRow(nil), checks...) }
 
+// LookedAt returns the names of the rows that node.validate_clean reports on,
+// each once: all but those that no software on the node can see.
+func LookedAt() []string {
+	var names []string
+	for _, c := range checks {
+		if c.Treatment != NotLookedAt {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // checks is the table. Names are wire names. What a cleaned row's task cannot
 // remove, because root of the node and no allocation's user left it, is found
 // and says reimage.

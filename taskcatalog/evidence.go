@@ -1,6 +1,9 @@
 package taskcatalog
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Verdict is what a node's own look at itself came to. What could not be
 // checked is never clean.
@@ -108,13 +111,21 @@ func (r *Report) Dispose(d Disposition) {
 }
 
 // Judge sets the verdict from the findings and the checks: anything found is
-// not_clean; otherwise anything not checked is inconclusive.
+// not_clean; otherwise any row that was not checked, or is not there at all, is
+// inconclusive.
 func (r *Report) Judge() {
-	r.Verdict = VerdictClean
+	open := map[string]bool{}
+	for _, name := range LookedAt() {
+		open[name] = true
+	}
 	for _, c := range r.Checks {
-		if !c.Made {
-			r.Verdict = VerdictInconclusive
+		if c.Made {
+			delete(open, c.Name)
 		}
+	}
+	r.Verdict = VerdictClean
+	if len(open) > 0 || slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Made }) {
+		r.Verdict = VerdictInconclusive
 	}
 	if len(r.Findings)+r.FindingsOmitted > 0 {
 		r.Verdict = VerdictNotClean

@@ -1,19 +1,28 @@
 package taskcatalog
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestTheVerdictIsNeverCleanerThanWhatWasLookedAt(t *testing.T) {
-	made, not := Check{Name: "users", Made: true}, Check{Name: "bpf", Reason: "cannot ask the kernel"}
+	var all []Check
+	for _, name := range LookedAt() {
+		all = append(all, Check{Name: name, Made: true})
+	}
+	not := Check{Name: "bpf", Reason: "cannot ask the kernel"}
 	for name, c := range map[string]struct {
 		report Report
 		want   Verdict
 	}{
-		"all looked at, nothing found":       {Report{Checks: []Check{made}}, VerdictClean},
-		"one not looked at":                  {Report{Checks: []Check{made, not, made}}, VerdictInconclusive},
-		"found":                              {Report{Checks: []Check{made}, Findings: []Finding{{}}}, VerdictNotClean},
+		"all looked at, nothing found":       {Report{Checks: all}, VerdictClean},
+		"nothing looked at":                  {Report{}, VerdictInconclusive},
+		"one row left out":                   {Report{Checks: all[1:]}, VerdictInconclusive},
+		"one row twice instead of another":   {Report{Checks: append(slices.Clone(all[1:]), all[1])}, VerdictInconclusive},
+		"one not looked at":                  {Report{Checks: append(slices.Clone(all), not)}, VerdictInconclusive},
+		"a row that is none":                 {Report{Checks: append(slices.Clone(all[1:]), Check{Name: "hidden_kernel", Made: true})}, VerdictInconclusive},
+		"found":                              {Report{Checks: all, Findings: []Finding{{}}}, VerdictNotClean},
 		"found, and one not looked at":       {Report{Checks: []Check{not}, Findings: []Finding{{}}}, VerdictNotClean},
 		"found more than the report can say": {Report{FindingsOmitted: 1}, VerdictNotClean},
 	} {

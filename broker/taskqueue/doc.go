@@ -24,7 +24,8 @@
 //   - A task that was delivered is canceled only by its node's word.
 //   - Evidence counts only if the node's certified key signed it for this task,
 //     envelope, nonce, node, epoch, outcome and result. A verdict is never
-//     better than its findings and the checks that could not be made.
+//     better than its findings and its checks: a row of the table of checks that
+//     was not made, or that the evidence leaves out, is inconclusive.
 //   - What follows from a result (effects.go) is applied in the transaction
 //     that records it.
 //

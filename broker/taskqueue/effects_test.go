@@ -52,10 +52,14 @@ func TestABaselineThatIsMissingEndsNothing(t *testing.T) {
 func TestABaselineNotAskedForIsNotTaken(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
-		w.enqueue(n, "node.validate_clean", "")
-		result, err := json.Marshal(map[string]any{"findings": 0, "checks_made": 1, "checks_not_made": 0, "baseline": json.RawMessage(baseline(w))})
+		k := w.enqueue(n, "node.validate_clean", "")
+		raw, err := json.Marshal(map[string]any{"verdict": "clean", "findings": 0, "checks_made": 1, "checks_not_made": 0, "baseline": json.RawMessage(baseline(w))})
 		w.ok(err)
-		w.succeed(n, w.fetch(n)[0], string(result))
+		d, result := w.fetch(n)[0], string(raw)
+		ev := w.evidence(n, d, taskcatalog.OutcomeSucceeded, result)
+		ev.Report = taskcatalog.Report{Verdict: "clean", Checks: allMade()}
+		_, err = w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, ev, result))
+		w.ok(err)
 		if got, err := w.db.Node(ctx, n.Peer.NodeID); err != nil || got.BaselineDigest != "" {
 			w.t.Fatalf("baseline %q, %v", got.BaselineDigest, err)
 		}

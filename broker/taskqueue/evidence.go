@@ -12,7 +12,7 @@ import (
 // none. The codes are those of pki.VerifyEvidence and evidence_missing,
 // evidence_wrong_task, evidence_wrong_digest, evidence_wrong_nonce,
 // evidence_wrong_node, evidence_wrong_epoch, evidence_wrong_outcome,
-// evidence_wrong_result, evidence_bounds, evidence_verdict.
+// evidence_wrong_result, evidence_bounds, evidence_checks, evidence_verdict.
 func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Verdict, error) {
 	if r.Evidence == "" {
 		if r.Outcome == taskcatalog.OutcomeSucceeded {
@@ -40,36 +40,23 @@ func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Ver
 	case len(r.Result) > 0 && string(r.Result) != "null" && ev.ResultDigest != pki.Digest(r.Result):
 		return "", notBelieved(k, "evidence_wrong_result", "it is about another result")
 	}
-	return verdictOf(k, ev.Report)
+	if err := bounded(k, ev.Report); err != nil {
+		return "", err
+	}
+	return verdictOf(k, r, ev.Report)
 }
 
-// verdictOf is the node's verdict, or a worse one where its own findings and
-// checks say so.
-func verdictOf(k broker.Task, r taskcatalog.Report) (taskcatalog.Verdict, error) {
+func bounded(k broker.Task, r taskcatalog.Report) error {
 	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 || r.DispositionsOmitted < 0 {
-		return "", notBelieved(k, "evidence_bounds", "it lists more than it may")
+		return notBelieved(k, "evidence_bounds", "it lists more than it may")
 	}
 	for _, f := range r.Findings {
 		if len(f.Subject) > taskcatalog.MaxText || len(f.Detail) > taskcatalog.MaxText {
-			return "", notBelieved(k, "evidence_bounds", "a finding is longer than it may be")
+			return notBelieved(k, "evidence_bounds", "a finding is longer than it may be")
 		}
 	}
-	said := r.Verdict
-	switch said {
-	case "":
-		return "", nil
-	case taskcatalog.VerdictClean, taskcatalog.VerdictNotClean, taskcatalog.VerdictInconclusive:
-	default:
-		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
-	}
-	r.Judge()
-	if rank[r.Verdict] > rank[said] {
-		return r.Verdict, nil
-	}
-	return said, nil
+	return nil
 }
-
-var rank = map[taskcatalog.Verdict]int{taskcatalog.VerdictClean: 0, taskcatalog.VerdictInconclusive: 1, taskcatalog.VerdictNotClean: 2}
 
 func notBelieved(k broker.Task, code, why string) *broker.Error {
 	return broker.Errorf(broker.Refused, code, "cannot take the evidence of task %s: %s", k.ID, taskcatalog.Clean(why, 300))

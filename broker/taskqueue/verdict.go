@@ -1,0 +1,84 @@
+package taskqueue
+
+import (
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// verdictOf is the node's verdict, or a worse one where its own findings and
+// checks say so: a row of the table that it leaves out was not looked at. Only
+// a validation that compares comes to a verdict, and only one that succeeded
+// comes to clean.
+func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (taskcatalog.Verdict, error) {
+	if err := rowsOf(k, report.Checks); err != nil {
+		return "", err
+	}
+	compares, err := sumsUp(k, r, report.Verdict)
+	if err != nil {
+		return "", err
+	}
+	said := report.Verdict
+	switch {
+	case said == "" && compares && r.Outcome == taskcatalog.OutcomeSucceeded:
+		return "", notBelieved(k, "evidence_verdict", "it succeeded without a verdict")
+	case said == "":
+		return "", nil
+	case !compares:
+		return "", notBelieved(k, "evidence_verdict", "it has a verdict, and its task comes to none")
+	}
+	if _, ok := rank[said]; !ok {
+		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
+	}
+	report.Judge()
+	worst := report.Verdict
+	if rank[said] > rank[worst] {
+		worst = said
+	}
+	if worst == taskcatalog.VerdictClean && r.Outcome != taskcatalog.OutcomeSucceeded {
+		worst = taskcatalog.VerdictInconclusive
+	}
+	return worst, nil
+}
+
+var rank = map[taskcatalog.Verdict]int{taskcatalog.VerdictClean: 0, taskcatalog.VerdictInconclusive: 1, taskcatalog.VerdictNotClean: 2}
+
+// rowsOf refuses checks that are no rows of the table, and a row told twice,
+// which may say two things.
+func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
+	untold := map[string]bool{}
+	for _, name := range taskcatalog.LookedAt() {
+		untold[name] = true
+	}
+	for _, c := range checks {
+		if !untold[c.Name] {
+			return notBelieved(k, "evidence_checks", "it tells twice, or as one that it is not, of the check "+c.Name)
+		}
+		delete(untold, c.Name)
+	}
+	return nil
+}
+
+// sumsUp reports whether a task compares the node with its baseline, and
+// refuses a result that sums up another verdict than the evidence has.
+func sumsUp(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (compares bool, err error) {
+	if k.Type != "node.validate_clean" {
+		return false, nil
+	}
+	var asked taskcatalog.ValidateCleanParams
+	if err := json.Unmarshal(k.Params, &asked); err != nil {
+		return false, err
+	}
+	if len(r.Result) > 0 && string(r.Result) != "null" {
+		var sum taskcatalog.ValidateCleanResult
+		if err := taskcatalog.DecodeStrict(r.Result, &sum); err != nil {
+			return false, err
+		}
+		if sum.Verdict != said {
+			return false, notBelieved(k, "evidence_verdict", "its verdict is not that of the result")
+		}
+	}
+	return !asked.TakeBaseline, nil
+}
