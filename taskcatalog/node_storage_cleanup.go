@@ -15,7 +15,7 @@ type StorageCleanupParams struct {
 	// Scope is local, weka or all. weka and all need the capability weka.
 	Scope        string    `json:"scope" jsonschema:"enum=local,enum=weka,enum=all"`
 	AllocationID string    `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	Scratch      []string  `json:"scratch,omitempty" jsonschema:"maxItems=64"` // absolute path patterns such as /share*
+	Scratch      []string  `json:"scratch,omitempty" jsonschema:"maxItems=64"` // absolute path patterns such as /share*; the broker adds those of the site's policy
 	NoTrim       bool      `json:"no_trim,omitempty"`
 	Baseline     *Baseline `json:"baseline,omitempty"`
 }

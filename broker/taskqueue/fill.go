@@ -3,6 +3,7 @@ package taskqueue
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -15,7 +16,9 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 	var err error
 	switch p := params.(type) {
 	case *taskcatalog.StorageCleanupParams:
-		p.Baseline, err = q.baseline(ctx, n)
+		if p.Baseline, err = q.baseline(ctx, n); err == nil {
+			p.Scratch, err = q.scratch(ctx, n.Site, p.Scratch)
+		}
 	case *taskcatalog.ValidateCleanParams:
 		if p.Policy, err = q.policy(ctx, n.Site); err == nil && !p.TakeBaseline {
 			p.Baseline, err = q.baseline(ctx, n)
@@ -59,6 +62,25 @@ func (q *Queue) policy(ctx context.Context, site string) (*taskcatalog.CleanPoli
 	}
 	p := new(taskcatalog.CleanPolicy)
 	return p, taskcatalog.DecodeStrict(raw, p)
+}
+
+// maxScratch is how many patterns a cleanup takes, as its schema says.
+const maxScratch = 64
+
+// scratch adds the patterns of the site's policy to those asked for: what a
+// validation judges by the policy a cleanup must have emptied.
+func (q *Queue) scratch(ctx context.Context, site string, asked []string) ([]string, error) {
+	policy, err := q.policy(ctx, site)
+	if err != nil || policy == nil {
+		return asked, err
+	}
+	all := slices.Concat(asked, policy.Scratch)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) > maxScratch {
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot enqueue task: its scratch patterns and those of the site's policy are %d, a cleanup takes %d (name fewer)", len(all), maxScratch)
+	}
+	return all, nil
 }
 
 func (q *Queue) bundle(ctx context.Context) (string, error) {
