@@ -45,8 +45,8 @@ func (d *denyList) replace(serials map[string]string, readAt time.Time) {
 // readDenyList takes the list as the database has it now, and ends the polls of
 // those on it.
 func (a *API) readDenyList(ctx context.Context) error {
-	at := a.c.Now() // before the reading: what changes during it may be missed
-	serials, err := a.c.DB.DenyList(ctx)
+	at := a.c.Now()                                               // before the reading: what changes during it may be missed
+	serials, err := a.c.DB.DenyList(ctx, at.Add(-a.c.RenewGrace)) // one from before that may not even renew
 	if err != nil {
 		return err
 	}

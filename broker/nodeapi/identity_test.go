@@ -231,3 +231,24 @@ func TestWhatIsNoRouteIsNone(t *testing.T) {
 		}
 	}
 }
+
+// A certificate that ran out may renew for a while, so it stays denied for that
+// while; then nothing is open to it, denied or not.
+func TestADeniedCertificateNeverRenews(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	serial, end := pki.Serial(n.cert.Leaf), n.cert.Leaf.NotAfter.Add(DefaultRenewGrace)
+	must0(t, b.db.Deny(t.Context(), admin, serial, "stolen"))
+	b.advance(end.Sub(b.clock.Now()))
+	if !b.deny.denied(serial) {
+		t.Error("it is not denied while it could renew")
+	}
+	n.connect(n.cert)
+	n.post(n.path("/renew"), n.renewRequest()).shutOut(b, "certificate_denied")
+	b.advance(time.Second)
+	if b.deny.denied(serial) {
+		t.Error("it is kept in memory for ever")
+	}
+	n.connect(n.cert)
+	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "renew_grace_over")
+}

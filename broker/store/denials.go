@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -53,9 +54,11 @@ func scanText(row interface{ Scan(...any) error }) (s string, err error) {
 	return s, err
 }
 
-// DenyList is every denied certificate, by serial with the reason.
-func (db *DB) DenyList(ctx context.Context) (map[string]string, error) {
-	rows, err := db.reader().QueryContext(ctx, `SELECT serial, deny_reason FROM certificates WHERE denied_at > 0`)
+// DenyList is the denied certificates that run out after a time, by serial with
+// the reason. What is good for nothing any more needs no denial, and every broker
+// reads the list every two seconds.
+func (db *DB) DenyList(ctx context.Context, after time.Time) (map[string]string, error) {
+	rows, err := db.reader().QueryContext(ctx, `SELECT serial, deny_reason FROM certificates WHERE denied_at > 0 AND not_after >= $1`, micros(after))
 	if err != nil {
 		return nil, err
 	}

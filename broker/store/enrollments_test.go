@@ -93,7 +93,7 @@ func TestANewEnrolmentEndsTheOldOneAtItsFirstRequest(t *testing.T) {
 		if e.Node.Epoch != 2 {
 			t.Fatalf("epoch %d", e.Node.Epoch)
 		}
-		if len(must(db.DenyList(ctx))(t)) != 0 || must(db.Task(ctx, k.ID))(t).Status != broker.TaskQueued {
+		if len(must(db.DenyList(ctx, time.Time{}))(t)) != 0 || must(db.Task(ctx, k.ID))(t).Status != broker.TaskQueued {
 			t.Fatal("it ended before the new enrolment was heard")
 		}
 		_, err := db.FirstContact(ctx, n.ID, 1, old.Serial)
@@ -104,7 +104,7 @@ func TestANewEnrolmentEndsTheOldOneAtItsFirstRequest(t *testing.T) {
 		if must(db.FirstContact(ctx, n.ID, 2, e.Cert.Serial))(t) {
 			t.Fatal("the second contact was the first again")
 		}
-		if denied := must(db.DenyList(ctx))(t); len(denied) != 1 || denied[old.Serial] != "node_reenrolled" {
+		if denied := must(db.DenyList(ctx, time.Time{}))(t); len(denied) != 1 || denied[old.Serial] != "node_reenrolled" {
 			t.Fatalf("denied %v", denied)
 		}
 		if got := must(db.Task(ctx, k.ID))(t); got.Status != broker.TaskFailed || got.Code != taskcatalog.CodeNodeReenrolled {
@@ -159,10 +159,24 @@ func TestDenyingIsHintedAndListed(t *testing.T) {
 			t.Fatalf("hint %+v", h)
 		}
 		ok(t, db.DenyNode(ctx, admin, n.ID, "again"))
-		if got := must(db.DenyList(ctx))(t); len(got) != 1 || got[serial] != "stolen" {
+		if got := must(db.DenyList(ctx, time.Time{}))(t); len(got) != 1 || got[serial] != "stolen" {
 			t.Fatalf("denied %v", got)
 		}
 		refused(t, db.Deny(ctx, admin, "0000", "x"), "certificate_not_found")
+	})
+}
+
+func TestACertificateThatIsGoodForNothingLeavesTheDenyList(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "one")
+		cert := must(db.Certificates(ctx, n.ID))(t)[0]
+		ok(t, db.Deny(ctx, admin, cert.Serial, "stolen"))
+		if got := must(db.DenyList(ctx, cert.NotAfter))(t); got[cert.Serial] != "stolen" {
+			t.Errorf("in its last moment it is not denied: %v", got)
+		}
+		if got := must(db.DenyList(ctx, cert.NotAfter.Add(time.Microsecond)))(t); len(got) != 0 {
+			t.Errorf("after it the list still has %v", got)
+		}
 	})
 }
 

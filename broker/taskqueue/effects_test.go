@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -122,7 +123,7 @@ func TestADeletedNodeCannotComeBack(t *testing.T) {
 		if w.status(n) != broker.Deleted {
 			w.t.Fatal("the node is " + w.status(n))
 		}
-		denied, err := w.db.DenyList(ctx)
+		denied, err := w.db.DenyList(ctx, time.Time{})
 		w.ok(err)
 		if denied[n.Serial] == "" {
 			w.t.Fatal("its certificate is still good")
@@ -165,7 +166,7 @@ func TestWhatAnEarlierEnrolmentLeftOpenEnds(t *testing.T) {
 		if got := w.task(k.ID); got.Status != broker.TaskFailed || got.Code != taskcatalog.CodeNodeReenrolled {
 			w.t.Fatalf("the task is %s %s", got.Status, got.Code)
 		}
-		denied, err := w.db.DenyList(ctx)
+		denied, err := w.db.DenyList(ctx, time.Time{})
 		w.ok(err)
 		if denied[n.Serial] != "node_reenrolled" || denied[again.Serial] != "" {
 			w.t.Fatalf("denied: %v", denied)
