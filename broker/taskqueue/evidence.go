@@ -1,6 +1,8 @@
 package taskqueue
 
 import (
+	"slices"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -46,13 +48,28 @@ func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Ver
 	return verdictOf(k, r, ev.Report)
 }
 
+// bounded refuses a report with more or longer text than a node's report holds:
+// all of it is the node's word, and is kept and shown.
 func bounded(k broker.Task, r taskcatalog.Report) error {
 	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 || r.DispositionsOmitted < 0 {
 		return notBelieved(k, "evidence_bounds", "it lists more than it may")
 	}
+	tooLong := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(s string) bool { return len(s) > taskcatalog.MaxText })
+	}
 	for _, f := range r.Findings {
-		if len(f.Subject) > taskcatalog.MaxText || len(f.Detail) > taskcatalog.MaxText {
+		if tooLong(f.Check, f.Subject, f.Detail, f.NextAction) {
 			return notBelieved(k, "evidence_bounds", "a finding is longer than it may be")
+		}
+	}
+	for _, d := range r.Dispositions {
+		if tooLong(d.Check, d.Path, d.Action, d.Reason) {
+			return notBelieved(k, "evidence_bounds", "a disposition is longer than it may be")
+		}
+	}
+	for _, c := range r.Checks {
+		if tooLong(c.Name, c.Reason) {
+			return notBelieved(k, "evidence_bounds", "a check is longer than it may be")
 		}
 	}
 	return nil
