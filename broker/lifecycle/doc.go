@@ -7,7 +7,8 @@
 //     offline.
 //   - Silence counts only while this system could have heard. It begins anew
 //     after a start of the watch, after a database that could not be read, and
-//     after a full stop of polls.
+//     after a full stop of polls, which takes two active nodes: of one alone
+//     nobody can say whether it or the way to it is gone.
 //   - When more than a share of a site would fall silent, and at least a few
 //     nodes, it is more likely that something between is broken: nothing
 //     changes there, and one alert is raised until it has passed.

@@ -13,10 +13,11 @@ type Policy struct {
 	Silence time.Duration // without a word for longer, a node is offline
 	Share   float64       // of a site's nodes; more than that at once changes nothing
 	AtLeast int           // nodes, for the share to matter
+	AllOf   int           // active nodes, for their silence to be a full stop of polls
 }
 
 // DefaultPolicy is what applies where a site says nothing else.
-var DefaultPolicy = Policy{Silence: 3 * time.Minute, Share: 0.10, AtLeast: 5}
+var DefaultPolicy = Policy{Silence: 3 * time.Minute, Share: 0.10, AtLeast: 5, AllOf: 2}
 
 // overdue is when a node that is there has been heard: a poll is held for
 // MaxWait, the next one follows within a back-off, and contacts are written in
@@ -38,7 +39,9 @@ type Alert struct {
 }
 
 // Stopped reports whether polls have stopped altogether: nodes are expected and
-// none was heard for so long that each should have been.
+// none was heard for so long that each should have been. It takes fewer nodes
+// than a share does: that one of two falls silent happens, that both do at once
+// is more likely what is between.
 func Stopped(now time.Time, nodes []broker.Node, p Policy) (Alert, bool) {
 	expected := 0
 	for _, n := range nodes {
@@ -51,7 +54,7 @@ func Stopped(now time.Time, nodes []broker.Node, p Policy) (Alert, bool) {
 		expected++
 	}
 	return Alert{"polls_stopped", "broker/nodes", fmt.Sprintf("none of %d active nodes has been heard for %v; none is marked offline (can they reach the broker?)", expected, overdue)},
-		expected >= p.AtLeast
+		expected >= p.AllOf
 }
 
 // Judge says which nodes change and which sites are left alone. hearing is

@@ -102,6 +102,10 @@ func TestPollsHaveStoppedWhenNobodyIsHeard(t *testing.T) {
 	}{
 		{"no nodes", nil, false},
 		{"one node that is off", site("a", 1, broker.Active, time.Hour), false},
+		{"one node that is off, beside one that is offline", slices.Concat(site("a", 1, broker.Active, time.Hour), site("a", 1, broker.Offline, time.Hour)), false},
+		{"two on one site", site("a", 2, broker.Active, time.Hour), true},
+		{"four on two sites", slices.Concat(site("a", 3, broker.Active, time.Hour), site("b", 1, broker.Active, time.Hour)), true},
+		{"one of two is heard", slices.Concat(site("a", 1, broker.Active, time.Hour), site("a", 1, broker.Active, time.Second)), false},
 		{"five on five sites", slices.Concat(site("a", 1, broker.Active, time.Hour), site("b", 1, broker.Active, time.Hour), site("c", 1, broker.Active, time.Hour), site("d", 1, broker.Active, time.Hour), site("e", 1, broker.Active, time.Hour)), true},
 		{"one is heard", slices.Concat(site("a", 50, broker.Active, time.Hour), site("b", 1, broker.Active, time.Second)), false},
 		{"offline ones are not expected", site("a", 50, broker.Offline, time.Hour), false},

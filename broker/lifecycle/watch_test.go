@@ -117,20 +117,24 @@ func TestADarkSiteIsOneAlertAndNoChange(t *testing.T) {
 }
 
 func TestAFullStopOfPollsIsOneAlertAndNoChange(t *testing.T) {
-	f := onSQLite(t, 8)
-	f.pass(5*time.Minute, f.ids...)
-	f.pass(time.Hour)
-	if got, said := f.offline(), f.alerts("polls_stopped"); got != 0 || said != 1 {
-		t.Errorf("%d offline and %d alerts, want none and one", got, said)
-	}
-	// Polls come again; those that do not come have the whole threshold.
-	f.pass(DefaultPolicy.Silence, f.ids[:7]...)
-	if got := f.offline(); got != 0 {
-		t.Errorf("%d offline before the threshold began anew", got)
-	}
-	f.pass(2*Every, f.ids[:7]...)
-	if got := f.offline(); got != 1 {
-		t.Errorf("%d offline, want the one that stayed away", got)
+	for _, n := range []int{2, 4, 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			f := onSQLite(t, n)
+			f.pass(5*time.Minute, f.ids...)
+			f.pass(time.Hour)
+			if got, said := f.offline(), f.alerts("polls_stopped"); got != 0 || said != 1 {
+				t.Errorf("%d offline and %d alerts, want none and one", got, said)
+			}
+			// Polls come again; those that do not come have the whole threshold.
+			f.pass(DefaultPolicy.Silence, f.ids[:n-1]...)
+			if got := f.offline(); got != 0 {
+				t.Errorf("%d offline before the threshold began anew", got)
+			}
+			f.pass(2*Every, f.ids[:n-1]...)
+			if got := f.offline(); got != 1 {
+				t.Errorf("%d offline, want the one that stayed away", got)
+			}
+		})
 	}
 }
 
