@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/netip"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -47,12 +49,17 @@ type API struct {
 	leaving chan struct{} // closed when waiting requests are to be answered
 	leave   sync.Once
 
+	walk     auditWalk
 	refusals broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
 }
 
 // New makes an API from the table of routes.
 func New(c Config) (*API, error) {
 	a := &API{c: c, started: c.Now(), mux: http.NewServeMux(), leaving: make(chan struct{})}
+	a.walk.leaving, a.walk.verify = a.leaving, func(ctx context.Context) (audit.Report, error) {
+		bundle, _ := c.Trust.Bundle()
+		return audit.Verify(ctx, c.DB, bundle)
+	}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -66,8 +65,7 @@ func (a *API) auditSubject(ctx context.Context, ref string) (string, error) {
 }
 
 func (a *API) verifyAudit(ctx context.Context, _ *none) (*resource.AuditVerification, error) {
-	bundle, _ := a.c.Trust.Bundle()
-	r, err := audit.Verify(ctx, a.c.DB, bundle)
+	r, err := a.walk.report(ctx)
 	if err != nil {
 		return nil, err
 	}
