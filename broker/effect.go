@@ -13,6 +13,13 @@ type SetStatus struct {
 	Reason   string
 }
 
+// SetReason says why a node is still in a status. A node that has left it by
+// then keeps the reason it has.
+type SetReason struct {
+	Status NodeStatus
+	Reason string
+}
+
 // SaveBaseline keeps a baseline under its digest and makes it the node's, unless
 // the node is past its enrolment and has one: then an operator accepts it first.
 type SaveBaseline struct {
@@ -25,5 +32,6 @@ type SaveBaseline struct {
 type ConfirmTrust struct{ Version int64 }
 
 func (SetStatus) effect()    {}
+func (SetReason) effect()    {}
 func (SaveBaseline) effect() {}
 func (ConfirmTrust) effect() {}

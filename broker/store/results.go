@@ -111,6 +111,11 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 			return t.audit(ctx, r.entry)
 		}
 		return err
+	case broker.SetReason:
+		// The end of the task, audited with it, is what tells of this.
+		_, err := t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = $4`,
+			e.Reason, micros(t.now), k.NodeID, string(e.Status))
+		return err
 	case broker.SaveBaseline:
 		n, err := node(ctx, t, k.NodeID, t.forUpdate())
 		if err != nil {

@@ -18,7 +18,7 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 	gaveUp := !done && r.Outcome != taskcatalog.OutcomeInterrupted
 	switch k.Type {
 	case "node.drain":
-		return drained(k, done, gaveUp, result)
+		return drained(k, r, result)
 	case "node.uninstall":
 		if done {
 			const gone = "the agent has removed itself"
@@ -42,7 +42,7 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 	return nil, nil
 }
 
-func drained(k broker.Task, done, gaveUp bool, result any) ([]broker.Effect, error) {
+func drained(k broker.Task, r store.Result, result any) ([]broker.Effect, error) {
 	var asked taskcatalog.DrainParams
 	if err := json.Unmarshal(k.Params, &asked); err != nil {
 		return nil, err
@@ -50,13 +50,16 @@ func drained(k broker.Task, done, gaveUp bool, result any) ([]broker.Effect, err
 	if asked.Resume {
 		return nil, nil
 	}
-	if v, ok := result.(*taskcatalog.DrainResult); ok && done && v.Drained {
+	if v, ok := result.(*taskcatalog.DrainResult); ok && r.Status == broker.TaskSucceeded && v.Drained {
 		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Retired, By: broker.OwnerDrain, Reason: "drained"}}, nil
 	}
-	if done || gaveUp {
-		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Offline, By: broker.OwnerDrain, Reason: "the drain did not finish (see task " + k.ID + ")"}}, nil
+	if k.CancelRequested && r.Outcome == taskcatalog.OutcomeCanceled {
+		// A person called it off: the node is back as soon as it is heard.
+		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Offline, By: broker.OwnerDrain, Reason: "the drain was canceled (task " + k.ID + ")"}}, nil
 	}
-	return nil, nil
+	// From offline the next heartbeat would let tenants in again: whoever wanted
+	// the node out decides how it goes on.
+	return []broker.Effect{broker.SetReason{Status: broker.Draining, Reason: "the drain did not finish (task " + k.ID + "): resume it, or retire the node with --force"}}, nil
 }
 
 // baselineTaken keeps the baseline that the task asked for. The first one lets

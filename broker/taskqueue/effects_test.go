@@ -3,10 +3,14 @@ package taskqueue_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki"
@@ -79,9 +83,10 @@ func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 	}{
 		{"drained", "node.drain", "", broker.Draining, taskcatalog.OutcomeSucceeded, drained, broker.Retired},
 		{"drained, but nobody asked the node to retire", "node.drain", "", broker.Active, taskcatalog.OutcomeSucceeded, drained, broker.Active},
-		{"something would not end", "node.drain", "", broker.Draining, taskcatalog.OutcomeSucceeded, stuck, broker.Offline},
-		{"the drain failed", "node.drain", "", broker.Draining, taskcatalog.OutcomeFailed, "", broker.Offline},
-		{"the drain was refused", "node.drain", "", broker.Draining, taskcatalog.OutcomeRefused, "", broker.Offline},
+		{"something would not end", "node.drain", "", broker.Draining, taskcatalog.OutcomeSucceeded, stuck, broker.Draining},
+		{"the drain failed", "node.drain", "", broker.Draining, taskcatalog.OutcomeFailed, "", broker.Draining},
+		{"the drain was refused", "node.drain", "", broker.Draining, taskcatalog.OutcomeRefused, "", broker.Draining},
+		{"the node canceled it by itself", "node.drain", "", broker.Draining, taskcatalog.OutcomeCanceled, "", broker.Draining},
 		{"the agent died in the drain", "node.drain", "", broker.Draining, taskcatalog.OutcomeInterrupted, "", broker.Draining},
 		{"the mark was taken back", "node.drain", `{"resume":true}`, broker.Draining, taskcatalog.OutcomeSucceeded, resumed, broker.Draining},
 		{"uninstalled", "node.uninstall", "", broker.Removing, taskcatalog.OutcomeSucceeded, removed, broker.Deleted},
@@ -106,6 +111,66 @@ func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 					w.t.Fatalf("the node is %s, want %s", got, c.want)
 				}
 			})
+		}
+	})
+}
+
+// Who took a node out of service decides when it comes back: no end of the
+// drain but its success or a cancel leads anywhere, however often the node is
+// heard.
+func TestAFailedDrainLeavesTheNodeOutOfService(t *testing.T) {
+	each(t, func(w *world) {
+		for outcome, why := range map[taskcatalog.Outcome]string{taskcatalog.OutcomeFailed: "did not finish", taskcatalog.OutcomeRefused: "did not finish", taskcatalog.OutcomeInterrupted: "did not finish", "unknown": ""} {
+			w.run(string(outcome), func(w *world) {
+				n := w.active(string(outcome))
+				w.move(n, broker.Draining, broker.OwnerOperator)
+				k := w.enqueue(n, "node.drain", "")
+				d := w.fetch(n)[0]
+				if outcome == "unknown" {
+					w.clock.Advance(2*time.Hour + store.UnknownGrace)
+					_, err := w.queue.Sweep(ctx)
+					w.ok(err)
+				} else {
+					_, err := w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, w.evidence(n, d, outcome, ""), ""))
+					w.ok(err)
+				}
+				if got := w.task(k.ID); got.Status != broker.TaskFailed {
+					w.t.Fatalf("the drain is %s", got.Status)
+				}
+				watch := &lifecycle.Watch{DB: w.db, Now: w.clock.Now, Log: zap.NewNop()}
+				for range 3 {
+					w.clock.Advance(lifecycle.Every)
+					w.ok(w.db.TouchNodes(ctx, map[string]time.Time{n.Peer.NodeID: w.clock.Now()}))
+					w.ok(watch.Look(ctx))
+				}
+				got, err := w.db.Node(ctx, n.Peer.NodeID)
+				w.ok(err)
+				if got.Status != broker.Draining || !strings.Contains(got.StatusReason, why) || why != "" && !strings.Contains(got.StatusReason, k.ID) {
+					w.t.Fatalf("the node is %s because %q", got.Status, got.StatusReason)
+				}
+				// It goes on where a person says so.
+				w.enqueue(n, "node.drain", "")
+				w.succeed(n, w.fetch(n)[0], `{"drained":true,"sessions_ended":0,"processes_stopped":0}`)
+				if got := w.status(n); got != broker.Retired {
+					w.t.Fatalf("after a second drain the node is %s", got)
+				}
+			})
+		}
+	})
+}
+
+func TestADrainThatWasCalledOffGivesTheNodeBack(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		w.move(n, broker.Draining, broker.OwnerOperator)
+		k := w.enqueue(n, "node.drain", "")
+		d := w.fetch(n)[0]
+		_, err := w.queue.Cancel(ctx, operator, k.ID, "wrong node")
+		w.ok(err)
+		_, err = w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, w.evidence(n, d, taskcatalog.OutcomeCanceled, ""), ""))
+		w.ok(err)
+		if got := w.status(n); got != broker.Offline {
+			w.t.Fatalf("the node is %s", got)
 		}
 	})
 }
