@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -21,6 +22,7 @@ import (
 const (
 	DefaultCertLife   = 24 * time.Hour
 	DefaultRenewGrace = 30 * 24 * time.Hour
+	DefaultNodeRate   = rate.Limit(10)
 )
 
 // Minter answers with secrets for tasks. What a task may have follows from its
@@ -39,6 +41,7 @@ type Config struct {
 	Now        func() time.Time
 	CertLife   time.Duration // of node certificates; 0: DefaultCertLife
 	RenewGrace time.Duration // how long a certificate that ran out may renew; 0: DefaultRenewGrace
+	NodeRate   rate.Limit    // requests a second of one node, beyond a burst; 0: DefaultNodeRate
 	Log        *zap.Logger   // nil: none
 }
 
@@ -63,6 +66,9 @@ func New(ctx context.Context, c Config) (*API, error) {
 	if c.RenewGrace == 0 {
 		c.RenewGrace = DefaultRenewGrace
 	}
+	if c.NodeRate == 0 {
+		c.NodeRate = DefaultNodeRate
+	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -72,7 +78,7 @@ func New(ctx context.Context, c Config) (*API, error) {
 		contacts: newContacts(),
 
 		enrollments: newLimiter(enrollRate, enrollBurst, maxAddresses),
-		requests:    newLimiter(nodeRate, nodeBurst, maxNodes),
+		requests:    newLimiter(c.NodeRate, nodeBurst, maxNodes),
 		renewals:    newLimiter(renewRate, renewBurst, maxNodes),
 	}
 	return a, a.readDenyList(ctx)

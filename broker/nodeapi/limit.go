@@ -17,7 +17,6 @@ import (
 const (
 	enrollRate  = rate.Limit(20) // a second
 	enrollBurst = 200
-	nodeRate    = rate.Limit(10) // a second
 	nodeBurst   = 100
 	renewBurst  = 10
 )

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -100,6 +102,7 @@ func newBenchBroker(b *testing.B, engine string) benchBroker {
 		must(b, dir.MakeKeys(time.Now(), ""))
 		must(b, dir.Close())
 	}
+	c.nodeRate = rate.Inf
 	s, err := New(b.Context(), c)
 	must(b, err)
 	ctx, stop := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -35,6 +36,8 @@ type Config struct {
 	Notify func(state string)
 	// Watchdog is how often systemd wants to hear; zero: never.
 	Watchdog time.Duration
+
+	nodeRate rate.Limit // see nodeapi.Config; a benchmark has its nodes ask without pause
 }
 
 func (c *Config) fill() error {

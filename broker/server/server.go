@@ -147,7 +147,7 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.queue = taskqueue.New(queue)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Files: s.secrets, Now: c.Now}, Now: c.Now, Log: c.Log.Named("nodes"),
+		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Files: s.secrets, Now: c.Now}, Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
 	})
 	if err != nil {
 		return err
