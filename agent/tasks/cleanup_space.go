@@ -249,7 +249,7 @@ func coreGlob(pattern string) string {
 	if strings.Contains(dir, "%") || path.Clean(dir) == "/" || !strings.HasPrefix(base, "core") {
 		return ""
 	}
-	for _, tree := range systemTrees {
+	for _, tree := range taskcatalog.SystemTrees {
 		if path.Clean(dir) == tree || machine.Under(dir, tree) {
 			return ""
 		}

@@ -236,23 +236,13 @@ func (c *cleanup) matchScratch() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// systemTrees may hold no scratch, at any depth; systemTops may not be scratch
-// themselves.
-var (
-	systemTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys", "/usr"}
-	systemTops  = []string{"/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/log", "/var/spool", "/var/cache", "/var/tmp"}
-)
-
 // systemsOwn names the directory of the system that sweeping name would
 // reach, or nothing.
 func (c *cleanup) systemsOwn(name string) string {
-	for _, tree := range slices.Concat(systemTrees, []string{c.Host.StateDir, c.Host.ConfigDir, "/var/lib/dpkg", "/var/lib/systemd"}) {
+	for _, tree := range []string{c.Host.StateDir, c.Host.ConfigDir} {
 		if tree != "" && (name == tree || machine.Under(name, tree) || machine.Under(tree, name)) {
 			return tree
 		}
 	}
-	if slices.Contains(systemTops, name) {
-		return name
-	}
-	return ""
+	return taskcatalog.ScratchReaches(name)
 }

@@ -101,10 +101,8 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 		if !scratchForm.MatchString(s) || strings.Contains(s+"/", "/../") || strings.Contains(s+"/", "/./") || strings.ContainsAny(top[:1], "*?") {
 			return badPolicy("scratch %q is not an absolute path pattern such as /share*", s)
 		}
-		for _, own := range []string{"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "usr"} {
-			if top == own {
-				return badPolicy("scratch %q is part of the system", s)
-			}
+		if own := taskcatalog.ScratchReaches(s); own != "" {
+			return badPolicy("scratch %q reaches the system's own "+own, s)
 		}
 	}
 	return nil

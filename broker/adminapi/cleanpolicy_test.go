@@ -27,6 +27,7 @@ func TestACleanPolicyIsASites(t *testing.T) {
 		"the root as scratch":       {Scratch: []string{"/"}},
 		"everything as scratch":     {Scratch: []string{"/*"}},
 		"the system as scratch":     {Scratch: []string{"/usr/share"}},
+		"what a node would refuse":  {Scratch: []string{"/v*"}},
 		"a way up as scratch":       {Scratch: []string{"/share/../etc"}},
 		"a relative path":           {Scratch: []string{"share"}},
 		"a port without a protocol": {KnownPorts: []string{"22"}},
