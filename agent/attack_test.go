@@ -129,7 +129,9 @@ func TestEachAttackOnARunningAgentIsReportedAndRunsNothing(t *testing.T) {
 				if test.forge != nil {
 					test.forge(t, f)
 				}
+				l.broker.Lock()
 				q.Envelope = f.envelope(t)
+				l.broker.Unlock()
 				l.broker.ComeBack()
 				wantResult(t, l.broker.Wait(q, time.Hour), taskcatalog.OutcomeRefused, test.code)
 				if n := runs.Load(); n != 0 {

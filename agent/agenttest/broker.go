@@ -251,6 +251,9 @@ func (b *Broker) changed() {
 // take leases what is due for a node.
 func (b *Broker) take(nodeID string, lanes []taskcatalog.Lane) wire.WaitReply {
 	var reply wire.WaitReply
+	if b.Away {
+		return reply // a poll whose connection was closed may still wait here
+	}
 	now, exclusive := b.Clock(), false
 	for _, q := range b.tasks {
 		exclusive = exclusive || q.NodeID == nodeID && q.Lane == taskcatalog.LaneExclusive && q.Result == nil && now.Before(q.leaseUntil)
