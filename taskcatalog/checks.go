@@ -90,5 +90,8 @@ var checks = []CheckRow{
 	{"system_memory", "memory of processes that ended and the kernel's caches", NotLookedAt, ""},
 	{"free_blocks", "deleted data in free disk blocks, data under mount points, disks and partitions that are not mounted", NotLookedAt, ""},
 	{"remote", "what a tenant left on network file systems and other machines", NotLookedAt, ""},
+	{"system_data", "files of root in /var, /srv and on data disks, and in homes of known users beside what a login runs", NotLookedAt, ""},
+	{"kernel_settings", "sysctl values", NotLookedAt, ""},
+	{"other_sockets", "raw, packet, SCTP, vsock and abstract unix sockets", NotLookedAt, ""},
 	{"interpreter_caches", "compiled caches of interpreters such as __pycache__, and what generators put in /run/systemd at boot", NotLookedAt, ""},
 }
