@@ -122,7 +122,10 @@ func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
 		if err != nil {
 			return Account{}, err
 		}
-		if !slices.ContainsFunc(users, func(u machine.User) bool { return u.UID == uid || u.GID == uid }) {
+		id := strconv.FormatUint(uint64(uid), 10)
+		taken := slices.ContainsFunc(users, func(u machine.User) bool { return u.UID == uid || u.GID == uid }) ||
+			slices.ContainsFunc(groups, func(g string) bool { return strings.Split(g, ":")[1] == id })
+		if !taken {
 			return Account{
 				AllocationID: p.AllocationID, Username: p.Username, UID: uid, GID: uid, Home: home,
 				CreatedAt: h.Now().UTC(),

@@ -139,14 +139,18 @@ func TestAUIDThatACrashTookIsNotGivenAgain(t *testing.T) {
 	}
 }
 
-// Somebody else's account stands where the next uids would be.
+// Somebody else's accounts and groups stand where the next uids would be.
 func TestAUIDThatTheNodeHasIsPassedOver(t *testing.T) {
 	l := newLending(t)
 	name := filepath.Join(l.host.Machine.Dir(), "etc/passwd")
 	raw, err := os.ReadFile(name)
 	l.must(err)
 	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:100::/nonexistent:/bin/sh\nother:x:500:%d::/nonexistent:/bin/sh\n", ledger.FirstUID, ledger.FirstUID+1), 0o644))
-	if uid := l.lend("a-1", "alice"); uid != ledger.FirstUID+2 {
+	name = filepath.Join(l.host.Machine.Dir(), "etc/group")
+	raw, err = os.ReadFile(name)
+	l.must(err)
+	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:\n", ledger.FirstUID+2), 0o644))
+	if uid := l.lend("a-1", "alice"); uid != ledger.FirstUID+3 {
 		t.Errorf("uid %d is given", uid)
 	}
 }
