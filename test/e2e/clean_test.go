@@ -15,6 +15,7 @@ import (
 // the tenant, and the row of the table of checks that must find it.
 var residue = []struct{ check, plant string }{
 	{"processes", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &"},
+	{"jobs", "echo true | at now + 1 day 2> /dev/null"},
 	{"jobs", "echo '* * * * * true # canary-token' | crontab -"},
 	{"ipc", "ipcmk --shmem 65536 --semaphore 4 --queue > /dev/null"},
 	{"ipc", "echo canary-token > /dev/shm/canary"},
@@ -127,12 +128,28 @@ var setUp = []struct{ check, plant string }{
 	{"block_devices", "dmsetup create hidden --table '0 2048 zero'"},
 	{"block_devices", "truncate --size 64M /var/tmp/pv && d=$(losetup --find --show /var/tmp/pv) && vgcreate --quiet tenant $d && lvcreate --quiet --yes --extents 4 --name data tenant"},
 	{"namespaces", "ip netns add hidden"},
+	{"containers", "mkdir -p /var/lib/docker/containers/c1 && echo canary-token > /var/lib/docker/containers/c1/config.v2.json"},
 	{"dumps", "mkdir -p /var/crash && echo canary-token > /var/crash/core.1"},
 	{"temporary", "mkdir -p /tmp/a/b && chattr +i /tmp/a/b"},
 }
 
-func TestDevicesSwapAndNamespacesAreTakenDown(t *testing.T) {
-	s := enrolled(t)
+// engine stands for a container engine: it keeps its root busy while it runs,
+// and says when it was started.
+const engine = `[Unit]
+Description=A container engine
+[Service]
+ExecStart=/bin/sh -c 'mkdir -p /var/lib/docker && exec flock /var/lib/docker/lock sleep infinity'
+[Install]
+WantedBy=multi-user.target
+`
+
+func TestDevicesSwapNamespacesAndContainersAreTakenDown(t *testing.T) {
+	s := newSite(t)
+	s.restore()
+	s.put("/etc/systemd/system/docker.service", []byte(engine), 0o644)
+	s.root("systemctl", "enable", "--quiet", "--now", "docker.service")
+	s.enrol()
+	before := s.root("systemctl", "show", "-P", "MainPID", "docker.service")
 	for _, p := range setUp {
 		s.root("sh", "-c", p.plant)
 	}
@@ -151,7 +168,10 @@ func TestDevicesSwapAndNamespacesAreTakenDown(t *testing.T) {
 	if ev := s.evidence(clean.ID); clean.Verdict != string(taskcatalog.VerdictClean) {
 		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
 	}
-	for command, want := range map[string]string{"swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
+	if after := s.root("systemctl", "show", "-P", "MainPID", "docker.service"); after == before || after == "0" {
+		t.Errorf("the engine was process %s and is %s: it was not stopped and started", before, after)
+	}
+	for command, want := range map[string]string{"ls /var/lib/docker/containers": "", "swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
 		r, _ := s.guest.Run(s.ctx, strings.Fields(command)...)
 		if strings.TrimSpace(r.Stdout) != want {
 			t.Errorf("%s still shows %s", command, r.Stdout)

@@ -120,32 +120,38 @@ func (s *site) restore() {
 	})
 }
 
-// enrolled is a site whose node has enrolled and is active: the package is
-// installed and given its token as an operator would by hand.
-func enrolled(t *testing.T, agentConfig ...string) *site {
+// enrolled is a site whose node has enrolled and is active.
+func enrolled(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
 	s.restore()
+	s.enrol()
+	return s
+}
+
+// enrol installs the package on the restored guest and gives it its token, as
+// an operator would by hand.
+func (s *site) enrol() {
+	s.t.Helper()
 	var made struct {
 		Token    string `json:"token"`
 		URL      string `json:"broker_url"`
 		CASHA256 string `json:"ca_sha256"`
 	}
 	s.json(&made, "node", "create", "--hostname", node, "--bootstrap", "command")
-	deb, err := os.ReadFile(agentPackage(t))
+	deb, err := os.ReadFile(agentPackage(s.t))
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	s.put("/root/agent.deb", deb, 0o600)
 	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n", made.URL, made.CASHA256)
 	s.root("mkdir", "-p", "/etc/hostler-agent")
-	s.put("/etc/hostler-agent/config.yaml", []byte(config+strings.Join(agentConfig, "\n")+"\n"), 0o644)
+	s.put("/etc/hostler-agent/config.yaml", []byte(config), 0o644)
 	s.put("/etc/hostler-agent/enroll.token", []byte(made.Token+"\n"), 0o600)
 	s.root("dpkg", "-i", "/root/agent.deb")
 	s.root("rm", "/root/agent.deb")
 	s.root("systemctl", "enable", "--now", "hostler-agent")
 	s.waitNode("active")
-	return s
 }
 
 func (s *site) waitNode(status string) {
