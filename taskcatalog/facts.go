@@ -1,0 +1,75 @@
+package taskcatalog
+
+// Facts are what a node says its hardware and the software under it are: what
+// resolver profiles match on, and what an operator reads before a turnover. A
+// machine without a GPU, a GPU without a driver, a driver without a library are
+// ordinary facts. What could not be read is missing, never zero.
+//
+// They hold only what stays as it is between two boots: the node reports them
+// when they change.
+type Facts struct {
+	// Keys are the capability taxonomy of seed 003 §9.1, such as gpu.vendor, and
+	// those added to it: all that a profile's match may name.
+	Keys      map[string]string `json:"keys"`
+	PCI       []PCIDevice       `json:"pci,omitempty"`
+	Drivers   []DriverFacts     `json:"drivers,omitempty"`
+	Libraries []LibraryFacts    `json:"libraries,omitempty"`
+	GPUs      []GPUFacts        `json:"gpus,omitempty"`
+}
+
+// PCIDevice is a display controller, processing accelerator, network or NVMe
+// function on the bus.
+type PCIDevice struct {
+	Address    string `json:"address"` // 0000:3b:00.0
+	Vendor     string `json:"vendor"`  // four hex digits
+	Device     string `json:"device"`
+	Class      string `json:"class"`            // six hex digits
+	Driver     string `json:"driver,omitempty"` // kernel driver bound to it
+	NUMANode   *int   `json:"numa_node,omitempty"`
+	IOMMUGroup string `json:"iommu_group,omitempty"`
+}
+
+// DriverFacts is a kernel driver for GPUs.
+type DriverFacts struct {
+	Name       string            `json:"name"` // nvidia, amdgpu
+	Version    string            `json:"version,omitempty"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// LibraryFacts is a vendor library as the gpu helper found it.
+type LibraryFacts struct {
+	Name    string `json:"name"` // libnvidia-ml.so.1
+	Version string `json:"version,omitempty"`
+	// Problem is empty, library_missing, library_mismatched, driver_missing or
+	// another code that says why it tells nothing.
+	Problem Code   `json:"problem,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+// GPUFacts is one GPU as its vendor's library sees it.
+type GPUFacts struct {
+	Vendor       string `json:"vendor"` // nvidia, amd
+	Index        int    `json:"index"`  // in the order of PCI addresses
+	UUID         string `json:"uuid"`
+	Serial       string `json:"serial,omitempty"`
+	PCIAddress   string `json:"pci_address"` // 0000:3b:00.0
+	Name         string `json:"name,omitempty"`
+	Architecture string `json:"architecture,omitempty"` // hopper, gfx942
+	// MemoryBytes is all memory of the GPU; ReservedBytes what the driver keeps.
+	MemoryBytes   *uint64 `json:"memory_bytes,omitempty"`
+	ReservedBytes *uint64 `json:"reserved_bytes,omitempty"`
+	// Partition is the mode in force: mig_disabled, mig_enabled, or the vendor's
+	// name for it (SPX, CPX). PartitionPending is the mode after the next reset,
+	// where it differs.
+	Partition        string        `json:"partition,omitempty"`
+	PartitionPending string        `json:"partition_pending,omitempty"`
+	Instances        []GPUInstance `json:"instances,omitempty"`
+}
+
+// GPUInstance is a MIG instance or a partition: the unit of a scrub where it
+// exists.
+type GPUInstance struct {
+	UUID        string  `json:"uuid"`
+	Profile     string  `json:"profile,omitempty"`
+	MemoryBytes *uint64 `json:"memory_bytes,omitempty"`
+}
