@@ -1,5 +1,10 @@
 package taskcatalog
 
+import (
+	"maps"
+	"slices"
+)
+
 // Facts are what a node says its hardware and the software under it are: what
 // resolver profiles match on, and what an operator reads before a turnover. A
 // machine without a GPU, a GPU without a driver, a driver without a library are
@@ -72,4 +77,59 @@ type GPUInstance struct {
 	UUID        string  `json:"uuid"`
 	Profile     string  `json:"profile,omitempty"`
 	MemoryBytes *uint64 `json:"memory_bytes,omitempty"`
+}
+
+// Bounds of a node's facts.
+const (
+	maxFactDevices    = 512 // PCI functions, GPUs and instances of one, each
+	maxFactParameters = 256 // of one driver
+	maxFactText       = 200 // bytes of one value
+)
+
+// Bound cuts lists that are too long and cleans every text, in place.
+func (f *Facts) Bound() {
+	f.Keys = boundPairs(f.Keys)
+	f.PCI, f.Drivers, f.Libraries, f.GPUs = head(f.PCI), head(f.Drivers), head(f.Libraries), head(f.GPUs)
+	for i := range f.PCI {
+		d := &f.PCI[i]
+		clean(&d.Address, &d.Vendor, &d.Device, &d.Class, &d.Driver, &d.IOMMUGroup)
+	}
+	for i := range f.Drivers {
+		d := &f.Drivers[i]
+		clean(&d.Name, &d.Version)
+		d.Parameters = boundPairs(d.Parameters)
+	}
+	for i := range f.Libraries {
+		l := &f.Libraries[i]
+		clean(&l.Name, &l.Version, (*string)(&l.Problem), &l.Detail)
+	}
+	for i := range f.GPUs {
+		g := &f.GPUs[i]
+		clean(&g.Vendor, &g.UUID, &g.Serial, &g.PCIAddress, &g.Name, &g.Architecture, &g.Partition, &g.PartitionPending)
+		g.Instances = head(g.Instances)
+		for j := range g.Instances {
+			clean(&g.Instances[j].UUID, &g.Instances[j].Profile)
+		}
+	}
+}
+
+func head[T any](list []T) []T { return list[:min(len(list), maxFactDevices)] }
+
+func clean(texts ...*string) {
+	for _, t := range texts {
+		*t = Clean(*t, maxFactText)
+	}
+}
+
+func boundPairs(in map[string]string) map[string]string {
+	if in == nil {
+		return nil
+	}
+	out := make(map[string]string, len(in))
+	for _, k := range slices.Sorted(maps.Keys(in)) {
+		if len(out) < maxFactParameters {
+			out[Clean(k, maxFactText)] = Clean(in[k], maxFactText)
+		}
+	}
+	return out
 }

@@ -1,0 +1,68 @@
+package facts
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const pciDevices = "/sys/bus/pci/devices"
+
+// listed are the classes of PCI functions that matter between two tenants:
+// NVMe, network, display, InfiniBand, processing accelerators, and the bridges
+// among which NVSwitches are.
+func listed(class, vendor string) bool {
+	return strings.HasPrefix(class, "0108") || strings.HasPrefix(class, "02") || strings.HasPrefix(class, "03") ||
+		strings.HasPrefix(class, "12") || (class == "068000" && vendor == "10de")
+}
+
+func pci(m *machine.Machine) ([]taskcatalog.PCIDevice, error) {
+	slots, err := m.Names(pciDevices) // a machine without PCI has none
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(slots)
+	var all []taskcatalog.PCIDevice
+	for _, slot := range slots {
+		dir := path.Join(pciDevices, slot)
+		read := func(name string) string { return attribute(m, path.Join(dir, name)) }
+		d := taskcatalog.PCIDevice{
+			Address: slot, Class: hex(read("class")), Vendor: hex(read("vendor")), Device: hex(read("device")),
+			Driver: linkBase(m, path.Join(dir, "driver")), IOMMUGroup: linkBase(m, path.Join(dir, "iommu_group")),
+		}
+		// The kernel says -1 where the firmware named no node.
+		if n, e := strconv.Atoi(read("numa_node")); e == nil && n >= 0 {
+			d.NUMANode = &n
+		}
+		if listed(d.Class, d.Vendor) {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+func hex(s string) string { return strings.TrimPrefix(s, "0x") }
+
+// linkBase is the last part of what a link of sysfs leads to; "" where there is
+// no link.
+func linkBase(m *machine.Machine, name string) string {
+	target, err := m.Readlink(name)
+	if err != nil {
+		return ""
+	}
+	return path.Base(target)
+}
+
+// attribute reads a short file of sysfs or procfs; "" where it is not there or
+// cannot be read, which is how a device says that it has none.
+func attribute(m *machine.Machine, name string) string {
+	raw, err := m.ReadFile(name, 64<<10)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}

@@ -1,0 +1,220 @@
+package facts_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/agent/facts"
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// lay writes files below a directory and opens it as a machine. A value that
+// begins with -> is a link.
+func lay(t testing.TB, files map[string]string) *machine.Machine {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if target, ok := strings.CutPrefix(text, "->"); ok {
+			err = os.Symlink(target, full)
+		} else {
+			err = os.WriteFile(full, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := machine.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func function(slot, vendor, device, class string) map[string]string {
+	dir := "sys/bus/pci/devices/" + slot + "/"
+	return map[string]string{dir + "vendor": "0x" + vendor + "\n", dir + "device": "0x" + device + "\n", dir + "class": "0x" + class + "\n"}
+}
+
+func with(parts ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, p := range parts {
+		maps.Copy(all, p)
+	}
+	return all
+}
+
+func gather(t *testing.T, files map[string]string, survey facts.Survey) taskcatalog.Facts {
+	t.Helper()
+	f, err := facts.Gather(t.Context(), lay(t, files), survey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestAMachineWithNothingIsAnOrdinaryFact(t *testing.T) {
+	f := gather(t, nil, nil)
+	want := map[string]string{"gpu.vendor": "none", "fabric.type": "none", "container.runtime": "none", "compute.runtime": "none"}
+	if !maps.Equal(f.Keys, want) || len(f.PCI)+len(f.Drivers)+len(f.GPUs) != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestTheVendorIsThatOfTheGPUsAndOfNoOtherDisplay(t *testing.T) {
+	aspeed, inside := function("0000:03:00.0", "1a03", "2000", "030000"), function("0000:00:02.0", "8086", "4680", "030000")
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a management controller's display": {aspeed, "none"},
+		"graphics inside the processor":     {with(aspeed, inside), "none"},
+		"an H100":                           {with(aspeed, function("0000:3b:00.0", "10de", "2330", "030200")), "nvidia"},
+		"an MI300X":                         {with(inside, function("0000:05:00.0", "1002", "74a1", "120000")), "amd"},
+		"Intel's GPU Max":                   {function("0000:05:00.0", "8086", "0bd5", "038000"), "intel"},
+		"somebody else's accelerator":       {function("0000:05:00.0", "1e52", "b140", "120000"), "other"},
+		"NVIDIA's sound beside no display":  {function("0000:3b:00.1", "10de", "1aef", "040300"), "none"},
+	} {
+		if got := gather(t, c.files, nil).Keys["gpu.vendor"]; got != c.want {
+			t.Errorf("%s: gpu.vendor is %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestABoundFunctionIsDescribedWhole(t *testing.T) {
+	dir := "sys/bus/pci/devices/0000:3b:00.0/"
+	f := gather(t, with(function("0000:3b:00.0", "10de", "2330", "030200"), map[string]string{
+		dir + "driver": "->../../../bus/pci/drivers/nvidia", dir + "iommu_group": "->../../../kernel/iommu_groups/17", dir + "numa_node": "1\n",
+		"sys/module/nvidia/version": "550.54.15\n", "sys/module/nvidia/parameters/NVreg_OpenRmEnableUnsupportedGpus": "1\n",
+		"proc/driver/nvidia/params": "RegistryDwords: \"RMDisableScrubOnFree=1\"\nInitializeSystemMemoryAllocations: 1\n",
+	}), nil)
+	if len(f.PCI) != 1 {
+		t.Fatalf("%+v", f.PCI)
+	}
+	d := f.PCI[0]
+	if d.Driver != "nvidia" || d.IOMMUGroup != "17" || d.NUMANode == nil || *d.NUMANode != 1 || d.Class != "030200" {
+		t.Errorf("%+v", d)
+	}
+	p := f.Drivers[0].Parameters
+	if f.Drivers[0].Version != "550.54.15" || p["RegistryDwords"] != "RMDisableScrubOnFree=1" || p["NVreg_OpenRmEnableUnsupportedGpus"] != "1" {
+		t.Errorf("%+v", f.Drivers)
+	}
+	if f.Keys["gpu.driver"] != "nvidia" || f.Keys["gpu.driver_series"] != "550.54" {
+		t.Errorf("%+v", f.Keys)
+	}
+}
+
+func TestWhatHasNoNUMANodeSaysNothingOfIt(t *testing.T) {
+	f := gather(t, with(function("0000:3b:00.0", "10de", "2330", "030200"), map[string]string{"sys/bus/pci/devices/0000:3b:00.0/numa_node": "-1\n"}), nil)
+	if f.PCI[0].NUMANode != nil || f.PCI[0].Driver != "" {
+		t.Errorf("%+v", f.PCI[0])
+	}
+	if _, ok := f.Keys["gpu.driver"]; ok {
+		t.Errorf("a GPU without a driver has the driver %q", f.Keys["gpu.driver"])
+	}
+}
+
+func TestTheLibraryTellsTheGPUsAndTheirArchitecture(t *testing.T) {
+	f := gather(t, nil, func(context.Context) ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, error) {
+		return []taskcatalog.GPUFacts{{Vendor: "amd", UUID: "u", Architecture: "gfx942", Name: "MI\x1b[31m300X"}},
+			[]taskcatalog.LibraryFacts{{Name: "libnvidia-ml.so.1", Problem: "library_missing"}}, nil
+	})
+	if f.Keys["gpu.vendor"] != "amd" || f.Keys["gpu.architecture"] != "gfx942" {
+		t.Errorf("%+v", f.Keys)
+	}
+	if strings.ContainsRune(f.GPUs[0].Name, 0x1b) {
+		t.Errorf("the name is not clean: %q", f.GPUs[0].Name)
+	}
+	if len(f.Libraries) != 1 || f.Libraries[0].Problem != "library_missing" {
+		t.Errorf("%+v", f.Libraries)
+	}
+}
+
+func TestASurveyThatFailsIsAFactAndNoError(t *testing.T) {
+	f := gather(t, function("0000:3b:00.0", "10de", "2330", "030200"), func(context.Context) ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, error) {
+		return nil, nil, errors.Join(taskcatalog.Errorf("helper_hung", "cannot ask the libraries: no answer within 10s"))
+	})
+	if f.Keys["gpu.vendor"] != "nvidia" || len(f.Libraries) != 1 || f.Libraries[0].Problem != "helper_hung" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestTheFabricIsTheFastestOne(t *testing.T) {
+	port := func(adapter, layer string) map[string]string {
+		return map[string]string{"sys/class/infiniband/" + adapter + "/ports/1/link_layer": layer + "\n"}
+	}
+	nic, nvswitch := function("0000:01:00.0", "15b3", "1021", "020000"), function("0000:c0:00.0", "10de", "22a3", "068000")
+	for want, files := range map[string]map[string]string{
+		"ethernet":   nic,
+		"nvlink":     with(nic, nvswitch),
+		"roce":       with(nic, nvswitch, port("mlx5_0", "Ethernet")),
+		"infiniband": with(nic, port("mlx5_0", "Ethernet"), port("mlx5_1", "InfiniBand")),
+	} {
+		if got := gather(t, files, nil).Keys["fabric.type"]; got != want {
+			t.Errorf("fabric.type is %s, want %s", got, want)
+		}
+	}
+}
+
+func TestTheRuntimesAreThoseInstalled(t *testing.T) {
+	f := gather(t, map[string]string{
+		"usr/bin/containerd": "", "usr/lib/x86_64-linux-gnu/libcuda.so.1": "->libcuda.so.550.54.15",
+		"etc/os-release": "->../usr/lib/os-release", "usr/lib/os-release": "ID=debian\nVERSION_ID=\"12\"\n",
+	}, nil)
+	for key, want := range map[string]string{"container.runtime": "containerd", "compute.runtime": "cuda", "os.id": "debian", "os.version_id": "12"} {
+		if f.Keys[key] != want {
+			t.Errorf("%s is %q, want %s", key, f.Keys[key], want)
+		}
+	}
+}
+
+func BenchmarkGather(b *testing.B) {
+	m, err := machine.Open("/")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	for b.Loop() {
+		if _, err := facts.Gather(b.Context(), m, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Facts are made of text that a device may choose.
+func FuzzFacts(f *testing.F) {
+	f.Add("0x10de\n", "0x030200", "550.54.15", "RegistryDwords: \"a=b\"\n: x\nno colon", "ID=debian\nVERSION_ID='12")
+	f.Add("", "\x00\xff", strings.Repeat(".", 300), "\x1b[2J: y", "=\n==")
+	f.Fuzz(func(t *testing.T, vendor, class, version, params, release string) {
+		got, err := facts.Gather(t.Context(), lay(t, map[string]string{
+			"sys/bus/pci/devices/0000:3b:00.0/vendor": vendor, "sys/bus/pci/devices/0000:3b:00.0/class": class,
+			"sys/module/nvidia/version": version, "proc/driver/nvidia/params": params, "etc/os-release": release,
+		}), nil)
+		if err != nil {
+			t.Skip()
+		}
+		raw, err := taskcatalog.Encode(got)
+		if err != nil {
+			t.Fatalf("facts that cannot be encoded: %v", err)
+		}
+		for k, v := range got.Keys {
+			if taskcatalog.Clean(v, 200) != v || len(v) > 200 {
+				t.Errorf("%s is not clean: %q", k, v)
+			}
+		}
+		if len(raw) > 256<<10 {
+			t.Errorf("facts of %d bytes", len(raw))
+		}
+	})
+}
