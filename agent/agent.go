@@ -39,6 +39,8 @@ type Config struct {
 	Dial      uplink.DialFunc // nil: the network
 	// Handlers finds what carries a task type out: tasks.Lookup.
 	Handlers func(name string, version int) (tasks.Handler, bool)
+	// Facts looks at the machine. Nil: there is nothing to say.
+	Facts func(context.Context) (taskcatalog.Facts, error)
 	// Notify tells systemd: READY=1, STATUS=…, WATCHDOG=1.
 	Notify   func(state string)
 	Watchdog time.Duration // how often systemd wants to hear; zero: never
@@ -51,7 +53,7 @@ type Agent struct {
 	ledger *ledger.Ledger
 	inbox  *inbox.Inbox
 	host   *tasks.Host
-	report string // digest of types and capabilities
+	self   atomic.Pointer[self] // what the node says of itself
 	bootID string
 	lanes  *lanes
 
@@ -101,7 +103,7 @@ func New(c Config) (*Agent, error) {
 	if !a.ledger.Reserved {
 		c.Log.Warn("the ledger's space could not be reserved: a full file system may keep this node from taking tasks")
 	}
-	a.report = wire.ReportDigest(c.types(), c.Capabilities)
+	a.say(c.report(nil))
 	a.host = &tasks.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
@@ -116,7 +118,7 @@ func New(c Config) (*Agent, error) {
 			_, ok := c.Handlers(typ.Name, typ.Version)
 			return ok
 		},
-		Allow: c.Allow, Capabilities: c.Capabilities, Allocations: a.allocations,
+		Allow: c.Allow, Capabilities: func() map[string]string { return a.self.Load().report.Capabilities }, Allocations: a.allocations,
 	}
 	a.status = Status{Version: c.Version, PID: os.Getpid(), Allow: string(c.Allow), Phase: PhaseStarting}
 	return a, nil
@@ -142,6 +144,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
+	a.look(ctx)
 	g, loops := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.serve(loops, work) })
 	g.Go(func() error { return a.sendResults(loops) })

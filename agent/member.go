@@ -38,7 +38,7 @@ func (a *Agent) enroll(ctx context.Context) error {
 	}
 	b, err := identity.Find(a.sources())
 	if err == nil {
-		_, err = enrollWith(ctx, &a.Config, a.state, b)
+		_, err = enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report)
 	}
 	if err != nil {
 		a.state.Unlock()
@@ -63,16 +63,22 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 	if err != nil {
 		return nil, err
 	}
-	return enrollWith(ctx, &c, state, found)
+	var facts *taskcatalog.Facts
+	if c.Facts != nil {
+		if seen, err := c.Facts(ctx); err == nil {
+			facts = &seen
+		}
+	}
+	return enrollWith(ctx, &c, state, found, c.report(facts))
 }
 
-func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap) (*identity.Member, error) {
+func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report) (*identity.Member, error) {
 	client, err := uplink.New(uplink.Options{Broker: b.Broker, CASHA256: b.CASHA256, Version: c.Version, Now: c.Now, Dial: c.Dial})
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	m, err := state.Enroll(ctx, b, c.Key, c.self(), client.Enroll)
+	m, err := state.Enroll(ctx, b, c.Key, report, client.Enroll)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +94,7 @@ func (a *Agent) rejoin(ctx context.Context, why error) error {
 		return why
 	}
 	a.Log.Warn("the broker refuses this node; enrolling with a new token", zap.Error(why))
-	if _, err := enrollWith(ctx, &a.Config, a.state, b); err != nil {
+	if _, err := enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report); err != nil {
 		return errors.Join(why, err)
 	}
 	a.joined()
@@ -118,7 +124,7 @@ func (a *Agent) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := a.state.Renew(ctx, a.self(), client.Renew)
+	m, err := a.state.Renew(ctx, a.self.Load().report, client.Renew)
 	if err != nil {
 		a.renewAt = a.Now().Add(minRenewal + rand.N(minRenewal))
 		return err
@@ -147,7 +153,7 @@ func (a *Agent) uplink() (*uplink.Client, error) {
 	}
 	client, err := uplink.New(uplink.Options{
 		Broker: a.brokerOf(m), CASHA256: m.CASHA256, Cert: &m.Cert, Trust: m.Trust, NodeID: m.NodeID,
-		Version: a.Version, Report: a.report, Now: a.Now, Dial: a.Dial,
+		Version: a.Version, Report: func() string { return a.self.Load().digest }, Now: a.Now, Dial: a.Dial,
 	})
 	if err != nil {
 		return nil, err
@@ -165,20 +171,4 @@ func (a *Agent) brokerOf(m *identity.Member) string {
 		return a.File.Broker
 	}
 	return m.Broker
-}
-
-// self is what a node says of itself when it enrols or renews.
-func (c *Config) self() identity.Report {
-	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: c.Capabilities, Hostname: c.Hostname}
-}
-
-// types are the task types with a handler here: name@version.
-func (c *Config) types() []string {
-	var ids []string
-	for _, typ := range taskcatalog.All() {
-		if _, ok := c.Handlers(typ.Name, typ.Version); ok {
-			ids = append(ids, typ.ID())
-		}
-	}
-	return ids
 }

@@ -107,6 +107,10 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	result := a.compose(r, ret, outcome)
 	log.Info("the task ended", zap.String("outcome", string(result.Outcome)), zap.String("code", string(result.Code)), zap.String("message", result.Message), zap.Duration("took", a.Now().Sub(r.started)))
 	a.finish(ctx, r, result)
+	wake(a.results)
+	if r.typ.Class != taskcatalog.ClassProbe && ctx.Err() == nil {
+		a.look(ctx) // still in the lane, so that nothing else is at the GPUs
+	}
 }
 
 // do calls the handler, and reports false if it went on past the end of ctx and

@@ -40,7 +40,7 @@ type Node struct {
 	TaskTypes    []string          // name@version, as reported
 	Capabilities map[string]string // as reported
 	AgentVersion string
-	ReportDigest string // of task types and capabilities
+	ReportDigest string // of task types, capabilities and facts
 
 	TrustVersion       int64 // of the bundle that the node confirmed
 	BaselineDigest     string

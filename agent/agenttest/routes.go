@@ -161,7 +161,7 @@ func (b *Broker) enroll(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
 		tok.cert = b.issue(csr, pki.NodeIdentity{NodeID: tok.nodeID, Epoch: b.nodes[tok.nodeID].epoch})
 	}
 	b.Enrolled++
-	b.Reports = append(b.Reports, identity.Report{AgentVersion: req.AgentVersion, TaskTypes: req.TaskTypes, Capabilities: req.Capabilities, Hostname: req.Hostname})
+	b.Reports = append(b.Reports, identity.Report{AgentVersion: req.AgentVersion, TaskTypes: req.TaskTypes, Capabilities: req.Capabilities, Facts: req.Facts, Hostname: req.Hostname})
 	return wire.EnrollReply{NodeID: tok.nodeID, NodeEpoch: b.nodes[tok.nodeID].epoch, Certificate: tok.cert, TrustBundle: string(b.Auth.RawBundle), Now: b.Clock()}, nil
 }
 

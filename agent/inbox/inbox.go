@@ -19,7 +19,7 @@ type Inbox struct {
 	// Handles reports whether this agent can carry a type of the catalog out.
 	Handles      func(taskcatalog.Type) bool
 	Allow        Allow
-	Capabilities map[string]string
+	Capabilities func() map[string]string
 	// Allocations are the allocations with a user on this node.
 	Allocations func() ([]string, error)
 }
@@ -140,8 +140,9 @@ func (in *Inbox) permit(task *taskcatalog.Task) (*Admitted, error) {
 	if !in.Allow.Permits(typ.Class) {
 		return nil, taskcatalog.Errorf(taskcatalog.CodeNotAllowed, "%s is %s and this node allows %s (allow: in its config file)", typ.ID(), typ.Class, in.Allow)
 	}
+	has := in.Capabilities()
 	for _, name := range needs(typ, params) {
-		if _, ok := in.Capabilities[name]; !ok {
+		if v := has[name]; v == "" || v == "false" || v == "none" {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing, "%s with these params needs the capability %s, which this node does not have", typ.ID(), name)
 		}
 	}

@@ -43,8 +43,9 @@ func newLab(t testing.TB) *lab {
 		Handles: func(typ taskcatalog.Type) bool {
 			return typ.Name != "node.heartbeat_check"
 		},
-		Allow:       AllowAll,
-		Allocations: func() ([]string, error) { return l.here, nil },
+		Allow:        AllowAll,
+		Capabilities: func() map[string]string { return nil },
+		Allocations:  func() ([]string, error) { return l.here, nil },
 	}
 	return l
 }
@@ -293,7 +294,7 @@ func TestTheChecksStandInTheirOrder(t *testing.T) {
 	}{
 		{taskcatalog.CodeBadParams, func() { l.task.Params = json.RawMessage(`{"scope":"all"}`) }},
 		{taskcatalog.CodeNotAllowed, func() { l.Allow = AllowAll }},
-		{taskcatalog.CodeCapabilityMissing, func() { l.Capabilities = map[string]string{"weka": "4.4"} }},
+		{taskcatalog.CodeCapabilityMissing, func() { l.Capabilities = func() map[string]string { return map[string]string{"weka": "4.4"} } }},
 		{taskcatalog.CodeAllocationPresent, func() { l.here = nil }},
 	} {
 		if _, refusal := l.Admit(l.sign(t), "t-1"); refusal == nil || refusal.Code != step.code {

@@ -46,8 +46,8 @@ type Options struct {
 	Cert     *tls.Certificate
 	Trust    *pki.TrustBundle
 	NodeID   string
-	Version  string // of the agent
-	Report   string // digest of task types and capabilities
+	Version  string        // of the agent
+	Report   func() string // digest of task types, capabilities and facts
 	Now      func() time.Time
 	Dial     DialFunc // nil: the network
 }
@@ -166,7 +166,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	req.Header.Set(wire.HeaderAgentVersion, c.Version)
 	if c.Trust != nil {
 		req.Header.Set(wire.HeaderTrustVersion, strconv.FormatInt(c.Trust.Version, 10))
-		req.Header.Set(wire.HeaderReport, c.Report)
+		req.Header.Set(wire.HeaderReport, c.Report())
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

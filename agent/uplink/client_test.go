@@ -30,6 +30,9 @@ func client(t *testing.T, o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Report == nil {
+		o.Report = func() string { return "" }
+	}
 	o.Version = "1.0"
 	c, err := New(o)
 	if err != nil {
@@ -82,7 +85,7 @@ func TestAMemberTrustsTheRootsOfItsBundleAlone(t *testing.T) {
 		saw <- r.Header
 		w.WriteHeader(http.StatusNoContent)
 	})
-	c := client(t, Options{Broker: url, Cert: &node.Cert, Trust: auth.Bundle, NodeID: node.NodeID, Report: "sha256:r"})
+	c := client(t, Options{Broker: url, Cert: &node.Cert, Trust: auth.Bundle, NodeID: node.NodeID, Report: func() string { return "sha256:r" }})
 	if _, err := c.Wait(context.Background(), []taskcatalog.Lane{taskcatalog.LaneConcurrent}); err != nil {
 		t.Fatal(err)
 	}

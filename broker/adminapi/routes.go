@@ -34,6 +34,7 @@ var routes = []route{
 	{get, "/nodes/{node}", viewer, "show-node", "show a node", answers((*API).showNode)},
 	{put, "/nodes/{node}/labels", operator, "label-node", "label a node", answers((*API).labelNode)},
 	{post, "/nodes/{node}/actions/{action}", operator, "act-on-node", "drain, resume, quarantine, activate, retire or remove a node", answers((*API).actOnNode)},
+	{get, "/nodes/{node}/facts", viewer, "show-facts", "show what a node is made of", answers((*API).showFacts)},
 	{get, "/nodes/{node}/timeline", viewer, "show-timeline", "show what happened to a node", answers((*API).timeline)},
 	{post, "/nodes/{node}/token", operator, "issue-token", "issue a new enrolment token for a node", answers((*API).issueToken)},
 	{post, "/nodes/{node}/token/extend", operator, "extend-token", "extend a node's enrolment token", answers((*API).extendToken)},

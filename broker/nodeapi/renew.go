@@ -19,7 +19,7 @@ func (a *API) renew(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities)
+	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities, req.Facts)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package nodeapi
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
@@ -41,10 +43,19 @@ func TestARenewalBringsWhatTheNodeCanDo(t *testing.T) {
 	n := b.member()
 	r := n.renewRequest()
 	r.TaskTypes, r.Capabilities = []string{"node.drain@1"}, map[string]string{"weka": "4.3"}
+	r.Facts = &taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}, GPUs: []taskcatalog.GPUFacts{{UUID: "GPU-1", Name: "H100\x1b[2J" + strings.Repeat("A", 1000)}}}
+	digest := wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts)
 	n.post(n.path("/renew"), r).into(new(wire.RenewReply))
 	rec := must(b.db.Node(t.Context(), n.id))(t)
-	if len(rec.TaskTypes) != 1 || rec.Capabilities["weka"] != "4.3" || rec.ReportDigest != wire.ReportDigest(r.TaskTypes, r.Capabilities) {
+	if len(rec.TaskTypes) != 1 || rec.Capabilities["weka"] != "4.3" || rec.ReportDigest != digest {
 		t.Errorf("on record: %v %v %s", rec.TaskTypes, rec.Capabilities, rec.ReportDigest)
+	}
+	facts, _, err := b.db.Facts(t.Context(), n.id)
+	if err != nil || facts.Keys["gpu.vendor"] != "nvidia" || facts.GPUs[0].UUID != "GPU-1" {
+		t.Errorf("facts on record: %+v, %v", facts, err)
+	}
+	if name := facts.GPUs[0].Name; strings.ContainsRune(name, 0x1b) || len(name) > 200 {
+		t.Errorf("what the node said was kept as it was: %q", name)
 	}
 }
 

@@ -82,6 +82,9 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 		r.AgentVersion, listText(r.TaskTypes), mapText(r.Capabilities), r.Digest, micros(t.now), n.ID); err != nil {
 		return err
 	}
+	if err := t.saveFacts(ctx, n.ID, r.Facts); err != nil {
+		return err
+	}
 	return t.audit(ctx, e)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // NodeReport is what a node says of itself with enrolment and renewal.
@@ -14,7 +15,8 @@ type NodeReport struct {
 	AgentVersion string
 	TaskTypes    []string
 	Capabilities map[string]string
-	Digest       string // of TaskTypes and Capabilities
+	Facts        *taskcatalog.Facts // nil: the node did not look
+	Digest       string             // of TaskTypes, Capabilities and Facts
 }
 
 // IssuedCert is a certificate as it was answered.
@@ -122,6 +124,9 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 		return out, err
 	}
 	if err := t.addCert(ctx, n.ID, n.Epoch, in.PublicKeyDigest, cert); err != nil {
+		return out, err
+	}
+	if err := t.saveFacts(ctx, n.ID, in.Report.Facts); err != nil {
 		return out, err
 	}
 	e := entry(nodeActor(n.ID), "node.enroll", n.ID)

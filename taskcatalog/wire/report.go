@@ -9,18 +9,20 @@ import (
 )
 
 // ReportDigest is the value of HeaderReport: "sha256:" and the hex SHA-256 of
-// what a node says it can do. The order of the types does not matter.
-func ReportDigest(taskTypes []string, capabilities map[string]string) string {
+// what a node says it can do and is made of. The order of the types does not
+// matter.
+func ReportDigest(taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts) string {
 	types := slices.Sorted(slices.Values(taskTypes))
 	if capabilities == nil {
 		capabilities = map[string]string{}
 	}
-	// Only strings: there is nothing in it that could not be encoded. Bytes that
-	// are no UTF-8 could not have been sent.
+	// Only strings and numbers: there is nothing in it that could not be encoded.
+	// Bytes that are no UTF-8 could not have been sent.
 	raw, err := taskcatalog.Encode(struct {
-		TaskTypes    []string          `json:"task_types"`
-		Capabilities map[string]string `json:"capabilities"`
-	}{types, capabilities})
+		TaskTypes    []string           `json:"task_types"`
+		Capabilities map[string]string  `json:"capabilities"`
+		Facts        *taskcatalog.Facts `json:"facts,omitempty"`
+	}{types, capabilities, facts})
 	if err != nil {
 		return ""
 	}

@@ -1,25 +1,30 @@
 package wire
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
 
 func TestReportDigestSaysWhetherANodeChanged(t *testing.T) {
-	base := ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka": "4.3"})
-	same := ReportDigest([]string{"node.uninstall@1", "node.drain@1"}, map[string]string{"weka": "4.3"})
+	base := ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka": "4.3"}, nil)
+	same := ReportDigest([]string{"node.uninstall@1", "node.drain@1"}, map[string]string{"weka": "4.3"}, nil)
 	if base != same {
 		t.Error("the order of the types changed the digest")
 	}
 	for name, other := range map[string]string{
-		"a type less":        ReportDigest([]string{"node.drain@1"}, map[string]string{"weka": "4.3"}),
-		"another version":    ReportDigest([]string{"node.drain@2", "node.uninstall@1"}, map[string]string{"weka": "4.3"}),
-		"another value":      ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka": "4.4"}),
-		"no capability":      ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, nil),
-		"a key from a value": ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka4.3": ""}),
+		"a type less":        ReportDigest([]string{"node.drain@1"}, map[string]string{"weka": "4.3"}, nil),
+		"another version":    ReportDigest([]string{"node.drain@2", "node.uninstall@1"}, map[string]string{"weka": "4.3"}, nil),
+		"another value":      ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka": "4.4"}, nil),
+		"no capability":      ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, nil, nil),
+		"a GPU more":         ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka": "4.3"}, &taskcatalog.Facts{GPUs: []taskcatalog.GPUFacts{{UUID: "u"}}}),
+		"a key from a value": ReportDigest([]string{"node.drain@1", "node.uninstall@1"}, map[string]string{"weka4.3": ""}, nil),
 	} {
 		if other == base {
 			t.Errorf("%s: the digest stayed", name)
 		}
 	}
-	if ReportDigest(nil, nil) != ReportDigest([]string{}, map[string]string{}) {
+	if ReportDigest(nil, nil, nil) != ReportDigest([]string{}, map[string]string{}, nil) {
 		t.Error("nothing and an empty list differ")
 	}
 }

@@ -45,9 +45,11 @@ type EnrollRequest struct {
 	AgentVersion string            `json:"agent_version"`
 	TaskTypes    []string          `json:"task_types"`   // name@version
 	Capabilities map[string]string `json:"capabilities"` // keys of the capability taxonomy
-	Hostname     string            `json:"hostname"`
-	Now          time.Time         `json:"now"` // the node's clock
-	MAASSystemID string            `json:"maas_system_id,omitempty"`
+	// Facts are the rest of what the node is made of, where it could look.
+	Facts        *taskcatalog.Facts `json:"facts,omitempty"`
+	Hostname     string             `json:"hostname"`
+	Now          time.Time          `json:"now"` // the node's clock
+	MAASSystemID string             `json:"maas_system_id,omitempty"`
 }
 
 // EnrollReply makes the node a member.
@@ -62,11 +64,12 @@ type EnrollReply struct {
 // RenewRequest asks for a new certificate for the node's present key, or for
 // a new key within a rotation.
 type RenewRequest struct {
-	CSR          string            `json:"csr"`
-	AgentVersion string            `json:"agent_version"`
-	TaskTypes    []string          `json:"task_types"`
-	Capabilities map[string]string `json:"capabilities"`
-	TrustVersion int64             `json:"trust_version"` // of the bundle in force on the node
+	CSR          string             `json:"csr"`
+	AgentVersion string             `json:"agent_version"`
+	TaskTypes    []string           `json:"task_types"`
+	Capabilities map[string]string  `json:"capabilities"`
+	Facts        *taskcatalog.Facts `json:"facts,omitempty"`
+	TrustVersion int64              `json:"trust_version"` // of the bundle in force on the node
 }
 
 // RenewReply carries the new certificate.
@@ -81,14 +84,14 @@ type RenewReply struct {
 const (
 	HeaderAgentVersion = "Hostler-Agent-Version"
 	HeaderTrustVersion = "Hostler-Trust-Version"
-	HeaderReport       = "Hostler-Report" // digest of task types and capabilities
+	HeaderReport       = "Hostler-Report" // digest of task types, capabilities and facts
 )
 
 // WaitReply is what tasks/wait answers with 200. Nothing to say is 204.
 type WaitReply struct {
 	Tasks  []Delivery `json:"tasks,omitempty"`
 	Cancel []string   `json:"cancel,omitempty"` // task ids
-	// Report asks the node to send its task types and capabilities again,
+	// Report asks the node to send its task types, capabilities and facts again,
 	// by a renewal: the digest it names is not the one the broker has.
 	Report bool `json:"report,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // call runs one command in this process.
@@ -132,5 +133,20 @@ func TestAMachineEnrolsRunsAndStops(t *testing.T) {
 	enroll[2] = other
 	if status, _, errOut := call(t, enroll...); status != exitRefused || !strings.HasPrefix(errOut, "error: token_used: ") {
 		t.Errorf("a spent token: status %d: %s", status, errOut)
+	}
+}
+
+func TestFactsAreForPeopleAndForPrograms(t *testing.T) {
+	status, out, errOut := call(t, "facts")
+	if status != exitDone || !strings.Contains(out, "gpu.vendor") {
+		t.Errorf("status %d, %q, %s", status, out, errOut)
+	}
+	status, out, errOut = call(t, "facts", "-o", "json")
+	var f taskcatalog.Facts
+	if err := taskcatalog.DecodeStrict([]byte(out), &f); status != exitDone || err != nil || f.Keys["gpu.vendor"] == "" {
+		t.Errorf("status %d, %v, %q, %s", status, err, out, errOut)
+	}
+	if status, _, errOut := call(t, "facts", "-o", "xml"); status != exitUsage || !strings.Contains(errOut, "bad_usage") {
+		t.Errorf("status %d, %s", status, errOut)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -12,10 +13,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent"
+	"github.com/hostler/hostler/agent/facts"
 	"github.com/hostler/hostler/agent/journal"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/systemd"
 	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 func newRun() *cobra.Command {
@@ -76,6 +79,7 @@ func wiring(configFile string, log *zap.Logger) (agent.Config, error) {
 	return agent.Config{
 		File: file, ConfigDir: filepath.Dir(configFile), Version: version, Hostname: host,
 		Machine: m, Now: time.Now, Rand: rand.Reader, Log: log,
+		Facts:    func(ctx context.Context) (taskcatalog.Facts, error) { return facts.Gather(ctx, m, nil) },
 		Handlers: tasks.Lookup, Systemd: systemd.Bus{}, Notify: func(string) {},
 	}, nil
 }

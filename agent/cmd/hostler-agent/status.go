@@ -1,17 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/agent"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 func newStatus() *cobra.Command {
@@ -24,8 +19,8 @@ where no agent runs or where the agent is not connected.`,
 		Example: "  hostler-agent status\n  hostler-agent status -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "table" && format != "json" && format != "yaml" {
-				return usage("-o %q is none of table, json, yaml", taskcatalog.Clean(format, 20))
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			file, err := agent.LoadFile(configFile)
 			if err != nil {
@@ -35,65 +30,38 @@ where no agent runs or where the agent is not connected.`,
 			if err != nil {
 				return err
 			}
-			if err := show(cmd.OutOrStdout(), s, format, time.Now()); err != nil {
+			if err := show(cmd.OutOrStdout(), s, format, func(p *page) { statusPage(p, s, time.Now()) }); err != nil {
 				return err
 			}
 			return s.Judge(time.Now())
 		},
 	}
 	cmd.Flags().StringVar(&configFile, "config", agent.DefaultConfigFile, "the agent's config `FILE`")
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "`FORMAT`: table, json or yaml")
+	formatFlag(cmd, &format)
 	return cmd
 }
 
-func show(w io.Writer, s *agent.Status, format string, now time.Time) error {
-	raw, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	switch format {
-	case "json":
-		_, err = fmt.Fprintf(w, "%s\n", raw)
-		return err
-	case "yaml":
-		var fields map[string]any
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return err
-		}
-		raw, err := yaml.Marshal(fields)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(raw)
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, taskcatalog.Clean(value, taskcatalog.MaxText))
-		}
-	}
-	line("phase", string(s.Phase))
+func statusPage(p *page, s *agent.Status, now time.Time) {
+	p.line("phase", string(s.Phase))
 	if s.Problem != nil {
-		line("problem", s.Problem.Code+": "+s.Problem.Message)
+		p.line("problem", s.Problem.Code+": "+s.Problem.Message)
 	}
-	line("node", s.NodeID)
-	line("broker", s.Broker)
-	line("last contact", ago(s.LastContact, now))
-	line("certificate until", stamp(s.CertificateUntil))
-	line("trust bundle", fmt.Sprintf("version %d", s.TrustVersion))
-	line("allow", s.Allow)
-	line("drained", map[bool]string{true: "yes", false: "no"}[s.Drained])
+	p.line("node", s.NodeID)
+	p.line("broker", s.Broker)
+	p.line("last contact", ago(s.LastContact, now))
+	p.line("certificate until", stamp(s.CertificateUntil))
+	p.line("trust bundle", fmt.Sprintf("version %d", s.TrustVersion))
+	p.line("allow", s.Allow)
+	p.line("drained", map[bool]string{true: "yes", false: "no"}[s.Drained])
 	for _, id := range s.Allocations {
-		line("allocation", id)
+		p.line("allocation", id)
 	}
 	for _, r := range s.Running {
-		line("running", fmt.Sprintf("%s %s %s", r.TaskID, r.Type, r.Step))
+		p.line("running", fmt.Sprintf("%s %s %s", r.TaskID, r.Type, r.Step))
 	}
-	line("results to send", fmt.Sprint(s.Unreported))
-	line("root file system", fmt.Sprintf("%d MiB free", s.RootFreeBytes>>20))
-	line("agent", fmt.Sprintf("%s, pid %d, %s", s.Version, s.PID, ago(s.UpdatedAt, now)))
-	return t.Flush()
+	p.line("results to send", fmt.Sprint(s.Unreported))
+	p.line("root file system", fmt.Sprintf("%d MiB free", s.RootFreeBytes>>20))
+	p.line("agent", fmt.Sprintf("%s, pid %d, %s", s.Version, s.PID, ago(s.UpdatedAt, now)))
 }
 
 func ago(t, now time.Time) string {

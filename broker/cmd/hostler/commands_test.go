@@ -139,7 +139,7 @@ func TestTheCommandsOfTheContractAreThere(t *testing.T) {
 	walk(tree(), func(c *cobra.Command) { have = append(have, strings.TrimPrefix(c.CommandPath(), "hostler ")) })
 	for _, want := range []string{
 		"login", "context list", "context use", "context show", "doctor", "version", "status",
-		"node create", "node list", "node show", "node timeline", "node label",
+		"node create", "node list", "node show", "node timeline", "node facts", "node label",
 		"node drain", "node resume", "node quarantine", "node activate", "node retire", "node remove",
 		"node baseline show", "node baseline diff", "node baseline accept", "node baseline retake",
 		"task types", "task describe", "task enqueue", "task list", "task show", "task cancel", "task watch",

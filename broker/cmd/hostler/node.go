@@ -21,6 +21,7 @@ func nodeCommand(a *app) *cobra.Command {
 		nodeListCommand(a),
 		nodeShowCommand(a),
 		nodeTimelineCommand(a),
+		nodeFactsCommand(a),
 		nodeActionCommand(a, drain),
 		nodeActionCommand(a, resume),
 		nodeActionCommand(a, quarantine),

@@ -63,6 +63,11 @@ func (c *Client) Timeline(ctx context.Context, ref string, limit string) (*resou
 	return fetch[resource.Timeline](ctx, c, at("nodes", ref, "timeline"), query("limit", limit))
 }
 
+// Facts are what a node is made of.
+func (c *Client) Facts(ctx context.Context, ref string) (*resource.NodeFacts, error) {
+	return fetch[resource.NodeFacts](ctx, c, at("nodes", ref, "facts"), nil)
+}
+
 // IssueToken makes a new enrolment token for a node that is there.
 func (c *Client) IssueToken(ctx context.Context, ref string, r resource.TokenRequest) (*resource.NodeBootstrap, error) {
 	return submit[resource.NodeBootstrap](ctx, c, http.MethodPost, at("nodes", ref, "token"), r)

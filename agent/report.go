@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/identity"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// lookTime is how long the agent waits for the facts before it goes on without
+// new ones.
+const lookTime = 30 * time.Second
+
+// self is what the node says of itself, with its digest.
+type self struct {
+	report identity.Report
+	digest string
+}
+
+// say puts a report in force: the next request carries its digest, and the
+// broker asks for the rest where it has another one.
+func (a *Agent) say(r identity.Report) {
+	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts)})
+}
+
+// look gathers the facts. While a tenant is on the node nothing asks its GPUs:
+// then those seen before stand.
+func (a *Agent) look(ctx context.Context) {
+	if a.Facts == nil {
+		return
+	}
+	tenants, err := a.allocations()
+	if err == nil && len(tenants) > 0 {
+		if f, ok, err := a.ledger.Facts(); err != nil {
+			a.Log.Warn("cannot read the facts seen before", zap.Error(err))
+		} else if ok {
+			a.say(a.report(&f))
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	begun := a.Now()
+	f, err := a.Facts(ctx)
+	if err != nil {
+		a.Log.Warn("cannot gather the facts of this machine", zap.Error(err))
+		return
+	}
+	a.say(a.report(&f))
+	a.Log.Info("gathered facts", zap.String("gpu.vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
+	if err := a.ledger.SetFacts(f); err != nil {
+		a.Log.Warn("cannot keep the facts", zap.Error(err))
+	}
+}
+
+// report is what a node says of itself when it enrols or renews. What the
+// operator wrote in the config file stands where the facts say nothing.
+func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
+	capabilities := maps.Clone(c.Capabilities)
+	if facts != nil {
+		if capabilities == nil {
+			capabilities = map[string]string{}
+		}
+		maps.Copy(capabilities, facts.Keys)
+	}
+	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Hostname: c.Hostname}
+}
+
+// types are the task types with a handler here: name@version.
+func (c *Config) types() []string {
+	var ids []string
+	for _, typ := range taskcatalog.All() {
+		if _, ok := c.Handlers(typ.Name, typ.Version); ok {
+			ids = append(ids, typ.ID())
+		}
+	}
+	return ids
+}

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func seen(uuid string) taskcatalog.Facts {
+	return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}, GPUs: []taskcatalog.GPUFacts{{Vendor: "nvidia", UUID: uuid}}}
+}
+
+func TestANodeEnrolsWithItsFactsAndThoseOfItsConfigFile(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.config.Capabilities = map[string]string{"weka": "4.3", "gpu.vendor": "of the config file"}
+		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) { return seen("GPU-1"), nil }
+		p := l.start()
+		l.nodeID(p)
+		r := l.broker.Reports[0]
+		if r.Capabilities["weka"] != "4.3" || r.Capabilities["gpu.vendor"] != "nvidia" {
+			t.Errorf("capabilities are %v", r.Capabilities)
+		}
+		if r.Facts == nil || r.Facts.GPUs[0].UUID != "GPU-1" {
+			t.Errorf("facts are %+v", r.Facts)
+		}
+	})
+}
+
+func TestAMachineThatCannotBeLookedAtIsStillANode(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.config.Facts = func(ctx context.Context) (taskcatalog.Facts, error) {
+			<-ctx.Done()
+			return taskcatalog.Facts{}, errors.New("sysfs hangs")
+		}
+		p := l.start()
+		l.nodeID(p)
+		if r := l.broker.Reports[0]; r.Facts != nil {
+			t.Errorf("facts are %+v", r.Facts)
+		}
+	})
+}
+
+// A change reaches the broker with the next poll: the digest is another.
+func TestATaskThatChangesTheNodeIsFollowedByALook(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		uuid := "GPU-1"
+		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) { return seen(uuid), nil }
+		l.handle("node.drain@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+			uuid = "GPU-2"
+			return &taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{}, nil
+		}))
+		p := l.start()
+		l.nodeID(p)
+		before := p.self.Load().digest
+		l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`), time.Minute)
+		l.until("the node has looked again", func() bool { return p.self.Load().digest != before })
+		if got := p.self.Load().report.Facts.GPUs[0].UUID; got != "GPU-2" {
+			t.Errorf("the node says it has %s", got)
+		}
+	})
+}
+
+func TestNobodyAsksTheGPUsWhileATenantIsThere(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		looks := 0
+		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) { looks++; return seen("GPU-1"), nil }
+		p := l.start()
+		l.nodeID(p)
+		if err := p.ledger.Accounts().Put(tasks.Account{AllocationID: "a-1", Username: "u", UID: 2000, CreatedAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		before := p.self.Load().digest
+		p.quit()
+		p = l.start()
+		polls := l.broker.Count("wait")
+		l.until("it polls again", func() bool { return l.broker.Count("wait") > polls })
+		if looks != 1 {
+			t.Errorf("the machine was looked at %d times, once before the tenant came", looks)
+		}
+		if p.self.Load().digest != before {
+			t.Error("the node says something else of itself with a tenant on it")
+		}
+	})
+}

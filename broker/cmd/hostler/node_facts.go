@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func nodeFactsCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "facts NODE", Short: "show what a node is made of: GPUs, drivers, libraries, devices", Args: exactly("NODE"),
+		Long: `Show what a node is made of, as its agent saw it last. Resolver profiles match on
+the keys, and so do selectors (gpu.vendor=nvidia).`,
+		Example:           "  hostler node facts gpu-07\n  hostler node facts gpu-07 -o json",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			f, err := api.Facts(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(f, []string{f.NodeID}, func(p *render.Page) {
+				p.Fields("node", f.NodeID, "hostname", f.Hostname, "reported", moment(a, f.ReportedAt))
+				pairs(p, "Keys", f.Facts.Keys)
+				gpuTable(p, f.Facts.GPUs)
+				softwareTable(p, f.Facts)
+				deviceTable(p, f.Facts.PCI)
+			})
+		},
+	}
+}
+
+func gpuTable(p *render.Page, gpus []taskcatalog.GPUFacts) {
+	if len(gpus) == 0 {
+		return
+	}
+	p.Title("GPUs")
+	rows := [][]string{}
+	for _, g := range gpus {
+		partition := g.Partition
+		if g.PartitionPending != "" {
+			partition += " (" + g.PartitionPending + " after a reset)"
+		}
+		rows = append(rows, []string{fmt.Sprint(g.Index), g.UUID, g.Serial, g.Name, g.Architecture, bytesText(g.MemoryBytes), g.PCIAddress, partition})
+		for _, i := range g.Instances {
+			rows = append(rows, []string{"", i.UUID, "", i.Profile, "", bytesText(i.MemoryBytes), "", "instance"})
+		}
+	}
+	p.Table([]string{"#", "UUID", "SERIAL", "NAME", "ARCHITECTURE", "MEMORY", "ADDRESS", "PARTITION"}, rows)
+}
+
+// bytesText leaves a figure that is missing out.
+func bytesText(n *uint64) string {
+	if n == nil {
+		return ""
+	}
+	return render.Bytes(int64(*n))
+}
+
+func softwareTable(p *render.Page, f taskcatalog.Facts) {
+	rows := [][]string{}
+	for _, d := range f.Drivers {
+		rows = append(rows, []string{"driver", d.Name, d.Version, ""})
+	}
+	for _, l := range f.Libraries {
+		rows = append(rows, []string{"library", l.Name, l.Version, strings.TrimSpace(string(l.Problem) + " " + l.Detail)})
+	}
+	if len(rows) > 0 {
+		p.Title("Drivers and libraries")
+		p.Table([]string{"KIND", "NAME", "VERSION", "PROBLEM"}, rows)
+	}
+}
+
+func deviceTable(p *render.Page, devices []taskcatalog.PCIDevice) {
+	rows := [][]string{}
+	for _, d := range devices {
+		numa := ""
+		if d.NUMANode != nil {
+			numa = fmt.Sprint(*d.NUMANode)
+		}
+		rows = append(rows, []string{d.Address, d.Vendor + ":" + d.Device, d.Class, d.Driver, numa, d.IOMMUGroup})
+	}
+	if len(rows) > 0 {
+		p.Title("PCI")
+		p.Table([]string{"ADDRESS", "ID", "CLASS", "DRIVER", "NUMA", "IOMMU"}, rows)
+	}
+}

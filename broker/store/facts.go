@@ -1,0 +1,32 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// saveFacts keeps what a node reported of its hardware. A node that did not look
+// changes nothing.
+func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts) error {
+	if f == nil {
+		return nil
+	}
+	_, err := t.ExecContext(ctx, `INSERT INTO node_facts (node_id, facts, reported_at) VALUES ($1, $2, $3)
+		ON CONFLICT (node_id) DO UPDATE SET facts = excluded.facts, reported_at = excluded.reported_at`, nodeID, text(f), micros(t.now))
+	return err
+}
+
+// Facts are those that a node reported last, and when it first said so. Code
+// facts_unknown where it never did.
+func (db *DB) Facts(ctx context.Context, nodeID string) (f taskcatalog.Facts, reportedAt time.Time, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f), at(&reportedAt))
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, reportedAt, broker.Errorf(broker.NotFound, "facts_unknown", "node %s has reported no facts (it does so when its agent starts)", nodeID)
+	}
+	return f, reportedAt, err
+}
