@@ -286,8 +286,8 @@ static void drop_memory(fg_gpu *g, int slot, uint64_t from, uint64_t granules)
 static void drop_client(fg_gpu *g, int slot)
 {
 	drop_memory(g, slot, 0, g->bytes / FG_GRANULE);
+	g->state->contexts += !strcmp(g->state->clients[slot].kind, "compute");
 	memset(&g->state->clients[slot], 0, sizeof(fg_client));
-	g->state->contexts++;
 }
 
 fg_state *fg_lock(fg_gpu *g)
