@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,24 @@ func TestNobodyAsksTheGPUsWhileATenantIsThere(t *testing.T) {
 		}
 		if p.self.Load().digest != before {
 			t.Error("the node says something else of itself with a tenant on it")
+		}
+	})
+}
+
+func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.broker.Secrets = map[string]string{"maas_machine_token": "machine-secret"}
+		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+			if got, err := r.Mint(ctx, "maas_machine_token"); err != nil || string(got) != "machine-secret" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			_, err := r.Mint(ctx, "oci_pull")
+			return nil, taskcatalog.Report{}, err
+		}))
+		p := l.start()
+		result := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`), time.Minute)
+		if !strings.Contains(result.Message, "no such credential") {
+			t.Errorf("the refusal is lost: %s %s", result.Code, result.Message)
 		}
 	})
 }

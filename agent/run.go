@@ -127,7 +127,7 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 			}
 			out <- ret
 		}()
-		ret.result, ret.report, ret.err = handler.Do(ctx, &tasks.Run{Task: r.task, Params: r.params, Host: a.host, Progress: r.set})
+		ret.result, ret.report, ret.err = handler.Do(ctx, &tasks.Run{Task: r.task, Params: r.params, Host: a.host, Progress: r.set, Mint: a.mintFor(r)})
 	}()
 	select {
 	case ret := <-out:
@@ -141,6 +141,21 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 		return ret, true
 	case <-grace.C:
 		return returned{}, false
+	}
+}
+
+// mintFor asks for secrets of this attempt. What came as text is not kept.
+func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
+	return func(ctx context.Context, credentialType string) ([]byte, error) {
+		client, err := a.uplink()
+		if err != nil {
+			return nil, err
+		}
+		reply, err := client.Mint(ctx, r.task.TaskID, wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
+		if err != nil {
+			return nil, err
+		}
+		return []byte(reply.Secret), nil
 	}
 }
 

@@ -36,6 +36,8 @@ type Broker struct {
 	// LoseAnswer is asked once a request was handled: true cuts the connection
 	// instead of answering.
 	LoseAnswer func(route string) bool
+	// Secrets are what tasks may mint, by credential type.
+	Secrets map[string]string
 	// Denied are certificate serials.
 	Denied map[string]bool
 

@@ -27,6 +27,7 @@ func (b *Broker) routes() http.Handler {
 		"renew":    {"POST /internal/v1/nodes/{id}/renew", true, b.renew},
 		"wait":     {"GET /internal/v1/nodes/{id}/tasks/wait", true, b.wait},
 		"progress": {"POST /internal/v1/nodes/{id}/tasks/{task}/progress", true, b.progress},
+		"mint":     {"POST /internal/v1/nodes/{id}/tasks/{task}/credentials/mint", true, b.mint},
 		"result":   {"POST /internal/v1/nodes/{id}/tasks/{task}/result", true, b.result},
 	} {
 		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -182,6 +183,21 @@ func (b *Broker) renew(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	defer b.Unlock()
 	b.Renewals = append(b.Renewals, peer.Expired)
 	return wire.RenewReply{Certificate: b.issue(csr, peer.NodeIdentity), Late: peer.Expired, Now: b.Clock()}, nil
+}
+
+// mint answers with what Secrets holds for the type.
+func (b *Broker) mint(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
+	var req wire.MintRequest
+	if err := wire.Decode(r.Body, &req); err != nil {
+		return nil, problem(http.StatusBadRequest, "malformed", err.Error())
+	}
+	b.Lock()
+	defer b.Unlock()
+	secret, ok := b.Secrets[req.CredentialType]
+	if !ok {
+		return nil, problem(http.StatusForbidden, "credential_refused", "no such credential")
+	}
+	return wire.MintReply{CredentialType: req.CredentialType, Secret: secret, ExpiresAt: b.Clock().Add(time.Minute)}, nil
 }
 
 func (b *Broker) wait(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {

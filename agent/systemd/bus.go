@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -96,6 +98,38 @@ func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 // Reload makes systemd read its unit files again.
 func (Bus) Reload(ctx context.Context) error {
 	return units(ctx, func(c *dbus.Conn) error { return c.ReloadContext(ctx) })
+}
+
+// Enable has a unit started at boot.
+func (Bus) Enable(ctx context.Context, unit string) error {
+	return units(ctx, func(c *dbus.Conn) error {
+		if _, _, err := c.EnableUnitFilesContext(ctx, []string{unit}, false, true); err != nil {
+			return fmt.Errorf("cannot enable %s: %w", unit, err)
+		}
+		return nil
+	})
+}
+
+// LastRun is how a service ran last in this boot.
+func (Bus) LastRun(ctx context.Context, unit string) (run tasks.UnitRun, err error) {
+	err = units(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetUnitTypePropertiesContext(ctx, unit, "Service")
+		if err != nil {
+			return fmt.Errorf("cannot look at %s: %w", unit, err)
+		}
+		at := func(name string) time.Time {
+			if us, _ := p[name].(uint64); us > 0 {
+				return time.UnixMicro(int64(us))
+			}
+			return time.Time{}
+		}
+		run.StartedAt, run.FinishedAt = at("ExecMainStartTimestamp"), at("ExecMainExitTimestamp")
+		run.Result, _ = p["Result"].(string)
+		status, _ := p["ExecMainStatus"].(int32)
+		run.ExitStatus = int(status)
+		return nil
+	})
+	return run, err
 }
 
 // Disable takes a unit's enablement away.

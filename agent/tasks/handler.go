@@ -14,6 +14,9 @@ type Run struct {
 	// Progress says how far the run is: step index of total, percent of the
 	// step, a short message. It never blocks and may be nil.
 	Progress func(step string, index, total, percent int, message string)
+	// Mint asks the broker for a secret that this task may have, once per
+	// attempt. Whoever got it clears it when its purpose is served.
+	Mint func(ctx context.Context, credentialType string) ([]byte, error)
 }
 
 // step reports the start of a step.
@@ -44,6 +47,7 @@ var handlers = map[string]Handler{
 	"node.drain@1":                {Do: drain, Probe: probeDrain},
 	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
 	"node.trust_update@1":         {Do: trustUpdate},
+	"node.hw_sync_reseed@1":       {Do: hwSyncReseed, Probe: probeHWSync},
 	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
 	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},
 }

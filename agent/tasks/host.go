@@ -76,7 +76,10 @@ type Systemd interface {
 	// Active reports whether the unit is active or on its way to be.
 	Active(ctx context.Context, unit string) (bool, error)
 	Reload(ctx context.Context) error
+	Enable(ctx context.Context, unit string) error
 	Disable(ctx context.Context, unit string) error
+	// LastRun is how a service ran last in this boot.
+	LastRun(ctx context.Context, unit string) (UnitRun, error)
 	// Run starts argv as a transient service of its own, which outlives the
 	// agent's, and does not wait for it.
 	Run(ctx context.Context, unit string, argv []string) error

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,14 +53,27 @@ func (m *memory) Drained() bool           { return m.drained }
 func (m *memory) SetDrained(d bool) error { m.drained = d; return nil }
 
 // quietSystemd has no sessions and no units; it remembers what it was asked.
-type quietSystemd struct{ asked []string }
+type quietSystemd struct {
+	asked []string
+	// start is what becomes of a started unit; nil: it runs.
+	start func(unit string) error
+	runs  map[string]UnitRun
+	on    map[string]bool
+}
 
 func (s *quietSystemd) ask(what string) error { s.asked = append(s.asked, what); return nil }
 
-func (s *quietSystemd) Stop(_ context.Context, unit string) error  { return s.ask("stop " + unit) }
-func (s *quietSystemd) Start(_ context.Context, unit string) error { return s.ask("start " + unit) }
-func (s *quietSystemd) Active(context.Context, string) (bool, error) {
-	return false, nil
+func (s *quietSystemd) Stop(_ context.Context, unit string) error { return s.ask("stop " + unit) }
+func (s *quietSystemd) Start(_ context.Context, unit string) error {
+	if s.start != nil {
+		return errors.Join(s.ask("start "+unit), s.start(unit))
+	}
+	return s.ask("start " + unit)
+}
+func (s *quietSystemd) Active(_ context.Context, unit string) (bool, error) { return s.on[unit], nil }
+func (s *quietSystemd) Enable(_ context.Context, unit string) error         { return s.ask("enable " + unit) }
+func (s *quietSystemd) LastRun(_ context.Context, unit string) (UnitRun, error) {
+	return s.runs[unit], nil
 }
 func (s *quietSystemd) Reload(context.Context) error                  { return s.ask("reload") }
 func (s *quietSystemd) Disable(_ context.Context, unit string) error  { return s.ask("disable " + unit) }

@@ -129,6 +129,13 @@ func (c *Client) Progress(ctx context.Context, taskID string, r wire.ProgressReq
 	return reply, err
 }
 
+// Mint asks for a secret that a task may have.
+func (c *Client) Mint(ctx context.Context, taskID string, r wire.MintRequest) (*wire.MintReply, error) {
+	reply := new(wire.MintReply)
+	_, err := c.post(ctx, c.task(taskID, "credentials/mint"), r, reply)
+	return reply, err
+}
+
 // Result reports how a task ended.
 func (c *Client) Result(ctx context.Context, taskID string, r wire.ResultRequest) (*wire.ResultReply, error) {
 	reply := new(wire.ResultReply)

@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/trust"
@@ -30,6 +31,7 @@ type Config struct {
 	Queue     *taskqueue.Queue
 	Trust     *trust.Authority
 	Operators *operators.Directory
+	Secrets   *secrets.Files
 	Now       func() time.Time
 	Tracer    trace.Tracer
 	Log       *zap.Logger

@@ -173,6 +173,9 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 		n, err = a.forget(ctx, n, in.Reason)
 		return n, nil, err
 	}
+	if err := a.c.Secrets.ForgetNode(n.ID); err != nil {
+		return n, nil, err
+	}
 	params := []byte(`{}`)
 	if in.AllocationID != "" {
 		if params, err = taskcatalog.Encode(taskcatalog.UninstallParams{AllocationID: in.AllocationID}); err != nil {
@@ -183,10 +186,13 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 	return n, task, err
 }
 
-// forget deletes a record. What the machine may still hold opens nothing: its
-// certificates are denied first.
+// forget deletes a record and the node's secrets. What the machine may still
+// hold opens nothing: its certificates are denied first.
 func (a *API) forget(ctx context.Context, n broker.Node, reason string) (broker.Node, error) {
 	if err := a.c.DB.DenyNode(ctx, callerOf(ctx).actor(), n.ID, "node removed"); err != nil {
+		return n, err
+	}
+	if err := a.c.Secrets.ForgetNode(n.ID); err != nil {
 		return n, err
 	}
 	return a.move(ctx, n, broker.Deleted, broker.OwnerRemoval, reason)

@@ -12,26 +12,39 @@ import (
 // "-". A regular file that others may read is refused. Codes:
 // token_file_unreadable, token_file_open, token_malformed.
 func ReadToken(path string, stdin io.Reader) (string, error) {
+	raw, err := ReadSecret(path, stdin)
+	if err != nil {
+		return "", err
+	}
+	if path == "-" {
+		path = "stdin"
+	}
+	return parseToken(raw, path)
+}
+
+// ReadSecret reads what only its owner may read, from a file or from stdin where
+// path is "-". Codes: token_file_unreadable, token_file_open.
+func ReadSecret(path string, stdin io.Reader) ([]byte, error) {
 	if path == "-" {
 		raw, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
 		if err != nil {
-			return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: %v", err)
+			return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: %v", err)
 		}
-		return parseToken(raw, "stdin")
+		return raw, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
+		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
 	}
 	// A pipe (process substitution) has its mode from the system.
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return "", broker.Errorf(broker.Refused, "token_file_open", "cannot use the token file %s: others may read it, mode %04o (chmod 600 %s, and issue a new token if others had access)", path, info.Mode().Perm(), path)
+		return nil, broker.Errorf(broker.Refused, "token_file_open", "cannot use the token file %s: others may read it, mode %04o (chmod 600 %s, and issue a new token if others had access)", path, info.Mode().Perm(), path)
 	}
 	raw, err := readBounded(path)
 	if err != nil {
-		return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
+		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
 	}
-	return parseToken(raw, path)
+	return raw, nil
 }
 
 // parseToken takes one line of printable ASCII without spaces, so that a

@@ -15,9 +15,10 @@ const mintLife = 15 * time.Minute
 // task's type and from this table, never from what the task's params say.
 var mintable = map[string]struct {
 	taskType string
-	path     string
+	path     func(broker.Task) string
 }{
-	"oci_pull": {taskType: "node.self_update", path: "registry/oci-pull"},
+	"oci_pull":                             {taskType: "node.self_update", path: func(broker.Task) string { return "registry/oci-pull" }},
+	taskcatalog.CredentialMAASMachineToken: {taskType: "node.hw_sync_reseed", path: ofNode},
 }
 
 // Minter gives secrets to the tasks that may have them.
@@ -36,6 +37,6 @@ func (m *Minter) Mint(_ context.Context, task broker.Task, credentialType string
 	if task.Type != row.taskType {
 		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
 	}
-	value, err := m.Files.Get(row.path)
+	value, err := m.Files.Get(row.path(task))
 	return string(value), m.Now().Add(mintLife), err
 }

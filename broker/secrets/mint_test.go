@@ -24,6 +24,24 @@ func TestATaskGetsOnlyWhatItsTypeMayHave(t *testing.T) {
 	}
 	_, _, err = m.Mint(t.Context(), broker.Task{ID: "t-2", Type: "node.drain"}, "oci_pull")
 	wantCode(t, err, "credential_refused")
+	if err := files.PutNodeToken("n-aaaa", []byte("machine-secret")); err != nil {
+		t.Fatal(err)
+	}
+	reseed := broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: "n-aaaa"}
+	if secret, _, err := m.Mint(t.Context(), reseed, "maas_machine_token"); err != nil || secret != "machine-secret" {
+		t.Errorf("got %q, %v", secret, err)
+	}
+	reseed.NodeID, reseed.Params = "n-bbbb", []byte(`{"node":"n-aaaa"}`)
+	_, _, err = m.Mint(t.Context(), reseed, "maas_machine_token")
+	wantCode(t, err, "secret_not_found")
+	_, _, err = m.Mint(t.Context(), update, "maas_machine_token")
+	wantCode(t, err, "credential_refused")
+	if err := files.ForgetNode("n-aaaa"); err != nil {
+		t.Fatal(err)
+	}
+	reseed.NodeID = "n-aaaa"
+	_, _, err = m.Mint(t.Context(), reseed, "maas_machine_token")
+	wantCode(t, err, "secret_not_found")
 	_, _, err = m.Mint(t.Context(), update, "../identity")
 	wantCode(t, err, "credential_type_unknown")
 }

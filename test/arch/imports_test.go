@@ -54,7 +54,7 @@ var allowed = []struct {
 }{
 	{"taskcatalog", []string{"taskcatalog"}},
 	{"pki", []string{"pki", "taskcatalog"}},
-	{"resolver-profiles", []string{"resolver-profiles"}},
+	{"resolver-profiles", []string{"resolver-profiles", "taskcatalog"}},
 	{"agent", []string{"agent", "pki", "taskcatalog", "resolver-profiles"}},
 	{"broker", []string{"broker", "pki", "taskcatalog", "resolver-profiles"}},
 	{"packaging", nil},

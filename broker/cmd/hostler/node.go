@@ -31,6 +31,7 @@ func nodeCommand(a *app) *cobra.Command {
 		baselineCommand(a),
 		nodeLabelCommand(a),
 		nodeTokenCommand(a),
+		nodeCredentialsCommand(a),
 	)
 }
 

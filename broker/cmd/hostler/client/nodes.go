@@ -68,6 +68,11 @@ func (c *Client) Facts(ctx context.Context, ref string) (*resource.NodeFacts, er
 	return fetch[resource.NodeFacts](ctx, c, at("nodes", ref, "facts"), nil)
 }
 
+// SetCredentials keeps what tasks of a node may mint.
+func (c *Client) SetCredentials(ctx context.Context, ref string, s resource.NodeCredentials) (*resource.NodeCredentialsSet, error) {
+	return submit[resource.NodeCredentialsSet](ctx, c, http.MethodPut, at("nodes", ref, "credentials"), s)
+}
+
 // IssueToken makes a new enrolment token for a node that is there.
 func (c *Client) IssueToken(ctx context.Context, ref string, r resource.TokenRequest) (*resource.NodeBootstrap, error) {
 	return submit[resource.NodeBootstrap](ctx, c, http.MethodPost, at("nodes", ref, "token"), r)

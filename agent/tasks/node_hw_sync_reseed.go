@@ -1,0 +1,149 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What MAAS installs on a machine that it deployed with hardware sync.
+const (
+	hwSyncCredentials = "/etc/maas/maas-machine-creds.yml"
+	hwSyncService     = "maas_hardware_sync.service"
+	hwSyncTimer       = "maas_hardware_sync.timer"
+	hwSyncUnits       = "/usr/lib/systemd/system"
+)
+
+// What became of a file.
+const (
+	written = "written"
+	kept    = "kept"
+)
+
+// UnitRun is how a service ran last.
+type UnitRun struct {
+	StartedAt, FinishedAt time.Time // zero: not in this boot
+	ExitStatus            int
+	Result                string // systemd's word: success, exit-code, timeout …
+}
+
+// hwSyncReseed writes the machine's credentials for MAAS, sees that service and
+// timer are there, and starts one sync to prove that they work. The agent itself
+// says nothing to MAAS: only MAAS's own scripts do, and never OK, TESTING or
+// FAILED.
+func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	p, h := r.Params.(*taskcatalog.HWSyncReseedParams), r.Host
+	var report taskcatalog.Report
+	res := &taskcatalog.HWSyncReseedResult{}
+	begun := h.Now()
+	r.step("credentials", 1, 4)
+	secret, err := r.Mint(ctx, taskcatalog.CredentialMAASMachineToken)
+	if err != nil {
+		return nil, report, err
+	}
+	defer clear(secret)
+	files, err := renderHWSync(secret, p.IntervalMinutes)
+	if err != nil {
+		return nil, report, err
+	}
+	defer clear(files.credentials)
+	if err := h.Machine.MakeDir(path.Dir(hwSyncCredentials), 0o755, 0, 0); err != nil {
+		return nil, report, err
+	}
+	if res.Credentials, err = replace(h.Machine, hwSyncCredentials, files.credentials, 0o700); err != nil {
+		return nil, report, err
+	}
+	r.step("service and timer", 2, 4)
+	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.service, p.Reinstall); err != nil {
+		return res, report, err
+	}
+	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall); err != nil {
+		return res, report, err
+	}
+	if res.Service == written || res.Timer == written {
+		if err := h.Systemd.Reload(ctx); err != nil {
+			return res, report, err
+		}
+	}
+	if err := errors.Join(h.Systemd.Enable(ctx, hwSyncTimer), h.Systemd.Start(ctx, hwSyncTimer)); err != nil {
+		return res, report, err
+	}
+	r.step("sync", 3, 4)
+	started := h.Systemd.Start(ctx, hwSyncService)
+	r.step("proof", 4, 4)
+	if res.TimerActive, err = h.Systemd.Active(ctx, hwSyncTimer); err != nil {
+		return res, report, err
+	}
+	run, err := h.Systemd.LastRun(ctx, hwSyncService)
+	if err != nil {
+		return res, report, errors.Join(started, err)
+	}
+	res.SyncStartedAt, res.SyncFinishedAt, res.ExitStatus = run.StartedAt, run.FinishedAt, run.ExitStatus
+	return res, report, judgeSync(res, run, begun, started)
+}
+
+// judgeSync takes a sync for proven only if the service ran to its good end
+// after the task had begun. That the job was done proves nothing by itself: one
+// that was under way already is joined.
+func judgeSync(res *taskcatalog.HWSyncReseedResult, run UnitRun, begun time.Time, started error) error {
+	switch {
+	case run.StartedAt.IsZero(), run.StartedAt.Before(begun.Truncate(time.Second)):
+		return taskcatalog.Errorf("hw_sync_unproven", "cannot prove a hardware sync: %s has not run since the task began (%s)", hwSyncService, cause(started))
+	case run.Result != "success" || run.ExitStatus != 0 || run.FinishedAt.IsZero():
+		return taskcatalog.Errorf("hw_sync_failed", "hardware sync failed: %s ended with %s, status %d (journalctl -u %s on the node; MAAS's rack must be reachable on its port 5248)", hwSyncService, run.Result, run.ExitStatus, hwSyncService)
+	case !res.TimerActive:
+		return taskcatalog.Errorf("hw_sync_timer_inactive", "hardware sync ran once, but %s is not active (systemctl status %s on the node)", hwSyncTimer, hwSyncTimer)
+	}
+	return started
+}
+
+func cause(err error) string {
+	if err == nil {
+		return "systemd reported no fault"
+	}
+	return err.Error()
+}
+
+// replace writes a file as a whole, unless it is exactly so already.
+func replace(m *machine.Machine, name string, content []byte, mode uint32) (string, error) {
+	st, err := m.Lstat(name)
+	if err == nil && st.Uid == 0 && st.Mode&0o7777 == mode {
+		if old, err := m.ReadStrict(name, 64<<10); err == nil && bytes.Equal(old, content) {
+			return kept, nil
+		}
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := m.WriteFile(name, content, mode, 0, 0); err != nil {
+		return "", fmt.Errorf("cannot write %s: %w", name, err)
+	}
+	return written, nil
+}
+
+// install writes a unit where there is none. One that MAAS put there stays,
+// unless it is to be written anew.
+func install(m *machine.Machine, name string, content []byte, anew bool) (string, error) {
+	if _, err := m.Lstat(name); err == nil && !anew {
+		return kept, nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return replace(m, name, content, 0o644)
+}
+
+// probeHWSync says what is there, after a crash.
+func probeHWSync(ctx context.Context, h *Host, _ *taskcatalog.Task) string {
+	there, err := h.Machine.Has(hwSyncCredentials)
+	active, timerErr := h.Systemd.Active(ctx, hwSyncTimer)
+	if err := errors.Join(err, timerErr); err != nil {
+		return "cannot look at hardware sync: " + err.Error()
+	}
+	return fmt.Sprintf("the credentials are there: %t; the timer is active: %t", there, active)
+}

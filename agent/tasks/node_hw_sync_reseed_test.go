@@ -1,0 +1,189 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const machineToken = `{"endpoint":"http://10.0.0.2:5248/MAAS/metadata/status/abc123","consumer_key":"CKEY","token_key":"TKEY","token_secret":"TSECRET"}`
+
+// reseed runs the task on a box where a sync ends as run says.
+func reseed(t *testing.T, h *Host, params, token string) (*taskcatalog.HWSyncReseedResult, error) {
+	t.Helper()
+	typ, err := taskcatalog.Latest("node.hw_sync_reseed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := typ.DecodeParams([]byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given []byte
+	result, _, err := hwSyncReseed(t.Context(), &Run{Params: p, Host: h, Mint: func(_ context.Context, kind string) ([]byte, error) {
+		if kind != taskcatalog.CredentialMAASMachineToken {
+			t.Errorf("it asks for %s", kind)
+		}
+		given = []byte(token)
+		return given, nil
+	}})
+	if len(bytes.Trim(given, "\x00")) > 0 {
+		t.Error("the token is still in memory after the task")
+	}
+	if result == nil {
+		return nil, err
+	}
+	return result.(*taskcatalog.HWSyncReseedResult), err
+}
+
+// syncing is a box whose service runs well when it is started.
+func syncing(t *testing.T) (*Host, string, *quietSystemd) {
+	h, dir := box(t)
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, hwSyncUnits), 0o755), os.MkdirAll(filepath.Join(dir, "etc"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	s := &quietSystemd{runs: map[string]UnitRun{}, on: map[string]bool{}}
+	s.start = func(unit string) error {
+		s.on[unit] = unit == hwSyncTimer
+		s.runs[unit] = UnitRun{StartedAt: h.Now().Add(time.Second), FinishedAt: h.Now().Add(4 * time.Second), Result: "success"}
+		return nil
+	}
+	h.Systemd = s
+	return h, dir, s
+}
+
+func TestAReseedWritesStartsAndProves(t *testing.T) {
+	h, dir, s := syncing(t)
+	res, err := reseed(t, h, `{"interval_minutes":30}`, machineToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Credentials != written || res.Service != written || res.Timer != written || !res.TimerActive || res.SyncStartedAt.IsZero() {
+		t.Errorf("%+v", res)
+	}
+	creds := read(t, dir, hwSyncCredentials)
+	for _, want := range []string{"reporting:", "maas:", "consumer_key: CKEY", "token_secret: TSECRET", "endpoint: http://10.0.0.2:5248/MAAS/metadata/status/abc123"} {
+		if !strings.Contains(creds, want) {
+			t.Errorf("the credentials have no %q:\n%s", want, creds)
+		}
+	}
+	st, err := os.Stat(filepath.Join(dir, hwSyncCredentials))
+	if err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	if timer := read(t, dir, hwSyncUnits+"/"+hwSyncTimer); !strings.Contains(timer, "OnCalendar=*-*-* *:00/30:00\n") {
+		t.Errorf("the timer is\n%s", timer)
+	}
+	want := []string{"reload", "enable " + hwSyncTimer, "start " + hwSyncTimer, "start " + hwSyncService}
+	if !slices.Equal(s.asked, want) {
+		t.Errorf("systemd was asked %q, want %q", s.asked, want)
+	}
+
+	s.asked = nil
+	res, err = reseed(t, h, `{}`, machineToken)
+	if err != nil || res.Credentials != kept || res.Service != kept || res.Timer != kept || slices.Contains(s.asked, "reload") {
+		t.Errorf("again: %+v, %v, %q", res, err, s.asked)
+	}
+	res, err = reseed(t, h, `{"reinstall":true}`, machineToken)
+	if err != nil || res.Service != kept || res.Timer != written {
+		t.Errorf("with another interval, anew: %+v, %v", res, err)
+	}
+}
+
+func TestASyncThatIsNotProvenIsNoSuccess(t *testing.T) {
+	now := func(h *Host, after time.Duration) time.Time { return h.Now().Add(after) }
+	for code, c := range map[taskcatalog.Code]func(h *Host, s *quietSystemd, unit string) error{
+		"hw_sync_unproven": func(h *Host, s *quietSystemd, unit string) error {
+			s.on[hwSyncTimer] = true
+			s.runs[unit] = UnitRun{StartedAt: now(h, -time.Minute), FinishedAt: now(h, -time.Minute), Result: "success"}
+			return nil
+		},
+		"hw_sync_failed": func(h *Host, s *quietSystemd, unit string) error {
+			s.on[hwSyncTimer] = true
+			s.runs[unit] = UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "exit-code", ExitStatus: 4}
+			return errors.New("the job is failed")
+		},
+		"hw_sync_timer_inactive": func(h *Host, s *quietSystemd, unit string) error {
+			s.runs[unit] = UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "success"}
+			return nil
+		},
+	} {
+		h, _, s := syncing(t)
+		s.start = func(unit string) error {
+			if unit == hwSyncTimer {
+				return nil
+			}
+			return c(h, s, unit)
+		}
+		if _, err := reseed(t, h, `{}`, machineToken); taskcatalog.CodeOf(err, "") != code {
+			t.Errorf("want %s, got %v", code, err)
+		}
+	}
+}
+
+// What MAAS or an operator stored is not trusted to be put into a unit.
+func TestATokenThatIsNoneChangesNothing(t *testing.T) {
+	with := func(old, new string) string { return strings.Replace(machineToken, old, new, 1) }
+	for name, token := range map[string]string{
+		"no JSON":                   "TSECRET",
+		"a key more":                with(`{`, `{"consumer_secret":"x",`),
+		"a path of another service": with("/MAAS/metadata/status/abc123", "/etc/passwd"),
+		"a line more":               with("abc123", `abc123\nExecStart=/bin/true`),
+		"a host with a space":       with("10.0.0.2:5248", "10.0.0.2 --post-file /etc/shadow"),
+		"a specifier":               with("10.0.0.2:5248", "%h"),
+		"a file":                    with("http://", "file://"),
+		"a user":                    with("http://", "http://TSECRET@"),
+		"a query":                   with("abc123", "abc123?x=1"),
+		"an empty key":              with("CKEY", ""),
+		"a key of two lines":        with("CKEY", `C\nKEY`),
+	} {
+		h, dir, s := syncing(t)
+		_, err := reseed(t, h, `{}`, token)
+		if taskcatalog.CodeOf(err, "") != "maas_machine_token_invalid" {
+			t.Errorf("%s: %v", name, err)
+		} else if strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: the error holds the secret: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil || len(s.asked) > 0 {
+			t.Errorf("%s: something was done: %q", name, s.asked)
+		}
+	}
+}
+
+// A tenant who had root may have put a link where the credentials go.
+func TestCredentialsAreNotWrittenThroughALink(t *testing.T) {
+	for _, link := range []string{"etc/maas", hwSyncCredentials} {
+		h, dir, _ := syncing(t)
+		outside := t.TempDir()
+		target := filepath.Join(outside, "target")
+		at := filepath.Join(dir, link)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(target, at)); err != nil {
+			t.Fatal(err)
+		}
+		if link == "etc/maas" {
+			if err := os.Mkdir(target, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.WriteFile(target, []byte("the tenant's"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := reseed(t, h, `{}`, machineToken)
+		if link == "etc/maas" && err == nil {
+			t.Error("a directory that is a link was taken")
+		}
+		_ = filepath.WalkDir(outside, func(name string, d os.DirEntry, _ error) error {
+			if raw, err := os.ReadFile(name); err == nil && bytes.Contains(raw, []byte("TSECRET")) {
+				t.Errorf("%s: the secret is in %s", link, name)
+			}
+			return nil
+		})
+	}
+}

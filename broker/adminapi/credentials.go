@@ -1,0 +1,44 @@
+package adminapi
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type credentialsInput struct {
+	NodeInput
+	Body resource.NodeCredentials
+}
+
+// setCredentials keeps what a task of this node may mint. The audit row comes
+// first: what a crash leaves between the two is a row too many, never a
+// credential that nobody set.
+func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*resource.NodeCredentialsSet, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	if n.Status == broker.Deleted {
+		return nil, broker.Errorf(broker.Refused, "node_deleted", "cannot keep credentials: node %s is deleted", n.ID)
+	}
+	t := in.Body.MAASMachineToken
+	if u, err := url.Parse(t.Endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+		return nil, broker.Errorf(broker.Invalid, "maas_machine_token_invalid", "cannot keep the token of node %s: its endpoint is no http(s) URL (http://RACK:5248/MAAS/metadata/status/SYSTEM_ID)", n.ID)
+	}
+	raw, err := taskcatalog.Encode(t)
+	if err != nil {
+		return nil, err
+	}
+	e := broker.AuditEntry{Actor: callerOf(ctx).actor().Name, Action: "node.credentials", Subject: "node/" + n.ID, Reason: in.Body.Reason}
+	if err := a.c.DB.Audit(ctx, e); err != nil {
+		return nil, err
+	}
+	if err := a.c.Secrets.PutNodeToken(n.ID, raw); err != nil {
+		return nil, err
+	}
+	return &resource.NodeCredentialsSet{NodeID: n.ID, Set: []string{taskcatalog.CredentialMAASMachineToken}}, nil
+}

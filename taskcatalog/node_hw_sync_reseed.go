@@ -1,0 +1,44 @@
+package taskcatalog
+
+import "time"
+
+var nodeHWSyncReseed = define[HWSyncReseedParams, HWSyncReseedResult](Type{
+	Name: "node.hw_sync_reseed", Version: 1,
+	Summary: "give MAAS's hardware sync its credentials again, start it, and prove that it ran",
+	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 15 * time.Minute,
+	Example: `{"interval_minutes": 15}`,
+})
+
+// CredentialMAASMachineToken is what a reseed mints: a MAASMachineToken as JSON.
+const CredentialMAASMachineToken = "maas_machine_token"
+
+// MAASMachineToken is a machine's own OAuth token for MAAS's metadata service.
+// It is a secret: it is minted for one task and never in its params.
+type MAASMachineToken struct {
+	Endpoint    string `json:"endpoint"` // http://RACK:5248/MAAS/metadata/status/SYSTEM_ID
+	ConsumerKey string `json:"consumer_key"`
+	TokenKey    string `json:"token_key"`
+	TokenSecret string `json:"token_secret"`
+}
+
+// HWSyncReseedParams says how hardware sync is installed where it must be.
+type HWSyncReseedParams struct {
+	// IntervalMinutes is the time between two syncs. Zero means 15, MAAS's own
+	// default.
+	IntervalMinutes int `json:"interval_minutes,omitempty" jsonschema:"enum=5,enum=10,enum=15,enum=20,enum=30,enum=60"`
+	// Reinstall writes service and timer anew where they are there already.
+	Reinstall bool `json:"reinstall,omitempty"`
+}
+
+// HWSyncReseedResult is what was written, and the sync that proves it.
+type HWSyncReseedResult struct {
+	Credentials string `json:"credentials"` // written or kept
+	Service     string `json:"service"`     // written or kept
+	Timer       string `json:"timer"`       // written or kept
+	TimerActive bool   `json:"timer_active"`
+	// SyncStartedAt and SyncFinishedAt are of the run of the service that this
+	// task started.
+	SyncStartedAt  time.Time `json:"sync_started_at,omitzero"`
+	SyncFinishedAt time.Time `json:"sync_finished_at,omitzero"`
+	ExitStatus     int       `json:"exit_status"`
+}
