@@ -1,0 +1,86 @@
+package profiles
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func argTool(t *testing.T) *CommandProfile {
+	t.Helper()
+	set, problems := Parse(File{"set.yaml", []byte(strings.Replace(withArg(`
+      {name: gpus, type: list, pattern: '[0-9a-f.:]+', max_items: 3, flag: "-i", join: ","},
+      {name: each, type: list, pattern: '[a-z]+', max_items: 2, flag: "--each="},
+      {name: mode, type: string, pattern: 'fast|slow|a\s'},
+      {name: level, type: integer, minimum: 0, maximum: 9, flag: --level},
+      {name: quiet, type: boolean, flag: -q}`), "gpu.runtime.check", "gpu.scrub.reset", 1))})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	p, _ := set.Command("tool")
+	return p
+}
+
+func TestArgumentsBecomeArgvByTheirSchema(t *testing.T) {
+	p := argTool(t)
+	for _, c := range []struct {
+		args map[string]any
+		want []string
+	}{
+		{nil, nil},
+		{map[string]any{"gpus": []string{"0000:3b:00.0", "1"}}, []string{"-i", "0000:3b:00.0,1"}},
+		{map[string]any{"each": []any{"a", "b"}, "quiet": true}, []string{"--each=a", "--each=b", "-q"}},
+		{map[string]any{"level": 3.0, "mode": "fast", "quiet": false}, []string{"fast", "--level", "3"}},
+	} {
+		got, err := p.Argv(c.args)
+		if want := append([]string{"/usr/bin/tool", "status"}, c.want...); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: %q, %v; want %q", c.args, got, err, want)
+		}
+	}
+}
+
+func TestArgumentsThatBreakTheirSchemaAreRefused(t *testing.T) {
+	p := argTool(t)
+	for name, args := range map[string]map[string]any{
+		"an option":             {"gpus": []string{"--help"}},
+		"an option in a string": {"mode": "-x"},
+		"nothing":               {"mode": ""},
+		"a control character":   {"mode": "a\n"},
+		"a part that fits":      {"mode": "faster"},
+		"an empty list":         {"gpus": []string{}},
+		"a long list":           {"each": []string{"a", "b", "c"}},
+		"the joining character": {"gpus": []string{"1,2"}},
+		"a list of numbers":     {"gpus": []any{1}},
+		"a text for a list":     {"gpus": "1"},
+		"a number out of range": {"level": 10},
+		"a negative number":     {"level": -1},
+		"a broken number":       {"level": 1.5},
+		"a text for a boolean":  {"quiet": "true"},
+		"an unknown argument":   {"exec": "x"},
+	} {
+		if argv, err := p.Argv(args); taskcatalog.CodeOf(err, "") != CodeBadArgs {
+			t.Errorf("%s: %q, %v", name, argv, err)
+		}
+	}
+	p.ArgSchema[0].Required = true
+	if _, err := p.Argv(nil); taskcatalog.CodeOf(err, "") != CodeBadArgs {
+		t.Errorf("a required argument is missing: %v", err)
+	}
+}
+
+func TestWhatRunsOtherProgramsIsKnownByName(t *testing.T) {
+	for _, name := range strings.Fields(`sh bash dash zsh ksh ksh93 busybox env perl perl5.36 python python3 python3.11 pypy3 ruby3.1 node nodejs
+		lua lua5.4 awk gawk mawk xargs sudo su ssh systemd-run nsenter chroot setsid timeout nohup BASH bash-5.2 ip find unshare
+		qemu-x86_64-static ld-musl-x86_64.so.1 ld-linux.so.2 run-parts gdb busybox.static script.sh rbash docker`) {
+		if !RunsOtherPrograms("/usr/bin/" + name) {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	for _, name := range strings.Fields(`nvidia-smi nvidia-ctk amd-smi amd-ctk rocm-smi systemctl lspci ibv_devinfo ibstat dcgmi nvidia-container-cli`) {
+		if RunsOtherPrograms("/usr/bin/" + name) {
+			t.Errorf("%s is refused", name)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package profiles
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+var stoodAt = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[0-9]{1,6}$`)
+
+// Decode reads a set from the JSON of Encode, and judges it as Parse does. What
+// is wrong is said with the file and line that the set was once read from.
+func Decode(raw []byte) (*Set, Problems) {
+	var found Problems
+	if len(raw) > MaxSize {
+		found.add(place{}, CodeTooLarge, "the set is %d bytes; %d are taken", len(raw), MaxSize)
+		return nil, found
+	}
+	set := &Set{}
+	if err := taskcatalog.DecodeStrict(raw, set); err != nil {
+		found.add(place{}, taskcatalog.CodeMalformed, "the set is not its JSON: %v", err)
+		return nil, found
+	}
+	where := places{}
+	stood := func(part, at string) {
+		if at == "" {
+			return
+		}
+		if !stoodAt.MatchString(at) {
+			found.add(place{}, CodeBadName, "%s is no file and line", quote(at))
+			return
+		}
+		file, line, _ := strings.Cut(at, ":")
+		n, _ := strconv.Atoi(line)
+		where[part] = place{file, n}
+	}
+	for i, h := range set.HardwareProfiles {
+		part := "hardware_profiles/" + strconv.Itoa(i)
+		stood(part, h.At)
+		if h.Match == nil || h.Overrides == nil {
+			found.add(where.of("%s", part), CodeMissingKey, "match or overrides is missing")
+		}
+	}
+	for i, c := range set.CommandProfiles {
+		stood("command_profiles/"+strconv.Itoa(i), c.At)
+	}
+	found = append(found, check(set, where)...)
+	for i, h := range set.HardwareProfiles {
+		if h.fallback() && i != len(set.HardwareProfiles)-1 {
+			found.add(where.of("hardware_profiles/%d", i), CodeFallbackNotLast, "the fallback is not the last rule")
+		}
+	}
+	if len(found) > 0 {
+		return nil, found.sorted()
+	}
+	return set, nil
+}

@@ -1,0 +1,30 @@
+package profiles
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Schema is the JSON Schema (2020-12) of one file of a set, for editors and
+// pipelines. What it cannot say (references, reachability, what a pattern lets
+// through) Parse judges.
+func Schema() []byte {
+	r := jsonschema.Reflector{Anonymous: true, DoNotReference: true, ExpandedStruct: true}
+	s := r.Reflect(&Set{})
+	s.Title, s.Required = "Hostler resolver profiles", nil // a file may hold one of the two lists
+	for pair := s.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		pair.Value.MinItems = nil
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, text, "", "  "); err != nil {
+		panic(err)
+	}
+	pretty.WriteByte('\n')
+	return pretty.Bytes()
+}

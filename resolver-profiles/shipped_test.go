@@ -1,0 +1,142 @@
+package profiles
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+func shippedSet(t *testing.T) *Set {
+	t.Helper()
+	set, problems := Parse(Shipped()...)
+	for _, p := range problems {
+		t.Error(p)
+	}
+	if set == nil {
+		t.FailNow()
+	}
+	return set
+}
+
+// machines are facts as they are gathered, of machines of each kind.
+var machines = []struct {
+	name string
+	keys map[string]string
+}{
+	{"nvidia with NVSwitch", map[string]string{"gpu.vendor": "nvidia", "gpu.architecture": "hopper", "gpu.driver_series": "550.54", "fabric.type": "nvlink", "container.runtime": "containerd", "compute.runtime": "cuda"}},
+	{"nvidia with InfiniBand", map[string]string{"gpu.vendor": "nvidia", "fabric.type": "infiniband", "container.runtime": "docker"}},
+	{"nvidia with Ethernet", map[string]string{"gpu.vendor": "nvidia", "fabric.type": "ethernet", "container.runtime": "none"}},
+	{"nvidia, fabric unknown", map[string]string{"gpu.vendor": "nvidia"}},
+	{"amd with RoCE", map[string]string{"gpu.vendor": "amd", "gpu.architecture": "gfx942", "fabric.type": "roce"}},
+	{"amd", map[string]string{"gpu.vendor": "amd"}},
+	{"intel", map[string]string{"gpu.vendor": "intel", "compute.runtime": "level_zero"}},
+	{"bare", map[string]string{"gpu.vendor": "none", "fabric.type": "ethernet"}},
+	{"nothing known", nil},
+}
+
+func TestWhatShipsResolvesAsWasAgreed(t *testing.T) {
+	set := shippedSet(t)
+	var b strings.Builder
+	for _, m := range machines {
+		fmt.Fprintf(&b, "%s\n", m.name)
+		for _, step := range Steps() {
+			e := set.Explain(m.keys, step)
+			fmt.Fprintf(&b, "  %-28s %-16s %-28s %s\n", step, e.Rule, e.Profile+string(e.Code), strings.Join(e.Argv, " "))
+		}
+	}
+	golden(t, "testdata/shipped.golden", []byte(b.String()))
+}
+
+func TestTheMinimalSetKnowsNoVendorAndAnswersNoStep(t *testing.T) {
+	set := Minimal()
+	for _, m := range machines {
+		for _, step := range Steps() {
+			if e := set.Explain(m.keys, step); e.Code != CodeProfileMissing || e.Profile != "" {
+				t.Errorf("%s, %s: %+v", m.name, step, e)
+			}
+		}
+	}
+	raw, err := set.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, vendor := range []string{"nvidia", "amd", "rocm"} {
+		if bytes.Contains(raw, []byte(vendor)) {
+			t.Errorf("the compiled-in set names %s: %s", vendor, raw)
+		}
+	}
+}
+
+// A step of a scrub that is skipped on hardware with GPUs would pass for one
+// that was done.
+func TestNoScrubStepIsSkippedWhereAGPUMayBe(t *testing.T) {
+	set := shippedSet(t)
+	for _, m := range machines {
+		if m.keys["gpu.vendor"] == "none" {
+			continue
+		}
+		for _, step := range Steps() {
+			if e := set.Explain(m.keys, step); strings.HasPrefix(step, "gpu.scrub.") && e.Profile == BuiltinPrefix+BuiltinNone {
+				t.Errorf("%s: rule %s skips %s", m.name, e.Rule, step)
+			}
+		}
+	}
+}
+
+func compiledSchema(t *testing.T) *validator.Schema {
+	t.Helper()
+	doc, err := validator.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := validator.NewCompiler()
+	if err := c.AddResource("hostler:profiles", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("hostler:profiles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTheSchemaIsWhatWasAgreedAndTakesWhatShips(t *testing.T) {
+	golden(t, "schema.json", Schema())
+	schema := compiledSchema(t)
+	for _, f := range append(Shipped(), File{"minimal.yaml", minimal}) {
+		var doc any
+		if err := yaml.Unmarshal(f.Text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(doc); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+}
+
+func TestASetComesBackFromItsJSONAsItWas(t *testing.T) {
+	set := shippedSet(t)
+	raw, err := set.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, problems := Decode(raw)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if again.Digest() != set.Digest() || !strings.HasPrefix(set.Digest(), "sha256:") {
+		t.Errorf("%s became %s", set.Digest(), again.Digest())
+	}
+	if last := again.HardwareProfiles[len(again.HardwareProfiles)-1]; last.Name != "fallback" {
+		t.Errorf("the last rule is %s", last.Name)
+	}
+	for _, p := range again.CommandProfiles {
+		if p.At == "" {
+			t.Errorf("%s does not say where it stood", p.ID)
+		}
+	}
+}
