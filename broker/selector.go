@@ -1,0 +1,83 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+)
+
+// Selector means a set of nodes: all, a list of references, or key=value terms
+// that must all hold. Deleted nodes are never meant.
+type Selector struct {
+	refs  []string
+	terms [][2]string
+}
+
+// ParseSelector reads "all", "gpu-07,gpu-08" or "gpu.vendor=nvidia,site=dc1".
+// Code: selector_invalid.
+func ParseSelector(text string) (Selector, error) {
+	refuse := func(why string) (Selector, error) {
+		return Selector{}, Errorf(Invalid, "selector_invalid", "cannot read the selector %q: %s (all, NODE,NODE or key=value,key=value)", text, why)
+	}
+	var s Selector
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		key, value, isTerm := strings.Cut(word, "=")
+		switch {
+		case word == "" || isTerm && key == "":
+			return refuse("it has an empty part")
+		case isTerm:
+			s.terms = append(s.terms, [2]string{key, value})
+		default:
+			s.refs = append(s.refs, word)
+		}
+	}
+	if len(s.refs) > 0 && len(s.terms) > 0 {
+		return refuse("it mixes nodes and key=value terms")
+	}
+	if len(s.refs) == 1 && s.refs[0] == "all" {
+		s.refs = nil
+	}
+	return s, nil
+}
+
+// Refs are the references of a list, as they were written: ids, prefixes of
+// ids, hostnames. Nil: the selector does not name nodes.
+func (s Selector) Refs() []string { return s.refs }
+
+// String is the selector as ParseSelector reads it; equal ones are written alike.
+func (s Selector) String() string {
+	words := slices.Clone(s.refs)
+	for _, t := range s.terms {
+		words = append(words, t[0]+"="+t[1])
+	}
+	if len(words) == 0 {
+		return "all"
+	}
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), ",")
+}
+
+// Matches reports whether a node is meant. Of references only whole ids match: a
+// caller resolves the others first. A term's key is site, status, sku or
+// hostname, a label, or a capability that the node reported.
+func (s Selector) Matches(n Node) bool {
+	if n.Status == Deleted {
+		return false
+	}
+	if s.refs != nil {
+		return slices.Contains(s.refs, n.ID)
+	}
+	own := map[string]string{"site": n.Site, "status": string(n.Status), "sku": n.SKU, "hostname": n.Hostname}
+	for _, t := range s.terms {
+		got, ok := own[t[0]]
+		if !ok {
+			if got, ok = n.Labels[t[0]]; !ok {
+				got, ok = n.Capabilities[t[0]]
+			}
+		}
+		if !ok || got != t[1] {
+			return false
+		}
+	}
+	return true
+}
