@@ -1,0 +1,192 @@
+//go:build cgo
+
+package nvidia
+
+import (
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/hostler/hostler/agent/gpu"
+)
+
+var computeModes = map[nvml.ComputeMode]string{
+	nvml.COMPUTEMODE_DEFAULT: "default", nvml.COMPUTEMODE_PROHIBITED: "prohibited", nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+}
+
+var recoveryActions = []string{"none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain"}
+
+// State implements gpu.Vendor. What the GPU does not support stays empty; that it
+// is lost is an error.
+func (v *vendor) State(uuid string) (gpu.State, error) {
+	d, err := v.device(uuid)
+	if err != nil {
+		return gpu.State{}, err
+	}
+	s := gpu.State{Counters: map[string]uint64{}}
+	v.settings(d, &s)
+	v.health(d, &s)
+	if minor, r := d.GetMinorNumber(); r == nvml.SUCCESS {
+		s.Nodes = []string{fmt.Sprintf("/dev/nvidia%d", minor)}
+	}
+	s.Domain = v.domain(d)
+	// Every call above takes a failure for "does not say": one that must succeed
+	// tells whether the GPU was there all the while.
+	if _, r := d.GetUUID(); r != nvml.SUCCESS {
+		return gpu.State{}, nvmlError("nvmlDeviceGetUUID", r)
+	}
+	return s, nil
+}
+
+func (v *vendor) settings(d nvml.Device, s *gpu.State) {
+	if current, pending, known := v.mig(d); known {
+		s.Settings.Partition = current
+		if pending != current {
+			s.Pending.Partition = pending
+		}
+	}
+	if mode, r := d.GetComputeMode(); r == nvml.SUCCESS {
+		s.Settings.ComputeMode = computeModes[mode]
+	}
+	if current, pending, r := d.GetEccMode(); r == nvml.SUCCESS {
+		s.Settings.ECC = enabled(current)
+		if pending != current {
+			s.Pending.ECC = enabled(pending)
+		}
+	}
+	if mode, r := d.GetPersistenceMode(); r == nvml.SUCCESS {
+		s.Settings.Persistence = enabled(mode)
+	}
+	if limit, r := d.GetPowerManagementLimit(); r == nvml.SUCCESS {
+		mw := uint64(limit)
+		s.Settings.PowerLimitMW = &mw
+	}
+	s.Settings.Clocks = v.clocks(d)
+}
+
+func enabled(e nvml.EnableState) *bool {
+	on := e == nvml.FEATURE_ENABLED
+	return &on
+}
+
+// clocks can tell application clocks; locked clocks have no getter, which is why
+// Apply always takes them back.
+func (v *vendor) clocks(d nvml.Device) string {
+	if !v.has("nvmlDeviceGetApplicationsClock") || !v.has("nvmlDeviceGetDefaultApplicationsClock") {
+		return ""
+	}
+	for _, kind := range []nvml.ClockType{nvml.CLOCK_GRAPHICS, nvml.CLOCK_MEM} {
+		have, r := d.GetApplicationsClock(kind)
+		usual, r2 := d.GetDefaultApplicationsClock(kind)
+		if r != nvml.SUCCESS || r2 != nvml.SUCCESS {
+			return ""
+		}
+		if have != usual {
+			return "set"
+		}
+	}
+	return "default"
+}
+
+func (v *vendor) health(d nvml.Device, s *gpu.State) {
+	h := &s.Health
+	ecc := func(kind nvml.MemoryErrorType, counter nvml.EccCounterType) *uint64 {
+		n, r := d.GetTotalEccErrors(kind, counter)
+		if r != nvml.SUCCESS {
+			return nil
+		}
+		return &n
+	}
+	h.ECCUncorrected = ecc(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+	h.ECCCorrected = ecc(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC)
+	h.ECCTotal = ecc(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC)
+	if v.has("nvmlDeviceGetRemappedRows") {
+		if corrected, uncorrected, pending, failed, r := d.GetRemappedRows(); r == nvml.SUCCESS {
+			rows := uint64(corrected + uncorrected)
+			h.RemappedRows, h.RemapPending, h.RemapFailed = &rows, &pending, &failed
+		}
+	}
+	fields := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}, {FieldId: nvml.FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL}}
+	if v.has("nvmlDeviceGetFieldValues") && d.GetFieldValues(fields) == nvml.SUCCESS {
+		if n, ok := unsigned(fields[0]); ok && n < uint64(len(recoveryActions)) {
+			h.Recovery = recoveryActions[n]
+		}
+		if n, ok := unsigned(fields[1]); ok {
+			h.LinkErrors = &n
+			s.Counters["nvlink_replays"] = n
+		}
+	}
+	h.Fabric = v.fabric(d)
+	for name, n := range map[string]*uint64{"ecc_uncorrected": h.ECCUncorrected, "ecc_corrected": h.ECCCorrected} {
+		if n != nil {
+			s.Counters[name] = *n
+		}
+	}
+	// Counted since the driver last took up the GPU, which a reset makes it do.
+	if v.has("nvmlDeviceGetTotalEnergyConsumption") {
+		if mj, r := d.GetTotalEnergyConsumption(); r == nvml.SUCCESS {
+			s.Counters["energy_mj"] = mj
+		}
+	}
+	if n, r := d.GetPcieReplayCounter(); r == nvml.SUCCESS {
+		s.Counters["pcie_replays"] = uint64(n)
+	}
+}
+
+// unsigned reads a field whose type the library says; only those two occur here.
+func unsigned(f nvml.FieldValue) (uint64, bool) {
+	if nvml.Return(f.NvmlReturn) != nvml.SUCCESS {
+		return 0, false
+	}
+	var n uint64
+	for i := len(f.Value) - 1; i >= 0; i-- {
+		n = n<<8 | uint64(f.Value[i])
+	}
+	switch nvml.ValueType(f.ValueType) {
+	case nvml.VALUE_TYPE_UNSIGNED_INT:
+		return n & 0xffffffff, true
+	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
+		return n, true
+	}
+	return 0, false
+}
+
+func (v *vendor) fabric(d nvml.Device) string {
+	if !v.has("nvmlDeviceGetGpuFabricInfoV") {
+		return ""
+	}
+	info, r := d.GetGpuFabricInfoV().V2()
+	if r != nvml.SUCCESS {
+		return ""
+	}
+	switch info.State {
+	case nvml.GPU_FABRIC_STATE_NOT_SUPPORTED:
+		return "not_supported"
+	case nvml.GPU_FABRIC_STATE_NOT_STARTED:
+		return "not_started"
+	case nvml.GPU_FABRIC_STATE_IN_PROGRESS:
+		return "in_progress"
+	case nvml.GPU_FABRIC_STATE_COMPLETED:
+		if nvml.Return(info.Status) != nvml.SUCCESS {
+			return "failed"
+		}
+		return "completed"
+	}
+	return ""
+}
+
+// domain says whether the GPU must be reset together with those it is linked to:
+// up to Ampere, where a reset of one needs the fabric manager or is refused.
+// From Hopper on each is reset alone.
+func (v *vendor) domain(d nvml.Device) string {
+	arch, r := d.GetArchitecture()
+	if r != nvml.SUCCESS || arch >= nvml.DEVICE_ARCH_ADA || !v.has("nvmlDeviceGetNvLinkState") {
+		return ""
+	}
+	for link := range int(nvml.NVLINK_MAX_LINKS) {
+		if state, r := d.GetNvLinkState(link); r == nvml.SUCCESS && state == nvml.FEATURE_ENABLED {
+			return "nvlink"
+		}
+	}
+	return ""
+}
