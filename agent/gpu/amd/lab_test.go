@@ -1,0 +1,231 @@
+package amd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/gpu/amd"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// childEnv makes this test binary the child that loads the libraries.
+const childEnv = "HOSTLER_AMD_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		child()
+		return
+	}
+	code := m.Run()
+	if dir, err := libraries(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// request is what a child is asked to do, and answer what came of it.
+type request struct {
+	Do    string
+	UUID  string
+	UUIDs []string
+	Want  gpu.Settings
+}
+
+type answer struct {
+	GPUs       []taskcatalog.GPUFacts
+	Libraries  []taskcatalog.LibraryFacts
+	Holders    []gpu.Holder
+	State      gpu.State
+	Deviations []gpu.Deviation
+	Scrub      scrub
+
+	Code    taskcatalog.Code
+	Message string
+}
+
+func child() {
+	runtime.LockOSThread()
+	var r request
+	if err := json.NewDecoder(os.Stdin).Decode(&r); err != nil {
+		panic(err)
+	}
+	v := amd.New(nil)
+	var a answer
+	var err error
+	switch r.Do {
+	case "survey":
+		a.GPUs, a.Libraries, err = v.Survey()
+	case "holders":
+		a.Holders, err = v.Holders(r.UUID)
+	case "state":
+		a.State, err = v.State(r.UUID)
+	case "apply":
+		a.Deviations, err = v.Apply(r.UUID, r.Want)
+	case "reset":
+		err = v.Reset(r.UUIDs)
+	case "clean":
+		err = v.CleanLocal(r.UUID)
+	case "scrub":
+		a.Scrub, err = scrubAll(v, r.UUID)
+	case "plant":
+		err = plant(v, r.UUID)
+	case "hold":
+		if err = plant(v, r.UUID); err == nil {
+			fmt.Println("holding")
+			select {}
+		}
+	}
+	if err == nil {
+		err = v.Close()
+	}
+	if err != nil {
+		a.Code, a.Message = taskcatalog.CodeOf(err, "no_code"), err.Error()
+	}
+	json.NewEncoder(os.Stdout).Encode(a)
+}
+
+// libraries builds the fakes, once.
+var libraries = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fakeamd")
+	if err != nil {
+		return "", err
+	}
+	source := "../../../test/fakegpu/"
+	for lib, file := range map[string]string{"libamd_smi.so": "amdsmi.c", "libamdhip64.so": "hip.c", "libhiprtc.so": "hiprtc.c"} {
+		build := exec.Command("gcc", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", filepath.Join(dir, lib), source+file, source+"vram.c", "-lpthread")
+		if out, err := build.CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("%s: %w\n%s", file, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// lab is a machine of fake GPUs.
+type lab struct {
+	t          *testing.T
+	state, lib string
+}
+
+var allLibraries = []string{"libamd_smi.so", "libamdhip64.so", "libhiprtc.so"}
+
+// newLab makes a machine with the libraries given and a config of these lines.
+func newLab(t *testing.T, libs []string, config ...string) *lab {
+	t.Helper()
+	built, err := libraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, state: t.TempDir(), lib: t.TempDir()}
+	for _, name := range libs {
+		if err := os.Symlink(filepath.Join(built, name), filepath.Join(l.lib, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.configure(config...)
+	return l
+}
+
+func (l *lab) configure(lines ...string) {
+	l.t.Helper()
+	config := append([]string{"vendor amd", "devices 2", "memory 16M", "reserved 1M"}, lines...)
+	// The last line of a key wins.
+	if err := os.WriteFile(filepath.Join(l.state, "config"), []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) command(ctx context.Context, r request) *exec.Cmd {
+	l.t.Helper()
+	raw, err := json.Marshal(r)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c := exec.CommandContext(ctx, os.Args[0])
+	c.Env = []string{childEnv + "=1", "FAKEGPU_DIR=" + l.state, "LD_LIBRARY_PATH=" + l.lib}
+	c.Stdin = bytes.NewReader(raw)
+	return c
+}
+
+// ask has a child do one thing.
+func (l *lab) ask(r request) answer {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	defer cancel()
+	c := l.command(ctx, r)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	var a answer
+	if err == nil {
+		err = json.Unmarshal(out, &a)
+	}
+	if err != nil {
+		l.t.Fatalf("%s: %v\n%s%s", r.Do, err, out, stderr.String())
+	}
+	return a
+}
+
+// must is ask where nothing may go wrong.
+func (l *lab) must(r request) answer {
+	l.t.Helper()
+	a := l.ask(r)
+	if a.Code != "" {
+		l.t.Fatalf("%s: %s: %s", r.Do, a.Code, a.Message)
+	}
+	return a
+}
+
+// hold starts a tenant's process that has all memory of a GPU, and ends it with the
+// test or when the function is called.
+func (l *lab) hold(uuid string) (pid int, end func()) {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(l.t.Context())
+	c := l.command(ctx, request{Do: "hold", UUID: uuid})
+	out, err := c.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() { cancel(); c.Wait() })
+	l.t.Cleanup(end)
+	line := make([]byte, len("holding\n"))
+	if _, err := out.Read(line); err != nil || string(line) != "holding\n" {
+		l.t.Fatalf("the holder says %q: %v", line, err)
+	}
+	return c.Process.Pid, end
+}
+
+// died is the signal that ended a child; zero where it ended by itself.
+func (l *lab) died(ctx context.Context, r request) syscall.Signal {
+	l.t.Helper()
+	var exit *exec.ExitError
+	err := l.command(ctx, r).Run()
+	if err == nil || !errors.As(err, &exit) {
+		return 0
+	}
+	return exit.Sys().(syscall.WaitStatus).Signal()
+}
+
+func (l *lab) uuids() []string {
+	l.t.Helper()
+	var all []string
+	for _, g := range l.must(request{Do: "survey"}).GPUs {
+		all = append(all, g.UUID)
+	}
+	return all
+}

@@ -1,0 +1,87 @@
+package amd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// structBytes is more than any structure of any version takes that is passed as a
+// buffer: a library newer than we know writes into our memory, not past it.
+const structBytes = 16 << 10
+
+// layout says where things are in the structures of a version: offsets and sizes in
+// bytes.
+type layout struct {
+	text         int // of the strings of driver, board and process structures
+	asicSerial   int
+	asicGfx      int // target_graphics_version
+	serialText   int // of the two serial numbers
+	processBytes int
+	processPID   int
+	processVRAM  int
+	memoryModes  map[string]uint32
+}
+
+// The ABI as AMD publishes it in amdsmi.h, per major version. The year 24 had the
+// version's place up to 24.7.
+var (
+	layout24 = layout{
+		text: 64, asicSerial: 340, asicGfx: 384, serialText: 32, processBytes: 224, processPID: 32, processVRAM: 128,
+		memoryModes: map[string]uint32{"NPS1": 1, "NPS2": 2, "NPS4": 3, "NPS8": 4},
+	}
+	layout25 = layout{
+		text: 256, asicSerial: 532, asicGfx: 800, serialText: 256, processBytes: 704, processPID: 256, processVRAM: 352,
+		memoryModes: map[string]uint32{"NPS1": 1, "NPS2": 2},
+	}
+	layout26 = layout{
+		text: 256, asicSerial: 532, asicGfx: 800, serialText: 256, processBytes: 704, processPID: 256, processVRAM: 352,
+		memoryModes: map[string]uint32{"NPS1": 1, "NPS2": 2, "NPS4": 4, "NPS8": 8},
+	}
+)
+
+// boardSerial is where the board's serial number is, in all versions.
+const boardSerial = 256
+
+// computeModes are those of 24.7 and later.
+var computeModes = map[string]uint32{"SPX": 1, "DPX": 2, "TPX": 3, "QPX": 4, "CPX": 5}
+
+// The version structure is three numbers, or four where the first is a year.
+func layoutOf(version []byte) (string, layout, error) {
+	part := func(i int) uint32 { return binary.LittleEndian.Uint32(version[4*i:]) }
+	name := fmt.Sprintf("%d.%d.%d", part(0), part(1), part(2))
+	switch {
+	case part(0) == 24 && part(1) >= 7:
+		return name, layout24, nil
+	case part(0) == 25:
+		return name, layout25, nil
+	case part(0) == 26, part(0) == 27:
+		return name, layout26, nil
+	}
+	return name, layout{}, taskcatalog.Errorf(gpu.CodeLibraryMismatched,
+		"cannot use AMD SMI %s: versions 24.7 to 27 are known (install ROCm 6.3 or newer, or update the agent)", name)
+}
+
+// check compares the layout with what every library says of its driver: the name
+// amdgpu, behind two strings.
+func (l layout) check(driver []byte) error {
+	if text(driver, 2*l.text, l.text) == "amdgpu" {
+		return nil
+	}
+	return taskcatalog.Errorf(gpu.CodeLibraryMismatched, "cannot use AMD SMI: its structures are not those of its version")
+}
+
+// text is the C string at an offset.
+func text(buf []byte, offset, size int) string {
+	field := buf[offset : offset+size]
+	if end := bytes.IndexByte(field, 0); end >= 0 {
+		field = field[:end]
+	}
+	return taskcatalog.Clean(string(field), size)
+}
+
+func word(buf []byte, offset int) uint64   { return binary.LittleEndian.Uint64(buf[offset:]) }
+func number(buf []byte, offset int) uint32 { return binary.LittleEndian.Uint32(buf[offset:]) }

@@ -1,0 +1,168 @@
+package amd
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const smiLibrary = "libamd_smi.so"
+
+// session is AMD SMI, initialized.
+type session struct {
+	smi
+	layout  layout
+	version string
+	devices []device
+	// silent are the errors of GPUs that the library lists and that do not answer.
+	// The others are none the worse for it.
+	silent []error
+}
+
+// device is a GPU: a socket of AMD SMI.
+type device struct {
+	uuid       string
+	pci        string // 0000:3b:00.0
+	partitions []processor
+}
+
+// maxHandles bounds what a library says it has.
+const maxHandles = 512
+
+// openSession opens the library, initializes it and lists the GPUs by their PCI
+// addresses. version is known even where the driver is missing.
+func openSession() (s *session, version string, err error) {
+	handle, err := openLibrary(smiLibrary, "27", "26", "25", "24")
+	if err != nil {
+		return nil, "", err
+	}
+	s = &session{}
+	if err := bind(handle, &s.smi); err != nil {
+		return nil, "", err
+	}
+	buf := make([]byte, structBytes)
+	if err := s.smi.version(&buf[0]).err("read the version of " + smiLibrary); err != nil {
+		return nil, "", err
+	}
+	if s.version, s.layout, err = layoutOf(buf); err != nil {
+		return nil, s.version, err
+	}
+	if err := s.initialize(initGPUs).err("initialize " + smiLibrary); err != nil {
+		return nil, s.version, err
+	}
+	if err := s.list(); err != nil {
+		s.shutDown()
+		return nil, s.version, err
+	}
+	return s, s.version, nil
+}
+
+func (s *session) list() error {
+	var n uint32
+	if err := s.sockets(&n, nil).err("list GPUs"); err != nil || n == 0 {
+		return err
+	}
+	n = min(n, maxHandles)
+	sockets := make([]uintptr, n)
+	if err := s.sockets(&n, &sockets[0]).err("list GPUs"); err != nil {
+		return err
+	}
+	for _, socket := range sockets[:min(int(n), len(sockets))] {
+		if err := s.addSocket(socket); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(s.devices, func(a, b device) int { return cmp.Compare(a.pci, b.pci) })
+	return nil
+}
+
+// addSocket adds the GPU of a socket. It fails where the library is at fault, not
+// one GPU.
+func (s *session) addSocket(socket uintptr) error {
+	var n uint32
+	if err := s.processors(socket, &n, nil).err("list the partitions of a GPU"); err != nil || n == 0 {
+		return err
+	}
+	n = min(n, maxHandles)
+	all := make([]processor, n)
+	if err := s.processors(socket, &n, &all[0]).err("list the partitions of a GPU"); err != nil {
+		return err
+	}
+	d, driver, err := s.identify(all[:min(int(n), len(all))])
+	if err != nil {
+		s.silent = append(s.silent, err)
+		return nil
+	}
+	if len(d.partitions) == 0 {
+		return nil
+	}
+	s.devices = append(s.devices, d)
+	return s.layout.check(driver)
+}
+
+// identify reads which GPU a socket holds, and the structure by which the layout is
+// checked. A socket of a processor or a network card holds none.
+func (s *session) identify(all []processor) (d device, driver []byte, err error) {
+	for _, p := range all {
+		var kind uint32
+		if err := s.kind(p, &kind).err("read the kind of a processor"); err != nil {
+			return d, nil, err
+		}
+		if kind == kindGPU {
+			d.partitions = append(d.partitions, p)
+		}
+	}
+	if len(d.partitions) == 0 {
+		return d, nil, nil
+	}
+	var bdf uint64
+	if err := s.bdf(d.whole(), &bdf).err("read the PCI address of a GPU"); err != nil {
+		return d, nil, err
+	}
+	// amdsmi_bdf_t: three bits of function, five of device, eight of bus, the domain.
+	d.pci = fmt.Sprintf("%04x:%02x:%02x.%x", bdf>>16&0xffff, bdf>>8&0xff, bdf>>3&0x1f, bdf&7)
+	uuid, length := make([]byte, structBytes), uint32(uuidBytes)
+	if err := s.uuid(d.whole(), &length, &uuid[0]).err("read the uuid of GPU " + d.pci); err != nil {
+		return d, nil, err
+	}
+	d.uuid = text(uuid, 0, uuidBytes)
+	driver = make([]byte, structBytes)
+	return d, driver, s.driver(d.whole(), &driver[0]).err("read the driver of GPU " + d.pci)
+}
+
+// whole is the handle by which a GPU as a whole is asked.
+func (d device) whole() processor { return d.partitions[0] }
+
+// instance names partition i, or the GPU where it has no partitions.
+func (d device) instance(i int) string {
+	if len(d.partitions) == 1 {
+		return d.uuid
+	}
+	return d.uuid + "/" + strconv.Itoa(i)
+}
+
+// find is the GPU of a uuid and, where the uuid names one, its partition; -1 for
+// the GPU as a whole.
+func (s *session) find(uuid string) (device, int, error) {
+	base, part, partitioned := strings.Cut(uuid, "/")
+	i := slices.IndexFunc(s.devices, func(d device) bool { return d.uuid == base })
+	if i < 0 && len(s.silent) > 0 {
+		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceLost, "cannot find GPU %s: %d of those that AMD SMI lists do not answer: %v", uuid, len(s.silent), s.silent[0])
+	}
+	if i < 0 {
+		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "cannot find GPU %s: AMD SMI does not list it", uuid)
+	}
+	if !partitioned {
+		return s.devices[i], -1, nil
+	}
+	n, err := strconv.Atoi(part)
+	if err != nil || n < 0 || n >= len(s.devices[i].partitions) || s.devices[i].instance(n) != uuid {
+		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "cannot find %s: the GPU has no such partition", uuid)
+	}
+	return s.devices[i], n, nil
+}

@@ -1,0 +1,192 @@
+package amd
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/hostler/hostler/agent/gpu"
+)
+
+// State reads what a GPU is set to and how it is. What a GPU does not offer is
+// missing; only a GPU that does not answer at all is an error.
+func (v *Vendor) State(uuid string) (gpu.State, error) {
+	s, d, _, err := v.on(uuid)
+	if err != nil {
+		return gpu.State{}, err
+	}
+	var kind uint32
+	if err := s.kind(d.whole(), &kind).err("read the state of GPU " + d.uuid); err != nil {
+		return gpu.State{}, err
+	}
+	st := gpu.State{Settings: s.settings(d), Health: s.health(d), Domain: s.hive(d), Nodes: v.nodes(d.pci)}
+	if mj := s.energyMJ(d); mj != nil {
+		st.Counters = map[string]uint64{"energy_mj": *mj}
+	}
+	return st, nil
+}
+
+func (s *session) settings(d device) gpu.Settings {
+	set := gpu.Settings{Partition: s.text(s.partition, d), MemoryPartition: s.text(s.memoryMode, d)}
+	var level, on uint32
+	if s.perfLevel(d.whole(), &level) == ok {
+		set.Clocks = "set"
+		if level == perfAuto {
+			set.Clocks = "default"
+		}
+	}
+	if s.isolation(d.whole(), &on) == ok {
+		set.Isolation = new(on != 0)
+	}
+	power := make([]byte, structBytes)
+	if s.powerCap(d.whole(), 0, &power[0]) == ok {
+		set.PowerLimitMW = new(word(power, 0) / 1000) // from microwatts
+	}
+	var blocks uint64
+	if s.eccEnabled(d.whole(), &blocks) == ok {
+		set.ECC = new(blocks != 0)
+	}
+	return set
+}
+
+// health reads the counters of RAS, which the driver keeps since it was loaded, and
+// the retired pages. XGMI says none, one or several since it was asked last; several
+// is counted as two.
+func (s *session) health(d device) gpu.Health {
+	var h gpu.Health
+	buf := make([]byte, structBytes)
+	if s.eccCount(d.whole(), &buf[0]) == ok {
+		h.ECCCorrected, h.ECCUncorrected = new(word(buf, 0)), new(word(buf, 8))
+	}
+	var links uint32
+	if s.xgmiErrors(d.whole(), &links) == ok {
+		h.LinkErrors = new(uint64(links))
+	}
+	s.pages(d, &h)
+	return h
+}
+
+// pageBytes is amdsmi_retired_page_record_t: address, size, status.
+const pageBytes = 24
+
+func (s *session) pages(d device, h *gpu.Health) {
+	var n uint32
+	if s.badPages(d.whole(), &n, nil) != ok {
+		return
+	}
+	room := min(n, 64<<10) + 16
+	buf := make([]byte, int(room)*pageBytes+structBytes)
+	n = room
+	if s.badPages(d.whole(), &n, &buf[0]) != ok {
+		return
+	}
+	n = min(n, room)
+	pending, failed := false, false
+	for i := range int(n) {
+		switch number(buf, i*pageBytes+16) {
+		case pagePending:
+			pending = true
+		case pageNotToTake:
+			failed = true
+		}
+	}
+	h.BadPages, h.RemapPending, h.RemapFailed = new(uint64(n)), &pending, &failed
+}
+
+// hive names the XGMI hive; "" for a GPU that is in none.
+func (s *session) hive(d device) string {
+	buf := make([]byte, structBytes)
+	if s.xgmi(d.whole(), &buf[0]) != ok || word(buf, 8) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("xgmi-%016x", word(buf, 8))
+}
+
+// energyMJ is what the GPU used since it was started or reset, in millijoules.
+func (s *session) energyMJ(d device) *uint64 {
+	var n, at uint64
+	var microjoules float32
+	if s.energy(d.whole(), &n, &microjoules, &at) != ok || microjoules <= 0 {
+		return nil
+	}
+	return new(uint64(float64(n) * float64(microjoules) / 1000))
+}
+
+// nodes are the device files of the GPU and of its partitions.
+func (v *Vendor) nodes(pci string) []string {
+	if v.machine == nil {
+		return nil
+	}
+	var all []string
+	names, _ := v.machine.Names("/sys/bus/pci/devices/" + pci + "/drm") // none where amdgpu does not drive it
+	for _, name := range names {
+		if _, err := v.machine.Lstat("/dev/dri/" + name); err == nil {
+			all = append(all, "/dev/dri/"+name)
+		}
+	}
+	for _, n := range v.kfdNodes() {
+		if n.pci == pci && n.render != 0 {
+			all = append(all, fmt.Sprintf("/dev/dri/renderD%d", n.render))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Holders lists the compute processes of each partition. This process is none,
+// though the library may list it for having asked.
+func (v *Vendor) Holders(uuid string) ([]gpu.Holder, error) {
+	s, d, part, err := v.on(uuid)
+	if err != nil {
+		return nil, err
+	}
+	var all []gpu.Holder
+	for i, p := range d.partitions {
+		if part >= 0 && part != i {
+			continue
+		}
+		found, err := s.holders(p, d.uuid)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range found {
+			if h.PID == uint32(os.Getpid()) {
+				continue
+			}
+			if len(d.partitions) > 1 {
+				h.Instance = d.instance(i)
+			}
+			all = append(all, h)
+		}
+	}
+	return all, nil
+}
+
+// maxProcesses bounds a list that a library claims to have.
+const maxProcesses = 1 << 16
+
+func (s *session) holders(p processor, uuid string) ([]gpu.Holder, error) {
+	var n uint32
+	what := "list the processes on GPU " + uuid
+	if err := s.processes(p, &n, nil).err(what); err != nil || n == 0 {
+		return nil, err
+	}
+	for {
+		room := min(n, maxProcesses) + 16 // some may start meanwhile
+		buf := make([]byte, int(room)*s.layout.processBytes+structBytes)
+		n = room
+		st := s.processes(p, &n, &buf[0])
+		if st == outOfResources && n > room && n < maxProcesses {
+			continue
+		}
+		if err := st.err(what); err != nil {
+			return nil, err
+		}
+		all := make([]gpu.Holder, min(n, room))
+		for i := range all {
+			one := buf[i*s.layout.processBytes:]
+			all[i] = gpu.Holder{PID: number(one, s.layout.processPID), Kind: "compute", MemoryBytes: new(word(one, s.layout.processVRAM))}
+		}
+		return all, nil
+	}
+}
