@@ -21,3 +21,9 @@ func (p ProfileProblem) String() string {
 	}
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Code, p.Message)
 }
+
+// ProfileVersion is one version of the resolver profiles that a node keeps.
+type ProfileVersion struct {
+	Version string `json:"version"`
+	Digest  string `json:"digest"` // sha256:… of the set's canonical JSON
+}

@@ -1,0 +1,73 @@
+package resolver
+
+import (
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Resolved is what a step is on one machine: a command profile or a builtin.
+type Resolved struct {
+	Step    string
+	Rule    string                   // the rule that won
+	At      string                   // where the rule stood: nvidia.yaml:12
+	Command *profiles.CommandProfile // nil for a builtin
+	Builtin string                   // without its prefix; "" for a command
+}
+
+// Resolve finds what a step is on a machine with these facts. Code
+// profile_missing where the rule that wins does not name the step, unknown_step
+// where there is no such kind; the rule is set even then.
+func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved, error) {
+	r := Resolved{Step: step}
+	if !profiles.KnownStep(step) {
+		return r, taskcatalog.Errorf(profiles.CodeUnknownStep, "cannot resolve %q: it is no step kind", taskcatalog.Clean(step, 64))
+	}
+	rule := set.Rule(facts)
+	if rule == nil {
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: no rule matches (push a set with a fallback)", step)
+	}
+	r.Rule, r.At = rule.Name, rule.At
+	target, ok := rule.Overrides[step]
+	if !ok {
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: rule %s has nothing for it (push a set that has: hostler resolver push)", step, rule.Name)
+	}
+	if builtin, ok := strings.CutPrefix(target, profiles.BuiltinPrefix); ok {
+		r.Builtin = builtin
+		return r, nil
+	}
+	if r.Command, ok = set.Command(target); !ok {
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: there is no command profile %s", step, target)
+	}
+	return r, nil
+}
+
+// Explain says for each rule whether it matched and why, and which one won.
+func Explain(set *profiles.Set, facts map[string]string, step string) profiles.Explanation {
+	return set.Explain(facts, step)
+}
+
+// Profile is what was resolved to, as records name it: a command profile's id,
+// or builtin:NAME, or nothing.
+func (r Resolved) Profile() string {
+	switch {
+	case r.Command != nil:
+		return r.Command.ID
+	case r.Builtin != "":
+		return profiles.BuiltinPrefix + r.Builtin
+	}
+	return ""
+}
+
+// Nothing reports whether there is nothing to do on this hardware.
+func (r Resolved) Nothing() bool { return r.Builtin == profiles.BuiltinNone }
+
+// Record is what is kept of one attempt. A code of failure may be empty.
+func (r Resolved) Record(attempt int, status taskcatalog.StepStatus, code taskcatalog.Code, took time.Duration) taskcatalog.StepRecord {
+	return taskcatalog.StepRecord{
+		StepKind: r.Step, ResolvedProfile: r.Profile(), HardwareMatch: r.Rule,
+		AttemptNumber: attempt, Status: status, ErrorCode: code, DurationMS: took.Milliseconds(),
+	}
+}

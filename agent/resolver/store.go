@@ -1,0 +1,328 @@
+package resolver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Keep is how many versions a store keeps, the one in force among them.
+const Keep = 5
+
+// The codes of a store.
+const (
+	CodeVersionUnknown  taskcatalog.Code = "version_unknown"
+	CodeVersionTaken    taskcatalog.Code = "version_taken"
+	CodeNoPrevious      taskcatalog.Code = "no_previous_version"
+	CodeBadVersion      taskcatalog.Code = "bad_version"
+	CodeDigestMismatch  taskcatalog.Code = "digest_mismatch"
+	CodeStoreUnreadable taskcatalog.Code = "profiles_unreadable"
+)
+
+const (
+	currentFile = "current"
+	fileSuffix  = ".json"
+	tempSuffix  = ".new"
+)
+
+// versionName is also a file's name: no dot at its beginning, no slash.
+var versionName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// Kept is one version that a store keeps.
+type Kept = taskcatalog.ProfileVersion
+
+// current is the file that says what is in force. Kept is newest first.
+type current struct {
+	Version string `json:"version"`
+	Kept    []Kept `json:"kept"`
+}
+
+// Store keeps the sets of one node in a directory of its own. Its methods may be
+// called at once.
+type Store struct {
+	dir string
+
+	mu      sync.Mutex
+	current current
+	set     *profiles.Set
+	damage  error
+	// at is called between any two steps that a crash may part: tests end there.
+	at func(step string) error
+}
+
+// Open opens the store in a directory, which need not exist yet. There is always
+// a set in force: without one on disk, or where what is on disk is damaged, it
+// is the compiled-in minimal one. Damaged says so.
+func Open(dir string) *Store {
+	s := &Store{dir: dir, at: func(string) error { return nil }}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.load()
+	return s
+}
+
+// InForce is the set in force; its Version is "minimal" for the compiled-in one.
+// The set is never changed.
+func (s *Store) InForce() *profiles.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set
+}
+
+// Kept lists the versions that can be rolled back to, newest first.
+func (s *Store) Kept() []Kept {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.current.Kept)
+}
+
+// Damaged is why what is on disk is not in force, or nil. Code
+// profiles_unreadable.
+func (s *Store) Damaged() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.damage
+}
+
+func (s *Store) load() {
+	s.current, s.set, s.damage = current{}, profiles.Minimal(), nil
+	raw, err := s.read(currentFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var c current
+	if err == nil {
+		err = taskcatalog.DecodeStrict(raw, &c)
+	}
+	if err == nil && len(c.Kept) > Keep {
+		err = fmt.Errorf("%d versions are listed", len(c.Kept))
+	}
+	for _, k := range c.Kept {
+		if !versionName.MatchString(k.Version) {
+			err = errors.Join(err, fmt.Errorf("%q is no version", taskcatalog.Clean(k.Version, 80)))
+		}
+	}
+	if err != nil {
+		s.damage = taskcatalog.Errorf(CodeStoreUnreadable, "cannot read which profiles are in force: %v (push them again)", err)
+		return
+	}
+	s.current = c
+	set, err := s.open(c.Version)
+	if err != nil {
+		s.damage = err
+		return
+	}
+	s.set = set
+}
+
+// open reads one kept version and judges it as if it came from outside.
+func (s *Store) open(version string) (*profiles.Set, error) {
+	k, ok := s.kept(version)
+	if !ok {
+		return nil, taskcatalog.Errorf(CodeVersionUnknown, "version %q of the profiles is not kept here (kept: %s)", taskcatalog.Clean(version, 64), s.names())
+	}
+	raw, err := s.read(version + fileSuffix)
+	if err != nil {
+		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "cannot read version %s of the profiles: %v (push them again)", version, err)
+	}
+	set, problems := profiles.Decode(raw)
+	if problems != nil {
+		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "cannot use version %s of the profiles: %v (push them again)", version, problems)
+	}
+	if set.Digest() != k.Digest {
+		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "version %s of the profiles is not what was taken: its digest is %s (push them again)", version, set.Digest())
+	}
+	set.Version = version
+	return set, nil
+}
+
+func (s *Store) kept(version string) (Kept, bool) {
+	i := slices.IndexFunc(s.current.Kept, func(k Kept) bool { return k.Version == version })
+	if i < 0 {
+		return Kept{}, false
+	}
+	return s.current.Kept[i], true
+}
+
+func (s *Store) names() string {
+	var all []string
+	for _, k := range s.current.Kept {
+		all = append(all, k.Version)
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
+
+// Apply puts a set into force under its Version and reports whether that changed
+// anything. Code version_taken where the version is known with other content.
+func (s *Store) Apply(set *profiles.Set) (changed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version, digest := set.Version, set.Digest()
+	if !versionName.MatchString(version) || version == profiles.MinimalVersion || strings.HasSuffix(version, tempSuffix) {
+		return false, taskcatalog.Errorf(CodeBadVersion, "cannot take version %q of the profiles: it is no version (a-z, 0-9, '.', '_', '-', 64 at most, not %q)", taskcatalog.Clean(version, 80), profiles.MinimalVersion)
+	}
+	if k, ok := s.kept(version); ok {
+		if k.Digest != digest {
+			return false, taskcatalog.Errorf(CodeVersionTaken, "cannot take version %s of the profiles: it is here with other content, %s (push under another version)", version, k.Digest)
+		}
+		if s.set.Version == version {
+			return false, nil
+		}
+	}
+	raw, err := set.Encode()
+	if err != nil {
+		return false, err
+	}
+	if err := s.write(version+fileSuffix, raw); err != nil {
+		return false, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(s.current.Kept), func(k Kept) bool { return k.Version == version })
+	kept = slices.Insert(kept, 0, Kept{Version: version, Digest: digest})
+	return true, s.put(current{Version: version, Kept: kept[:min(len(kept), Keep)]}, set)
+}
+
+// Rollback puts a kept version into force again, the one before that in force if
+// version is empty, and reports whether that changed anything. Codes
+// version_unknown, no_previous_version, profiles_unreadable.
+func (s *Store) Rollback(version string) (changed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version == "" {
+		i := slices.IndexFunc(s.current.Kept, func(k Kept) bool { return k.Version == s.current.Version })
+		if i < 0 || i+1 >= len(s.current.Kept) {
+			return false, taskcatalog.Errorf(CodeNoPrevious, "cannot roll back the profiles: no version before %s is kept (kept: %s)", s.set.Version, s.names())
+		}
+		version = s.current.Kept[i+1].Version
+	}
+	if version == s.set.Version {
+		return false, nil
+	}
+	set, err := s.open(version)
+	if err != nil {
+		return false, err
+	}
+	return true, s.put(current{Version: version, Kept: s.current.Kept}, set)
+}
+
+// put makes c the state of the store: on disk first, then here. What is no
+// longer listed goes last.
+func (s *Store) put(c current, set *profiles.Set) error {
+	raw, err := taskcatalog.Encode(c)
+	if err != nil {
+		return err
+	}
+	if err := s.write(currentFile, raw); err != nil {
+		return err
+	}
+	s.current, s.set, s.damage = c, set, nil
+	if err := s.at("sweep"); err != nil {
+		return err
+	}
+	s.sweep()
+	return nil
+}
+
+// sweep removes versions that are no longer kept and what a crash left behind.
+// What cannot be removed is tried again the next time.
+func (s *Store) sweep() {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	d, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		version, isSet := strings.CutSuffix(name, fileSuffix)
+		_, keep := s.kept(version)
+		if strings.HasSuffix(name, tempSuffix) || isSet && !keep {
+			_ = root.Remove(name)
+		}
+	}
+}
+
+func (s *Store) read(name string) ([]byte, error) {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, profiles.MaxSize+1))
+	if err == nil && len(raw) > profiles.MaxSize {
+		err = fmt.Errorf("%s is larger than %d bytes", name, profiles.MaxSize)
+	}
+	return raw, err
+}
+
+// write replaces a file in one rename and returns once that survives a loss of
+// power.
+func (s *Store) write(name string, raw []byte) error {
+	fail := func(err error) error { return fmt.Errorf("cannot keep the profiles: %w", err) }
+	if err := s.at("write " + name); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fail(err)
+	}
+	// The directory's own entry must survive, too.
+	if err := syncDir(filepath.Dir(s.dir)); err != nil {
+		return fail(err)
+	}
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = root.Close() }()
+	temp := name + tempSuffix
+	f, err := root.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	_, err = f.Write(raw)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(fail(err), root.Remove(temp))
+	}
+	if err := s.at("rename " + name); err != nil {
+		return err
+	}
+	if err := root.Rename(temp, name); err != nil {
+		return fail(err)
+	}
+	if err := s.at("sync " + name); err != nil {
+		return err
+	}
+	if err := syncDir(s.dir); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
