@@ -3,7 +3,7 @@
  * config says "amdsmi 24.7", whose strings are shorter.
  *
  * Keys of its own: amdsmi VERSION (26.2.1), hive ID (0: alone), gfx NUMBER (942),
- * bad_pages N (0). Faults of its own:
+ * bad_pages N (0), ras on|off (on), driver_name TEXT (amdgpu). Faults of its own:
  *
  *   driver_missing      amdgpu is not loaded (34)
  *   holder PID          a process that holds the GPU and is seen by nobody else
@@ -191,6 +191,8 @@ EXPORT int amdsmi_shut_down(void)
 
 EXPORT int amdsmi_get_lib_version(void *out)
 {
+	if (!initialized)
+		return NOT_INIT;
 	uint32_t v[3] = {0};
 	const char *text = fg_conf(NULL, "amdsmi", "26.2.1");
 	sscanf(text, "%u.%u.%u", &v[0], &v[1], &v[2]);
@@ -309,21 +311,21 @@ EXPORT int amdsmi_get_gpu_board_info(void *handle, void *out)
 EXPORT int amdsmi_get_gpu_driver_info(void *handle, void *out)
 {
 	ENTER(handle);
-	const char *version = fg_conf(p->gpu, "driver", "6.14.14");
+	const char *version = fg_conf(p->gpu, "driver", "6.14.14"), *name = fg_conf(p->gpu, "driver_name", "amdgpu");
 	if (fg_fault(p->gpu, "bad_layout", NULL)) {
 		char d[3][128] = {0};
 		PUT(d[0], "%s", version);
-		PUT(d[2], "amdgpu");
+		PUT(d[2], "%s", name);
 		memcpy(out, d, sizeof d);
 	} else if (old()) {
 		driver24 d = {0};
 		PUT(d.version, "%s", version);
-		PUT(d.name, "amdgpu");
+		PUT(d.name, "%s", name);
 		memcpy(out, &d, sizeof d);
 	} else {
 		driver26 d = {0};
 		PUT(d.version, "%s", version);
-		PUT(d.name, "amdgpu");
+		PUT(d.name, "%s", name);
 		memcpy(out, &d, sizeof d);
 	}
 	return OK;
@@ -381,11 +383,17 @@ EXPORT int amdsmi_get_gpu_process_list(void *handle, uint32_t *count, void *list
 
 /* ---- health ---- */
 
+static int ras(const fg_gpu *g) { return strcmp(fg_conf(g, "ras", "on"), "off") != 0; }
+
+/* The real one adds to what is in *out, and without RAS adds nothing and succeeds. */
 EXPORT int amdsmi_get_gpu_total_ecc_count(void *handle, error_count *out)
 {
 	ENTER(handle);
+	if (!ras(p->gpu))
+		return OK;
 	fg_state *s = fg_lock(p->gpu);
-	*out = (error_count){.correctable = s->ecc_corrected, .uncorrectable = s->ecc_uncorrected};
+	out->correctable += s->ecc_corrected;
+	out->uncorrectable += s->ecc_uncorrected;
 	fg_unlock(p->gpu);
 	return OK;
 }
@@ -393,17 +401,20 @@ EXPORT int amdsmi_get_gpu_total_ecc_count(void *handle, error_count *out)
 EXPORT int amdsmi_get_gpu_ecc_enabled(void *handle, uint64_t *blocks)
 {
 	ENTER(handle);
-	*blocks = 0x7;
+	*blocks = ras(p->gpu) ? 0x7 : 0;
 	return OK;
 }
 
+/* The real one writes all pages there are, whatever room was said to be, and leaves
+ * *count as it was where there are none. */
 EXPORT int amdsmi_get_gpu_bad_page_info(void *handle, uint32_t *count, page_record *records)
 {
 	ENTER(handle);
-	uint32_t room = *count;
-	*count = (uint32_t)fg_conf_size(p->gpu, "bad_pages", 0);
-	for (uint32_t i = 0; records && i < room && i < *count; i++)
-		records[i] = (page_record){.address = i * 4096, .size = 4096, .status = i == 0}; /* the first one pends */
+	uint32_t n = (uint32_t)fg_conf_size(p->gpu, "bad_pages", 0);
+	if (n)
+		*count = n;
+	for (uint32_t i = 0; records && i < n; i++)
+		records[i] = (page_record){.address = i, .size = 4096, .status = i == 0}; /* the first one pends */
 	return OK;
 }
 

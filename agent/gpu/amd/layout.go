@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/taskcatalog"
@@ -65,14 +66,24 @@ func layoutOf(version []byte) (string, layout, error) {
 		"cannot use AMD SMI %s: versions 24.7 to 27 are known (install ROCm 6.3 or newer, or update the agent)", name)
 }
 
-// check compares the layout with what every library says of its driver: the name
-// amdgpu, behind two strings.
-func (l layout) check(driver []byte) error {
-	if text(driver, 2*l.text, l.text) == "amdgpu" {
+// witness is two structures of one GPU that hold texts known beforehand.
+type witness struct{ driver, asic []byte }
+
+// check says whether the structures are laid out so: the driver's name, behind two
+// strings, is amdgpu. Where the library could not ask the driver for its name, the
+// GPU's serial number must be where it belongs.
+func (l layout) check(w witness) error {
+	if text(w.driver, 2*l.text, l.text) == driverName {
+		return nil
+	}
+	serial := text(w.asic, l.asicSerial, l.serialText)
+	if !bytes.Contains(w.driver, []byte(driverName)) && serial != "" && strings.Trim(serial, "0123456789abcdefABCDEFx") == "" {
 		return nil
 	}
 	return taskcatalog.Errorf(gpu.CodeLibraryMismatched, "cannot use AMD SMI: its structures are not those of its version")
 }
+
+const driverName = "amdgpu"
 
 // text is the C string at an offset.
 func text(buf []byte, offset, size int) string {

@@ -17,7 +17,6 @@ const smiLibrary = "libamd_smi.so"
 type session struct {
 	smi
 	layout  layout
-	version string
 	devices []device
 	// silent are the errors of GPUs that the library lists and that do not answer.
 	// The others are none the worse for it.
@@ -35,7 +34,7 @@ type device struct {
 const maxHandles = 512
 
 // openSession opens the library, initializes it and lists the GPUs by their PCI
-// addresses. version is known even where the driver is missing.
+// addresses. version is known where the driver is there.
 func openSession() (s *session, version string, err error) {
 	handle, err := openLibrary(smiLibrary, "27", "26", "25", "24")
 	if err != nil {
@@ -45,21 +44,21 @@ func openSession() (s *session, version string, err error) {
 	if err := bind(handle, &s.smi); err != nil {
 		return nil, "", err
 	}
-	buf := make([]byte, structBytes)
-	if err := s.smi.version(&buf[0]).err("read the version of " + smiLibrary); err != nil {
+	if err := s.initialize(initGPUs).err("initialize " + smiLibrary); err != nil {
 		return nil, "", err
 	}
-	if s.version, s.layout, err = layoutOf(buf); err != nil {
-		return nil, s.version, err
+	buf := make([]byte, structBytes)
+	if err = s.smi.version(&buf[0]).err("read the version of " + smiLibrary); err == nil {
+		version, s.layout, err = layoutOf(buf)
 	}
-	if err := s.initialize(initGPUs).err("initialize " + smiLibrary); err != nil {
-		return nil, s.version, err
+	if err == nil {
+		err = s.list()
 	}
-	if err := s.list(); err != nil {
+	if err != nil {
 		s.shutDown()
-		return nil, s.version, err
+		return nil, version, err
 	}
-	return s, s.version, nil
+	return s, version, nil
 }
 
 func (s *session) list() error {
@@ -93,7 +92,7 @@ func (s *session) addSocket(socket uintptr) error {
 	if err := s.processors(socket, &n, &all[0]).err("list the partitions of a GPU"); err != nil {
 		return err
 	}
-	d, driver, err := s.identify(all[:min(int(n), len(all))])
+	d, witness, err := s.identify(all[:min(int(n), len(all))])
 	if err != nil {
 		s.silent = append(s.silent, err)
 		return nil
@@ -102,37 +101,40 @@ func (s *session) addSocket(socket uintptr) error {
 		return nil
 	}
 	s.devices = append(s.devices, d)
-	return s.layout.check(driver)
+	return s.layout.check(witness)
 }
 
-// identify reads which GPU a socket holds, and the structure by which the layout is
-// checked. A socket of a processor or a network card holds none.
-func (s *session) identify(all []processor) (d device, driver []byte, err error) {
+// identify reads which GPU a socket holds, and what the layout is checked by. A
+// socket of a processor or a network card holds none.
+func (s *session) identify(all []processor) (d device, w witness, err error) {
 	for _, p := range all {
 		var kind uint32
 		if err := s.kind(p, &kind).err("read the kind of a processor"); err != nil {
-			return d, nil, err
+			return d, w, err
 		}
 		if kind == kindGPU {
 			d.partitions = append(d.partitions, p)
 		}
 	}
 	if len(d.partitions) == 0 {
-		return d, nil, nil
+		return d, w, nil
 	}
 	var bdf uint64
 	if err := s.bdf(d.whole(), &bdf).err("read the PCI address of a GPU"); err != nil {
-		return d, nil, err
+		return d, w, err
 	}
 	// amdsmi_bdf_t: three bits of function, five of device, eight of bus, the domain.
 	d.pci = fmt.Sprintf("%04x:%02x:%02x.%x", bdf>>16&0xffff, bdf>>8&0xff, bdf>>3&0x1f, bdf&7)
 	uuid, length := make([]byte, structBytes), uint32(uuidBytes)
 	if err := s.uuid(d.whole(), &length, &uuid[0]).err("read the uuid of GPU " + d.pci); err != nil {
-		return d, nil, err
+		return d, w, err
 	}
 	d.uuid = text(uuid, 0, uuidBytes)
-	driver = make([]byte, structBytes)
-	return d, driver, s.driver(d.whole(), &driver[0]).err("read the driver of GPU " + d.pci)
+	w.driver, w.asic = make([]byte, structBytes), make([]byte, structBytes)
+	if err := s.driver(d.whole(), &w.driver[0]).err("read the driver of GPU " + d.pci); err != nil {
+		return d, w, err
+	}
+	return d, w, s.asic(d.whole(), &w.asic[0]).err("read what GPU " + d.pci + " is")
 }
 
 // whole is the handle by which a GPU as a whole is asked.

@@ -43,11 +43,11 @@ type smi struct {
 }
 
 const (
-	initGPUs      = 2 // AMDSMI_INIT_AMD_GPUS
-	kindGPU       = 1
-	memoryVRAM    = 0
-	perfAuto      = 0
-	pagePending   = 1
-	pageNotToTake = 2
-	uuidBytes     = 38
+	initGPUs    = 2 // AMDSMI_INIT_AMD_GPUS
+	kindGPU     = 1
+	memoryVRAM  = 0
+	perfAuto    = 0
+	pagePending = 1
+	pageFailed  = 2
+	uuidBytes   = 38
 )

@@ -38,8 +38,9 @@ func (s *session) settings(d device) gpu.Settings {
 	if s.isolation(d.whole(), &on) == ok {
 		set.Isolation = new(on != 0)
 	}
+	// The call succeeds if any of its figures could be read; the others are zero.
 	power := make([]byte, structBytes)
-	if s.powerCap(d.whole(), 0, &power[0]) == ok {
+	if s.powerCap(d.whole(), 0, &power[0]) == ok && word(power, 0) != 0 {
 		set.PowerLimitMW = new(word(power, 0) / 1000) // from microwatts
 	}
 	var blocks uint64
@@ -55,7 +56,9 @@ func (s *session) settings(d device) gpu.Settings {
 func (s *session) health(d device) gpu.Health {
 	var h gpu.Health
 	buf := make([]byte, structBytes)
-	if s.eccCount(d.whole(), &buf[0]) == ok {
+	// Without RAS the library counts nothing and says zero.
+	var blocks uint64
+	if s.eccEnabled(d.whole(), &blocks) == ok && blocks != 0 && s.eccCount(d.whole(), &buf[0]) == ok {
 		h.ECCCorrected, h.ECCUncorrected = new(word(buf, 0)), new(word(buf, 8))
 	}
 	var links uint32
@@ -66,31 +69,36 @@ func (s *session) health(d device) gpu.Health {
 	return h
 }
 
-// pageBytes is amdsmi_retired_page_record_t: address, size, status.
-const pageBytes = 24
+const (
+	pageBytes = 24 // amdsmi_retired_page_record_t: address, size, status
+	maxPages  = 1 << 16
+)
 
+// pages reads the retired pages. The library writes all there are, whatever room it
+// is given; what is added meanwhile fits into the rest of the buffer.
 func (s *session) pages(d device, h *gpu.Health) {
 	var n uint32
 	if s.badPages(d.whole(), &n, nil) != ok {
 		return
 	}
-	room := min(n, 64<<10) + 16
-	buf := make([]byte, int(room)*pageBytes+structBytes)
-	n = room
-	if s.badPages(d.whole(), &n, &buf[0]) != ok {
+	h.BadPages = new(uint64(n))
+	pending, failed := false, false
+	if n > maxPages {
 		return
 	}
-	n = min(n, room)
-	pending, failed := false, false
-	for i := range int(n) {
-		switch number(buf, i*pageBytes+16) {
-		case pagePending:
-			pending = true
-		case pageNotToTake:
-			failed = true
+	if n > 0 {
+		buf := make([]byte, int(n)*pageBytes+structBytes)
+		room := n
+		if s.badPages(d.whole(), &room, &buf[0]) != ok {
+			return
+		}
+		for i := range int(n) {
+			status := number(buf, i*pageBytes+16)
+			pending = pending || status == pagePending
+			failed = failed || status == pageFailed
 		}
 	}
-	h.BadPages, h.RemapPending, h.RemapFailed = new(uint64(n)), &pending, &failed
+	h.RemapPending, h.RemapFailed = &pending, &failed
 }
 
 // hive names the XGMI hive; "" for a GPU that is in none.

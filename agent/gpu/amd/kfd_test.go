@@ -1,0 +1,72 @@
+package amd
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+const instinct = `cpu_cores_count 0
+simd_count 1216
+domain 0
+location_id 25344
+gfx_target_version 90402
+drm_render_minor 128
+`
+
+func TestKFDNames(t *testing.T) {
+	for _, c := range []struct{ properties, pci, arch string }{
+		{instinct, "0000:63:00.0", "gfx942"},
+		{"simd_count 440\nlocation_id 536896257\ndomain 1\ngfx_target_version 90010\n", "0001:63:00.1", "gfx90a"},
+		{"simd_count 192\nlocation_id 768\ngfx_target_version 110000\n", "0000:03:00.0", "gfx1100"},
+	} {
+		n, is := parseKFDNode(c.properties)
+		if !is || n.pci != c.pci || (kfdNodes{n}).architecture(c.pci) != c.arch {
+			t.Errorf("%q is %+v", c.properties, n)
+		}
+	}
+	if _, is := parseKFDNode("cpu_cores_count 96\nsimd_count 0\n"); is {
+		t.Error("a CPU is a GPU")
+	}
+}
+
+// The card's files and those of its partitions, and no other card's.
+func TestNodesAreThoseOfOneGPU(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const pci = "0000:63:00.0"
+	for _, name := range []string{"card1", "renderD128", "controlD64"} {
+		write("sys/bus/pci/devices/"+pci+"/drm/"+name+"/dev", "226:1\n")
+	}
+	for _, name := range []string{"card1", "renderD128", "card2", "renderD129", "renderD130"} {
+		write("dev/dri/"+name, "")
+	}
+	write(kfdTopology+"/0/properties", "cpu_cores_count 96\nsimd_count 0\n")
+	write(kfdTopology+"/1/properties", instinct)
+	write(kfdTopology+"/2/properties", "simd_count 152\nlocation_id 268460800\ndrm_render_minor 130\n") // partition 1 of the same
+	write(kfdTopology+"/3/properties", "simd_count 1216\nlocation_id 768\ndrm_render_minor 129\n")
+	m, err := machine.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	got := New(m).nodes(pci)
+	if want := []string{"/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD130"}; !slices.Equal(got, want) {
+		t.Errorf("the nodes are %v, want %v", got, want)
+	}
+	if got := New(nil).nodes(pci); got != nil {
+		t.Errorf("no machine has nodes %v", got)
+	}
+}
