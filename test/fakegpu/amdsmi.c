@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * A fake libamd_smi.so: the ABI of AMD SMI 26 (ROCm 7), or of 24.7 (ROCm 6.3) where the
  * config says "amdsmi 24.7", whose strings are shorter.
@@ -7,10 +9,10 @@
  *
  *   driver_missing      amdgpu is not loaded (34)
  *   holder PID          a process that holds the GPU and is seen by nobody else
- *   reset_busy          the reset is refused: busy (30)
+ *   in_use_on_reset     the reset is refused: busy (30)
  *   reset_failed        amdgpu could not start the GPU again (54)
  *   reset_denied        debugfs is locked down (10)
- *   reset_lies          success, and nothing was reset
+ *   lying_reset         success, and nothing was reset
  *   reset_disturbs N    GPU N, which is in no hive with it, is reset as well
  *   clean_unsupported   the firmware has no cleaner shader (2)
  *   partition_refused   a change of the partition mode is refused: busy (30)
@@ -567,10 +569,10 @@ EXPORT int amdsmi_reset_gpu(void *handle)
 	fg_client c;
 	for (int i = 0; i < nsockets; i++) {
 		int together = sockets[i] == p->gpu || (hive && fg_conf_size(sockets[i], "hive", 0) == hive);
-		if (together && (fg_fault(p->gpu, "reset_busy", NULL) || fg_clients(sockets[i], &c, 1)))
+		if (together && (fg_fault(p->gpu, "in_use_on_reset", NULL) || fg_clients(sockets[i], &c, 1)))
 			return BUSY;
 	}
-	for (int i = 0; i < nsockets && !fg_fault(p->gpu, "reset_lies", NULL); i++)
+	for (int i = 0; i < nsockets && !fg_fault(p->gpu, "lying_reset", NULL); i++)
 		if (sockets[i] == p->gpu || (hive && fg_conf_size(sockets[i], "hive", 0) == hive) || fg_number(sockets[i]) == disturbs)
 			fg_reset(sockets[i]);
 	return OK;

@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * libcuda.so.1: the driver API's calls that Hostler and the tenant program use,
  * with the names, types and return codes of the CUDA driver API. A module is PTX

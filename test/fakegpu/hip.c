@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * A fake libamdhip64.so. A module is what the fake libhiprtc.so made of the source
  * of kernels: they are run by name, in C, and what goes wrong in one is told by the

@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * A fake libhiprtc.so: its "code object" is the source behind a magic line. Fault of
  * its own: compile_fails (a compiler that cannot make code for this GPU).

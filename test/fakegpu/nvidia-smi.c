@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * A stand-in for nvidia-smi: --gpu-reset, and the few queries that profiles make.
  *

@@ -1,3 +1,5 @@
+//go:build ignore
+
 #include "nvidia.h"
 
 #include <stdio.h>

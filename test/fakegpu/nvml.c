@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * libnvidia-ml.so.1. The declarations are those of the header that go-nvml was
  * made from, so a function that differs from the real one does not compile.

@@ -1,3 +1,5 @@
+//go:build ignore
+
 /*
  * A tenant's program: takes memory of each visible GPU through libcuda, leaves a
  * token in all of it, and goes, or stays until it is killed.

@@ -1,0 +1,129 @@
+package fakegpu
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+//go:embed *.c *.h
+var sources embed.FS
+
+// targets says what is built from what, besides vram.c.
+var targets = []struct {
+	name    string
+	sources []string
+	flags   []string
+}{
+	{"libnvidia-ml.so.1", []string{"nvml.c", "nvidia.c"}, []string{"-shared"}},
+	{"libcuda.so.1", []string{"cuda.c", "nvidia.c"}, []string{"-shared"}},
+	{"nvidia-smi", []string{"nvidia-smi.c", "nvidia.c"}, nil},
+	{"libamd_smi.so", []string{"amdsmi.c"}, []string{"-shared"}},
+	{"libamdhip64.so", []string{"hip.c"}, []string{"-shared"}},
+	{"libhiprtc.so", []string{"hiprtc.c"}, []string{"-shared"}},
+	{"fakegpu-tenant", []string{"tenant.c"}, nil},
+}
+
+// flags hide what is not of the ABI: two of these libraries in one process must
+// not find each other's functions.
+var flags = []string{"-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-Werror"}
+
+// Build builds the libraries and programs, or finds those that were built from the
+// same sources before, and returns the folder they are in. It needs gcc, and go to
+// find the header of go-nvml.
+var Build = sync.OnceValues(build)
+
+func build() (string, error) {
+	header, err := headers()
+	if err != nil {
+		return "", err
+	}
+	digest, err := digestOf(header)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := filepath.Join(cache, "hostler", "fakegpu-"+digest)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), "fakegpu-building-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	if err := compile(work, header); err != nil {
+		return "", err
+	}
+	// Whoever is first wins; the others find the same.
+	if err := os.Rename(filepath.Join(work, "out"), dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, there := os.Stat(dir); there != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func compile(work, header string) error {
+	if err := os.CopyFS(filepath.Join(work, "src"), sources); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(work, "out"), 0o755); err != nil {
+		return err
+	}
+	for _, t := range targets {
+		args := append(append([]string{}, flags...), t.flags...)
+		args = append(args, "-I", header, "-o", filepath.Join(work, "out", t.name))
+		if strings.HasPrefix(t.name, "lib") {
+			args = append(args, "-Wl,-soname,"+t.name)
+		}
+		for _, s := range append(t.sources, "vram.c") {
+			args = append(args, filepath.Join(work, "src", s))
+		}
+		if out, err := exec.Command("gcc", append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot build the fake %s with gcc: %w\n%s", t.name, err, out)
+		}
+	}
+	return nil
+}
+
+// headers is the folder of the nvml.h that go-nvml is made from.
+func headers() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot find go-nvml's header: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "pkg", "nvml"), nil
+}
+
+func digestOf(header string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, header, flags, targets)
+	names, err := fs.Glob(sources, "*")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		raw, err := sources.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, name, len(raw))
+		h.Write(raw)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}

@@ -1,0 +1,59 @@
+package fakegpu
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+const token = "SECRET-OF-A-TENANT"
+
+// run runs one of the machine's programs.
+func (m *Machine) run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Libs, name), args...)
+	cmd.Env = append(os.Environ(), m.Env()...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+}
+
+// left runs a tenant to its end, then something that opens the driver, and counts
+// what the tenant left.
+func left(t *testing.T, then []string, config ...string) int {
+	t.Helper()
+	m, err := New(t.TempDir(), append(config, "devices 1", "memory 4M")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.run(t, "fakegpu-tenant", "1048576", token)
+	m.run(t, "nvidia-smi", then...)
+	n, err := m.Count(0, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestMemoryKeepsWhatATenantLeft(t *testing.T) {
+	if n := left(t, nil, "scrub_on_free off"); n < 50000 {
+		t.Errorf("%d tokens in the memory", n)
+	}
+}
+
+func TestADriverThatScrubsOnFreeLeavesNothing(t *testing.T) {
+	if n := left(t, nil); n != 0 {
+		t.Errorf("%d tokens in the memory", n)
+	}
+}
+
+func TestATrueResetClearsMemoryAndALyingOneDoesNot(t *testing.T) {
+	reset := []string{"--gpu-reset", "-i", "0"}
+	if n := left(t, reset, "scrub_on_free off"); n != 0 {
+		t.Errorf("%d tokens after a reset", n)
+	}
+	if n := left(t, reset, "scrub_on_free off", "fault lying_reset"); n == 0 {
+		t.Error("a lying reset cleared the memory")
+	}
+}

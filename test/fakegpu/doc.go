@@ -1,0 +1,13 @@
+// Package fakegpu is a machine with GPUs for tests: C libraries with the ABI of the
+// vendors' own, built with gcc, over GPUs whose memory is a file. What a process
+// leaves in that memory the next one finds. The agent that runs over them is
+// unmodified.
+//
+// vram.h describes the machine, its config and the faults that all libraries know;
+// the top of each .c file those of its own. The .c files are no part of this Go
+// package: their build constraint says so.
+//
+//	libnvidia-ml.so.1 libcuda.so.1 nvidia-smi     nvml.c cuda.c nvidia-smi.c
+//	libamd_smi.so libamdhip64.so libhiprtc.so     amdsmi.c hip.c hiprtc.c
+//	fakegpu-tenant                                tenant.c
+package fakegpu

@@ -1,0 +1,56 @@
+package fakegpu
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Machine is a folder with the state of some GPUs.
+type Machine struct {
+	Dir  string // FAKEGPU_DIR
+	Libs string // the folder of the libraries and programs
+}
+
+// New makes a machine in an empty folder, with these lines as its config.
+func New(dir string, config ...string) (*Machine, error) {
+	libs, err := Build()
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{Dir: dir, Libs: libs}
+	return m, m.Configure(config...)
+}
+
+// Configure replaces the config: the faults of a GPU change, what is in its memory
+// and what it is set to stay.
+func (m *Machine) Configure(lines ...string) error {
+	return os.WriteFile(filepath.Join(m.Dir, "config"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+// Env is what a process needs to find the machine and its libraries.
+func (m *Machine) Env() []string {
+	return []string{"FAKEGPU_DIR=" + m.Dir, "LD_LIBRARY_PATH=" + m.Libs}
+}
+
+func (m *Machine) vram(gpu int) string { return filepath.Join(m.Dir, fmt.Sprintf("gpu%d.vram", gpu)) }
+
+// Plant writes into the memory of a GPU behind every library's back: what a tenant
+// left that no driver cleared.
+func (m *Machine) Plant(gpu int, offset int64, data []byte) error {
+	f, err := os.OpenFile(m.vram(gpu), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(data, offset)
+	return err
+}
+
+// Count is how often token stands in the memory of a GPU.
+func (m *Machine) Count(gpu int, token string) (int, error) {
+	raw, err := os.ReadFile(m.vram(gpu))
+	return bytes.Count(raw, []byte(token)), err
+}
