@@ -31,7 +31,17 @@ type SaveBaseline struct {
 // force. It never goes back within one enrolment.
 type ConfirmTrust struct{ Version int64 }
 
-func (SetStatus) effect()    {}
-func (SetReason) effect()    {}
-func (SaveBaseline) effect() {}
-func (ConfirmTrust) effect() {}
+// ConfirmResolver records the resolver profiles that the node has in force, by
+// digest.
+type ConfirmResolver struct{ Digest string }
+
+// LetIn makes an enrolling node active, if it has all that an active node must
+// have: a baseline, and the resolver profiles it shall have.
+type LetIn struct{}
+
+func (SetStatus) effect()       {}
+func (SetReason) effect()       {}
+func (SaveBaseline) effect()    {}
+func (ConfirmTrust) effect()    {}
+func (ConfirmResolver) effect() {}
+func (LetIn) effect()           {}

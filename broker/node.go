@@ -42,6 +42,11 @@ type Node struct {
 	AgentVersion string
 	ReportDigest string // of task types, capabilities and facts
 
+	// Resolver profiles, by digest: those that the node shall have (empty: none),
+	// those it has in force, and those it had before.
+	ResolverWanted, ResolverDigest, ResolverBefore string
+	ResolverWant                                   int64 // which want ResolverWanted comes from
+
 	TrustVersion       int64 // of the bundle that the node confirmed
 	BaselineDigest     string
 	EnrolledAt         time.Time

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -74,3 +75,7 @@ type Progress struct {
 	Message          string    `json:"message,omitempty"`
 	At               time.Time `json:"at"`
 }
+
+// ResolverKey is the idempotency key of a task that was made for a want of
+// resolver profiles.
+func ResolverKey(want int64, try string) string { return fmt.Sprintf("resolver-%d-%s", want, try) }

@@ -17,6 +17,13 @@ const (
 	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init
 )
 
+// awaitsResolver reports whether the node shall have other resolver profiles
+// than it has in force. Heartbeats bring a node back all the same: it was let in
+// with those it has.
+func (n Node) awaitsResolver() bool {
+	return n.ResolverWanted != "" && n.ResolverWanted != n.ResolverDigest
+}
+
 type edge struct{ from, to NodeStatus }
 
 // transitions is the whole table. Every pair that is not here is refused.
@@ -59,6 +66,9 @@ func Transition(n Node, to NodeStatus, by Owner) error {
 		}
 		if to == Active && n.TurnoverOwed && by != OwnerOverride {
 			return Errorf(Refused, "turnover_owed", "cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
+		}
+		if to == Active && n.awaitsResolver() && by != OwnerOverride && by != OwnerHeartbeat && by != OwnerReconciler {
+			return Errorf(Refused, "resolver_config_unconfirmed", "cannot make node %s active: it has not confirmed the resolver profiles it shall have (hostler resolver show %s)", n.ID, n.ID)
 		}
 		return nil
 	}

@@ -64,6 +64,14 @@ var routes = []route{
 	{post, "/trust/rotate", admin, "rotate-trust", "begin to replace a key", answers((*API).rotateTrust)},
 	{post, "/trust/finish", admin, "finish-trust", "end a rotation", answers((*API).finishTrust)},
 
+	{get, "/resolver/sets", viewer, "list-resolver-sets", "list sets of resolver profiles", answers((*API).listResolverSets)},
+	{post, "/resolver/sets", admin, "push-resolver-set", "keep a set of resolver profiles", answers((*API).pushResolverSet)},
+	{get, "/resolver/wants", viewer, "list-resolver-wants", "list which nodes shall have which set", answers((*API).listResolverWants)},
+	{post, "/resolver/wants", admin, "want-resolver-set", "say which nodes shall have which set", answers((*API).wantResolverSet)},
+	{get, "/nodes/{node}/resolver", viewer, "show-resolver", "show a node's resolver profiles", answers((*API).showResolver)},
+	{get, "/nodes/{node}/resolver/explain", viewer, "explain-resolver", "say how a step resolves on a node, and why", answers((*API).explainResolver)},
+	{post, "/nodes/{node}/resolver/rollback", admin, "roll-back-resolver", "give a node the set that it had before, or another one", answers((*API).rollBackResolver)},
+
 	{get, "/agent-releases", viewer, "list-agent-releases", "list agent releases", answers((*API).listReleases)},
 	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish an agent release", answers((*API).publishRelease)},
 

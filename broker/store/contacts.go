@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // FirstContact is for an authenticated request of an epoch, and does its work
@@ -84,6 +85,17 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	}
 	if err := t.saveFacts(ctx, n.ID, r.Facts); err != nil {
 		return err
+	}
+	if err := t.rewant(ctx, n); err != nil {
+		return err
+	}
+	if digest := r.Capabilities[taskcatalog.CapabilityResolverDigest]; digest != "" {
+		if err := t.confirmResolver(ctx, n, digest); err != nil {
+			return err
+		}
+		if err := t.letIn(ctx, *n, ""); err != nil {
+			return err
+		}
 	}
 	return t.audit(ctx, e)
 }

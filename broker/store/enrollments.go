@@ -129,6 +129,13 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if err := t.saveFacts(ctx, n.ID, in.Report.Facts); err != nil {
 		return out, err
 	}
+	// What an earlier enrolment had in force says nothing of this one.
+	if err := t.confirmResolver(ctx, &n, in.Report.Capabilities[taskcatalog.CapabilityResolverDigest]); err != nil {
+		return out, err
+	}
+	if err := t.rewant(ctx, &n); err != nil {
+		return out, err
+	}
 	e := entry(nodeActor(n.ID), "node.enroll", n.ID)
 	e.Reason = "from " + in.Remote
 	e.Before = small("epoch", before.Epoch, "status", before.Status)

@@ -36,12 +36,14 @@ type NodeFilter struct {
 
 const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
 	labels, task_types, capabilities, agent_version, report_digest, trust_version, baseline_digest,
+	resolver_wanted, resolver_want, resolver_digest, resolver_before,
 	enrolled_at, last_contact_at, cert_not_after, created_at, updated_at`
 
 func scanNode(row interface{ Scan(...any) error }) (broker.Node, error) {
 	var n broker.Node
 	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
 		doc(&n.Labels), doc(&n.TaskTypes), doc(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
+		&n.ResolverWanted, &n.ResolverWant, &n.ResolverDigest, &n.ResolverBefore,
 		at(&n.EnrolledAt), at(&n.LastAgentContactAt), at(&n.CertNotAfter), at(&n.CreatedAt), at(&n.UpdatedAt))
 	return n, err
 }
@@ -78,6 +80,12 @@ func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (ma
 			n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, text(n.Labels), micros(t.now), micros(t.now)); err != nil {
 			return err
 		}
+		if made, err = node(ctx, t, n.ID, ""); err != nil {
+			return err
+		}
+		if err := t.rewant(ctx, &made); err != nil {
+			return err
+		}
 		if n.TokenHash != "" {
 			if err := t.addToken(ctx, n.ID, n.TokenHash, n.TokenExpires); err != nil {
 				return err
@@ -85,11 +93,7 @@ func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (ma
 		}
 		e := entry(actor, "node.create", n.ID)
 		e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap)
-		if err := t.audit(ctx, e); err != nil {
-			return err
-		}
-		made, err = node(ctx, t, n.ID, "")
-		return err
+		return t.audit(ctx, e)
 	})
 	return made, err
 }
@@ -210,6 +214,9 @@ func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		n.UpdatedAt = t.now
 		if _, err := t.ExecContext(ctx, `UPDATE nodes SET labels = $1, updated_at = $2 WHERE id = $3`, after, micros(t.now), nodeID); err != nil {
+			return err
+		}
+		if err := t.rewant(ctx, &n); err != nil {
 			return err
 		}
 		e := entry(actor, "node.label", nodeID)

@@ -125,6 +125,18 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 			return nil // taken again: a person looks at it and accepts it
 		}
 		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)
+	case broker.ConfirmResolver:
+		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		return t.confirmResolver(ctx, &n, e.Digest)
+	case broker.LetIn:
+		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		return t.letIn(ctx, n, k.CorrelationID)
 	case broker.ConfirmTrust:
 		n, err := node(ctx, t, k.NodeID, t.forUpdate())
 		if err != nil {

@@ -34,6 +34,10 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 		if v, ok := result.(*taskcatalog.ValidateCleanResult); ok && done {
 			return baselineTaken(k, v)
 		}
+	case "node.resolver_config":
+		if v, ok := result.(*taskcatalog.ResolverConfigResult); ok && done {
+			return []broker.Effect{broker.ConfirmResolver{Digest: taskcatalog.Clean(v.Digest, 128)}, broker.LetIn{}}, nil
+		}
 	case "node.trust_update":
 		if v, ok := result.(*taskcatalog.TrustUpdateResult); ok && done {
 			return []broker.Effect{broker.ConfirmTrust{Version: v.Version}}, nil
@@ -78,6 +82,6 @@ func baselineTaken(k broker.Task, v *taskcatalog.ValidateCleanResult) ([]broker.
 	}
 	return []broker.Effect{
 		broker.SaveBaseline{Digest: pki.Digest(raw), Baseline: raw},
-		broker.SetStatus{From: broker.Enrolling, To: broker.Active, By: broker.OwnerOnboarding, Reason: "baseline taken"},
+		broker.LetIn{},
 	}, nil
 }

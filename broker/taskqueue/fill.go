@@ -25,6 +25,8 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 		}
 	case *taskcatalog.TrustUpdateParams:
 		p.Bundle, err = q.bundle(ctx)
+	case *taskcatalog.ResolverConfigParams:
+		err = q.profiles(ctx, p)
 	default:
 		return raw, nil
 	}
@@ -81,6 +83,16 @@ func (q *Queue) scratch(ctx context.Context, site string, asked []string) ([]str
 		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot enqueue task: its scratch patterns and those of the site's policy are %d, a cleanup takes %d (name fewer)", len(all), maxScratch)
 	}
 	return all, nil
+}
+
+// profiles adds the set that a version names. A rollback carries none.
+func (q *Queue) profiles(ctx context.Context, p *taskcatalog.ResolverConfigParams) error {
+	if p.Action == "rollback" {
+		return nil
+	}
+	set, err := q.c.DB.ResolverSet(ctx, p.Version)
+	p.Version, p.Digest, p.Profiles = set.Version, set.Digest, set.Profiles
+	return err
 }
 
 func (q *Queue) bundle(ctx context.Context) (string, error) {

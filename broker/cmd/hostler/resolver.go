@@ -1,0 +1,278 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+)
+
+func resolverCommand(a *app) *cobra.Command {
+	return noun("resolver", "how nodes turn steps into what their hardware needs", "  hostler resolver push resolver-profiles --nodes all",
+		resolverValidateCommand(a), resolverPushCommand(a), resolverListCommand(a), resolverShowCommand(a),
+		resolverRollbackCommand(a), resolverExplainCommand(a))
+}
+
+// readProfiles reads and judges a set; every problem goes to stderr.
+func (a *app) readProfiles(names []string) (*profiles.Set, error) {
+	files, err := profiles.Read(names...)
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_unreadable", "%v", err)
+	}
+	set, problems := profiles.Parse(files...)
+	for _, p := range problems {
+		_, _ = fmt.Fprintln(a.err, render.Cell(p.String()))
+	}
+	if len(problems) > 0 {
+		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot use these resolver profiles: %d problems (see above)", len(problems))
+	}
+	return set, nil
+}
+
+func resolverValidateCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "validate DIR|FILE …", Short: "judge resolver profiles, with file and line, without a broker", Args: exactly("DIR|FILE …"),
+		Long: `Judge resolver profiles as broker and nodes do. What depends on a machine, such as
+whether a program is there, is judged by hostler-agent resolver check --here.`,
+		Example: "  hostler resolver validate resolver-profiles",
+		RunE: func(_ *cobra.Command, args []string) error {
+			set, err := a.readProfiles(args)
+			if err != nil {
+				return err
+			}
+			out := struct {
+				Digest          string `json:"digest"`
+				Rules           int    `json:"rules"`
+				CommandProfiles int    `json:"command_profiles"`
+			}{set.Digest(), len(set.HardwareProfiles), len(set.CommandProfiles)}
+			return a.show(out, []string{out.Digest}, func(p *render.Page) {
+				p.Line(fmt.Sprintf("good: %d rules, %d command profiles, %s", out.Rules, out.CommandProfiles, out.Digest))
+			})
+		},
+	}
+}
+
+func resolverPushCommand(a *app) *cobra.Command {
+	var selector, version, reason string
+	c := &cobra.Command{
+		Use: "push DIR|FILE … --nodes SELECTOR", Short: "give resolver profiles to nodes, in waves", Args: exactly("DIR|FILE …"),
+		Long: `Keep a set of resolver profiles at the broker and say which nodes shall have it.
+
+It goes to one node first, then to a tenth of them at a time, and stops at the
+first that fails (hostler resolver list says so; push it again to go on). Nodes
+that come to be meant later get it too; those that enrol become active only with
+it. The newest word that means a node counts.`,
+		Example: "  hostler resolver push resolver-profiles --nodes gpu.vendor=nvidia --version 2026-11-21 --reason 'new driver'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if selector == "" {
+				return usage("say which nodes (--nodes all, NODE,NODE or key=value,key=value)")
+			}
+			if _, err := broker.ParseSelector(selector); err != nil {
+				return err
+			}
+			set, err := a.readProfiles(args)
+			if err != nil {
+				return err
+			}
+			raw, err := set.Encode()
+			if err != nil {
+				return err
+			}
+			if version == "" {
+				version = a.now().UTC().Format("2006-01-02") + "-" + strings.TrimPrefix(set.Digest(), "sha256:")[:8]
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			kept, err := api.PushResolverSet(c.Context(), resource.ResolverPush{Version: version, Profiles: raw})
+			if err != nil {
+				return err
+			}
+			want, err := api.WantResolverSet(c.Context(), resource.ResolverWantPut{Selector: selector, Version: kept.Version, Reason: reason})
+			if err != nil {
+				return err
+			}
+			return a.show(want, []string{want.Version}, func(p *render.Page) {
+				p.Line(fmt.Sprintf("%s goes to %d nodes (%s); %d have it already (hostler resolver list follows it)", want.Version, want.Nodes, want.Selector, want.Confirmed))
+			})
+		},
+	}
+	c.Flags().StringVar(&selector, "nodes", "", "which nodes: all, NODE,NODE or key=value,key=value (`SELECTOR`)")
+	c.Flags().StringVar(&version, "version", "", "what to call the set, `NAME` (default: the date and the beginning of its digest)")
+	reasonFlag(c, &reason)
+	return c
+}
+
+func resolverListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "list the sets, which nodes shall have them, and how far that has come", Args: exactly(),
+		Example: "  hostler resolver list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			sets, err := api.ResolverSets(c.Context())
+			if err != nil {
+				return err
+			}
+			wants, err := api.ResolverWants(c.Context())
+			if err != nil {
+				return err
+			}
+			out := struct {
+				Sets  []resource.ResolverSet  `json:"sets"`
+				Wants []resource.ResolverWant `json:"wants"`
+			}{sets.Items, wants.Items}
+			versions := []string{}
+			for _, s := range sets.Items {
+				versions = append(versions, s.Version)
+			}
+			return a.show(out, versions, func(p *render.Page) {
+				rows := [][]string{}
+				for _, s := range out.Sets {
+					rows = append(rows, []string{s.Version, s.Digest, s.PushedBy, render.Time(s.PushedAt)})
+				}
+				p.Table([]string{"VERSION", "DIGEST", "PUSHED BY", "PUSHED"}, rows)
+				if len(out.Wants) > 0 {
+					p.Title("Who shall have which, the newest word first")
+					p.Table([]string{"NODES", "VERSION", "HAVE IT", "WANTED BY", "WANTED", "STOPPED"}, wantRows(a, out.Wants))
+				}
+				if len(rows) == 0 {
+					a.note("no resolver profiles (hostler resolver push keeps some)")
+				}
+			})
+		},
+	}
+}
+
+func wantRows(a *app, wants []resource.ResolverWant) [][]string {
+	rows := [][]string{}
+	for _, w := range wants {
+		rows = append(rows, []string{w.Selector, w.Version, fmt.Sprintf("%d of %d", w.Confirmed, w.Nodes), w.WantedBy, render.Ago(w.WantedAt, a.now()), w.StopReason})
+	}
+	return rows
+}
+
+func resolverShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NODE", Short: "show the resolver profiles a node shall have, has and had", Args: exactly("NODE"),
+		Example: "  hostler resolver show gpu-07", ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.NodeResolver(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showNodeResolver(r)
+		},
+	}
+}
+
+func (a *app) showNodeResolver(r *resource.NodeResolver) error {
+	return a.show(r, []string{r.NodeID}, func(p *render.Page) {
+		inForce := r.InForce
+		if inForce == "" {
+			inForce = "the one compiled into the agent"
+		}
+		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before, "confirmed", render.YesNo(r.Confirmed))
+		if r.Want != nil {
+			p.Title("Because of")
+			p.Table([]string{"NODES", "VERSION", "HAVE IT", "WANTED BY", "WANTED", "STOPPED"}, wantRows(a, []resource.ResolverWant{*r.Want}))
+		}
+	})
+}
+
+func resolverRollbackCommand(a *app) *cobra.Command {
+	var in resource.ResolverRollback
+	c := &cobra.Command{
+		Use: "rollback NODE", Short: "give a node the resolver profiles that it had before", Args: exactly("NODE"),
+		Example:           "  hostler resolver rollback gpu-07 --reason 'nvidia-smi hangs'\n  hostler resolver rollback gpu-07 --to 2026-11-20",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.RollBackResolver(c.Context(), args[0], in)
+			if err != nil {
+				return err
+			}
+			return a.showNodeResolver(r)
+		},
+	}
+	c.Flags().StringVar(&in.To, "to", "", "another `VERSION` than the one before")
+	reasonFlag(c, &in.Reason)
+	return c
+}
+
+func resolverExplainCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "explain NODE STEP", Short: "say which rule wins for a step on a node, and why", Args: exactly("NODE", "STEP"),
+		Long: `Say how a step resolves on a node: every rule of the set that the node has in
+force, what each of its conditions saw among the node's facts, and the winner.
+
+Step kinds: ` + strings.Join(profiles.Steps(), ", ") + ".",
+		Example: "  hostler resolver explain gpu-07 gpu.scrub.overwrite",
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return profiles.Steps(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeNode(c, args, word)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			e, err := api.ExplainResolver(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.show(e, []string{e.Rule}, func(p *render.Page) { explained(p, e) })
+		},
+	}
+	return c
+}
+
+func explained(p *render.Page, e *resource.ResolverExplanation) {
+	p.Fields("node", e.Hostname+" ("+e.NodeID+")", "step", e.Step, "profiles", strings.TrimSpace(e.Version+" "+e.Digest),
+		"rule", e.Rule, "resolves to", e.Profile, "runs", strings.Join(e.Argv, " "), "code", string(e.Code))
+	p.Title("Rules, from the top")
+	rows := [][]string{}
+	for _, r := range e.Rules {
+		verdict := "does not match"
+		switch {
+		case r.Won:
+			verdict = "wins"
+		case r.Matched:
+			verdict = "matches, too late"
+		}
+		why := []string{}
+		for _, c := range r.Conditions {
+			have := c.Have
+			if have == "" {
+				have = "not known"
+			}
+			if c.Holds {
+				why = append(why, c.Key+" is "+have)
+			} else {
+				why = append(why, c.Key+" is "+have+", not "+strings.Join(c.Want, " or "))
+			}
+		}
+		if len(r.Conditions) == 0 {
+			why = []string{"the fallback"}
+		}
+		rows = append(rows, []string{r.Name, r.At, verdict, strings.Join(why, "; ")})
+	}
+	p.Table([]string{"RULE", "AT", "VERDICT", "BECAUSE"}, rows)
+}

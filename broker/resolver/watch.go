@@ -1,0 +1,101 @@
+package resolver
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// every is how often a Watch looks.
+const every = 2 * time.Second
+
+var actor = broker.Actor{Name: "system"}
+
+// Watch carries wants to nodes. Run one in the process that leads.
+type Watch struct {
+	DB    *store.DB
+	Queue *taskqueue.Queue
+	Now   func() time.Time
+	Log   *zap.Logger
+}
+
+// Run looks until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot bring resolver profiles to nodes", zap.Error(err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Look takes every want one step further.
+func (w *Watch) Look(ctx context.Context) error {
+	wants, err := w.DB.ResolverWants(ctx)
+	if err != nil || len(wants) == 0 {
+		return err
+	}
+	nodes, _, err := w.DB.ListNodes(ctx, store.NodeFilter{})
+	if err != nil {
+		return err
+	}
+	of := map[int64][]broker.Node{}
+	behind := map[int64]bool{}
+	for _, n := range nodes {
+		of[n.ResolverWant] = append(of[n.ResolverWant], n)
+		behind[n.ResolverWant] = behind[n.ResolverWant] || n.ResolverWanted != n.ResolverDigest
+	}
+	for _, want := range wants {
+		if !behind[want.ID] {
+			continue
+		}
+		if err := w.advance(ctx, want, of[want.ID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []broker.Node) error {
+	tasks, err := w.DB.ResolverTasks(ctx, want.ID)
+	if err != nil {
+		return err
+	}
+	s := next(w.Now(), want, nodes, tasks)
+	if s.stop != "" {
+		w.Log.Error("resolver profiles go to no further node", zap.String("version", want.Version), zap.String("selector", want.Selector), zap.String("why", s.stop))
+		if err := w.DB.StopResolverWant(ctx, actor, want, s.stop); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.give {
+		params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
+		if err != nil {
+			return err
+		}
+		k, _, err := w.Queue.Enqueue(ctx, actor, taskqueue.Request{
+			NodeID: n.ID, Type: "node.resolver_config", Params: params,
+			IdempotencyKey: broker.ResolverKey(want.ID, strconv.Itoa(len(tasks[n.ID])+1)),
+		})
+		if err != nil {
+			// One node that cannot be given a task keeps no other from its own.
+			w.Log.Warn("cannot give a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
+			continue
+		}
+		w.Log.Info("gave a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID), zap.String("version", want.Version))
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package resolver
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	// MaxWave is the most nodes that get a set at once.
+	MaxWave = 50
+	// silentAfter is how long a node may say nothing and still be given a task.
+	silentAfter = 2 * time.Minute
+	// enrolTries is how often a node that is enrolling is given its set.
+	enrolTries = 3
+	enrolAgain = time.Minute
+)
+
+const taskType = "node.resolver_config@1"
+
+// step is what a look at one want leads to.
+type step struct {
+	give []broker.Node // who gets the set now
+	stop string        // why the want stops; empty: it goes on
+}
+
+// next judges one want. nodes are those that shall have its set, tasks those made
+// for it so far, by node.
+func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[string][]broker.Task) (s step) {
+	var due []broker.Node
+	have, open := 0, 0
+	for _, n := range nodes {
+		made := tasks[n.ID]
+		switch {
+		case n.ResolverDigest == w.Digest:
+			have++
+		case len(made) > 0 && !made[len(made)-1].Status.Ended():
+			if n.Status != broker.Enrolling {
+				open++
+			}
+		case n.Status == broker.Enrolling:
+			if mayEnrol(now, n, made) {
+				s.give = append(s.give, n)
+			}
+		default:
+			if last := failed(made); last != nil && s.stop == "" {
+				s.stop = fmt.Sprintf("task %s on node %s ended %s: %s", last.ID, n.ID, last.Code, taskcatalog.Clean(last.Message, 300))
+			}
+			if reachable(now, n) {
+				due = append(due, n)
+			}
+		}
+	}
+	if !w.StoppedAt.IsZero() {
+		s.stop = ""
+		return s
+	}
+	if s.stop != "" || open > 0 {
+		return s
+	}
+	size := 1
+	if have > 0 {
+		size = min(max(1, len(nodes)/10), MaxWave)
+	}
+	s.give = append(s.give, due[:min(size, len(due))]...)
+	return s
+}
+
+// failed is the last task of a node, if it ended as one that tells against the
+// set. One that was never delivered, or that a person canceled, does not.
+func failed(made []broker.Task) *broker.Task {
+	if len(made) == 0 || made[len(made)-1].Status != broker.TaskFailed {
+		return nil
+	}
+	return &made[len(made)-1]
+}
+
+func mayEnrol(now time.Time, n broker.Node, made []broker.Task) bool {
+	if n.Epoch == 0 || !slices.Contains(n.TaskTypes, taskType) || len(made) >= enrolTries {
+		return false
+	}
+	return len(made) == 0 || now.After(made[len(made)-1].EndedAt.Add(enrolAgain))
+}
+
+func reachable(now time.Time, n broker.Node) bool {
+	switch n.Status {
+	case broker.Active, broker.Quarantined, broker.Draining, broker.Retired:
+	default:
+		return false
+	}
+	return slices.Contains(n.TaskTypes, taskType) && now.Sub(n.LastAgentContactAt) < silentAfter
+}

@@ -1,0 +1,111 @@
+package resolver
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+var (
+	now  = time.Unix(1_800_000_000, 0)
+	want = store.ResolverWant{ID: 7, Digest: "sha256:new", Version: "v2"}
+)
+
+// fleet makes nodes of which the first have the set already.
+func fleet(size, have int) []broker.Node {
+	nodes := make([]broker.Node, size)
+	for i := range nodes {
+		nodes[i] = broker.Node{
+			ID: fmt.Sprintf("n-%03d", i), Status: broker.Active, Epoch: 1, TaskTypes: []string{taskType},
+			LastAgentContactAt: now.Add(-time.Second), ResolverWanted: want.Digest, ResolverDigest: "sha256:old",
+		}
+		if i < have {
+			nodes[i].ResolverDigest = want.Digest
+		}
+	}
+	return nodes
+}
+
+func ended(n broker.Node, status broker.TaskStatus) map[string][]broker.Task {
+	return map[string][]broker.Task{n.ID: {{ID: "t-" + n.ID, Status: status, Code: "profile_refused", Message: "no such program", EndedAt: now.Add(-time.Hour)}}}
+}
+
+func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
+	for _, c := range []struct{ size, have, give int }{
+		{100, 0, 1}, {100, 1, 10}, {100, 95, 5}, {5, 1, 1}, {5, 5, 0}, {10_000, 1, MaxWave}, {1, 0, 1},
+	} {
+		if s := next(now, want, fleet(c.size, c.have), nil); len(s.give) != c.give || s.stop != "" {
+			t.Errorf("%d of %d have it: %d get it, %q; want %d", c.have, c.size, len(s.give), s.stop, c.give)
+		}
+	}
+}
+
+func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
+	nodes := fleet(100, 1)
+	for _, status := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
+		if s := next(now, want, nodes, ended(nodes[50], status)); len(s.give) != 0 {
+			t.Errorf("with one %s, %d get it", status, len(s.give))
+		}
+	}
+}
+
+func TestAFailureStopsTheWave(t *testing.T) {
+	nodes := fleet(100, 1)
+	s := next(now, want, nodes, ended(nodes[50], broker.TaskFailed))
+	if len(s.give) != 0 || s.stop == "" {
+		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
+	}
+	stopped := want
+	stopped.StoppedAt = now
+	if s := next(now, stopped, nodes, ended(nodes[50], broker.TaskFailed)); len(s.give) != 0 || s.stop != "" {
+		t.Errorf("it was stopped: %d get it, stopped again because %q", len(s.give), s.stop)
+	}
+	for _, status := range []broker.TaskStatus{broker.TaskExpired, broker.TaskCanceled} {
+		if s := next(now, want, nodes, ended(nodes[50], status)); s.stop != "" || len(s.give) != 10 {
+			t.Errorf("%s: %d get it, stopped because %q", status, len(s.give), s.stop)
+		}
+	}
+}
+
+func TestWhoCannotBeAskedHoldsUpNobody(t *testing.T) {
+	nodes := fleet(5, 1)
+	nodes[1].LastAgentContactAt = now.Add(-time.Hour)
+	nodes[2].Status = broker.Offline
+	nodes[3].TaskTypes = []string{"node.drain@1"}
+	if s := next(now, want, nodes, nil); len(s.give) != 1 || s.give[0].ID != nodes[4].ID {
+		t.Errorf("%+v", s.give)
+	}
+}
+
+func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
+	node := fleet(1, 0)[0]
+	node.Status, node.LastAgentContactAt = broker.Enrolling, time.Time{}
+	crowd := append(fleet(100, 1), node)
+	crowd[100].ID = "n-new"
+	stopped := want
+	stopped.StoppedAt = now
+	if s := next(now, stopped, crowd, nil); len(s.give) != 1 || s.give[0].ID != "n-new" {
+		t.Errorf("while the waves are stopped: %+v", s)
+	}
+	tries := []broker.Task{}
+	for i := range enrolTries {
+		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.give) != 1 {
+			t.Errorf("after %d tries: %+v", i, s)
+		}
+		tries = append(tries, broker.Task{ID: "t", Status: broker.TaskFailed, EndedAt: now})
+		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.give) != 0 {
+			t.Errorf("at once after a failure: %+v", s)
+		}
+		tries[i].EndedAt = now.Add(-2 * enrolAgain)
+	}
+	if s := next(now, want, crowd, map[string][]broker.Task{"n-new": tries}); s.stop != "" || len(s.give) != 10 {
+		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
+	}
+	node.Epoch = 0
+	if s := next(now, want, []broker.Node{node}, nil); len(s.give) != 0 {
+		t.Error("a node that has not enrolled was given a task")
+	}
+}

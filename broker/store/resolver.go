@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// ResolverSet is a set of resolver profiles, under an operator's name for it.
+type ResolverSet struct {
+	Digest   string
+	Version  string
+	Profiles json.RawMessage // canonical JSON; empty in a list
+	PushedBy string
+	PushedAt time.Time
+}
+
+// ResolverWant says which nodes shall have which set.
+type ResolverWant struct {
+	ID         int64 // grows with each
+	Selector   string
+	Digest     string
+	Version    string
+	WantedBy   string
+	WantedAt   time.Time
+	StoppedAt  time.Time // zero: it goes on
+	StopReason string
+}
+
+// PushResolverSet keeps a set. The same again changes nothing. Code:
+// resolver_version_taken, where the version names other content.
+func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s ResolverSet) (had bool, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		had = false
+		old, err := resolverSet(ctx, t, s.Version)
+		if err == nil {
+			if old.Digest == s.Digest {
+				had = true
+				return nil
+			}
+			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: that version is another set (choose another --version)", s.Version)
+		} else if broker.AsError(err).Kind != broker.NotFound {
+			return err
+		}
+		if old, err := resolverSet(ctx, t, s.Digest); err == nil {
+			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: the same set is version %s already", s.Version, old.Version)
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_sets (digest, version, profiles, pushed_by, pushed_at) VALUES ($1, $2, $3, $4, $5)`,
+			s.Digest, s.Version, string(s.Profiles), actor.Name, micros(t.now)); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "resolver.push", Subject: "resolver/" + s.Version, After: small("digest", s.Digest)})
+	})
+	return had, err
+}
+
+const resolverSetColumns = `digest, version, profiles, pushed_by, pushed_at`
+
+func scanResolverSet(row interface{ Scan(...any) error }) (s ResolverSet, err error) {
+	err = row.Scan(&s.Digest, &s.Version, rawDoc(&s.Profiles), &s.PushedBy, at(&s.PushedAt))
+	return s, err
+}
+
+// resolverSet finds one by version or digest.
+func resolverSet(ctx context.Context, r runner, ref string) (ResolverSet, error) {
+	s, err := scanResolverSet(r.QueryRowContext(ctx, `SELECT `+resolverSetColumns+` FROM resolver_sets WHERE version = $1 OR digest = $1`, ref))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, broker.Errorf(broker.NotFound, "resolver_version_unknown", "there are no resolver profiles of version %q (see hostler resolver list)", ref)
+	}
+	return s, err
+}
+
+// ResolverSet finds one by version or digest. Code: resolver_version_unknown.
+func (db *DB) ResolverSet(ctx context.Context, ref string) (ResolverSet, error) {
+	return resolverSet(ctx, db.reader(), ref)
+}
+
+// ResolverSets lists them, newest first, without their content.
+func (db *DB) ResolverSets(ctx context.Context) ([]ResolverSet, error) {
+	return collect(ctx, db.reader(), scanResolverSet, `SELECT digest, version, '' AS profiles, pushed_by, pushed_at FROM resolver_sets ORDER BY pushed_at DESC, version`)
+}
+
+// WantResolver says that the nodes which the selector means shall have a set,
+// from now on and whoever comes to be meant. It takes the place of an earlier
+// want of the same selector, and goes before all earlier ones. nodes is how many
+// are meant now. Code: resolver_version_unknown.
+func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector broker.Selector, ref, reason string) (w ResolverWant, nodes int, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		set, err := resolverSet(ctx, t, ref)
+		if err != nil {
+			return err
+		}
+		var last int64
+		if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(wanted_at), 0) FROM resolver_wants`).Scan(&last); err != nil {
+			return err
+		}
+		id := max(micros(t.now), last+1)
+		w = ResolverWant{ID: id, Selector: selector.String(), Digest: set.Digest, Version: set.Version, WantedBy: actor.Name, WantedAt: t.now}
+		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_wants (selector, digest, wanted_by, wanted_at) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (selector) DO UPDATE SET digest = excluded.digest, wanted_by = excluded.wanted_by, wanted_at = excluded.wanted_at, stopped_at = 0, stop_reason = ''`,
+			w.Selector, w.Digest, w.WantedBy, id); err != nil {
+			return err
+		}
+		all, err := collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+t.forUpdate())
+		if err != nil {
+			return err
+		}
+		nodes = 0
+		for _, n := range all {
+			if !selector.Matches(n) {
+				continue
+			}
+			nodes++
+			if err := t.want(ctx, &n, set.Digest, id); err != nil {
+				return err
+			}
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "resolver.want", Subject: "resolver/" + set.Version, Reason: reason,
+			After: small("selector", w.Selector, "digest", w.Digest, "nodes", nodes),
+		})
+	})
+	return w, nodes, err
+}
+
+// StopResolverWant keeps a want from reaching further nodes. One that was
+// replaced meanwhile, or stopped, stays as it is.
+func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w ResolverWant, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, micros(t.now), reason, w.ID))
+		if err != nil || n == 0 {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "resolver.stop", Subject: "resolver/" + w.Version, Reason: reason, After: small("selector", w.Selector)})
+	})
+}
+
+// ResolverWants lists them, the one that goes before all others first.
+func (db *DB) ResolverWants(ctx context.Context) ([]ResolverWant, error) {
+	return resolverWants(ctx, db.reader())
+}
+
+func resolverWants(ctx context.Context, r runner) ([]ResolverWant, error) {
+	return collect(ctx, r, func(row interface{ Scan(...any) error }) (w ResolverWant, err error) {
+		err = row.Scan(&w.ID, &w.Selector, &w.Digest, &w.Version, &w.WantedBy, at(&w.StoppedAt), &w.StopReason)
+		w.WantedAt = time.UnixMicro(w.ID).UTC()
+		return w, err
+	}, `SELECT wanted_at, selector, w.digest, version, wanted_by, stopped_at, stop_reason
+		FROM resolver_wants w JOIN resolver_sets s ON s.digest = w.digest ORDER BY wanted_at DESC`)
+}
+
+// CountResolver counts the nodes that shall have a set by a want, and those of
+// them that confirmed it.
+func (db *DB) CountResolver(ctx context.Context, want int64) (nodes, confirmed int, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*), COUNT(CASE WHEN resolver_digest = resolver_wanted THEN 1 END)
+		FROM nodes WHERE resolver_want = $1 AND status <> 'deleted'`, want).Scan(&nodes, &confirmed)
+	return nodes, confirmed, err
+}
+
+// rewant works out anew what a node shall have: what it is, or is called, has
+// changed.
+func (t *tx) rewant(ctx context.Context, n *broker.Node) error {
+	wants, err := resolverWants(ctx, t)
+	if err != nil {
+		return err
+	}
+	for _, w := range wants {
+		s, err := broker.ParseSelector(w.Selector)
+		if err != nil {
+			return err
+		}
+		if s.Matches(*n) {
+			return t.want(ctx, n, w.Digest, w.ID)
+		}
+	}
+	return t.want(ctx, n, "", 0)
+}
+
+func (t *tx) want(ctx context.Context, n *broker.Node, digest string, want int64) error {
+	if n.ResolverWanted == digest && n.ResolverWant == want {
+		return nil
+	}
+	n.ResolverWanted, n.ResolverWant = digest, want
+	_, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, micros(t.now), n.ID)
+	return err
+}
+
+// confirmResolver records what a node has in force. It is the node's word, and
+// the set it names need not be one of ours.
+func (t *tx) confirmResolver(ctx context.Context, n *broker.Node, digest string) error {
+	if n.ResolverDigest == digest {
+		return nil
+	}
+	e := entry(nodeActor(n.ID), "resolver.confirm", n.ID)
+	e.Before, e.After = small("digest", n.ResolverDigest), small("digest", digest)
+	if n.ResolverDigest != "" {
+		n.ResolverBefore = n.ResolverDigest
+	}
+	n.ResolverDigest = digest
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_digest = $1, resolver_before = $2, updated_at = $3 WHERE id = $4`,
+		n.ResolverDigest, n.ResolverBefore, micros(t.now), n.ID); err != nil {
+		return err
+	}
+	return t.audit(ctx, e)
+}
+
+// letIn makes an enrolling node active once nothing is missing.
+func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) error {
+	if n.Status != broker.Enrolling || n.BaselineDigest == "" {
+		return nil
+	}
+	_, err := t.transition(ctx, nodeActor(n.ID), n.ID, Change{From: broker.Enrolling, To: broker.Active, By: broker.OwnerOnboarding, Reason: "baseline taken", CorrelationID: correlationID})
+	var r *refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	// The transition waits; what it waits for is its reason, not a refusal.
+	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(), micros(t.now), n.ID)
+	return err
+}
+
+// ResolverTasks lists the tasks that were made for a want, by node, the latest
+// of each last.
+func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broker.Task, error) {
+	prefix := broker.ResolverKey(want, "")
+	all, err := collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
+		WHERE type = 'node.resolver_config' AND idempotency_key >= $1 AND idempotency_key < $2 ORDER BY id`, prefix, prefix+"\x7f")
+	if err != nil {
+		return nil, err
+	}
+	byNode := map[string][]broker.Task{}
+	for _, k := range all {
+		byNode[k.NodeID] = append(byNode[k.NodeID], k)
+	}
+	return byNode, nil
+}
