@@ -133,31 +133,38 @@ func TestWhatWillNotGoBackIsNamed(t *testing.T) {
 	}{
 		{
 			"refused", "fault partition_refused",
-			gpu.Settings{Partition: "SPX"}, gpu.Deviation{Setting: "partition", Want: "SPX", Have: "QPX", Code: gpu.CodeDeviceBusy},
+			gpu.Settings{Partition: "SPX"},
+			gpu.Deviation{Setting: "partition", Want: "SPX", Have: "QPX", Code: gpu.CodeDeviceBusy},
 		},
 		{
 			"ignored", "fault partition_ignored",
-			gpu.Settings{Partition: "SPX"}, gpu.Deviation{Setting: "partition", Want: "SPX", Have: "QPX", Code: "setting_ignored"},
+			gpu.Settings{Partition: "SPX"},
+			gpu.Deviation{Setting: "partition", Want: "SPX", Have: "QPX", Code: "setting_ignored"},
 		},
 		{
 			"after a reload", "fault partition_ignored",
-			gpu.Settings{MemoryPartition: "NPS4"}, gpu.Deviation{Setting: "memory_partition", Want: "NPS4", Have: "NPS1", Code: "driver_reload_required"},
+			gpu.Settings{MemoryPartition: "NPS4"},
+			gpu.Deviation{Setting: "memory_partition", Want: "NPS4", Have: "NPS1", Code: "driver_reload_required"},
 		},
 		{
 			"numbers not known", "amdsmi 25.3.0",
-			gpu.Settings{MemoryPartition: "NPS4"}, gpu.Deviation{Setting: "memory_partition", Want: "NPS4", Have: "NPS1", Code: gpu.CodeUnsupported},
+			gpu.Settings{MemoryPartition: "NPS4"},
+			gpu.Deviation{Setting: "memory_partition", Want: "NPS4", Have: "NPS1", Code: gpu.CodeUnsupported},
 		},
 		{
 			"no such mode", "",
-			gpu.Settings{Partition: "mig_disabled"}, gpu.Deviation{Setting: "partition", Want: "mig_disabled", Have: "QPX", Code: gpu.CodeUnsupported},
+			gpu.Settings{Partition: "mig_disabled"},
+			gpu.Deviation{Setting: "partition", Want: "mig_disabled", Have: "QPX", Code: gpu.CodeUnsupported},
 		},
 		{
 			"too much power", "",
-			gpu.Settings{PowerLimitMW: new(uint64(900_000))}, gpu.Deviation{Setting: "power_limit_mw", Want: "900000", Have: "750000", Code: gpu.CodeDriverFailed},
+			gpu.Settings{PowerLimitMW: new(uint64(900_000))},
+			gpu.Deviation{Setting: "power_limit_mw", Want: "900000", Have: "750000", Code: gpu.CodeDriverFailed},
 		},
 		{
 			"nothing sets ECC", "",
-			gpu.Settings{ECC: new(false)}, gpu.Deviation{Setting: "ecc", Want: "false", Have: "true", Code: gpu.CodeUnsupported},
+			gpu.Settings{ECC: new(false)},
+			gpu.Deviation{Setting: "ecc", Want: "false", Have: "true", Code: gpu.CodeUnsupported},
 		},
 	} {
 		l := newLab(t, allLibraries, "instances 4", c.config)
@@ -197,8 +204,8 @@ func TestAResetShowsInItsWitness(t *testing.T) {
 		neighbour    bool
 	}{
 		{name: "a reset", reset: true},
-		{name: "a reset that lies", config: "fault reset_lies"},
-		{name: "busy", config: "fault reset_busy", code: gpu.CodeDeviceBusy},
+		{name: "a reset that lies", config: "fault lying_reset"},
+		{name: "busy", config: "fault in_use_on_reset", code: gpu.CodeDeviceBusy},
 		{name: "amdgpu does not come back", config: "fault reset_failed", code: "driver_restart_failed"},
 		{name: "kernel lockdown", config: "fault reset_denied", code: gpu.CodeNoPermission},
 		{name: "one that disturbs its neighbour", config: "fault reset_disturbs 1", reset: true, neighbour: true},
