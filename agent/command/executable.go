@@ -1,0 +1,130 @@
+package command
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Why a program may not run on this machine.
+const (
+	CodeExecutableMissing  taskcatalog.Code = "executable_missing"
+	CodeExecutableInsecure taskcatalog.Code = "executable_insecure" // not root's alone
+	CodeExecutableRefused  taskcatalog.Code = "executable_refused"  // a shell, an interpreter, set-uid, no program
+)
+
+// Executable is a program that may run, held open: it cannot become another.
+type Executable struct {
+	file   *os.File
+	script bool
+}
+
+// Close lets go of the program.
+func (e *Executable) Close() error { return e.file.Close() }
+
+// Find opens the program at an absolute path below a machine's root directory,
+// if it may run. Codes executable_missing, executable_insecure,
+// executable_refused.
+func Find(root *os.File, name string) (*Executable, error) {
+	f, err := walk(root, name, profiles.RunsOtherPrograms)
+	if err != nil {
+		return nil, err
+	}
+	interpreter, err := inspect(f, name)
+	if err == nil && interpreter != nil {
+		err = judgeInterpreter(root, name, interpreter)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &Executable{file: f, script: interpreter != nil}, nil
+}
+
+func refused(name, format string, args ...any) error {
+	return (&walker{name: name}).fail(CodeExecutableRefused, format, args...)
+}
+
+// inspect says what the file is, once it is known whose it is: the interpreter
+// and its argument for a script, nil for an ELF program.
+func inspect(f *os.File, name string) ([]string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, refused(name, "%v", err)
+	}
+	switch {
+	case st.Mode&0o111 == 0:
+		return nil, refused(name, "its mode %04o makes it no program", st.Mode&0o7777)
+	case st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
+		return nil, refused(name, "it is set-uid or set-gid, mode %04o", st.Mode&0o7777)
+	}
+	r, err := os.Open("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	if err != nil {
+		return nil, refused(name, "%v", err)
+	}
+	defer func() { _ = r.Close() }()
+	head := make([]byte, 256) // as much as the kernel looks at
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, refused(name, "%v", err)
+	}
+	line, script := strings.CutPrefix(string(head[:n]), "#!")
+	switch {
+	case strings.HasPrefix(line, "\x7fELF") && !script:
+		return nil, nil
+	case !script:
+		return nil, refused(name, "it is neither an ELF program nor a script with an interpreter")
+	}
+	line, _, whole := strings.Cut(line, "\n")
+	interpreter := strings.Fields(line)
+	if !whole || len(interpreter) == 0 || !path.IsAbs(interpreter[0]) {
+		return nil, refused(name, "its first line names no interpreter by an absolute path")
+	}
+	return interpreter, nil
+}
+
+// judgeInterpreter wants the interpreter of a script to be an ELF program that
+// is root's alone, and no shell. env is looked through, as most scripts find
+// theirs with it: the first of that name in the fixed PATH is what it runs.
+func judgeInterpreter(root *os.File, name string, interpreter []string) error {
+	if err := elf(root, name, interpreter[0]); err != nil || path.Base(interpreter[0]) != "env" {
+		return err
+	}
+	if len(interpreter) != 2 || strings.ContainsAny(interpreter[1], "-=/") {
+		return refused(name, "its first line asks env for more than one program by its name")
+	}
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		err := elf(root, name, path.Join(dir, interpreter[1]))
+		if taskcatalog.CodeOf(err, "") != CodeExecutableMissing {
+			return err
+		}
+	}
+	return (&walker{name: name}).fail(CodeExecutableMissing, "its interpreter %s is nowhere in %s", interpreter[1], searchPath)
+}
+
+func elf(root *os.File, name, interpreter string) error {
+	if profiles.IsShell(interpreter) {
+		return refused(name, "it is a script for the shell %s", interpreter)
+	}
+	f, err := walk(root, interpreter, profiles.IsShell)
+	if err != nil {
+		return (&walker{name: name}).fail(taskcatalog.CodeOf(err, CodeExecutableRefused), "its interpreter: %v", err)
+	}
+	defer func() { _ = f.Close() }()
+	inner, err := inspect(f, interpreter)
+	if err == nil && inner != nil {
+		err = refused(interpreter, "it is a script itself")
+	}
+	if err != nil {
+		return refused(name, "its interpreter: %v", err)
+	}
+	return nil
+}

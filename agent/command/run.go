@@ -1,0 +1,288 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Why a program that was allowed to run did not succeed.
+const (
+	CodeAccountUnknown taskcatalog.Code = "account_unknown"
+	CodeNotStarted     taskcatalog.Code = "command_not_started"
+	CodeExitCode       taskcatalog.Code = "exit_code_unexpected"
+	CodeSignaled       taskcatalog.Code = "command_ended_by_signal"
+	CodeTimedOut       taskcatalog.Code = "command_timed_out"
+	CodeStuck          taskcatalog.Code = "command_stuck"
+	CodeLeftProcesses  taskcatalog.Code = "command_left_processes"
+)
+
+// searchPath is where programs and interpreters find others. /usr/local is not
+// in it: some distributions let a group write there.
+const searchPath = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+// fixed is the environment of every program.
+var fixed = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/"}
+
+// grace is how long a killed program has to be gone, and its output to end.
+const grace = 5 * time.Second
+
+// Runner runs command profiles on one machine.
+type Runner struct {
+	Root    *os.File // the machine's root directory
+	Environ func(name string) (string, bool)
+	Account func(name string) (*syscall.Credential, error)
+	Now     func() time.Time
+	Pause   time.Duration // between two attempts
+
+	// checked is called between the check and the start: tests swap files there.
+	checked func()
+}
+
+// New is a runner for the machine whose root directory is root, with this
+// process's environment and accounts.
+func New(root string, now func() time.Time) (*Runner, error) {
+	dir, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the root directory %s: %w", root, err)
+	}
+	return &Runner{Root: dir, Environ: os.LookupEnv, Account: account, Now: now, Pause: time.Second, checked: func() {}}, nil
+}
+
+// Close gives the root directory back.
+func (r *Runner) Close() error { return r.Root.Close() }
+
+// Attempt is one run of a program.
+type Attempt struct {
+	ExitCode int // -1 if it did not end by itself
+	Code     taskcatalog.Code
+	Took     time.Duration
+}
+
+// Result is what came out of the last attempt, and how each attempt ended.
+type Result struct {
+	Attempts []Attempt
+	ExitCode int
+	Stdout   Output
+	Stderr   Output
+}
+
+// Run runs a command profile with what a step adds, again as often as the
+// profile allows. The result counts with an error, too. A program that may not
+// run is not tried again.
+func (r *Runner) Run(ctx context.Context, p *profiles.CommandProfile, args map[string]any) (Result, error) {
+	var res Result
+	argv, err := p.Argv(args)
+	if err != nil {
+		return res, err
+	}
+	for try := 0; ; try++ {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return res, context.Cause(ctx)
+			case <-time.After(r.Pause):
+			}
+		}
+		began := r.Now()
+		again, err := r.attempt(ctx, p, argv, &res)
+		res.Attempts = append(res.Attempts, Attempt{ExitCode: res.ExitCode, Code: taskcatalog.CodeOf(err, failed(err)), Took: r.Now().Sub(began)})
+		if err == nil || !again || try >= p.Retries || ctx.Err() != nil {
+			return res, err
+		}
+	}
+}
+
+// failed is the code of an error without one: the context's end.
+func failed(err error) taskcatalog.Code {
+	if err == nil {
+		return ""
+	}
+	return taskcatalog.CodeCanceled
+}
+
+// Check judges what depends on the machine: the program and the account.
+func (r *Runner) Check(p *profiles.CommandProfile) error {
+	e, err := Find(r.Root, p.Command)
+	if err != nil {
+		return err
+	}
+	_ = e.Close()
+	_, err = r.credential(p.User)
+	return err
+}
+
+func (r *Runner) credential(name string) (*syscall.Credential, error) {
+	if name == "root" && os.Geteuid() == 0 {
+		return nil, nil
+	}
+	c, err := r.Account(name)
+	if err != nil {
+		return nil, taskcatalog.Errorf(CodeAccountUnknown, "cannot run as %s: %s", name, taskcatalog.Clean(err.Error(), 200))
+	}
+	return c, nil
+}
+
+// attempt runs the program once and says whether another attempt makes sense.
+func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv []string, res *Result) (again bool, err error) {
+	res.ExitCode, res.Stdout, res.Stderr = -1, Output{}, Output{}
+	credential, err := r.credential(p.User)
+	if err != nil {
+		return false, err
+	}
+	e, err := Find(r.Root, p.Command)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = e.Close() }()
+	r.checked()
+	out, errs := &sink{limit: int(p.CaptureStdout)}, &sink{limit: int(p.CaptureStderr)}
+	cmd := &exec.Cmd{
+		Args: argv, Env: r.environment(p), Dir: "/", Stdout: out, Stderr: errs, WaitDelay: grace,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
+	}
+	if e.script { // its interpreter opens it by this name once it runs
+		cmd.ExtraFiles, cmd.Path = []*os.File{e.file}, "/proc/self/fd/3"
+	} else { // closed by the execve that it serves
+		cmd.Path = "/proc/self/fd/" + strconv.Itoa(int(e.file.Fd()))
+	}
+	if err := ctx.Err(); err != nil {
+		return false, context.Cause(ctx)
+	}
+	if err := cmd.Start(); err != nil {
+		return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %s", p.Command, taskcatalog.Clean(err.Error(), 200))
+	}
+	err = wait(ctx, cmd, time.Duration(p.TimeoutSeconds)*time.Second)
+	res.Stdout, res.Stderr = out.taken(), errs.taken()
+	if cmd.ProcessState != nil {
+		res.ExitCode = cmd.ProcessState.ExitCode()
+	}
+	return r.judge(ctx, p, res, err)
+}
+
+// judge makes an error of how the program ended.
+func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Result, err error) (again bool, _ error) {
+	said := res.Stderr.excerpt()
+	if said == "" {
+		said = res.Stdout.excerpt()
+	}
+	if said != "" {
+		said = ": " + said
+	}
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case errors.Is(err, errTimeout):
+		return true, taskcatalog.Errorf(CodeTimedOut, "%s did not end within %d s%s", p.Command, p.TimeoutSeconds, said)
+	case errors.Is(err, errStuck):
+		return false, taskcatalog.Errorf(CodeStuck, "%s does not die of SIGKILL (it waits in the kernel: reboot the node)", p.Command)
+	case errors.Is(err, exec.ErrWaitDelay):
+		return false, taskcatalog.Errorf(CodeLeftProcesses, "%s ended and left a process behind that keeps its output open", p.Command)
+	case exited && exit.ExitCode() < 0:
+		return true, taskcatalog.Errorf(CodeSignaled, "%s was ended by %s%s", p.Command, exit, said)
+	case err != nil && !exited:
+		return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %s", p.Command, taskcatalog.Clean(err.Error(), 200))
+	case !p.Expects(res.ExitCode):
+		return true, taskcatalog.Errorf(CodeExitCode, "%s ended with %d%s", p.Command, res.ExitCode, said)
+	}
+	return false, nil
+}
+
+var (
+	errTimeout = errors.New("the time is over")
+	errStuck   = errors.New("it does not die")
+)
+
+// wait waits for the program and then ends its group: whoever of it is left. The
+// program is reaped last, so that its number is its group's until nobody is.
+func wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
+	pid, ended := cmd.Process.Pid, make(chan struct{})
+	go func() {
+		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		}
+		close(ended)
+	}()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	var why error
+	select {
+	case <-ended:
+	case <-timer.C:
+		why = errTimeout
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	}
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	if why != nil {
+		dead := time.NewTimer(grace)
+		defer dead.Stop()
+		select {
+		case <-ended:
+		case <-dead.C:
+			go func() { // should it ever end
+				<-ended
+				_ = cmd.Wait()
+			}()
+			return errStuck
+		}
+		// It may have started more between its kill and its end.
+		_ = unix.Kill(-pid, unix.SIGKILL)
+	}
+	err := cmd.Wait()
+	if why != nil {
+		return why
+	}
+	return err
+}
+
+// environment is all that the program sees.
+func (r *Runner) environment(p *profiles.CommandProfile) []string {
+	env := append([]string(nil), fixed...)
+	for _, name := range p.EnvPassthrough {
+		if value, ok := r.Environ(name); ok {
+			env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))
+		}
+	}
+	return env
+}
+
+// account finds a local account with its groups.
+func account(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	c := &syscall.Credential{}
+	for text, into := range map[string]*uint32{u.Uid: &c.Uid, u.Gid: &c.Gid} {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		*into = uint32(n)
+	}
+	for _, id := range ids {
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		c.Groups = append(c.Groups, uint32(n))
+	}
+	return c, nil
+}
