@@ -56,8 +56,7 @@ func (a *API) listResolverSets(ctx context.Context, _ *struct{}) (*resource.Reso
 
 type resolverWantInput struct{ Body resource.ResolverWantPut }
 
-// wantResolverSet says which nodes shall have a set. Whoever is bound to sites
-// may name only nodes that they see.
+// wantResolverSet says which nodes shall have a set.
 func (a *API) wantResolverSet(ctx context.Context, in *resolverWantInput) (*resource.ResolverWant, error) {
 	selector, err := a.selector(ctx, in.Body.Selector)
 	if err != nil {
@@ -85,9 +84,6 @@ func (a *API) selector(ctx context.Context, text string) (broker.Selector, error
 		return s, broker.Errorf(broker.Invalid, "selector_invalid", "cannot use the selector %q: a node's status comes and goes (use facts and labels)", taskcatalog.Clean(text, 200))
 	}
 	if s.Refs() == nil {
-		if sites := callerOf(ctx).sites(); sites != nil {
-			return s, broker.Errorf(broker.Forbidden, "site_forbidden", "cannot use the selector %q: a token that is bound to sites names its nodes", taskcatalog.Clean(text, 200))
-		}
 		return s, nil
 	}
 	ids := []string{}
@@ -200,7 +196,7 @@ func (a *API) rollBackResolver(ctx context.Context, in *resolverRollbackInput) (
 
 type explainInput struct {
 	NodeInput
-	Step string `query:"step" required:"true" maxLength:"64" doc:"a step kind such as gpu.scrub.overwrite"`
+	Step string `query:"step" maxLength:"64" doc:"a step kind such as gpu.scrub.overwrite"`
 }
 
 // explainResolver resolves a step as the node would: with the set that it has in

@@ -21,6 +21,7 @@ import (
 	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -264,7 +265,8 @@ func (s *Server) lead(ctx context.Context) {
 	var group errgroup.Group
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Log: s.c.Log.Named("audit")}
 	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Log: s.c.Log.Named("lifecycle")}
-	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, s.sweep} {
+	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
+	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, profiles.Run, s.sweep} {
 		group.Go(func() error {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.c.Log.Error("periodic work ended", zap.Error(err))

@@ -143,6 +143,7 @@ func TestTheCommandsOfTheContractAreThere(t *testing.T) {
 		"node drain", "node resume", "node quarantine", "node activate", "node retire", "node remove",
 		"node baseline show", "node baseline diff", "node baseline accept", "node baseline retake",
 		"task types", "task describe", "task enqueue", "task list", "task show", "task cancel", "task watch",
+		"resolver validate", "resolver push", "resolver show", "resolver rollback", "resolver explain",
 		"agent-release publish", "agent-release list", "audit list", "audit verify", "audit export", "trust show", "trust rotate",
 		"completion", "help",
 	} {
