@@ -18,6 +18,8 @@
  *   partition_refused   a change of the partition mode is refused: busy (30)
  *   partition_ignored   success, and the mode is as it was
  *   bad_layout          strings of a length that no version has
+ *   absurd WHAT         counts that no machine has: gpus, partitions, processes
+ *   no_serial           the chip has no serial number: all such have one uuid
  */
 #define _GNU_SOURCE
 #include "amd.h"
@@ -160,6 +162,12 @@ static int enter(const void *handle, const processor **p)
 	return INVAL;
 }
 
+static int absurd(const fg_gpu *g, const char *what)
+{
+	const char *arg;
+	return fg_fault(g, "absurd", &arg) && !strcmp(arg, what);
+}
+
 #define ENTER(handle)                \
 	const processor *p;          \
 	int entered = enter(handle, &p); \
@@ -221,7 +229,7 @@ EXPORT int amdsmi_get_socket_handles(uint32_t *count, void **handles)
 	if (!initialized)
 		return NOT_INIT;
 	uint32_t room = *count;
-	*count = (uint32_t)nsockets;
+	*count = absurd(NULL, "gpus") ? UINT32_MAX : (uint32_t)nsockets;
 	for (uint32_t i = 0; handles && i < room && i < (uint32_t)nsockets; i++)
 		handles[i] = &sockets[i];
 	return OK;
@@ -235,8 +243,8 @@ EXPORT int amdsmi_get_processor_handles(void *socket, uint32_t *count, void **ha
 	if (i < 0 || i >= nsockets)
 		return INVAL;
 	uint32_t room = *count;
-	*count = (uint32_t)amd_partitions(sockets[i]);
-	for (uint32_t k = 0; handles && k < room && k < *count; k++)
+	*count = absurd(sockets[i], "partitions") ? UINT32_MAX : (uint32_t)amd_partitions(sockets[i]);
+	for (uint32_t k = 0; handles && k < room && k < *count && k < 8; k++)
 		handles[k] = &processors[i][k];
 	return OK;
 }
@@ -265,8 +273,9 @@ EXPORT int amdsmi_get_gpu_device_uuid(void *handle, uint32_t *length, char *uuid
 	ENTER(handle);
 	if (*length < 38)
 		return INVAL;
-	unsigned char u[16];
-	fg_uuid(p->gpu, u);
+	unsigned char u[16] = {0x74, 0xa1};
+	if (!fg_fault(p->gpu, "no_serial", NULL))
+		fg_uuid(p->gpu, u);
 	snprintf(uuid, 38, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
 		 u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 	return OK;
@@ -363,7 +372,7 @@ EXPORT int amdsmi_get_gpu_process_list(void *handle, uint32_t *count, void *list
 	for (int i = 0; i < living; i++)
 		if (all[i].instance == instance)
 			mine[n++] = all[i];
-	*count = n;
+	*count = absurd(p->gpu, "processes") ? UINT32_MAX : n;
 	if (room == 0 || n == 0)
 		return OK;
 	if (!list)

@@ -93,8 +93,11 @@ func (h *hip) ordinal(pci string, part int) (int32, error) {
 	if err := h.err(h.count(&n), "count the GPUs"); err != nil {
 		return 0, err
 	}
+	if n < 0 || n > maxHandles {
+		return 0, taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot believe HIP: it counts %d GPUs", n)
+	}
 	seen := 0
-	for i := range min(n, maxHandles) {
+	for i := range n {
 		buf := make([]byte, 64)
 		if err := h.err(h.busID(&buf[0], int32(len(buf)), i), "read the PCI address of a GPU"); err != nil {
 			return 0, err

@@ -3,6 +3,7 @@ package amd
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 )
 
 const smiLibrary = "libamd_smi.so"
+
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // session is AMD SMI, initialized.
 type session struct {
@@ -30,8 +33,10 @@ type device struct {
 	partitions []processor
 }
 
-// maxHandles bounds what a library says it has.
-const maxHandles = 512
+const (
+	maxHandles   = 512
+	maxProcesses = 1 << 16
+)
 
 // openSession opens the library, initializes it and lists the GPUs by their PCI
 // addresses. version is known where the driver is there.
@@ -66,7 +71,9 @@ func (s *session) list() error {
 	if err := s.sockets(&n, nil).err("list GPUs"); err != nil || n == 0 {
 		return err
 	}
-	n = min(n, maxHandles)
+	if err := bounded(n, maxHandles, "GPUs"); err != nil {
+		return err
+	}
 	sockets := make([]uintptr, n)
 	if err := s.sockets(&n, &sockets[0]).err("list GPUs"); err != nil {
 		return err
@@ -77,7 +84,30 @@ func (s *session) list() error {
 		}
 	}
 	slices.SortFunc(s.devices, func(a, b device) int { return cmp.Compare(a.pci, b.pci) })
+	s.distinguish()
 	return nil
+}
+
+// distinguish names GPUs of one uuid apart, by their PCI address. The library makes
+// the uuid from the chip's serial number, which not every chip has.
+func (s *session) distinguish() {
+	seen := map[string]int{}
+	for _, d := range s.devices {
+		seen[d.uuid]++
+	}
+	for i, d := range s.devices {
+		if seen[d.uuid] > 1 {
+			s.devices[i].uuid = d.uuid + "@" + d.pci
+		}
+	}
+}
+
+// bounded refuses a count that no machine has: half of a list is no list.
+func bounded(n, limit uint32, of string) error {
+	if n <= limit {
+		return nil
+	}
+	return taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot believe AMD SMI: it counts %d %s", n, of)
 }
 
 // addSocket adds the GPU of a socket. It fails where the library is at fault, not
@@ -87,7 +117,9 @@ func (s *session) addSocket(socket uintptr) error {
 	if err := s.processors(socket, &n, nil).err("list the partitions of a GPU"); err != nil || n == 0 {
 		return err
 	}
-	n = min(n, maxHandles)
+	if err := bounded(n, maxHandles, "partitions of a GPU"); err != nil {
+		return err
+	}
 	all := make([]processor, n)
 	if err := s.processors(socket, &n, &all[0]).err("list the partitions of a GPU"); err != nil {
 		return err
@@ -130,6 +162,9 @@ func (s *session) identify(all []processor) (d device, w witness, err error) {
 		return d, w, err
 	}
 	d.uuid = text(uuid, 0, uuidBytes)
+	if !uuidForm.MatchString(d.uuid) {
+		return d, w, taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot use GPU %s: AMD SMI gives it the uuid %q", d.pci, d.uuid)
+	}
 	w.driver, w.asic = make([]byte, structBytes), make([]byte, structBytes)
 	if err := s.driver(d.whole(), &w.driver[0]).err("read the driver of GPU " + d.pci); err != nil {
 		return d, w, err

@@ -170,9 +170,6 @@ func (v *Vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	return all, nil
 }
 
-// maxProcesses bounds a list that a library claims to have.
-const maxProcesses = 1 << 16
-
 func (s *session) holders(p processor, uuid string) ([]gpu.Holder, error) {
 	var n uint32
 	what := "list the processes on GPU " + uuid
@@ -180,11 +177,14 @@ func (s *session) holders(p processor, uuid string) ([]gpu.Holder, error) {
 		return nil, err
 	}
 	for {
-		room := min(n, maxProcesses) + 16 // some may start meanwhile
+		if err := bounded(n, maxProcesses, "processes on a GPU"); err != nil {
+			return nil, err
+		}
+		room := n + 16 // some may start meanwhile
 		buf := make([]byte, int(room)*s.layout.processBytes+structBytes)
 		n = room
 		st := s.processes(p, &n, &buf[0])
-		if st == outOfResources && n > room && n < maxProcesses {
+		if st == outOfResources && n > room {
 			continue
 		}
 		if err := st.err(what); err != nil {

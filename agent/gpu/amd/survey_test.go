@@ -81,6 +81,38 @@ func TestALostGPUDoesNotHideTheOthers(t *testing.T) {
 	l.must(request{Do: "state", UUID: uuids[1]})
 }
 
+// A chip without a serial number has the uuid of its like: each is scrubbed, none
+// twice.
+func TestGPUsOfOneUUIDAreToldApart(t *testing.T) {
+	l := newLab(t, allLibraries, "fault no_serial", "scrub_on_free off", "devices 3")
+	uuids := l.uuids()
+	for _, uuid := range uuids {
+		l.must(request{Do: "plant", UUID: uuid})
+	}
+	for _, uuid := range uuids {
+		if s := l.must(request{Do: "scrub", UUID: uuid}).Scrub; s.Residue == 0 {
+			t.Errorf("%s was scrubbed in place of another", uuid)
+		}
+	}
+	if a := l.ask(request{Do: "state", UUID: uuids[0][:36]}); a.Code != gpu.CodeDeviceMissing {
+		t.Errorf("a uuid that three have names one: %q", a.Code)
+	}
+}
+
+// Half of a list would be an answer; a list of four milliards is none.
+func TestCountsNoMachineHasAreNotBelieved(t *testing.T) {
+	for what, r := range map[string]request{
+		"gpus": {Do: "state"}, "partitions": {Do: "state"}, "processes": {Do: "holders"},
+	} {
+		l := newLab(t, allLibraries)
+		r.UUID = l.uuids()[0]
+		l.configure("fault absurd " + what)
+		if a := l.ask(r); a.Code != gpu.CodeDriverFailed {
+			t.Errorf("%s: %q %q", what, a.Code, a.Message)
+		}
+	}
+}
+
 // The library could not ask the driver: the serial number tells the layout.
 func TestALayoutIsCheckedWithoutTheDriversName(t *testing.T) {
 	for _, version := range []string{"24.7.1", "26.2.1"} {
