@@ -29,7 +29,10 @@ var targets = []struct {
 	{"libamd_smi.so", []string{"amdsmi.c"}, []string{"-shared"}},
 	{"libamdhip64.so", []string{"hip.c"}, []string{"-shared"}},
 	{"libhiprtc.so", []string{"hiprtc.c"}, []string{"-shared"}},
+	{"amd-smi", []string{"amd-smi.c"}, nil},
+	{"amd-ctk", []string{"amd-ctk.c"}, nil},
 	{"fakegpu-tenant", []string{"tenant.c"}, nil},
+	{"fakegpu-tenant-amd", []string{"tenant-amd.c"}, nil},
 }
 
 // flags hide what is not of the ABI: two of these libraries in one process must

@@ -9,5 +9,6 @@
 //
 //	libnvidia-ml.so.1 libcuda.so.1 nvidia-smi     nvml.c cuda.c nvidia-smi.c
 //	libamd_smi.so libamdhip64.so libhiprtc.so     amdsmi.c hip.c hiprtc.c
-//	fakegpu-tenant                                tenant.c
+//	amd-smi amd-ctk                               amd-smi.c amd-ctk.c
+//	fakegpu-tenant fakegpu-tenant-amd             tenant.c tenant-amd.c
 package fakegpu
