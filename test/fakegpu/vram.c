@@ -427,7 +427,9 @@ uint64_t fg_alloc(fg_gpu *g, uint64_t bytes)
 	fg_state *s = fg_lock(g);
 	free_granules(g, g->instance, &used);
 	int refused = fg_fault(g, "oom_early", &limit) && (used + want) * FG_GRANULE > size_of(limit);
-	for (uint64_t i = from, run = 0; i < to && !refused; i++) {
+	/* From below; what is small, such as a counter, from above, out of the way. */
+	for (uint64_t n = 0, run = 0; n < to - from && !refused; n++) {
+		uint64_t i = want > 1 ? from + n : to - 1 - n;
 		run = s->owner[i] ? 0 : run + 1;
 		if (run < want)
 			continue;
@@ -476,6 +478,9 @@ uint64_t fg_word(uint64_t lo, uint64_t hi, uint64_t i)
 	z = (z ^ z >> 27) * 0x94D049BB133111EBull;
 	return z ^ z >> 31 ^ hi;
 }
+
+/* drops_writes: says that it wrote, and did not. */
+static int drops(const fg_gpu *g) { return fg_fault(g, "drops_writes", NULL); }
 
 /* keeps_chunk: called before a write to save, and after it to put back. */
 static void keep(fg_gpu *g, uint64_t offset, uint64_t bytes, int restore)
@@ -527,7 +532,7 @@ int fg_pattern_fill(fg_gpu *g, uint64_t address, uint64_t words, uint64_t lo, ui
 	if (!p)
 		return FG_FAULT;
 	int r = writing(g, "fill", words * 8);
-	if (r)
+	if (r || drops(g))
 		return r;
 	uint64_t offset = address - ADDRESS(g->number);
 	keep(g, offset, words * 8, 0);

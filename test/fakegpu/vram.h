@@ -19,6 +19,7 @@
  *
  *   oom_early SIZE      no more than SIZE can be allocated
  *   keeps_chunk OFFSET  64 KiB at OFFSET of the VRAM ignore every write
+ *   drops_writes        a kernel that fills says that it did, and wrote nothing
  *   ecc_in_verify       reading back meets an uncorrectable ECC error
  *   lying_compare       counting on the GPU finds nothing, whatever is there
  *   lost_after SIZE     the GPU falls off the bus when so much was written

@@ -144,4 +144,3 @@ func (v *vendor) processes(d nvml.Device, instance string) ([]gpu.Holder, error)
 	}
 	return holders, nil
 }
-

@@ -1,0 +1,151 @@
+package gpu
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Child is the main function of the helper: it takes one request from stdin,
+// answers on stdout and returns the exit status. It ends by itself when stdin
+// does, because then the agent is gone.
+func Child(vendors []Vendor, now func() time.Time, random [32]byte) int {
+	// CUDA and HIP bind what they do to the thread that does it.
+	runtime.LockOSThread()
+	answers, err := takeStdout()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot set the helper up:", err)
+		return 1
+	}
+	stdin := bufio.NewReaderSize(os.Stdin, maxLine)
+	line, err := stdin.ReadSlice('\n')
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot read a request from stdin:", err)
+		return 1
+	}
+	// The reader keeps its buffer, and line is a part of it.
+	line = slices.Clone(line)
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		os.Exit(1) // also while a call of the driver does not come back
+	}()
+	c := &child{vendors: vendors, now: now, rand: rand.New(rand.NewChaCha8(random)), out: answers}
+	result, err := c.answer(line)
+	if err != nil {
+		c.say(reply{Error: &replyError{
+			Code:    taskcatalog.CodeOf(err, CodeDriverFailed),
+			Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText),
+		}})
+		return 0
+	}
+	raw, err := taskcatalog.Encode(result)
+	if err != nil {
+		c.say(reply{Error: &replyError{Code: CodeDriverFailed, Message: "cannot encode the result: " + taskcatalog.Clean(err.Error(), 300)}})
+		return 0
+	}
+	c.say(reply{Result: raw})
+	return 0
+}
+
+// takeStdout keeps stdout for answers: what a library prints goes to stderr.
+func takeStdout() (*os.File, error) {
+	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Dup2(2, 1); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "answers"), nil
+}
+
+type child struct {
+	vendors []Vendor
+	now     func() time.Time
+	rand    *rand.Rand
+	out     io.Writer
+}
+
+// say writes one line. Where nobody reads any more there is nothing left to do.
+func (c *child) say(r reply) {
+	raw, err := taskcatalog.Encode(r)
+	if err != nil {
+		os.Exit(1)
+	}
+	if _, err := c.out.Write(append(raw, '\n')); err != nil {
+		os.Exit(1)
+	}
+}
+
+// answer does what was asked. The vendor's libraries are closed before it
+// returns: once the parent has the answer, nothing holds the GPU.
+func (c *child) answer(line []byte) (result any, err error) {
+	var r request
+	if err := taskcatalog.DecodeStrict(line, &r); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(c.vendors, func(v Vendor) bool { return v.Name() == r.Vendor })
+	if i < 0 {
+		return nil, taskcatalog.Errorf(CodeUnsupported, "this agent knows no GPUs of %q", taskcatalog.Clean(r.Vendor, 40))
+	}
+	v := c.vendors[i]
+	defer func() {
+		if e := v.Close(); err == nil {
+			err = e
+		}
+	}()
+	switch r.Ask {
+	case askSurvey:
+		var s Survey
+		if s.GPUs, s.Libraries, err = v.Survey(); err != nil {
+			return nil, err
+		}
+		return s, s.check() // texts of a library need not be UTF-8
+	case askHolders:
+		return v.Holders(r.UUID)
+	case askState:
+		return v.State(r.UUID)
+	case askApply:
+		if r.Want == nil {
+			return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "apply wants settings")
+		}
+		return v.Apply(r.UUID, *r.Want)
+	case askReset:
+		return nothing{}, v.Reset(r.UUIDs)
+	case askCleanLocal:
+		return nothing{}, v.CleanLocal(r.UUID)
+	case askScrub, askProbe:
+		return c.memory(v, r)
+	}
+	return nil, taskcatalog.Errorf(CodeUnsupported, "the helper cannot %q", taskcatalog.Clean(r.Ask, 40))
+}
+
+// memory does what opens a device's memory.
+func (c *child) memory(v Vendor, r request) (result any, err error) {
+	m, err := v.OpenMemory(r.UUID)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := m.Close(); err == nil {
+			err = e
+		}
+	}()
+	e := &engine{memory: m, now: c.now, rand: c.rand, progress: func(p Progress) { c.say(reply{Progress: &p}) }}
+	switch {
+	case r.Ask == askScrub && r.Scrub != nil && len(r.Scrub.Nonce) >= 16:
+		return e.scrub(NewPattern(r.Scrub.Nonce, r.UUID))
+	case r.Ask == askProbe && r.Probe != nil && r.Probe.FreePercent >= 1 && r.Probe.FreePercent <= 100:
+		return e.probe(r.Probe.FreePercent)
+	}
+	return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "%s lacks its options, or a nonce of 16 bytes", r.Ask)
+}

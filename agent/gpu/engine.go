@@ -1,0 +1,300 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The sizes in which memory is taken. Never more at once: a driver that clears
+// what is freed has a time limit, and one huge block was seen to exceed it.
+var chunkSizes = []uint64{1 << 30, 256 << 20, 64 << 20, 2 << 20}
+
+const (
+	readBackBlock = 64 << 10
+	readBackShare = 100 // one hundredth of each chunk, and one block at least
+	progressEvery = 200 * time.Millisecond
+)
+
+// Phases of a scrub, and of a probe, which is take alone.
+const (
+	PhaseTake   = "take"
+	PhaseFill   = "fill"
+	PhaseVerify = "verify"
+	PhaseZero   = "zero"
+	PhaseCheck  = "check"
+)
+
+// Progress is how far one pass over a device's memory is.
+type Progress struct {
+	Phase      string `json:"phase"`
+	DoneBytes  uint64 `json:"done_bytes"`
+	TotalBytes uint64 `json:"total_bytes"`
+}
+
+// Exclusion is memory that was not verified.
+type Exclusion struct {
+	Reason string `json:"reason"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// Why memory is left out of a scrub.
+const (
+	ReservedByDriver = "reserved_by_driver" // by the driver's own word
+	NotFree          = "not_free"           // contexts, ours among them, and what other processes hold
+	NotAllocatable   = "not_allocatable"    // free, and not to be had in pieces of 2 MiB
+	NotAskedFor      = "not_asked_for"      // left free on purpose, by a probe of a part
+)
+
+// ScrubResult is what a scrub did to one device, by its own measurement.
+type ScrubResult struct {
+	Memory MemoryInfo `json:"memory"` // before anything was taken
+	Chunks int        `json:"chunks"`
+	// CoveredBytes were filled, compared, cleared and looked at again.
+	CoveredBytes uint64      `json:"covered_bytes"`
+	Excluded     []Exclusion `json:"excluded"`
+	// ResidueWords were not zero when the memory was taken: what was left in it.
+	// A word is 8 bytes, everywhere.
+	ResidueWords    uint64 `json:"residue_words"`
+	MismatchedWords uint64 `json:"mismatched_words"` // not the pattern that was written
+	RemainingWords  uint64 `json:"remaining_words"`  // not zero after the last pass
+	// The host read this much at random places, after the pattern and after the
+	// zeros, and found so many words wrong.
+	ReadBackBytes      uint64 `json:"read_back_bytes"`
+	ReadBackMismatches uint64 `json:"read_back_mismatches"`
+	ComparedOnGPU      bool   `json:"compared_on_gpu"`
+	// Bytes per second: of the pattern written, of it compared, and of the plain
+	// memset that cleared it. Nil where it took no time that can be measured.
+	FillRate   *uint64 `json:"fill_rate,omitempty"`
+	VerifyRate *uint64 `json:"verify_rate,omitempty"`
+	MemsetRate *uint64 `json:"memset_rate,omitempty"`
+}
+
+// ProbeResult is what a new process finds in the memory that it gets.
+type ProbeResult struct {
+	Memory        MemoryInfo  `json:"memory"`
+	Chunks        int         `json:"chunks"`
+	CoveredBytes  uint64      `json:"covered_bytes"` // looked at
+	Excluded      []Exclusion `json:"excluded"`
+	NonZeroWords  uint64      `json:"non_zero_words"`
+	ReadBackBytes uint64      `json:"read_back_bytes"`
+	// ReadBackNonZero are words that the host read and found not zero: more than
+	// none where NonZeroWords says none means that the counting lies.
+	ReadBackNonZero uint64 `json:"read_back_non_zero"`
+	ComparedOnGPU   bool   `json:"compared_on_gpu"`
+}
+
+// engine goes over the memory of one device.
+type engine struct {
+	memory   Memory
+	now      func() time.Time
+	rand     *rand.Rand
+	progress func(Progress)
+	reported time.Time
+
+	before MemoryInfo
+	chunks []Chunk
+	bytes  uint64 // of all chunks
+	block  []byte // for read-backs
+}
+
+// scrub overwrites all memory that can be had. An error ends it: what it found so
+// far is no result.
+func (e *engine) scrub(p Pattern) (ScrubResult, error) {
+	r := ScrubResult{ComparedOnGPU: e.memory.ComparedOnGPU()}
+	var err error
+	if r.ResidueWords, err = e.take(100); err != nil {
+		return r, err
+	}
+	r.Memory, r.Chunks, r.CoveredBytes, r.Excluded = e.before, len(e.chunks), e.bytes, e.excluded(100)
+
+	fill, err := e.pass(PhaseFill, func(c Chunk, offset uint64) error { return e.memory.Fill(c, p, offset) })
+	if err != nil {
+		return r, err
+	}
+	// The read-back comes after the clock was read: it is the host's speed, not the GPU's.
+	verify, err := e.pass(PhaseVerify, func(c Chunk, offset uint64) error {
+		n, err := e.memory.Mismatches(c, p, offset)
+		r.MismatchedWords += n
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	read := func(want func(word uint64) uint64) error {
+		bytes, wrong, err := e.readBack(want)
+		r.ReadBackBytes += bytes
+		r.ReadBackMismatches += wrong
+		return err
+	}
+	if err := read(p.Word); err != nil {
+		return r, err
+	}
+	zero, err := e.pass(PhaseZero, func(c Chunk, _ uint64) error { return e.memory.Zero(c) })
+	if err != nil {
+		return r, err
+	}
+	if _, err := e.pass(PhaseCheck, func(c Chunk, _ uint64) error {
+		n, err := e.memory.NonZero(c)
+		r.RemainingWords += n
+		return err
+	}); err != nil {
+		return r, err
+	}
+	if err := read(zeros); err != nil {
+		return r, err
+	}
+	r.FillRate, r.VerifyRate, r.MemsetRate = rate(e.bytes, fill), rate(e.bytes, verify), rate(e.bytes, zero)
+	return r, e.free()
+}
+
+// probe looks at percent of the free memory and changes nothing of it.
+func (e *engine) probe(percent uint64) (ProbeResult, error) {
+	r := ProbeResult{ComparedOnGPU: e.memory.ComparedOnGPU()}
+	var err error
+	if r.NonZeroWords, err = e.take(percent); err != nil {
+		return r, err
+	}
+	r.Memory, r.Chunks, r.CoveredBytes, r.Excluded = e.before, len(e.chunks), e.bytes, e.excluded(percent)
+	if r.ReadBackBytes, r.ReadBackNonZero, err = e.readBack(zeros); err != nil {
+		return r, err
+	}
+	return r, e.free()
+}
+
+// take allocates up to percent of what is free and counts the words that are not
+// zero before anything is written.
+func (e *engine) take(percent uint64) (residue uint64, err error) {
+	if e.before, err = e.memory.Info(); err != nil {
+		return 0, err
+	}
+	limit := e.limit(percent)
+	for _, size := range chunkSizes {
+		for e.bytes+size <= limit {
+			c, err := e.memory.Alloc(size)
+			if taskcatalog.CodeOf(err, "") == CodeOutOfMemory {
+				break // in this size; smaller pieces may be left
+			}
+			if err != nil {
+				return 0, err
+			}
+			e.chunks = append(e.chunks, c)
+			n, err := e.memory.NonZero(c)
+			if err != nil {
+				return 0, err
+			}
+			residue += n
+			e.bytes += size
+			e.report(PhaseTake, e.bytes, max(e.bytes, min(limit, e.before.Free)))
+		}
+	}
+	return residue, nil
+}
+
+// limit is a bound above all that can be had, so that a driver which hands out
+// more than it has does not keep us for ever.
+func (e *engine) limit(percent uint64) uint64 {
+	if percent >= 100 {
+		return e.before.Total
+	}
+	return e.before.Free / 100 * percent
+}
+
+func (e *engine) excluded(percent uint64) []Exclusion {
+	var all []Exclusion
+	add := func(reason string, bytes uint64) {
+		if bytes > 0 {
+			all = append(all, Exclusion{reason, bytes})
+		}
+	}
+	var reserved uint64
+	if e.before.Reserved != nil {
+		reserved = *e.before.Reserved
+	}
+	add(ReservedByDriver, reserved)
+	add(NotFree, less(e.before.Total, reserved+e.before.Free))
+	left := less(e.before.Free, e.bytes)
+	if percent < 100 {
+		unasked := min(left, less(e.before.Free, e.limit(percent)))
+		add(NotAskedFor, unasked)
+		left -= unasked
+	}
+	add(NotAllocatable, left)
+	return all
+}
+
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+// pass does one thing to every chunk and says how long that took.
+func (e *engine) pass(phase string, do func(c Chunk, offset uint64) error) (time.Duration, error) {
+	var took time.Duration
+	var offset uint64
+	for _, c := range e.chunks {
+		start := e.now()
+		if err := do(c, offset); err != nil {
+			return 0, err
+		}
+		took += e.now().Sub(start)
+		offset += c.Bytes
+		e.report(phase, offset, e.bytes)
+	}
+	return took, nil
+}
+
+func zeros(uint64) uint64 { return 0 }
+
+// readBack reads random blocks of each chunk to the host, in case that what
+// counts on the GPU lies.
+func (e *engine) readBack(want func(word uint64) uint64) (bytes, wrong uint64, err error) {
+	if e.block == nil {
+		e.block = make([]byte, readBackBlock)
+	}
+	var offset uint64
+	for _, c := range e.chunks {
+		size := min(c.Bytes, readBackBlock)
+		for range max(1, c.Bytes/readBackShare/size) {
+			at := e.rand.Uint64N((c.Bytes-size)/8+1) * 8
+			block := e.block[:size]
+			if err := e.memory.Read(c, at, block); err != nil {
+				return bytes, wrong, err
+			}
+			first := (offset + at) / 8
+			for i := range size / 8 {
+				if binary.LittleEndian.Uint64(block[i*8:]) != want(first+i) {
+					wrong++
+				}
+			}
+			bytes += size
+		}
+		offset += c.Bytes
+	}
+	return bytes, wrong, nil
+}
+
+func (e *engine) free() error {
+	for _, c := range e.chunks {
+		if err := e.memory.Free(c); err != nil {
+			return err
+		}
+	}
+	e.chunks = nil
+	return nil
+}
+
+// report tells of the ends of a phase always, and of what is between now and then.
+func (e *engine) report(phase string, done, total uint64) {
+	if now := e.now(); done >= total || now.Sub(e.reported) >= progressEvery {
+		e.reported = now
+		e.progress(Progress{phase, done, total})
+	}
+}
+
+func rate(bytes uint64, d time.Duration) *uint64 {
+	if d <= 0 || bytes == 0 {
+		return nil
+	}
+	perSecond := uint64(float64(bytes) / d.Seconds())
+	return &perSecond
+}

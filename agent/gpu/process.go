@@ -1,0 +1,228 @@
+package gpu
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// childEnv is all that a child has of an environment: nothing of what the agent
+// was started with decides which library is loaded.
+var childEnv = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "GOTRACEBACK=none"}
+
+// ask starts a child, gives it r and takes its answer into result. Whatever
+// happens, the child's process group is gone when ask returns, except after
+// CodeHelperStuck.
+func (h *Helper) ask(ctx context.Context, r request, progress func(Progress), result checked) error {
+	line, err := taskcatalog.Encode(r)
+	if err != nil {
+		return err
+	}
+	c, err := h.start()
+	if err != nil {
+		return taskcatalog.Errorf(CodeHelperCrashed, "cannot start the gpu helper: %v", err)
+	}
+	answer, err := c.converse(ctx, append(line, '\n'), h.Deadline, h.Silence, progress)
+	if stuck := c.end(); stuck != nil {
+		return stuck
+	}
+	switch {
+	case errors.Is(err, errNoAnswer):
+		return c.crashed()
+	case err != nil:
+		return err
+	case answer.Error != nil:
+		return &taskcatalog.Error{Code: answer.Error.Code, Message: answer.Error.Message}
+	}
+	return decodeResult(answer.Result, result)
+}
+
+// process is a running child.
+type process struct {
+	cmd     *exec.Cmd
+	stdin   *os.File
+	stdout  *os.File
+	stderr  *os.File
+	replies chan heard
+	tail    chan string // the end of stderr, once it is closed
+	exited  chan error
+	kill    func(group int)
+	grace   time.Duration
+	ended   error  // of Wait
+	said    string // the last line of stderr
+}
+
+type heard struct {
+	reply reply
+	err   error
+}
+
+// errNoAnswer: stdout ended and there was neither result nor error.
+var errNoAnswer = errors.New("no answer")
+
+func (h *Helper) start() (*process, error) {
+	var ours, theirs [3]*os.File
+	done := func(files []*os.File) {
+		for _, f := range files {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+	for i := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			done(ours[:])
+			done(theirs[:])
+			return nil, err
+		}
+		ours[i], theirs[i] = r, w
+		if i == 0 {
+			ours[i], theirs[i] = w, r
+		}
+	}
+	cmd := exec.Command(h.Argv[0], h.Argv[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = append(append([]string{}, childEnv...), h.Env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err := cmd.Start()
+	done(theirs[:])
+	if err != nil {
+		done(ours[:])
+		return nil, err
+	}
+	p := &process{
+		cmd: cmd, stdin: ours[0], stdout: ours[1], stderr: ours[2], grace: h.Grace, kill: h.kill,
+		replies: make(chan heard), tail: make(chan string, 1), exited: make(chan error, 1),
+	}
+	if p.kill == nil {
+		p.kill = func(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }
+	}
+	go p.listen()
+	go func() { p.tail <- lastOf(p.stderr) }()
+	go func() { p.exited <- cmd.Wait() }()
+	return p, nil
+}
+
+// converse sends the request and waits for the answer.
+func (p *process) converse(ctx context.Context, line []byte, deadline, silence time.Duration, progress func(Progress)) (reply, error) {
+	if _, err := p.stdin.Write(line); err != nil {
+		return reply{}, errNoAnswer // it ended before it read: its status says why
+	}
+	late := time.NewTimer(deadline)
+	defer late.Stop()
+	silent := time.NewTimer(silence)
+	defer silent.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return reply{}, ctx.Err()
+		case <-late.C:
+			return reply{}, taskcatalog.Errorf(CodeHelperHung, "the gpu helper gave no answer within %v", deadline)
+		case <-silent.C:
+			return reply{}, taskcatalog.Errorf(CodeHelperHung, "the gpu helper said nothing for %v", silence)
+		case h, open := <-p.replies:
+			switch {
+			case !open:
+				return reply{}, errNoAnswer
+			case h.err != nil:
+				return reply{}, h.err
+			case h.reply.Progress == nil:
+				return h.reply, nil
+			case progress != nil:
+				progress(*h.reply.Progress)
+			}
+			silent.Reset(silence)
+		}
+	}
+}
+
+// listen decodes stdout until it ends, says too much or makes no sense.
+func (p *process) listen() {
+	defer close(p.replies)
+	lines := bufio.NewReaderSize(io.LimitReader(p.stdout, maxOutput), maxLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			p.replies <- heard{err: garbage("the gpu helper sent a line of more than %d bytes", maxLine)}
+			return
+		case err != nil && len(line) > 0:
+			p.replies <- heard{err: garbage("the gpu helper stopped in the middle of a line, or said more than %d bytes", maxOutput)}
+			return
+		case err != nil:
+			return
+		}
+		r, err := decodeReply(bytes.TrimSuffix(line, []byte("\n")))
+		p.replies <- heard{r, err}
+		if err != nil || r.Progress == nil {
+			return
+		}
+	}
+}
+
+// end lets the child go, kills what is left of its group and waits until it is
+// gone. A process in uninterruptible sleep stays; it still holds the GPU.
+func (p *process) end() error {
+	p.kill(p.cmd.Process.Pid)
+	p.stdin.Close()
+	defer p.stdout.Close()
+	defer p.stderr.Close()
+	go func() {
+		for range p.replies { // listen may be about to say something; nobody asks any more
+		}
+	}()
+	gone := time.NewTimer(p.grace)
+	defer gone.Stop()
+	select {
+	case p.ended = <-p.exited:
+	case <-gone.C:
+		return taskcatalog.Errorf(CodeHelperStuck,
+			"the gpu helper, process %d, did not end within %v of SIGKILL: the driver holds it (reboot the machine)", p.cmd.Process.Pid, p.grace)
+	}
+	select {
+	case p.said = <-p.tail:
+	case <-gone.C: // somebody who left the group holds its stderr
+	}
+	return nil
+}
+
+// crashed says how a child ended that gave no answer.
+func (p *process) crashed() error {
+	how := "it ended without an answer"
+	if p.ended != nil {
+		how = p.ended.Error()
+	}
+	if p.said != "" {
+		how += fmt.Sprintf(", and last said %q", p.said)
+	}
+	return taskcatalog.Errorf(CodeHelperCrashed, "the gpu helper crashed: %s", how)
+}
+
+// lastOf is the last line of a stream that is read to its end.
+func lastOf(r io.Reader) string {
+	var kept []byte
+	buf := make([]byte, maxStderr)
+	for {
+		n, err := r.Read(buf)
+		kept = append(kept, buf[:n]...)
+		if len(kept) > maxStderr {
+			kept = kept[len(kept)-maxStderr:]
+		}
+		if err != nil {
+			lines := strings.Split(strings.TrimSpace(string(kept)), "\n")
+			return taskcatalog.Clean(lines[len(lines)-1], 300)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package gpu
+
+import (
+	"encoding/json"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What a child may be asked, and by which word.
+const (
+	askSurvey     = "survey"
+	askHolders    = "holders"
+	askState      = "state"
+	askApply      = "apply"
+	askReset      = "reset"
+	askCleanLocal = "clean_local"
+	askScrub      = "scrub"
+	askProbe      = "probe"
+)
+
+// request is the one line on a child's stdin.
+type request struct {
+	Ask    string        `json:"ask"`
+	Vendor string        `json:"vendor"`
+	UUID   string        `json:"uuid,omitempty"`
+	UUIDs  []string      `json:"uuids,omitempty"` // of a reset
+	Want   *Settings     `json:"want,omitempty"`  // of apply
+	Scrub  *ScrubOptions `json:"scrub,omitempty"`
+	Probe  *ProbeOptions `json:"probe,omitempty"`
+}
+
+// ScrubOptions are what a scrub is given.
+type ScrubOptions struct {
+	// Nonce of the signed task: no program that ran before can know the pattern.
+	Nonce []byte `json:"nonce"`
+}
+
+// ProbeOptions are what a probe is given.
+type ProbeOptions struct {
+	// FreePercent of the free memory is looked at, 1 to 100.
+	FreePercent uint64 `json:"free_percent"`
+}
+
+// reply is one line of a child's stdout. One of its fields is set.
+type reply struct {
+	Progress *Progress       `json:"progress,omitzero"`
+	Result   json.RawMessage `json:"result,omitzero"` // [] is a result
+	Error    *replyError     `json:"error,omitzero"`
+}
+
+type replyError struct {
+	Code    taskcatalog.Code `json:"code"`
+	Message string           `json:"message"`
+}
+
+// Bounds on what a child may say.
+const (
+	maxLine   = 256 << 10
+	maxOutput = 8 << 20
+	maxStderr = 4 << 10 // the end of it is kept
+)
+
+func garbage(format string, args ...any) error {
+	return taskcatalog.Errorf(CodeHelperGarbage, format, args...)
+}
+
+// decodeReply takes one line of a child: it comes from a process that a library
+// may have written over.
+func decodeReply(line []byte) (reply, error) {
+	var r reply
+	if err := taskcatalog.DecodeStrict(line, &r); err != nil {
+		return reply{}, garbage("the helper said what is no reply: %v", err)
+	}
+	kinds := 0
+	for _, set := range []bool{r.Progress != nil, r.Result != nil, r.Error != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return reply{}, garbage("the helper sent a reply with %d meanings", kinds)
+	}
+	if p := r.Progress; p != nil && (p.DoneBytes > p.TotalBytes || !known(p.Phase)) {
+		return reply{}, garbage("the helper reported progress that makes no sense")
+	}
+	if e := r.Error; e != nil {
+		e.Code = taskcatalog.Code(taskcatalog.Clean(string(e.Code), 60))
+		e.Message = taskcatalog.Clean(e.Message, taskcatalog.MaxText)
+		if e.Code == "" {
+			return reply{}, garbage("the helper sent an error without a code")
+		}
+	}
+	return r, nil
+}
+
+func known(phase string) bool {
+	switch phase {
+	case PhaseTake, PhaseFill, PhaseVerify, PhaseZero, PhaseCheck:
+		return true
+	}
+	return false
+}
+
+// checked is a result that knows whether it makes sense.
+type checked interface{ check() error }
+
+// decodeResult takes the result of a child into one of the types below.
+func decodeResult(raw []byte, into checked) error {
+	if err := taskcatalog.DecodeStrict(raw, into); err != nil {
+		return garbage("the helper sent a result that does not fit: %v", err)
+	}
+	return into.check()
+}
+
+func (m MemoryInfo) check() error {
+	const most = 1 << 50
+	if m.Total == 0 || m.Total > most || m.Free > m.Total || m.Reserved != nil && *m.Reserved > m.Total {
+		return garbage("the helper's figures of memory make no sense: %d bytes, %d of them free", m.Total, m.Free)
+	}
+	return nil
+}
+
+// checkCovered holds a result to its own figures.
+func checkCovered(m MemoryInfo, covered uint64, chunks int, excluded []Exclusion, words ...uint64) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	if covered > m.Total || chunks < 0 || uint64(chunks) > m.Total/(2<<20) || len(excluded) > 8 {
+		return garbage("the helper covered %d bytes of %d", covered, m.Total)
+	}
+	for i := range excluded {
+		excluded[i].Reason = taskcatalog.Clean(excluded[i].Reason, 60)
+		if excluded[i].Bytes > m.Total {
+			return garbage("the helper left out %d bytes of %d", excluded[i].Bytes, m.Total)
+		}
+	}
+	for _, n := range words {
+		if n > covered/8 {
+			return garbage("the helper counted %d words in %d bytes", n, covered)
+		}
+	}
+	return nil
+}
+
+func (r *ScrubResult) check() error {
+	if r.ReadBackMismatches > r.ReadBackBytes/8 {
+		return garbage("the helper found more wrong words than it read")
+	}
+	return checkCovered(r.Memory, r.CoveredBytes, r.Chunks, r.Excluded, r.ResidueWords, r.MismatchedWords, r.RemainingWords)
+}
+
+func (r *ProbeResult) check() error {
+	if r.ReadBackNonZero > r.ReadBackBytes/8 {
+		return garbage("the helper found more words than it read")
+	}
+	return checkCovered(r.Memory, r.CoveredBytes, r.Chunks, r.Excluded, r.NonZeroWords)
+}
+
+// Survey is what the libraries of a machine say there is.
+type Survey struct {
+	GPUs      []taskcatalog.GPUFacts     `json:"gpus"`
+	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
+}
+
+func (s *Survey) check() error {
+	f := taskcatalog.Facts{GPUs: s.GPUs, Libraries: s.Libraries}
+	f.Bound()
+	s.GPUs, s.Libraries = f.GPUs, f.Libraries
+	for _, g := range s.GPUs {
+		if g.UUID == "" || g.PCIAddress == "" {
+			return garbage("the helper lists a GPU without an identity")
+		}
+	}
+	return nil
+}
+
+const maxHolders = 4096
+
+type holderList []Holder
+
+func (l *holderList) check() error {
+	if len(*l) > maxHolders {
+		return garbage("the helper lists %d processes", len(*l))
+	}
+	for i := range *l {
+		h := &(*l)[i]
+		h.Kind, h.Instance = taskcatalog.Clean(h.Kind, 20), taskcatalog.Clean(h.Instance, 80)
+	}
+	return nil
+}
+
+func (s *State) check() error {
+	if len(s.Counters) > 64 || len(s.Nodes) > 16 {
+		return garbage("the helper describes a GPU at too great length")
+	}
+	for _, set := range []*Settings{&s.Settings, &s.Pending} {
+		clean(60, &set.Partition, &set.MemoryPartition, &set.ComputeMode, &set.Clocks)
+	}
+	clean(60, &s.Health.Recovery, &s.Health.Fabric, &s.Domain)
+	for i := range s.Nodes {
+		clean(100, &s.Nodes[i])
+	}
+	for name := range s.Counters {
+		if taskcatalog.Clean(name, 60) != name {
+			return garbage("the helper names a counter %q", taskcatalog.Clean(name, 60))
+		}
+	}
+	return nil
+}
+
+type deviationList []Deviation
+
+func (l *deviationList) check() error {
+	if len(*l) > 32 {
+		return garbage("the helper lists %d deviations", len(*l))
+	}
+	for i := range *l {
+		d := &(*l)[i]
+		clean(100, &d.Setting, &d.Want, &d.Have, (*string)(&d.Code))
+		clean(taskcatalog.MaxText, &d.Message)
+	}
+	return nil
+}
+
+// nothing is the result of what has none.
+type nothing struct{}
+
+func (*nothing) check() error { return nil }
+
+func clean(most int, texts ...*string) {
+	for _, t := range texts {
+		*t = taskcatalog.Clean(*t, most)
+	}
+}
