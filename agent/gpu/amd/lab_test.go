@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/gpu/amd"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/fakegpu"
 )
 
 // childEnv makes this test binary the child that loads the libraries.
@@ -29,11 +30,7 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
-	code := m.Run()
-	if dir, err := libraries(); err == nil {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // request is what a child is asked to do, and answer what came of it.
@@ -97,22 +94,6 @@ func child() {
 	json.NewEncoder(os.Stdout).Encode(a)
 }
 
-// libraries builds the fakes, once.
-var libraries = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fakeamd")
-	if err != nil {
-		return "", err
-	}
-	source := "../../../test/fakegpu/"
-	for lib, file := range map[string]string{"libamd_smi.so": "amdsmi.c", "libamdhip64.so": "hip.c", "libhiprtc.so": "hiprtc.c"} {
-		build := exec.Command("gcc", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", filepath.Join(dir, lib), source+file, source+"vram.c", "-lpthread")
-		if out, err := build.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("%s: %w\n%s", file, err, out)
-		}
-	}
-	return dir, nil
-})
-
 // lab is a machine of fake GPUs.
 type lab struct {
 	t          *testing.T
@@ -124,7 +105,7 @@ var allLibraries = []string{"libamd_smi.so", "libamdhip64.so", "libhiprtc.so"}
 // newLab makes a machine with the libraries given and a config of these lines.
 func newLab(t *testing.T, libs []string, config ...string) *lab {
 	t.Helper()
-	built, err := libraries()
+	built, err := fakegpu.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
