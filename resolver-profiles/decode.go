@@ -32,9 +32,8 @@ func Decode(raw []byte) (*Set, Problems) {
 			found.add(place{}, CodeBadName, "%s is no file and line", quote(at))
 			return
 		}
-		file, line, _ := strings.Cut(at, ":")
-		n, _ := strconv.Atoi(line)
-		where[part] = place{file, n}
+		file, line := Stood(at)
+		where[part] = place{file, line}
 	}
 	for i, h := range set.HardwareProfiles {
 		part := "hardware_profiles/" + strconv.Itoa(i)
@@ -56,4 +55,11 @@ func Decode(raw []byte) (*Set, Problems) {
 		return nil, found.sorted()
 	}
 	return set, nil
+}
+
+// Stood takes apart where a rule or a command profile stood: nvidia.yaml:12.
+func Stood(at string) (file string, line int) {
+	file, number, _ := strings.Cut(at, ":")
+	line, _ = strconv.Atoi(number)
+	return file, line
 }

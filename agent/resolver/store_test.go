@@ -120,10 +120,12 @@ func TestAVersionNeverChangesItsContent(t *testing.T) {
 // What stands on disk may have been changed there.
 func TestADamagedStoreIsNotInForce(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
-		"current is cut":    func(d string) error { return os.Truncate(filepath.Join(d, currentFile), 10) },
-		"current is empty":  func(d string) error { return os.Truncate(filepath.Join(d, currentFile), 0) },
-		"current is a path": func(d string) error { return os.WriteFile(filepath.Join(d, currentFile), []byte(`{"version":"../x","kept":[{"version":"../x","digest":"sha256:"}]}`), 0o600) },
-		"the set is gone":   func(d string) error { return os.Remove(filepath.Join(d, "v1.json")) },
+		"current is cut":   func(d string) error { return os.Truncate(filepath.Join(d, currentFile), 10) },
+		"current is empty": func(d string) error { return os.Truncate(filepath.Join(d, currentFile), 0) },
+		"current is a path": func(d string) error {
+			return os.WriteFile(filepath.Join(d, currentFile), []byte(`{"version":"../x","kept":[{"version":"../x","digest":"sha256:"}]}`), 0o600)
+		},
+		"the set is gone": func(d string) error { return os.Remove(filepath.Join(d, "v1.json")) },
 		"the set is another": func(d string) error {
 			return os.WriteFile(filepath.Join(d, "v1.json"), []byte(`{"hardware_profiles":[{"name":"x","match":{},"overrides":{}}],"command_profiles":[]}`), 0o600)
 		},
