@@ -5,9 +5,13 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 TOOL    := go tool -modfile=.ci/tools.mod
 GO      := CGO_ENABLED=0 go
+# go-nvml names functions of a library that most machines lack: they must be bound
+# when called, which is not what every distribution's gcc does by itself.
+export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
+export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo test e2e e2e-all lint fuzz bench package clean setup-test setup-guest
+.PHONY: help build demo test e2e e2e-all lint fuzz bench package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing, in a QEMU guest (installs what it needs)'
@@ -20,16 +24,19 @@ help:
 .PHONY: $(PROGRAMS)
 build: $(PROGRAMS)
 bin/hostler-broker: ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker/cmd/hostler-broker
-bin/hostler-agent:  ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./agent/cmd/hostler-agent
+# The agent alone is built with cgo, for go-nvml; names and users stay Go's own.
+bin/hostler-agent: setup-build
+	CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS)' -o $@ ./agent/cmd/hostler-agent
 bin/hostler:        ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker/cmd/hostler
 
+setup-build: ; @command -v gcc >/dev/null || .ci/setup build
 setup-test:  ; @.ci/setup test
 setup-guest: ; @.ci/setup guest
 
 demo: setup-guest build package
 	@go run ./test/demo
 
-# cgo is on for the race detector only; the programs are built without it.
+# cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 
