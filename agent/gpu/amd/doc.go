@@ -24,8 +24,9 @@
 //     so that nothing is read from a library that is laid out otherwise.
 //   - The cleaner shader (CleanLocal) clears registers and local data shares, not
 //     memory. It is no part of an overwrite.
-//   - The reset counts for nothing by its answer: State has the energy counter,
-//     which starts again at zero.
+//   - The answer to a reset counts for nothing: the library reads a file of debugfs
+//     that tells the outcome, and does not look at what it tells. State has the
+//     counters of the GPU's firmware, which start again at zero.
 //   - AMD SMI is shut down before memory is opened: a monitor's handle is a handle.
 //   - sysfs is asked only for what the library does not say. A GPU needs no sysfs.
 //

@@ -44,8 +44,13 @@ var (
 	}
 )
 
-// boardSerial is where the board's serial number is, in all versions.
-const boardSerial = 256
+// What is at the same place in all versions.
+const (
+	boardSerial = 256
+	// amdsmi_gpu_metrics_t, which only grows at its end: ticks of 10 ns, and samples.
+	metricsFirmwareTime = 96
+	metricsSamples      = 424
+)
 
 // computeModes are those of 24.7 and later.
 var computeModes = map[string]uint32{"SPX": 1, "DPX": 2, "TPX": 3, "QPX": 4, "CPX": 5}

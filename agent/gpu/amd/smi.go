@@ -28,6 +28,7 @@ type smi struct {
 	badPages     func(p processor, n *uint32, out *byte) status                 `symbol:"amdsmi_get_gpu_bad_page_info"`
 	xgmiErrors   func(p processor, out *uint32) status                          `symbol:"amdsmi_gpu_xgmi_error_status"`
 	energy       func(p processor, n *uint64, unit *float32, at *uint64) status `symbol:"amdsmi_get_energy_count"`
+	metrics      func(p processor, out *byte) status                            `symbol:"amdsmi_get_gpu_metrics_info"`
 	partition    func(p processor, out *byte, n uint32) status                  `symbol:"amdsmi_get_gpu_compute_partition"`
 	setPartition func(p processor, mode uint32) status                          `symbol:"amdsmi_set_gpu_compute_partition"`
 	memoryMode   func(p processor, out *byte, n uint32) status                  `symbol:"amdsmi_get_gpu_memory_partition"`

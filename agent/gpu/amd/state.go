@@ -2,6 +2,7 @@ package amd
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 
@@ -19,11 +20,9 @@ func (v *Vendor) State(uuid string) (gpu.State, error) {
 	if err := s.kind(d.whole(), &kind).err("read the state of GPU " + d.uuid); err != nil {
 		return gpu.State{}, err
 	}
-	st := gpu.State{Settings: s.settings(d), Health: s.health(d), Domain: s.hive(d), Nodes: v.nodes(d.pci)}
-	if mj := s.energyMJ(d); mj != nil {
-		st.Counters = map[string]uint64{"energy_mj": *mj}
-	}
-	return st, nil
+	return gpu.State{
+		Settings: s.settings(d), Health: s.health(d), Counters: s.counters(d), Domain: s.hive(d), Nodes: v.nodes(d.pci),
+	}, nil
 }
 
 func (s *session) settings(d device) gpu.Settings {
@@ -110,14 +109,24 @@ func (s *session) hive(d device) string {
 	return fmt.Sprintf("xgmi-%016x", word(buf, 8))
 }
 
-// energyMJ is what the GPU used since it was started or reset, in millijoules.
-func (s *session) energyMJ(d device) *uint64 {
+// counters are those that the GPU's firmware keeps since it was started or reset.
+func (s *session) counters(d device) map[string]uint64 {
+	all := map[string]uint64{}
 	var n, at uint64
 	var microjoules float32
-	if s.energy(d.whole(), &n, &microjoules, &at) != ok || microjoules <= 0 {
-		return nil
+	if s.energy(d.whole(), &n, &microjoules, &at) == ok && microjoules > 0 {
+		all["energy_mj"] = uint64(float64(n) * float64(microjoules) / 1000)
 	}
-	return new(uint64(float64(n) * float64(microjoules) / 1000))
+	buf := make([]byte, structBytes)
+	if s.metrics(d.whole(), &buf[0]) == ok {
+		for name, offset := range map[string]int{"firmware_time_10ns": metricsFirmwareTime, "firmware_samples": metricsSamples} {
+			// A GPU that does not keep it says zero or all ones.
+			if v := word(buf, offset); v != 0 && v != math.MaxUint64 {
+				all[name] = v
+			}
+		}
+	}
+	return all
 }
 
 // nodes are the device files of the GPU and of its partitions.

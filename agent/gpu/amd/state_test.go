@@ -27,7 +27,7 @@ func TestStateIsWhatTheLibrarySays(t *testing.T) {
 		if !reflect.DeepEqual(st.Health, health) {
 			t.Errorf("%s: health %+v", version, st.Health)
 		}
-		if st.Domain != "xgmi-0000000000005aa5" || st.Counters["energy_mj"] == 0 {
+		if st.Domain != "xgmi-0000000000005aa5" || len(st.Counters) != 3 || st.Counters["energy_mj"] == 0 {
 			t.Errorf("%s: domain %q, counters %v", version, st.Domain, st.Counters)
 		}
 		// A GPU outside of a hive has no link to count errors of.
@@ -190,10 +190,20 @@ func TestAPartitionIsNotChangedUnderATenant(t *testing.T) {
 	}
 }
 
-// energy is what a GPU used, and falls with a reset.
-func (l *lab) energy(uuid string) uint64 {
+// counters are what the firmware counts, and what falls with a reset.
+func (l *lab) counters(uuid string) gpu.State {
 	l.t.Helper()
-	return l.must(request{Do: "state", UUID: uuid}).State.Counters["energy_mj"]
+	return l.must(request{Do: "state", UUID: uuid}).State
+}
+
+// wasReset wants all witnesses or none.
+func (l *lab) wasReset(uuid string, before gpu.State) bool {
+	l.t.Helper()
+	witnesses := gpu.ResetWitnesses(before, l.counters(uuid))
+	if n := len(witnesses); n != 0 && n != 3 {
+		l.t.Errorf("only %v say that %s was reset", witnesses, uuid)
+	}
+	return len(witnesses) > 0
 }
 
 func TestAResetShowsInItsWitness(t *testing.T) {
@@ -215,14 +225,14 @@ func TestAResetShowsInItsWitness(t *testing.T) {
 		for _, uuid := range uuids {
 			l.must(request{Do: "plant", UUID: uuid})
 		}
-		before := []uint64{l.energy(uuids[0]), l.energy(uuids[1])}
+		before := []gpu.State{l.counters(uuids[0]), l.counters(uuids[1])}
 		if a := l.ask(request{Do: "reset", UUIDs: uuids[:1]}); a.Code != c.code {
 			t.Errorf("%s: %q %q, want %q", c.name, a.Code, a.Message, c.code)
 		}
-		if got := l.energy(uuids[0]) < before[0]; got != c.reset {
+		if got := l.wasReset(uuids[0], before[0]); got != c.reset {
 			t.Errorf("%s: the witness says reset=%v", c.name, got)
 		}
-		if got := l.energy(uuids[1]) < before[1]; got != c.neighbour {
+		if got := l.wasReset(uuids[1], before[1]); got != c.neighbour {
 			t.Errorf("%s: the neighbour's witness says reset=%v", c.name, got)
 		}
 		if s := l.must(request{Do: "scrub", UUID: uuids[0]}).Scrub; (s.Residue == 0) != c.reset {
@@ -237,10 +247,10 @@ func TestAHiveIsResetAsOneAndAskedOnce(t *testing.T) {
 	if a := l.ask(request{Do: "reset", UUIDs: uuids[:1]}); a.Code != "hive_incomplete" {
 		t.Errorf("half of a hive: %q %q", a.Code, a.Message)
 	}
-	before := []uint64{l.energy(uuids[0]), l.energy(uuids[1]), l.energy(uuids[2])}
+	before := []gpu.State{l.counters(uuids[0]), l.counters(uuids[1]), l.counters(uuids[2])}
 	l.must(request{Do: "reset", UUIDs: []string{uuids[1], uuids[0]}})
 	for i, want := range []bool{true, true, false} {
-		if got := l.energy(uuids[i]) < before[i]; got != want {
+		if got := l.wasReset(uuids[i], before[i]); got != want {
 			t.Errorf("GPU %d: reset=%v", i, got)
 		}
 	}
