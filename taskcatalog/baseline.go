@@ -34,6 +34,9 @@ type Baseline struct {
 	// temporary, scratch, home, kernel, efi.
 	Objects   []string  `json:"objects,omitempty"`
 	Inventory Inventory `json:"inventory"`
+	// GPUs are as the vendors' libraries saw them, with the settings that are
+	// wanted again.
+	GPUs []BaselineGPU `json:"gpus,omitempty"`
 	// NotTaken are the rows of the table of checks that could not be read when
 	// the baseline was taken: they stay inconclusive.
 	NotTaken []string `json:"not_taken,omitempty"`

@@ -82,31 +82,11 @@ type Holder struct {
 	MemoryBytes *uint64 `json:"memory_bytes,omitempty"`
 }
 
-// Settings are what a tenant with root may have changed on a GPU. What is empty
-// or nil is unknown where it was read, and left alone where it is applied.
-type Settings struct {
-	Partition       string  `json:"partition,omitempty"`        // mig_enabled, mig_disabled; SPX, DPX, CPX …
-	MemoryPartition string  `json:"memory_partition,omitempty"` // NPS1, NPS4 …
-	ComputeMode     string  `json:"compute_mode,omitempty"`     // default, prohibited, exclusive_process
-	Clocks          string  `json:"clocks,omitempty"`           // default, or set where somebody set them
-	PowerLimitMW    *uint64 `json:"power_limit_mw,omitempty"`   // milliwatts
-	ECC             *bool   `json:"ecc,omitempty"`
-	Persistence     *bool   `json:"persistence,omitempty"`
-	// Isolation is AMD's process isolation: the cleaner shader between jobs.
-	Isolation *bool `json:"isolation,omitempty"`
-}
+// Settings are what a tenant with root may have changed on a GPU.
+type Settings = taskcatalog.GPUSettings
 
 // Deviation is a setting that is not as it was wanted.
-type Deviation struct {
-	Setting string `json:"setting"` // the JSON name in Settings
-	Want    string `json:"want"`
-	Have    string `json:"have"`
-	// NeedsReset says that the setting is accepted and takes force at the next
-	// reset of the GPU.
-	NeedsReset bool             `json:"needs_reset,omitempty"`
-	Code       taskcatalog.Code `json:"code,omitempty"`
-	Message    string           `json:"message,omitempty"`
-}
+type Deviation = taskcatalog.GPUDeviation
 
 // State is a GPU at one moment.
 type State struct {
@@ -127,18 +107,4 @@ type State struct {
 }
 
 // Health is what decides whether a GPU may be given to the next tenant.
-type Health struct {
-	ECCUncorrected *uint64 `json:"ecc_uncorrected,omitempty"` // since the last reset
-	ECCCorrected   *uint64 `json:"ecc_corrected,omitempty"`   // since the last reset
-	ECCTotal       *uint64 `json:"ecc_total,omitempty"`       // uncorrected, over the device's life
-	RemappedRows   *uint64 `json:"remapped_rows,omitempty"`
-	RemapPending   *bool   `json:"remap_pending,omitempty"`
-	RemapFailed    *bool   `json:"remap_failed,omitempty"`
-	BadPages       *uint64 `json:"bad_pages,omitempty"`
-	LinkErrors     *uint64 `json:"link_errors,omitempty"` // NVLink or XGMI, uncorrected
-	// Recovery is what the library advises: none, gpu_reset, node_reboot,
-	// drain_p2p, drain_and_reset, recover_imex_domain.
-	Recovery string `json:"recovery,omitempty"`
-	// Fabric is not_supported, not_started, in_progress, completed or failed.
-	Fabric string `json:"fabric,omitempty"`
-}
+type Health = taskcatalog.GPUHealth

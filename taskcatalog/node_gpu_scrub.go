@@ -1,0 +1,163 @@
+package taskcatalog
+
+import "time"
+
+var nodeGPUScrub = define[GPUScrubParams, GPUScrubResult](Type{
+	Name: "node.gpu_scrub", Version: 1,
+	Summary: "overwrite the memory of every GPU with a pattern of the task's own, verify it, reset, and look again as the next tenant would",
+	Class:   ClassDestructive, Lane: LaneExclusive, Deadline: 2 * time.Hour,
+	Capabilities: []string{"gpu.vendor"},
+	BrokerFills:  []string{"expected", "policy"},
+	Example:      `{"reset":"auto"}`,
+})
+
+// GPUScrubParams says what is expected and what counts.
+type GPUScrubParams struct {
+	AllocationID string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	// Reset is auto, where it is left out: reset where the platform allows. never
+	// leaves resets out, which the assurance then says.
+	Reset string `json:"reset,omitempty" jsonschema:"enum=auto,enum=never"`
+	// Expected are the GPUs of the node's baseline: one that is not there makes the
+	// scrub inconclusive, one that is there beside them is a finding.
+	Expected []BaselineGPU   `json:"expected,omitempty" jsonschema:"maxItems=64"`
+	Policy   *GPUScrubPolicy `json:"policy,omitempty"`
+}
+
+// GPUScrubPolicy is what a site asks of a scrub. Zero values mean the defaults.
+type GPUScrubPolicy struct {
+	// MinCoveragePercent of the memory that the driver does not reserve: 98 for
+	// NVIDIA, 97 for AMD. MaxUncoveredBytes is enough instead: 2 GiB.
+	MinCoveragePercent float64 `json:"min_coverage_percent,omitempty" jsonschema:"minimum=0,maximum=100"`
+	MaxUncoveredBytes  uint64  `json:"max_uncovered_bytes,omitempty"`
+	// RequireReset makes a GPU inconclusive whose reset is not proven.
+	RequireReset bool `json:"require_reset,omitempty"`
+	// AllowUnverified lets a GPU be clean whose overwrite could not be verified.
+	AllowUnverified bool `json:"allow_unverified,omitempty"`
+	// KeepHolders leaves processes alone that hold a GPU: it is then not scrubbed.
+	KeepHolders bool `json:"keep_holders,omitempty"`
+	// StopServices are units that may be stopped for the time of the scrub beside
+	// the vendors' own daemons.
+	StopServices []string `json:"stop_services,omitempty" jsonschema:"maxItems=64"`
+	// HolderGraceSeconds is the time between SIGTERM and SIGKILL: 10.
+	HolderGraceSeconds int `json:"holder_grace_seconds,omitempty" jsonschema:"minimum=0,maximum=300"`
+	// FabricWaitSeconds is how long the fabric may take after a reset: 300.
+	FabricWaitSeconds int `json:"fabric_wait_seconds,omitempty" jsonschema:"minimum=0,maximum=3600"`
+	// Drivers are the driver versions that are trusted; none means any.
+	Drivers []string `json:"drivers,omitempty" jsonschema:"maxItems=64"`
+}
+
+// Failure classes of a scrub: architecture chapter 6.
+const (
+	CodeGPUHolderPresent     Code = "gpu_holder_present"
+	CodeGPUScrubIncomplete   Code = "gpu_scrub_incomplete"
+	CodeGPUResetRefused      Code = "gpu_reset_refused"
+	CodeGPUResetUnproven     Code = "gpu_reset_unproven"
+	CodeGPUHardwareFault     Code = "gpu_hw_fault"
+	CodeDriverScrubDisabled  Code = "driver_scrub_disabled"
+	CodeGPUMissing           Code = "gpu_missing"
+	CodeGPUUnexpected        Code = "gpu_unexpected"
+	CodeGPUSettingUnrestored Code = "gpu_setting_unrestored"
+	CodeGPUResidue           Code = "gpu_residue"
+)
+
+// GPUScrubResult is what was done to all GPUs, and what is known of each.
+type GPUScrubResult struct {
+	Verdict   Verdict          `json:"verdict"`
+	Assurance GPUAssurance     `json:"assurance"` // the least of all GPUs
+	GPUs      []GPUScrubbed    `json:"gpus"`
+	Steps     []StepRecord     `json:"steps"`
+	Stopped   []GPUInterrupted `json:"stopped,omitempty"`
+}
+
+// GPUAssurance says on what a verdict rests. What the node was running while it
+// was scrubbed is the broker's to say.
+type GPUAssurance struct {
+	// Overwrite is verified, unverified or none.
+	Overwrite string `json:"overwrite"`
+	// Reset is proven, unproven, refused, unsupported or not_tried.
+	Reset string `json:"reset"`
+}
+
+// The words of an assurance, from the most to the least.
+const (
+	OverwriteVerified   = "verified"
+	OverwriteUnverified = "unverified"
+	OverwriteNone       = "none"
+	ResetProven         = "proven"
+	ResetUnproven       = "unproven"
+	ResetRefused        = "refused"
+	ResetUnsupported    = "unsupported"
+	ResetNotTried       = "not_tried"
+)
+
+// GPUScrubbed is one unit of a scrub: a GPU, or an instance of one. A figure that
+// was not measured is missing.
+type GPUScrubbed struct {
+	Vendor     string `json:"vendor"`
+	UUID       string `json:"uuid"`
+	Parent     string `json:"parent,omitempty"` // the GPU's uuid, of an instance
+	Serial     string `json:"serial,omitempty"`
+	PCIAddress string `json:"pci_address,omitempty"`
+	Name       string `json:"name,omitempty"`
+
+	Verdict   Verdict      `json:"verdict"`
+	Code      Code         `json:"code,omitempty"` // the first thing that is wrong
+	Message   string       `json:"message,omitempty"`
+	Assurance GPUAssurance `json:"assurance"`
+
+	TotalBytes      *uint64        `json:"total_bytes,omitempty"`
+	ReservedBytes   *uint64        `json:"reserved_bytes,omitempty"`
+	CoveredBytes    *uint64        `json:"covered_bytes,omitempty"`
+	CoveragePercent *float64       `json:"coverage_percent,omitempty"`
+	Excluded        []GPUExclusion `json:"excluded,omitempty"`
+
+	ResidueWords       *uint64 `json:"residue_words,omitempty"`    // not zero before the overwrite; a word is 8 bytes
+	MismatchedWords    *uint64 `json:"mismatched_words,omitempty"` // not the pattern that was written
+	RemainingWords     *uint64 `json:"remaining_words,omitempty"`  // not zero after the last pass
+	ReadBackBytes      *uint64 `json:"read_back_bytes,omitempty"`
+	ReadBackMismatches *uint64 `json:"read_back_mismatches,omitempty"`
+	ComparedOnGPU      *bool   `json:"compared_on_gpu,omitempty"`
+	ProbedBytes        *uint64 `json:"probed_bytes,omitempty"` // by a fresh process, after the reset
+	ProbedNonZeroWords *uint64 `json:"probed_non_zero_words,omitempty"`
+	FillRate           *uint64 `json:"fill_rate,omitempty"` // bytes a second
+	VerifyRate         *uint64 `json:"verify_rate,omitempty"`
+	MemsetRate         *uint64 `json:"memset_rate,omitempty"`
+
+	ResetGroup     []string       `json:"reset_group,omitempty"` // uuids that were reset together
+	ResetWitnesses []string       `json:"reset_witnesses,omitempty"`
+	Holders        []GPUHolder    `json:"holders,omitempty"`
+	Deviations     []GPUDeviation `json:"deviations,omitempty"`
+	Before         *GPUHealth     `json:"before,omitempty"`
+	After          *GPUHealth     `json:"after,omitempty"`
+	Driver         string         `json:"driver,omitempty"`
+}
+
+// GPUExclusion is memory that was left out.
+type GPUExclusion struct {
+	Reason string `json:"reason"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// GPUHolder is a process that had a GPU open, and what became of it.
+type GPUHolder struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name,omitempty"`
+	UID  uint32 `json:"uid"`
+	// Via is open_device or library: how it was found.
+	Via string `json:"via"`
+	// Namespace is set where the process is in another PID namespace than the
+	// agent.
+	Namespace bool `json:"other_pid_namespace,omitempty"`
+	// Outcome is kept, terminated (SIGTERM was enough), killed, stuck (it outlived
+	// SIGKILL), or unseen (the library lists it and the machine does not).
+	Outcome string `json:"outcome"`
+	State   string `json:"state,omitempty"` // of one that is stuck: D is uninterruptible sleep
+}
+
+// GPUInterrupted is what was stopped or changed for the time of the scrub, and
+// whether it was put back.
+type GPUInterrupted struct {
+	Unit    string `json:"unit"`
+	PutBack bool   `json:"put_back"`
+	Message string `json:"message,omitempty"`
+}
