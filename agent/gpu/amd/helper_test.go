@@ -1,0 +1,123 @@
+package amd_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// helper is the agent's side: it asks this vendor in child processes.
+func (l *lab) helper() (*gpu.Helper, []gpu.Device) {
+	l.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	h := gpu.NewHelper(exe, helperWord)
+	h.Env = []string{"FAKEGPU_DIR=" + l.state, "LD_LIBRARY_PATH=" + l.lib}
+	h.Deadline, h.Silence, h.Grace = time.Minute, time.Minute, 10*time.Second
+	s := h.Survey(l.t.Context(), "amd")
+	var all []gpu.Device
+	for _, g := range s.GPUs {
+		all = append(all, gpu.Device{Vendor: g.Vendor, UUID: g.UUID})
+	}
+	return h, all
+}
+
+type outcome struct {
+	result gpu.ScrubResult
+	err    error
+}
+
+// Eight GPUs side by side, four of them faulty: each has its own true outcome and
+// the others are clean.
+func TestFaultyGPUsDoNotConcernTheOthers(t *testing.T) {
+	l := newLab(t, allLibraries, "devices 8", "scrub_on_free off")
+	h, all := l.helper()
+	if len(all) != 8 {
+		t.Fatalf("%d GPUs", len(all))
+	}
+	l.configure("devices 8", "scrub_on_free off", "fault.1 crash fill", "fault.3 keeps_chunk 4M", "fault.5 ecc_in_verify", "fault.6 lost_after 4M")
+	want := map[int]taskcatalog.Code{1: gpu.CodeHelperCrashed, 5: gpu.CodeECCUncorrectable, 6: gpu.CodeDeviceLost}
+
+	outcomes := gpu.SideBySide(all, func(d gpu.Device) outcome {
+		r, err := h.Scrub(t.Context(), d, gpu.ScrubOptions{Nonce: []byte("0123456789abcdef0123456789abcdef")}, nil)
+		return outcome{r, err}
+	})
+	for i, o := range outcomes {
+		if code := taskcatalog.CodeOf(o.err, ""); code != want[i] || (o.err == nil) != (want[i] == "") {
+			t.Errorf("GPU %d: %v, want %q", i, o.err, want[i])
+		}
+		if o.err != nil {
+			continue
+		}
+		if bad := o.result.MismatchedWords != 0; bad != (i == 3) || !o.result.ComparedOnGPU || o.result.CoveredBytes != 14*mib {
+			t.Errorf("GPU %d: %+v", i, o.result)
+		}
+	}
+
+	// What is left is seen by a new process, with its numbers.
+	l.configure("devices 8", "scrub_on_free off")
+	for i, d := range all {
+		p, err := h.Probe(t.Context(), d, gpu.ProbeOptions{FreePercent: 100}, nil)
+		if i == 6 {
+			if taskcatalog.CodeOf(err, "") != gpu.CodeDeviceLost {
+				t.Errorf("the lost GPU: %v", err)
+			}
+		} else if err != nil || (p.NonZeroWords != 0) != (i == 5) {
+			// GPU 5 kept the pattern that it could not verify, GPU 1 was not filled.
+			t.Errorf("GPU %d: %+v, %v", i, p, err)
+		}
+	}
+}
+
+func TestAHangIsKilledAndNamed(t *testing.T) {
+	l := newLab(t, allLibraries)
+	h, all := l.helper()
+	l.configure("fault.0 hang verify")
+	h.Silence = time.Second / 2
+	_, err := h.Scrub(t.Context(), all[0], gpu.ScrubOptions{Nonce: []byte("0123456789abcdef0123456789abcdef")}, nil)
+	if taskcatalog.CodeOf(err, "") != gpu.CodeHelperHung {
+		t.Errorf("%v", err)
+	}
+	l.configure("fault.0 hang reset")
+	if err := h.Reset(t.Context(), "amd", []string{all[0].UUID}); taskcatalog.CodeOf(err, "") != gpu.CodeHelperHung {
+		t.Errorf("a reset that hangs: %v", err)
+	}
+}
+
+// What this vendor says survives the checks of what a child may say.
+func TestTheHelperTakesWhatAMDSays(t *testing.T) {
+	l := newLab(t, allLibraries, "devices 2", "hive 9", "bad_pages 2", "instances 2")
+	h, all := l.helper()
+	st, err := h.State(t.Context(), all[0])
+	if err != nil || st.Settings.Partition != "DPX" || st.Domain == "" || len(st.Counters) != 3 || *st.Health.BadPages != 2 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if got, err := h.Holders(t.Context(), all[0]); err != nil || len(got) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	off, err := h.Apply(t.Context(), all[0], gpu.Settings{Partition: "SPX", ECC: new(false)})
+	if err != nil || len(off) != 1 || off[0].Setting != "ecc" {
+		t.Errorf("%+v, %v", off, err)
+	}
+	before := []gpu.State{st, {}}
+	if before[1], err = h.State(t.Context(), all[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Reset(t.Context(), "amd", []string{all[0].UUID, all[1].UUID}); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range all {
+		after, err := h.State(t.Context(), d)
+		if got := gpu.ResetWitnesses(before[i], after); err != nil || len(got) != 3 {
+			t.Errorf("GPU %d: the witnesses are %v, %v", i, got, err)
+		}
+	}
+	if err := h.CleanLocal(t.Context(), all[1]); err != nil {
+		t.Error(err)
+	}
+}
