@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,10 +14,12 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/resolver"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
@@ -103,12 +106,22 @@ func New(c Config) (*Agent, error) {
 	if !a.ledger.Reserved {
 		c.Log.Warn("the ledger's space could not be reserved: a full file system may keep this node from taking tasks")
 	}
+	runner, err := command.New(c.Machine.Dir(), c.Now)
+	if err != nil {
+		return nil, errors.Join(err, a.ledger.Close(), a.state.Close())
+	}
 	a.say(c.report(nil))
 	a.host = &tasks.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
+		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 	}
+	profiles := a.host.Profiles
+	if err := profiles.Damaged(); err != nil {
+		c.Log.Error("the node's resolver profiles are not in force; the compiled-in ones are", zap.Error(err))
+	}
+	c.Log.Info("resolver profiles in force", zap.String("version", profiles.InForce().Version), zap.String("digest", profiles.InForce().Digest()))
 	a.inbox = &inbox.Inbox{
 		Now:   c.Now,
 		Self:  func() pki.NodeIdentity { return a.state.Member().NodeIdentity },
@@ -131,7 +144,16 @@ func (a *Agent) Close() error {
 		a.client.Close()
 	}
 	a.mu.Unlock()
-	return errors.Join(a.ledger.Close(), a.state.Close())
+	return errors.Join(a.host.Commands.Close(), a.ledger.Close(), a.state.Close())
+}
+
+// facts are the keys that the rules of resolver profiles match on.
+func (a *Agent) facts(ctx context.Context) (map[string]string, error) {
+	if a.Facts == nil {
+		return nil, nil
+	}
+	f, err := a.Facts(ctx)
+	return f.Keys, err
 }
 
 // Run serves until ctx ends, which is no error, or until a task does not stop

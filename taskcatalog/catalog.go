@@ -71,6 +71,7 @@ var catalog = []Type{
 	nodeDrain,
 	nodeUninstall,
 	nodeTrustUpdate,
+	nodeResolverConfig,
 	nodeHWSyncReseed,
 	allocationProvisionUser,
 	allocationRevokeUser,

@@ -25,7 +25,6 @@ const (
 	CodeVersionTaken    taskcatalog.Code = "version_taken"
 	CodeNoPrevious      taskcatalog.Code = "no_previous_version"
 	CodeBadVersion      taskcatalog.Code = "bad_version"
-	CodeDigestMismatch  taskcatalog.Code = "digest_mismatch"
 	CodeStoreUnreadable taskcatalog.Code = "profiles_unreadable"
 )
 
@@ -194,26 +193,38 @@ func (s *Store) Apply(set *profiles.Set) (changed bool, err error) {
 	return true, s.put(current{Version: version, Kept: kept[:min(len(kept), Keep)]}, set)
 }
 
-// Rollback puts a kept version into force again, the one before that in force if
-// version is empty, and reports whether that changed anything. Codes
-// version_unknown, no_previous_version, profiles_unreadable.
-func (s *Store) Rollback(version string) (changed bool, err error) {
+// Find reads a kept version, the one before that in force if version is empty.
+// Codes version_unknown, no_previous_version, profiles_unreadable.
+func (s *Store) Find(version string) (*profiles.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.find(version)
+}
+
+func (s *Store) find(version string) (*profiles.Set, error) {
 	if version == "" {
 		i := slices.IndexFunc(s.current.Kept, func(k Kept) bool { return k.Version == s.current.Version })
 		if i < 0 || i+1 >= len(s.current.Kept) {
-			return false, taskcatalog.Errorf(CodeNoPrevious, "cannot roll back the profiles: no version before %s is kept (kept: %s)", s.set.Version, s.names())
+			return nil, taskcatalog.Errorf(CodeNoPrevious, "cannot roll back the profiles: no version before %s is kept (kept: %s)", s.set.Version, s.names())
 		}
 		version = s.current.Kept[i+1].Version
 	}
-	if version == s.set.Version {
-		return false, nil
+	if version == s.set.Version && version != profiles.MinimalVersion {
+		return s.set, nil
 	}
-	set, err := s.open(version)
-	if err != nil {
+	return s.open(version)
+}
+
+// Rollback puts what Find finds into force and reports whether that changed
+// anything.
+func (s *Store) Rollback(version string) (changed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set, err := s.find(version)
+	if err != nil || set == s.set {
 		return false, err
 	}
+	version = set.Version
 	return true, s.put(current{Version: version, Kept: s.current.Kept}, set)
 }
 

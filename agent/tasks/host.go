@@ -7,7 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/resolver"
 )
 
 // Host is everything a handler touches.
@@ -24,6 +26,12 @@ type Host struct {
 	// Trust takes a trust bundle's envelope into force if the trust key in
 	// force signed it.
 	Trust func(bundle string) (version int64, changed bool, err error)
+
+	// Profiles are the node's resolver profiles, Commands runs what they name,
+	// and Facts are the keys that their rules match on.
+	Profiles *resolver.Store
+	Commands *command.Runner
+	Facts    func(ctx context.Context) (map[string]string, error)
 
 	// Scratch are the node's own scratch path patterns, such as /share*.
 	Scratch []string

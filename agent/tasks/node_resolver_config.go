@@ -1,0 +1,85 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The codes of a set that is refused here.
+const (
+	codeProfilesInvalid taskcatalog.Code = "profiles_invalid"
+	codeRefusedHere     taskcatalog.Code = "profiles_refused_here"
+	codeDigestMismatch  taskcatalog.Code = "digest_mismatch"
+)
+
+// resolverConfig puts a set of profiles into force: one that the task carries,
+// or one that is kept. A set that is refused changes nothing, and the result
+// says what is in force all the same.
+//
+// A program that is not there is told and no refusal, as a step that needs it
+// says so itself: a node without a driver must be able to say that. One that is
+// there and is not root's alone refuses the set.
+func resolverConfig(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	p, h := r.Params.(*taskcatalog.ResolverConfigParams), r.Host
+	var report taskcatalog.Report
+	set, problems, err := wanted(h, p)
+	changed := false
+	if err == nil {
+		problems, err = judgedHere(ctx, h, set)
+	}
+	if err == nil {
+		if p.Action == "rollback" {
+			changed, err = h.Profiles.Rollback(set.Version)
+		} else {
+			changed, err = h.Profiles.Apply(set)
+		}
+	}
+	now := h.Profiles.InForce()
+	return &taskcatalog.ResolverConfigResult{
+		Version: now.Version, Digest: now.Digest(), Changed: changed, Kept: h.Profiles.Kept(), Problems: problems,
+	}, report, err
+}
+
+// wanted is the set that the task asks for, valid by itself.
+func wanted(h *Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []profiles.Problem, error) {
+	if p.Action == "rollback" {
+		set, err := h.Profiles.Find(p.Version)
+		return set, nil, err
+	}
+	if p.Version == "" || p.Digest == "" || len(p.Profiles) == 0 {
+		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take profiles: the task carries none (hostler resolver push)")
+	}
+	set, problems := profiles.Decode(p.Profiles)
+	if problems != nil {
+		return nil, problems, taskcatalog.Errorf(codeProfilesInvalid, "cannot take profiles %s: %v", p.Version, problems)
+	}
+	if got := set.Digest(); got != p.Digest {
+		return nil, nil, taskcatalog.Errorf(codeDigestMismatch, "cannot take profiles %s: their digest is %s and not %s (push them again)", p.Version, got, p.Digest)
+	}
+	set.Version = p.Version
+	return set, nil, nil
+}
+
+// judgedHere judges the programs of the rule that wins on this machine.
+func judgedHere(ctx context.Context, h *Host, set *profiles.Set) ([]profiles.Problem, error) {
+	facts, err := h.Facts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot judge profiles %s: %w", set.Version, err)
+	}
+	rule, problems := h.Commands.Here(set, facts)
+	if i := slices.IndexFunc(problems, command.Insecure); i >= 0 {
+		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot take profiles %s: rule %s wins here: %s", set.Version, rule, problems[i])
+	}
+	return problems, nil
+}
+
+// probeResolver says what is in force, after a crash.
+func probeResolver(_ context.Context, h *Host, _ *taskcatalog.Task) string {
+	set := h.Profiles.InForce()
+	return fmt.Sprintf("profiles %s are in force, %s", set.Version, set.Digest())
+}
