@@ -6,6 +6,38 @@ import (
 	"testing"
 )
 
+// What arrives as JSON is judged no less than what is read from files.
+func FuzzDecode(f *testing.F) {
+	for _, files := range [][]File{Shipped(), {{"minimal.yaml", minimal}}, {{"set.yaml", []byte(whole)}}} {
+		set, problems := Parse(files...)
+		if problems != nil {
+			f.Fatal(problems)
+		}
+		raw, err := set.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		set, problems := Decode(raw)
+		if (set == nil) == (problems == nil) {
+			t.Fatalf("a set and problems, or neither: %v", problems)
+		}
+		if set == nil {
+			return
+		}
+		for _, c := range set.CommandProfiles {
+			if !path.IsAbs(c.Command) || path.Clean(c.Command) != c.Command || RunsOtherPrograms(c.Command) || c.TimeoutSeconds < 1 || c.CaptureStdout > MaxCapture {
+				t.Errorf("taken: %+v", c)
+			}
+		}
+		for _, step := range Steps() {
+			set.Explain(map[string]string{"gpu.vendor": "nvidia"}, step)
+		}
+	})
+}
+
 // Whatever the text is, Parse answers: with problems, or with a set that holds
 // the promises of the package and comes back from its JSON.
 func FuzzParse(f *testing.F) {

@@ -19,8 +19,8 @@
 //     variable, no terminal.
 //   - What a program prints is untrusted: the cap is kept, the rest counted, and
 //     Lines escapes what would reach a terminal.
-//   - The group is killed also when the program has ended by itself. A process
-//     that left the group for a session of its own and keeps the output open is
-//     told as command_left_processes; one that does not die of SIGKILL as
-//     command_stuck.
+//   - Whoever is left is killed also when the program has ended by itself: its
+//     group, and what left the group and still bears the run's mark in its
+//     environment. A process that shed both and keeps the output open is told as
+//     command_left_processes; one that does not die of SIGKILL as command_stuck.
 package command

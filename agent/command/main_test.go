@@ -58,10 +58,13 @@ func be(what string, args []string) {
 	case "crash":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
-	case "parent", "parent-of-stray":
+	case "parent", "parent-of-stray", "parent-of-stranger":
 		child := exec.Command("/proc/self/exe", "be", "hold")
 		child.Stdout = os.Stdout
-		child.SysProcAttr = &syscall.SysProcAttr{Setsid: what == "parent-of-stray"}
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: what != "parent"}
+		if what == "parent-of-stranger" {
+			child.Env = []string{"PATH=/bin"}
+		}
 		in, err := child.StderrPipe()
 		if err == nil {
 			err = child.Start()

@@ -148,9 +148,10 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	}
 	defer func() { _ = e.Close() }()
 	r.checked()
+	mark := newMark()
 	out, errs := &sink{limit: int(p.CaptureStdout)}, &sink{limit: int(p.CaptureStderr)}
 	cmd := &exec.Cmd{
-		Args: argv, Env: r.environment(p), Dir: "/", Stdout: out, Stderr: errs, WaitDelay: grace,
+		Args: argv, Env: append(r.environment(p), mark), Dir: "/", Stdout: out, Stderr: errs, WaitDelay: grace,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
 	}
 	if e.script { // its interpreter opens it by this name once it runs
@@ -164,7 +165,7 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	if err := cmd.Start(); err != nil {
 		return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %s", p.Command, taskcatalog.Clean(err.Error(), 200))
 	}
-	err = wait(ctx, cmd, time.Duration(p.TimeoutSeconds)*time.Second)
+	err = wait(ctx, cmd, mark, time.Duration(p.TimeoutSeconds)*time.Second)
 	res.Stdout, res.Stderr = out.taken(), errs.taken()
 	if cmd.ProcessState != nil {
 		res.ExitCode = cmd.ProcessState.ExitCode()
@@ -206,9 +207,10 @@ var (
 	errStuck   = errors.New("it does not die")
 )
 
-// wait waits for the program and then ends its group: whoever of it is left. The
-// program is reaped last, so that its number is its group's until nobody is.
-func wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
+// wait waits for the program and then ends whoever of its group is left, and who
+// went elsewhere with its mark. The program is reaped last, so that its number
+// is its group's until nobody is.
+func wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout time.Duration) error {
 	pid, ended := cmd.Process.Pid, make(chan struct{})
 	go func() {
 		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
@@ -238,9 +240,8 @@ func wait(ctx context.Context, cmd *exec.Cmd, timeout time.Duration) error {
 			}()
 			return errStuck
 		}
-		// It may have started more between its kill and its end.
-		_ = unix.Kill(-pid, unix.SIGKILL)
 	}
+	endMarked(mark)
 	err := cmd.Wait()
 	if why != nil {
 		return why

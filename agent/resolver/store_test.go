@@ -4,26 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// version makes a small set whose rule bears the version's name.
-func version(t *testing.T, name string) *profiles.Set {
-	t.Helper()
-	set := parse(t, fmt.Sprintf("hardware_profiles: [{name: rule-%s, match: {}, overrides: {}}]", name))
+// versionOf makes a small set whose rule bears the version's name.
+func versionOf(name string) *profiles.Set {
+	text := fmt.Sprintf("hardware_profiles: [{name: rule-%s, match: {}, overrides: {}}]", name)
+	set, problems := profiles.Parse(profiles.File{Name: "set.yaml", Text: []byte(text)})
+	if problems != nil {
+		panic(problems)
+	}
 	set.Version = name
 	return set
 }
 
 func apply(t *testing.T, s *Store, name string) {
 	t.Helper()
-	if changed, err := s.Apply(version(t, name)); err != nil || !changed {
+	if changed, err := s.Apply(versionOf(name)); err != nil || !changed {
 		t.Fatalf("%s: %v, %v", name, changed, err)
 	}
 }
@@ -52,10 +58,10 @@ func TestWhatWasAppliedIsInForceAfterARestart(t *testing.T) {
 	apply(t, s, "v2")
 	again := Open(dir)
 	set := again.InForce()
-	if set.Version != "v2" || set.HardwareProfiles[0].Name != "rule-v2" || set.Digest() != version(t, "v2").Digest() || again.Damaged() != nil {
+	if set.Version != "v2" || set.HardwareProfiles[0].Name != "rule-v2" || set.Digest() != versionOf("v2").Digest() || again.Damaged() != nil {
 		t.Errorf("%+v, %v", set, again.Damaged())
 	}
-	if changed, err := again.Apply(version(t, "v2")); changed || err != nil {
+	if changed, err := again.Apply(versionOf("v2")); changed || err != nil {
 		t.Errorf("applied again: %v, %v", changed, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, "v2.json"))
@@ -100,13 +106,13 @@ func TestRollbackGoesBackToWhatIsKept(t *testing.T) {
 func TestAVersionNeverChangesItsContent(t *testing.T) {
 	s := Open(filepath.Join(t.TempDir(), "profiles"))
 	apply(t, s, "v1")
-	other := version(t, "v2")
+	other := versionOf("v2")
 	other.Version = "v1"
 	if _, err := s.Apply(other); taskcatalog.CodeOf(err, "") != CodeVersionTaken {
 		t.Errorf("%v", err)
 	}
 	for _, name := range []string{"", "minimal", "../v1", ".v1", "V1", "a/b", "v1\n", strings.Repeat("v", 65), "x.json.new"} {
-		set := version(t, "v2")
+		set := versionOf("v2")
 		set.Version = name
 		if _, err := s.Apply(set); taskcatalog.CodeOf(err, "") != CodeBadVersion {
 			t.Errorf("version %q: %v", name, err)
@@ -146,63 +152,86 @@ func TestADamagedStoreIsNotInForce(t *testing.T) {
 			t.Errorf("%s: %s in force, %v", name, got, s.Damaged())
 		}
 		// The same set mends it.
-		if _, err := s.Apply(version(t, "v2")); err != nil || Open(dir).InForce().Version != "v2" || s.Damaged() != nil {
+		if _, err := s.Apply(versionOf("v2")); err != nil || Open(dir).InForce().Version != "v2" || s.Damaged() != nil {
 			t.Errorf("%s: not mended: %v, %v", name, err, s.Damaged())
 		}
 	}
 }
 
-// A crash at any step leaves the old set in force or the new one, and the same
-// task done again ends as if there had been none.
-func TestACrashAtAnyStepLeavesOneWholeSet(t *testing.T) {
-	crash := errors.New("kill -9")
+// TestMain is also the process that dies: told where, it does one thing to a
+// store and kills itself before that step.
+func TestMain(m *testing.M) {
+	dir := os.Getenv("RESOLVER_TEST_STORE")
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	left, err := strconv.Atoi(os.Getenv("RESOLVER_TEST_STEPS"))
+	if err != nil {
+		panic(err)
+	}
+	s := Open(dir)
+	s.at = func(step string) error {
+		if left == 0 {
+			fmt.Println(step)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		left--
+		return nil
+	}
+	if os.Getenv("RESOLVER_TEST_ACT") == "rollback" {
+		_, err = s.Rollback("v4")
+	} else {
+		_, err = s.Apply(versionOf("v6"))
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// kill -9 at any step leaves the old set in force or the new one, and the same
+// task done again ends as if nothing had been.
+func TestAKillAtAnyStepLeavesOneWholeSet(t *testing.T) {
 	for _, act := range []struct {
-		name string
-		do   func(*Store) error
-		want string
+		name, want string
+		do         func(*Store) error
 	}{
-		{"apply", func(s *Store) error { _, err := s.Apply(version(t, "v6")); return err }, "v6"},
-		{"rollback", func(s *Store) error { _, err := s.Rollback("v4"); return err }, "v4"},
+		{"apply", "v6", func(s *Store) error { _, err := s.Apply(versionOf("v6")); return err }},
+		{"rollback", "v4", func(s *Store) error { _, err := s.Rollback("v4"); return err }},
 	} {
-		steps := 0
-		for at := 0; ; at++ {
+		inForce := map[string]int{}
+		for steps := 0; ; steps++ {
 			dir := filepath.Join(t.TempDir(), "profiles")
-			s := Open(dir)
 			for i := range Keep {
-				apply(t, s, fmt.Sprintf("v%d", i+1))
+				apply(t, Open(dir), fmt.Sprintf("v%d", i+1))
 			}
-			n, where := 0, ""
-			s.at = func(step string) error {
-				if n++; n > at {
-					where = step
-					return crash
-				}
-				return nil
+			child := exec.CommandContext(t.Context(), "/proc/self/exe")
+			child.Env = []string{"RESOLVER_TEST_STORE=" + dir, "RESOLVER_TEST_ACT=" + act.name, fmt.Sprintf("RESOLVER_TEST_STEPS=%d", steps)}
+			where, err := child.Output()
+			if err == nil {
+				break // it got to its end
 			}
-			err := act.do(s)
-			if !errors.Is(err, crash) {
-				if err != nil || at == 0 {
-					t.Fatalf("%s: no step to crash at: %v", act.name, err)
-				}
-				break
+			if child.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("%s: %v", act.name, err)
 			}
-			steps++
 			after := Open(dir)
-			if got := after.InForce().Version; got != "v5" && got != act.want || after.Damaged() != nil {
-				t.Errorf("%s, crash at %s: %s in force, %v", act.name, where, got, after.Damaged())
+			got := after.InForce().Version
+			inForce[got]++
+			if got != "v5" && got != act.want || after.Damaged() != nil {
+				t.Errorf("%s, killed before %s: %s in force, %v", act.name, where, got, after.Damaged())
 			}
 			if err := act.do(after); err != nil || Open(dir).InForce().Version != act.want {
-				t.Errorf("%s again after a crash at %s: %v, %s in force", act.name, where, err, Open(dir).InForce().Version)
+				t.Errorf("%s again, killed before %s: %v, %s in force", act.name, where, err, Open(dir).InForce().Version)
 			}
 			// The next change leaves nothing of the crash behind.
 			apply(t, after, "v9")
 			names, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(names) != Keep+1 {
-				t.Errorf("%s, crash at %s: left %v, %v", act.name, where, names, err)
+				t.Errorf("%s, killed before %s: left %v, %v", act.name, where, names, err)
 			}
 		}
-		if steps < 4 {
-			t.Errorf("%s: only %d steps were tried", act.name, steps)
+		if inForce["v5"] < 2 || inForce[act.want] < 2 {
+			t.Errorf("%s: the kills left %v: not on both sides", act.name, inForce)
 		}
 	}
 }

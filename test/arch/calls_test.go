@@ -79,3 +79,16 @@ func TestTheAgentListensOnNothing(t *testing.T) {
 		})
 	}, "agent")
 }
+
+// A node learns of vendors by a signed task alone: what is compiled into the
+// agent names none.
+func TestTheAgentCarriesNoVendorsProfiles(t *testing.T) {
+	shipped(t, func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Shipped" {
+				t.Errorf("%s uses the profiles that ship", name)
+			}
+			return true
+		})
+	}, "agent")
+}

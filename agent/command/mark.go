@@ -1,0 +1,73 @@
+package command
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// markName is the variable by which a run's processes are known, whatever group
+// or session they went to.
+const markName = "HOSTLER_RUN="
+
+func newMark() string { return markName + rand.Text() }
+
+// endMarked kills every process that has the mark in its environment. Processes
+// are told by descriptors, so that a number given anew hits nobody else.
+func endMarked(mark string) {
+	for range 10 { // one that is killed may have forked meanwhile
+		found := false
+		for _, pid := range processes() {
+			if endIfMarked(pid, mark) {
+				found = true
+			}
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+func processes() (pids []int) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func endIfMarked(pid int, mark string) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	environ, err := beginningOf("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+mark+"\x00")) {
+		return false
+	}
+	return !errors.Is(unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0), unix.ESRCH)
+}
+
+// beginningOf reads as much of an environment as the agent gives with room to
+// spare: a tenant's may be megabytes.
+func beginningOf(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, 64<<10))
+}
