@@ -35,10 +35,7 @@ type Progress struct {
 }
 
 // Exclusion is memory that was not verified.
-type Exclusion struct {
-	Reason string `json:"reason"`
-	Bytes  uint64 `json:"bytes"`
-}
+type Exclusion = taskcatalog.GPUExclusion
 
 // Why memory is left out of a scrub.
 const (
@@ -206,7 +203,7 @@ func (e *engine) excluded(percent uint64) []Exclusion {
 	var all []Exclusion
 	add := func(reason string, bytes uint64) {
 		if bytes > 0 {
-			all = append(all, Exclusion{reason, bytes})
+			all = append(all, Exclusion{Reason: reason, Bytes: bytes})
 		}
 	}
 	var reserved uint64

@@ -12,7 +12,8 @@ import (
 // Helper asks GPUs by way of child processes. Its methods may be called side by
 // side, for other devices or the same.
 type Helper struct {
-	// Argv starts a child: the agent's own executable and its hidden command.
+	// Argv of a child, which runs this very executable: its name and the words of
+	// its hidden command.
 	Argv []string
 	// Env is added to the fixed environment of a child.
 	Env []string
@@ -23,7 +24,7 @@ type Helper struct {
 	kill func(group int) // a test's SIGKILL that does not arrive
 }
 
-// NewHelper starts argv for each question. The limits are for real GPUs: a driver
+// NewHelper starts a child with argv for each question. The limits are for real GPUs: a driver
 // that was not kept loaded takes a minute to bring eight of them up.
 func NewHelper(argv ...string) *Helper {
 	return &Helper{Argv: argv, Deadline: 30 * time.Minute, Silence: 3 * time.Minute, Grace: 20 * time.Second}

@@ -47,11 +47,7 @@ func newLab(t *testing.T, config ...string) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Machine, l.Helper = m, gpu.NewHelper(exe, childWord)
+	l.Machine, l.Helper = m, gpu.NewHelper("hostler-agent", childWord)
 	l.Helper.Env = m.Env()
 	l.Deadline, l.Silence, l.Grace = time.Minute, time.Minute, 10*time.Second
 	return l

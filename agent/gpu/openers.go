@@ -60,11 +60,13 @@ func openers(m *machine.Machine, nodeOf func(rdev uint64) string) ([]Opener, err
 		dir := "/proc/" + strconv.Itoa(p.PID)
 		var nodes []string
 		for _, link := range append(descriptors(m, dir), mappings(m, dir)...) {
-			var st unix.Stat_t
-			if unix.Stat(path.Join(m.Dir(), link), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+			// Not asking the file system: it may be a tenant's, which never answers.
+			var st unix.Statx_t
+			err := unix.Statx(unix.AT_FDCWD, path.Join(m.Dir(), link), unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
+			if err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
 				continue // closed meanwhile, or nothing of ours
 			}
-			if node := nodeOf(st.Rdev); node != "" && !slices.Contains(nodes, node) {
+			if node := nodeOf(unix.Mkdev(st.Rdev_major, st.Rdev_minor)); node != "" && !slices.Contains(nodes, node) {
 				nodes = append(nodes, node)
 			}
 		}

@@ -1,0 +1,80 @@
+package gpu
+
+import (
+	"fmt"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Thresholds where policy names none. A vendor's driver keeps what it keeps: the
+// share is what is left of a large GPU, the bytes what is left of any.
+var (
+	minCoverage  = map[string]float64{"nvidia": 98, "amd": 97}
+	maxUncovered = uint64(2 << 30)
+)
+
+// Coverage is the share, in percent, of all memory less the driver's reserve.
+func Coverage(m MemoryInfo, covered uint64) float64 {
+	all := ownable(m)
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(covered) / float64(all)
+}
+
+func ownable(m MemoryInfo) uint64 {
+	if m.Reserved == nil {
+		return m.Total
+	}
+	return less(m.Total, *m.Reserved)
+}
+
+// enough says whether so much of the memory was covered as policy asks.
+func enough(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubPolicy) bool {
+	percent, bytes := p.MinCoveragePercent, p.MaxUncoveredBytes
+	if percent == 0 {
+		percent = minCoverage[vendor]
+	}
+	if bytes == 0 {
+		// Two gibibytes of a small GPU, or of an instance, are not "nearly all".
+		bytes = min(maxUncovered, ownable(m)/10)
+	}
+	return covered > 0 && (Coverage(m, covered) >= percent || less(ownable(m), covered) <= bytes)
+}
+
+// JudgeMemory says what a scrub and a probe after it prove of the memory of one
+// device: clean, or why not, in a code and a sentence.
+func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog.GPUScrubPolicy) (taskcatalog.Verdict, taskcatalog.Code, string) {
+	switch {
+	case s.MismatchedWords > 0 || s.ReadBackMismatches > 0 || s.RemainingWords > 0:
+		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(
+			"the overwrite did not take: %d words are not the pattern, %d words are not zero, the host read %d wrong",
+			s.MismatchedWords, s.RemainingWords, s.ReadBackMismatches)
+	case p.NonZeroWords > 0 || p.ReadBackNonZero > 0:
+		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(
+			"the next tenant would see %d words that are not zero (the host read %d)", p.NonZeroWords, p.ReadBackNonZero)
+	case !enough(vendor, s.Memory, s.CoveredBytes, policy):
+		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, fmt.Sprintf(
+			"%.1f percent of the memory could be overwritten", Coverage(s.Memory, s.CoveredBytes))
+	case !enough(vendor, p.Memory, p.CoveredBytes, policy):
+		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, fmt.Sprintf(
+			"%.1f percent of the memory could be looked at afterwards", Coverage(p.Memory, p.CoveredBytes))
+	}
+	return taskcatalog.VerdictClean, "", ""
+}
+
+// JudgeFailure says what an error of a scrub or probe makes of the device. One that
+// is broken is not clean, whatever is in it; what no answer came from is unknown.
+func JudgeFailure(err error) (taskcatalog.Verdict, taskcatalog.Code, string) {
+	code := taskcatalog.CodeOf(err, CodeDriverFailed)
+	message := taskcatalog.Clean(err.Error(), taskcatalog.MaxText)
+	switch code {
+	case CodeDeviceLost, CodeECCUncorrectable, CodeKernelFault:
+		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, message
+	case CodeDeviceMissing:
+		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUMissing, message
+	case CodeDeviceBusy:
+		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, message
+	}
+	return taskcatalog.VerdictInconclusive, code, message
+}
