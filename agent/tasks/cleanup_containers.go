@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -24,10 +26,14 @@ var containerRoots = []string{"/var/lib/docker", "/var/lib/containerd", "/var/li
 // containerUnits are the engines' units, in the order in which they are
 // stopped: a socket before what it would start again, a user before what it
 // uses.
-var containerUnits = []string{"kubelet.service", "docker.socket", "docker.service", "podman.socket", "podman.service", "lxd.socket", "lxd.service", "containerd.service"}
+var containerUnits = []string{"kubelet.service", "docker.socket", "docker.service", "podman.socket", "podman.service", "lxd.socket", "lxd.service", "crio.service", "containerd.service"}
 
-// containerTasks is where containerd keeps what runs, by namespace.
-const containerTasks = "/run/containerd/io.containerd.runtime.v2.task/*"
+// containerStates are where engines and runtimes keep what they know of a
+// container that runs: its settings, mounts and sockets.
+var containerStates = []string{
+	"/run/containerd/io.containerd.runtime.v2.task/*", "/run/containerd/runc/*", "/run/containerd/fifo", "/run/docker/runtime-runc/*", "/run/docker/containerd",
+	"/run/containers/storage", "/run/libpod", "/run/crun", "/run/runc",
+}
 
 const startTime = 90 * time.Second
 
@@ -61,6 +67,11 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 			}
 		}
 	}()
+	if active, failed := c.Host.Systemd.Active(ctx, dockerUnit); failed == nil && active {
+		if failed := c.dockerTakesDown(ctx); failed != nil {
+			c.skip("containers", dockerUnit, "it did not take its containers and networks down itself: "+failed.Error())
+		}
+	}
 	for _, unit := range units {
 		active, failed := c.Host.Systemd.Active(ctx, unit)
 		if failed != nil {
@@ -76,19 +87,109 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 			return fmt.Errorf("cannot empty container roots while %s runs: %w", unit, failed)
 		}
 	}
-	stopped, left, err := c.m.StopProcesses(ctx, c.inContainer, 2*time.Second)
+	stopped, left, err := c.stopContainers(ctx)
 	if stopped > 0 {
 		c.dispose("containers", "processes", taskcatalog.ActionRemoved, machine.Tally{Files: int64(stopped)}, "processes in containers were stopped")
 	}
 	for _, p := range left {
 		c.failed("containers", fmt.Sprintf("process %d %s", p.PID, p.Name), errors.New("outlived SIGKILL, state "+p.State))
 	}
-	tasks, globErr := c.m.Glob(containerTasks)
-	err = errors.Join(err, globErr)
-	for _, root := range slices.Concat(roots, tasks) {
-		err = errors.Join(err, c.empty(ctx, "containers", root, machine.Tree{Remove: everything}))
+	for _, pattern := range containerStates {
+		states, failed := c.m.Glob(pattern)
+		roots, err = append(roots, states...), errors.Join(err, failed)
+	}
+	for _, root := range roots {
+		if to, link := c.linked(root); link {
+			c.linkedRoot(root, to)
+			continue
+		}
+		if failed := c.empty(ctx, "containers", root, machine.Tree{Remove: everything}); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		err = errors.Join(err, c.emptyMounted(ctx, root))
 	}
 	return err
+}
+
+// emptyMounted empties what the baseline has mounted inside a root: a disk of
+// its own for volumes, or the mount that podman makes of its layers to itself.
+// The mounts stay. The root is swept before: what a tenant mounted in it, and
+// over these, is off by then.
+func (c *cleanup) emptyMounted(ctx context.Context, root string) error {
+	mounts, err := c.m.Mounts()
+	if err != nil {
+		return err
+	}
+	strangers := c.known.foreign(mounts)
+	var all error
+	for _, inner := range machine.Inside(mounts, root) {
+		if inner.Local() && !slices.Contains(strangers, inner) {
+			all = errors.Join(all, c.empty(ctx, "containers", inner.Point, machine.Tree{Remove: everything}))
+		}
+	}
+	return all
+}
+
+// linked reports whether a root is a link, and where it says that it leads.
+func (c *cleanup) linked(root string) (to string, link bool) {
+	st, err := c.m.Lstat(root)
+	if err != nil || st.Mode&fileType != unix.S_IFLNK {
+		return "", false
+	}
+	to, err = c.m.Readlink(root)
+	if err != nil {
+		return "", true
+	}
+	if !path.IsAbs(to) {
+		to = path.Join(path.Dir(root), to)
+	}
+	return path.Clean(to), true
+}
+
+// linkedRoot says what became of a root that is a link, as one is that was
+// moved to a larger disk. It is not followed, whoever made it: a tenant's link
+// could lead anywhere. What it leads to is emptied where the node's own
+// configuration names it.
+func (c *cleanup) linkedRoot(root, to string) {
+	if _, configured := c.Host.ContainerRoots[to]; configured {
+		c.skip("containers", root, "a link to "+to+", which is emptied as a configured root")
+		return
+	}
+	c.failed("containers", root, fmt.Errorf("a link to %s, which is not followed (if the node's engine keeps its root there, name %s under container_roots in the agent's configuration; else remove the link)", to, to))
+}
+
+// takeBackTime is how long the watchers of containers have to take back what
+// was set up for those that ended.
+const takeBackTime = 10 * time.Second
+
+// stopContainers ends what runs in containers, then what watches them. In
+// between conmon, seeing its container end, has podman or CRI-O take back the
+// network that it set up for it: nobody else knows which rules were its own.
+func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machine.Process, err error) {
+	inside, watching, err := c.inContainers()
+	if err != nil {
+		return 0, nil, fmt.Errorf("cannot look for containers: %w", err)
+	}
+	const grace = 2 * time.Second
+	stopped, left, err = c.m.StopProcesses(ctx, func(p machine.Process) bool { return inside(p) && !watching(p) }, grace)
+	if err != nil {
+		return stopped, left, err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, takeBackTime)
+	defer cancel()
+	for waitCtx.Err() == nil {
+		all, err := c.m.Processes()
+		if err != nil {
+			return stopped, left, err
+		}
+		if !slices.ContainsFunc(all, func(p machine.Process) bool { return p.State != "Z" && p.Name == conmon && watching(p) }) {
+			break
+		}
+		_ = wait(waitCtx, 100*time.Millisecond)
+	}
+	more, left, err := c.m.StopProcesses(ctx, inside, grace)
+	return stopped + more, left, err
 }
 
 // enabled reports whether a unit is started at boot, by the link that says so.
@@ -103,15 +204,95 @@ func enabled(m *machine.Machine, unit string) bool {
 }
 
 // containerCgroup is the part of a cgroup's path that an engine makes for one
-// container.
-var containerCgroup = regexp.MustCompile(`^((docker|libpod|cri-containerd|crio|nerdctl)-)?[0-9a-f]{64}(\.scope)?$`)
+// container, watcherCgroup for what watches it.
+var (
+	containerCgroup = regexp.MustCompile(`^((docker|libpod|cri-containerd|crio|nerdctl)-)?[0-9a-f]{64}(\.scope)?$`)
+	watcherCgroup   = regexp.MustCompile(`^(libpod|crio)-conmon-[0-9a-f]{64}\.scope$`)
+)
 
-// inContainer reports whether a process runs in a container or watches one.
-func (c *cleanup) inContainer(p machine.Process) bool {
-	if strings.HasPrefix(p.Name, "containerd-shim") || p.Name == "conmon" {
-		exe, err := c.m.Exe(p.PID)
-		return err == nil && strings.HasPrefix(exe, "/usr/")
+// contained reports whether a cgroup is by its name that of a container or of
+// what watches one.
+func contained(cgroup string) bool {
+	return slices.ContainsFunc(strings.Split(cgroup, "/"), func(part string) bool {
+		return containerCgroup.MatchString(part) || watcherCgroup.MatchString(part)
+	})
+}
+
+// containerUnit reports whether a file is systemd's own of a container's scope,
+// which goes with the container.
+func containerUnit(file string) bool {
+	rest, transient := strings.CutPrefix(file, "/run/systemd/transient/")
+	unit, _, _ := strings.Cut(rest, "/")
+	return transient && contained(strings.TrimSuffix(unit, ".d"))
+}
+
+// ownCgroup is one outside systemd's tree, as a runtime makes where nobody told
+// it a name. A watcher could be forged, and have a child in sshd's cgroup.
+var ownCgroup = regexp.MustCompile(`^/[^./]+/`)
+
+const conmon = "conmon"
+
+// watches reports whether a process is one that an engine leaves beside each
+// container, to outlive the engine.
+func (c *cleanup) watches(p machine.Process) bool {
+	if !strings.HasPrefix(p.Name, "containerd-shim") && p.Name != conmon {
+		return false
 	}
-	group, err := c.m.Cgroup(p.PID)
-	return err == nil && slices.ContainsFunc(strings.Split(group, "/"), containerCgroup.MatchString)
+	exe, err := c.m.Exe(p.PID)
+	return err == nil && strings.HasPrefix(exe, "/usr/")
+}
+
+// inContainers returns what tells whether a process runs in a container or
+// watches one, and whether it watches. Not every container has a cgroup of a
+// known name: what a watcher started counts too, and what is in the same cgroup
+// then, also once the watcher has ended before it.
+func (c *cleanup) inContainers() (inside, watching func(machine.Process) bool, err error) {
+	all, err := c.m.Processes()
+	if err != nil {
+		return nil, nil, err
+	}
+	type name struct {
+		pid   int
+		start uint64
+	}
+	parents, watchers := map[int]int{}, map[int]string{} // by pid; a watcher's cgroup
+	for _, p := range all {
+		parents[p.PID] = p.PPID
+		if c.watches(p) {
+			watchers[p.PID], _ = c.m.Cgroup(p.PID)
+		}
+	}
+	started, groups := map[name]bool{}, map[string]bool{}
+	for _, p := range all {
+		above := p.PPID
+		for range len(all) { // a pid given again meanwhile could close a circle
+			if _, found := watchers[above]; found || above == 0 {
+				break
+			}
+			above = parents[above]
+		}
+		own, watched := watchers[above]
+		if !watched {
+			continue
+		}
+		started[name{p.PID, p.Start}] = true
+		if group, err := c.m.Cgroup(p.PID); err == nil && group != own && ownCgroup.MatchString(group) {
+			groups[group] = true
+		}
+	}
+	watching = func(p machine.Process) bool {
+		if c.watches(p) {
+			return true
+		}
+		group, err := c.m.Cgroup(p.PID)
+		return err == nil && watcherCgroup.MatchString(path.Base(group))
+	}
+	inside = func(p machine.Process) bool {
+		if started[name{p.PID, p.Start}] || watching(p) {
+			return true
+		}
+		group, err := c.m.Cgroup(p.PID)
+		return err == nil && (contained(group) || groups[group])
+	}
+	return inside, watching, nil
 }

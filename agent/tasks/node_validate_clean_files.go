@@ -374,6 +374,9 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 			differ(is, "a conffile that is not as its package brought it: "+state(is))
 		case !there:
 			differ(is, "the baseline does not have it: "+state(is))
+			if containerUnit(is.Path) {
+				items[len(items)-1].finding.NextAction = taskcatalog.ActionStorageCleanup
+			}
 		case was != is:
 			differ(is, "was "+state(was)+", is "+state(is))
 		}

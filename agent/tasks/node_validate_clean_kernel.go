@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path"
 	"slices"
@@ -83,7 +84,11 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 			if count[key]++; count[key] > 1 {
 				key = fmt.Sprintf("%s, mount %d of it", key, count[key])
 			}
-			items = append(items, item{row: "mounts", key: key, finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root}})
+			next := taskcatalog.ActionReimage
+			if v.containers(m.Point) {
+				next = taskcatalog.ActionStorageCleanup
+			}
+			items = append(items, item{row: "mounts", key: key, finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
 			// A name of its own, since a cleanup must not take a mount of the
 			// baseline off for its options. No mount point begins as this does.
 			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline's, they are " + m.Access}}
@@ -93,6 +98,14 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 		}
 	}
 	return items, nil
+}
+
+// containers reports whether a path is below a directory that a cleanup
+// empties of containers, and takes mounts off that the baseline has not.
+func (v *validation) containers(name string) bool {
+	below := func(root string) bool { return machine.Under(name, root) }
+	return slices.ContainsFunc(containerRoots, below) || slices.ContainsFunc(slices.Collect(maps.Keys(v.Host.ContainerRoots)), below) ||
+		slices.ContainsFunc(containerStates, func(pattern string) bool { return below(strings.TrimSuffix(pattern, "/*")) })
 }
 
 func keysOf(users map[uint32]string) func(func(uint32) bool) {
@@ -138,10 +151,10 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 			continue
 		}
 		seen[ns] = true
-		// A cleanup ends no process.
+		// A cleanup ends no process but a container's.
 		items = append(items, v.owner(item{row: "namespaces", key: "netns/of " + p.key(), finding: taskcatalog.Finding{
 			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()),
-		}}, p.UIDs[0], taskcatalog.ActionReimage))
+		}}, p.UIDs[0], p.mends()))
 	}
 	return items, nil
 }

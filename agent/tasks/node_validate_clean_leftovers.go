@@ -273,8 +273,10 @@ func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 	return all, nil
 }
 
+type containerStore struct{ kind, dir string }
+
 // containerStores are where engines keep one name for each thing.
-var containerStores = []struct{ kind, dir string }{
+var containerStores = []containerStore{
 	{"container/", "/var/lib/docker/containers"},
 	{"image/", "/var/lib/docker/image/*/imagedb/content/sha256"},
 	{"volume/", "/var/lib/docker/volumes"},
@@ -296,7 +298,16 @@ func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	stores := slices.Clone(containerStores)
 	for root := range v.Host.ContainerRoots {
-		stores = append(stores, struct{ kind, dir string }{"container/", root})
+		stores = append(stores, containerStore{"container/", root})
+		// It may be any engine's root that was moved: what is in none of its
+		// places is not there.
+		for _, usual := range []string{"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/containers/storage"} {
+			for _, s := range containerStores {
+				if machine.Under(s.dir, usual) {
+					stores = append(stores, containerStore{s.kind, root + strings.TrimPrefix(s.dir, usual)})
+				}
+			}
+		}
 	}
 	for _, s := range stores {
 		dirs, err := v.glob(s.dir)

@@ -25,6 +25,16 @@ type running struct {
 	// login is the cgroup of the session, or the unit of the user manager, that
 	// the process belongs to; empty for any other.
 	login string
+	// container says that the process is in a container's cgroup, or watches one.
+	container bool
+}
+
+// mends is what ends the process: a cleanup ends those in containers.
+func (p running) mends() string {
+	if p.container {
+		return taskcatalog.ActionStorageCleanup
+	}
+	return taskcatalog.ActionReimage
 }
 
 func (p running) key() string { return p.exe + " in " + p.unit }
@@ -61,7 +71,7 @@ func (v *validation) processes() (all []running, hidden []int, err error) {
 			}
 			return nil, nil, fmt.Errorf("cannot look at process %d: %w", p.PID, err)
 		}
-		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup)})
+		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: contained(cgroup)})
 	}
 	for _, pid := range pids {
 		// A directory of /proc without its files: something is mounted over it.
@@ -123,12 +133,12 @@ func lookProcesses(_ context.Context, v *validation) ([]item, error) {
 	var items []item
 	for _, p := range all {
 		it := item{row: "processes", key: p.key(), finding: taskcatalog.Finding{
-			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit),
+			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit), NextAction: p.mends(),
 		}}
 		if i := slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knows(u) }); i >= 0 && !v.taking {
 			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
 			it.finding.Detail = join(it.finding.Detail, "of a uid that the baseline does not have")
-			items = append(items, v.owner(it, p.UIDs[i], taskcatalog.ActionReimage))
+			items = append(items, v.owner(it, p.UIDs[i], p.mends()))
 			continue
 		}
 		age := uptime - time.Duration(float64(p.Start)*machine.TickTime*float64(time.Second))
@@ -250,12 +260,22 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 				it.key = l.Proto + "/ephemeral " + holder.key()
 			}
 		}
+		next := taskcatalog.ActionReimage
+		if holder != nil && (holder.container || v.forwards(*holder)) {
+			next = taskcatalog.ActionStorageCleanup
+		}
 		if !v.knows(l.UID) {
-			it = v.owner(it, l.UID, taskcatalog.ActionReimage)
+			it = v.owner(it, l.UID, next)
 		} else {
-			it.finding.UID = &l.UID
+			it.finding.UID, it.finding.NextAction = &l.UID, next
 		}
 		items = append(items, it)
 	}
 	return items, nil
+}
+
+// forwards reports whether a process is what dockerd starts for each port that
+// a container publishes, and ends with the container.
+func (v *validation) forwards(p running) bool {
+	return path.Base(p.exe) == "docker-proxy" && p.unit == dockerUnit && v.packaged(p.exe)
 }
