@@ -32,6 +32,6 @@
 // # Files
 //
 // nvidia.yaml, amd.yaml and generic.yaml together are the set to start from.
-// minimal.yaml is compiled into the agent for enrolment and recovery: it names
-// no vendor, so every step is profile_missing.
+// minimal.yaml is a set of its own, compiled into the agent for enrolment and
+// recovery: it names no vendor, so every step is profile_missing.
 package profiles

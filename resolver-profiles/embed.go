@@ -8,13 +8,15 @@ import (
 //go:embed minimal.yaml
 var minimal []byte
 
+const minimalFile = "minimal.yaml"
+
 // MinimalVersion is the version of the set that is compiled in.
 const MinimalVersion = "minimal"
 
 // Minimal is the set that is compiled into the agent, for enrolment and
 // recovery: it names no vendor, and every step is profile_missing.
 func Minimal() *Set {
-	set, problems := Parse(File{Name: "minimal.yaml", Text: minimal})
+	set, problems := Parse(File{Name: minimalFile, Text: minimal})
 	if problems != nil {
 		panic(fmt.Sprintf("the compiled-in profiles: %v", problems))
 	}

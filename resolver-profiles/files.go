@@ -14,7 +14,8 @@ import (
 const CodeUnreadable taskcatalog.Code = "unreadable"
 
 // Read reads the files of a set: files as they are named, of a directory its
-// *.yaml and *.yml in the order of their names.
+// *.yaml and *.yml in the order of their names. The compiled-in minimal.yaml is a
+// set of its own, so a directory is read without it.
 func Read(names ...string) ([]File, error) {
 	var all []File
 	left := int64(MaxSize) + 1 // one byte more than is taken: Parse says so
@@ -46,7 +47,7 @@ func yamlIn(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") && e.Name() != minimalFile {
 			names = append(names, filepath.Join(dir, e.Name()))
 		}
 	}

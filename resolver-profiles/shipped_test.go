@@ -51,6 +51,18 @@ func TestWhatShipsResolvesAsWasAgreed(t *testing.T) {
 	golden(t, "testdata/shipped.golden", []byte(b.String()))
 }
 
+// The folder in the repository is the set that operators start from.
+func TestTheFolderIsTheSetThatShips(t *testing.T) {
+	files, err := Read(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, problems := Parse(files...)
+	if problems != nil || set.Digest() != shippedSet(t).Digest() {
+		t.Errorf("%d files, %v", len(files), []Problem(problems))
+	}
+}
+
 func TestTheMinimalSetKnowsNoVendorAndAnswersNoStep(t *testing.T) {
 	set := Minimal()
 	for _, m := range machines {

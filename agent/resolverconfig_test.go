@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// A set comes by a signed task, stays over a restart, and is the compiled-in one
+// again where the disk lies.
+func TestProfilesOfASignedTaskAreInForceAfterARestart(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		handler, _ := tasks.Lookup("node.resolver_config", 1)
+		l.handle("node.resolver_config@1", handler)
+		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) {
+			return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "amd", "fabric.type": "none"}}, nil
+		}
+		set, problems := profiles.Parse(profiles.Shipped()...)
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		raw, err := set.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := l.start()
+		if got := p.host.Profiles.InForce().Version; got != profiles.MinimalVersion {
+			t.Errorf("%s in force before any task", got)
+		}
+		push := func(digest string) (wire.ResultRequest, taskcatalog.ResolverConfigResult) {
+			q := l.broker.Enqueue(l.nodeID(p), "node.resolver_config", fmt.Sprintf(`{"version":"v1","digest":%q,"profiles":%s}`, digest, raw))
+			r := l.broker.Wait(q, time.Minute)
+			var res taskcatalog.ResolverConfigResult
+			if err := json.Unmarshal(r.Result, &res); err != nil {
+				t.Fatalf("%v: %+v", err, r)
+			}
+			return r, res
+		}
+		if r, res := push("sha256:" + fmt.Sprintf("%064d", 0)); r.Code != "digest_mismatch" || res.Version != profiles.MinimalVersion {
+			t.Errorf("%s, %+v", r.Code, res)
+		}
+		for i, changed := range []bool{true, false} {
+			r, res := push(set.Digest())
+			if r.Outcome != taskcatalog.OutcomeSucceeded || res.Digest != set.Digest() || res.Version != "v1" || res.Changed != changed {
+				t.Errorf("time %d: %s %s, %+v", i+1, r.Outcome, r.Message, res)
+			}
+			// amd-smi and amd-ctk are not there: told, and no more.
+			if len(res.Problems) != 4 || res.Problems[0].Code != "executable_missing" || res.Problems[0].File != "amd.yaml" {
+				t.Errorf("time %d: %v", i+1, res.Problems)
+			}
+			p.quit()
+			p = l.start()
+			if got := p.host.Profiles.InForce(); got.Version != "v1" || got.Digest() != set.Digest() {
+				t.Errorf("%s in force after a restart", got.Version)
+			}
+		}
+		p.quit()
+		if err := os.Truncate(filepath.Join(l.config.StateDir, "profiles", "v1.json"), 100); err != nil {
+			t.Fatal(err)
+		}
+		if p = l.start(); p.host.Profiles.InForce().Version != profiles.MinimalVersion || p.host.Profiles.Damaged() == nil {
+			t.Error("a damaged set is in force")
+		}
+	})
+}
