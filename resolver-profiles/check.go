@@ -130,8 +130,9 @@ func (c *checker) overrides(part string, h *HardwareProfile, used map[string]boo
 			continue
 		}
 		for _, a := range p.ArgSchema {
-			if a.Required && ok && inputs[a.Name] != a.Type {
-				c.refuse(CodeStepLacksArg, part, "command profile %s needs the %s %s, which %s does not give", target, a.Type, quote(a.Name), step)
+			given, gives := inputs[a.Name]
+			if ok && given != a.Type && (a.Required || gives) {
+				c.refuse(CodeStepLacksArg, part, "command profile %s wants the %s %s, which %s does not give", target, a.Type, quote(a.Name), step)
 			}
 		}
 	}

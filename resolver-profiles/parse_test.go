@@ -112,6 +112,7 @@ var refusals = []struct {
 	{"a list without bounds", withArg("{name: a, type: list, pattern: 'a'}"), 15, CodeBadArg},
 	{"two arguments of one name", withArg("{name: a, type: boolean, flag: -a}, {name: a, type: boolean, flag: -b}"), 15, CodeDuplicate},
 	{"an argument that the step does not give", withArg("{name: gpus, type: list, pattern: 'a', max_items: 1, required: true}"), 5, CodeStepLacksArg},
+	{"an argument that the step gives as another type", strings.Replace(withArg("{name: gpus, type: string, pattern: 'a'}"), "gpu.runtime.check", "gpu.scrub.health", 1), 5, CodeStepLacksArg},
 	{"an anchor", with("match: {}", "match: &a {}"), 7, CodeNotPlain},
 	{"an alias", "a: &x 1\nb: *x\n", 1, CodeNotPlain},
 	{"a tag", with("[status]", "!!python/object [status]"), 12, CodeNotPlain},

@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -149,6 +150,23 @@ func TestASetComesBackFromItsJSONAsItWas(t *testing.T) {
 	for _, p := range again.CommandProfiles {
 		if p.At == "" {
 			t.Errorf("%s does not say where it stood", p.ID)
+		}
+	}
+}
+
+func TestTheExampleOfThePageIsASet(t *testing.T) {
+	page, err := os.ReadFile("../docs/resolver-profiles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, ok := strings.Cut(rest, "```")
+	if _, problems := Parse(File{"example.yaml", []byte(example)}); !ok || problems != nil {
+		t.Errorf("%v", []Problem(problems))
+	}
+	for _, step := range Steps() {
+		if !strings.Contains(string(page), strings.TrimPrefix(step, "gpu.scrub.")) {
+			t.Errorf("the page lacks %s", step)
 		}
 	}
 }

@@ -27,6 +27,11 @@ func TestAProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(res.Stdout.Kept)) != want || res.ExitCode != 0 || len(res.Attempts) != 1 {
 		t.Errorf("%s, %+v, %v", res.Stdout.Kept, res.Attempts, err)
 	}
+	// A step gives what it has; a profile takes what it names.
+	step := resolver.Resolved{Step: profiles.StepReset, Command: tool("args")}
+	if res, _, err := r.Step(t.Context(), step, map[string]any{"gpus": []string{"b"}}); err != nil || string(res.Stdout.Kept) != "[\"/usr/bin/tool\"]\n" {
+		t.Errorf("%s, %v", res.Stdout.Kept, err)
+	}
 	if _, err := r.Run(t.Context(), p, map[string]any{"gpus": []string{"-x"}}); taskcatalog.CodeOf(err, "") != profiles.CodeBadArgs {
 		t.Errorf("an option: %v", err)
 	}

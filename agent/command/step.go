@@ -8,9 +8,16 @@ import (
 )
 
 // Step runs a step that resolved to a command profile, and makes the record of
-// each attempt.
-func (r *Runner) Step(ctx context.Context, step resolver.Resolved, args map[string]any) (Result, []taskcatalog.StepRecord, error) {
+// each attempt. The inputs are all that the step has to give; the profile takes
+// those that its schema names.
+func (r *Runner) Step(ctx context.Context, step resolver.Resolved, inputs map[string]any) (Result, []taskcatalog.StepRecord, error) {
 	began := r.Now()
+	args := map[string]any{}
+	for _, a := range step.Command.ArgSchema {
+		if v, ok := inputs[a.Name]; ok {
+			args[a.Name] = v
+		}
+	}
 	res, err := r.Run(ctx, step.Command, args)
 	var records []taskcatalog.StepRecord
 	for i, a := range res.Attempts {
