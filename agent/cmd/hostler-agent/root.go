@@ -17,7 +17,8 @@ const (
 	exitDone    = 0
 	exitFailed  = 1
 	exitUsage   = 2 // bad usage or bad input
-	exitRefused = 3 // by the broker's policy or state
+	exitRefused = 3 // by policy or state
+	exitMissing = 4 // what was named is not there
 )
 
 // codeUsage is the code of every fault in how the command was called.
@@ -38,7 +39,7 @@ It opens every connection itself and listens on nothing.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:              noArgs,
 	}
-	root.AddCommand(newRun(), newEnroll(), newStatus(), newFacts(), newResolver(), newVersion())
+	root.AddCommand(newRun(), newEnroll(), newStatus(), newFacts(), newResolver(), newGPU(), newVersion())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -81,8 +82,10 @@ func exitOf(code taskcatalog.Code, err error) int {
 	switch code {
 	case codeUsage, "config_invalid", "identity_source_invalid":
 		return exitUsage
-	case "state_locked":
+	case "state_locked", taskcatalog.CodeGPUHolderPresent:
 		return exitRefused
+	case codeGPUNotFound:
+		return exitMissing
 	}
 	return exitFailed
 }

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// probePercent of the free memory is looked at: somebody who starts meanwhile finds
+// memory of his own.
+const probePercent = 50
+
+//go:embed gpu_probe.html
+var probeHTML string
+
+var probeTemplate = template.Must(template.New("probe").Funcs(template.FuncMap{"bytes": humanize.IBytes}).Parse(probeHTML))
+
+// probedUnit is what the next tenant would see of one unit.
+type probedUnit struct {
+	gpuUnit
+	Probe *gpu.ProbeResult `json:"probe,omitempty"`
+}
+
+// Sees is the sentence of the report.
+func (u probedUnit) Sees() string {
+	switch {
+	case u.Code != "":
+		return fmt.Sprintf("not known: %s: %s", u.Code, u.Message)
+	case u.held():
+		return "not looked at: held by " + u.holderText()
+	case u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0:
+		return fmt.Sprintf("%d words of somebody's data in %s", max(u.Probe.NonZeroWords, u.Probe.ReadBackNonZero), humanize.IBytes(u.Probe.CoveredBytes))
+	}
+	return fmt.Sprintf("nothing but zeros in %s", humanize.IBytes(u.Probe.CoveredBytes))
+}
+
+// Finds says whether there is something to see.
+func (u probedUnit) Finds() bool {
+	return u.Probe != nil && u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0
+}
+
+type probeReport struct {
+	Host      string                     `json:"host"`
+	At        time.Time                  `json:"at"`
+	Version   string                     `json:"agent_version"`
+	GPUs      []probedUnit               `json:"gpus"`
+	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
+}
+
+func newGPUProbe() *cobra.Command {
+	var device, format, file string
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Show what the next tenant would see in the memory of the GPUs",
+		Long: `Probe takes half of the free memory of each GPU that nobody uses, counts what is not
+zero, and gives it back. It writes nothing into it, changes no setting, stops no
+process and talks to no broker. A GPU that a process holds is left alone. What is
+there is counted, never shown: it is somebody's.`,
+		Example: "  hostler-agent gpu probe\n  hostler-agent gpu probe --device 0 -o json\n  hostler-agent gpu probe --html report.html",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			r, err := probeByHand(cmd, device)
+			if err != nil {
+				return err
+			}
+			if file != "" {
+				if err := writeReport(file, r); err != nil {
+					return err
+				}
+			}
+			return show(cmd.OutOrStdout(), r, format, func(p *page) {
+				p.row("GPU", "UUID", "NAME", "THE NEXT TENANT WOULD SEE")
+				for _, u := range r.GPUs {
+					p.row(strconv.Itoa(u.Index), u.UUID, u.Name, u.Sees())
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&device, "device", "", "only this GPU: its `INDEX` or its uuid, or that of an instance")
+	cmd.Flags().StringVar(&file, "html", "", "write a report for people to `FILE` as well")
+	formatFlag(cmd, &format)
+	return cmd
+}
+
+func probeByHand(cmd *cobra.Command, device string) (probeReport, error) {
+	ctx, h := cmd.Context(), newGPUHelper()
+	r := probeReport{At: time.Now().UTC().Truncate(time.Second), Version: version}
+	r.Host, _ = os.Hostname()
+	units, libraries, err := gpuUnits(ctx, h, device)
+	if err != nil {
+		return r, err
+	}
+	r.Libraries = libraries
+	if err := findHolders(ctx, h, units); err != nil {
+		return r, err
+	}
+	progress := newGPUProgress(cmd.ErrOrStderr())
+	defer progress.end()
+	r.GPUs = make([]probedUnit, len(units))
+	var wg sync.WaitGroup
+	for i, u := range units {
+		wg.Go(func() { r.GPUs[i] = probeUnit(ctx, h, u, progress.of(u)) })
+	}
+	wg.Wait()
+	return r, ctx.Err()
+}
+
+func probeUnit(ctx context.Context, h *gpu.Helper, u gpuUnit, progress func(gpu.Progress)) probedUnit {
+	p := probedUnit{gpuUnit: u}
+	if u.held() || u.Code != "" {
+		return p
+	}
+	result, err := h.Probe(ctx, u.Device, gpu.ProbeOptions{FreePercent: probePercent}, progress)
+	if err != nil {
+		p.fail(err)
+		return p
+	}
+	p.Probe = &result
+	return p
+}
+
+// writeReport replaces the file only by a whole one.
+func writeReport(file string, r probeReport) error {
+	return replaceFile(file, func(w io.Writer) error { return probeTemplate.Execute(w, r) })
+}
+
+func replaceFile(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	defer func() { _ = os.Remove(name + ".new") }()
+	err = write(f)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the report %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/test/fakegpu"
+)
+
+// The helper is this very executable, which in a test is the test's.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "gpu" && os.Args[2] == "helper" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// gpuMachine makes fake GPUs the ones of this machine.
+func gpuMachine(t *testing.T, config ...string) *fakegpu.Machine {
+	t.Helper()
+	m, err := fakegpu.New(t.TempDir(), append([]string{"devices 3", "memory 64M", "reserved 2M"}, config...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpuHelperEnv = m.Env()
+	t.Cleanup(func() { gpuHelperEnv = nil })
+	return m
+}
+
+const residue = "TOKEN-OF-THE-LAST-TENANT"
+
+func plant(t *testing.T, m *fakegpu.Machine, gpu int) {
+	t.Helper()
+	if err := m.Plant(gpu, 8<<20, bytes.Repeat([]byte(residue), 1000)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tenant starts a tenant's program that stays, on one device.
+func tenant(t *testing.T, m *fakegpu.Machine, uuid string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Libs, "fakegpu-tenant"), "4194304", residue, "stay")
+	cmd.Env = append(m.Env(), "CUDA_VISIBLE_DEVICES="+uuid)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := out.Read(make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type saidOfGPUs struct {
+	GPUs []struct {
+		UUID    string `json:"uuid"`
+		Code    string `json:"code"`
+		Verdict string `json:"verdict"`
+		Probe   *struct {
+			NonZeroWords uint64 `json:"non_zero_words"`
+			CoveredBytes uint64 `json:"covered_bytes"`
+		} `json:"probe"`
+		Holders []json.RawMessage `json:"holders"`
+	} `json:"gpus"`
+}
+
+func gpusOf(t *testing.T, out string) saidOfGPUs {
+	t.Helper()
+	var said saidOfGPUs
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return said
+}
+
+func TestGPUProbeSeesWhatTheNextTenantWouldAndLeavesItThere(t *testing.T) {
+	m := gpuMachine(t, "scrub_on_free off")
+	plant(t, m, 1)
+	status, out, errOut := call(t, "gpu", "probe")
+	if status != exitDone || !strings.Contains(out, "3000 words of somebody's data in 30 MiB") {
+		t.Fatalf("status %d: %s%s", status, out, errOut)
+	}
+	if strings.Count(out, "nothing but zeros") != 2 || strings.Contains(out, residue) {
+		t.Errorf("%s", out)
+	}
+	if n, err := m.Count(1, residue); n != 1000 || err != nil {
+		t.Errorf("%d tokens are there, want 1000 (%v)", n, err)
+	}
+}
+
+func TestGPUProbeLeavesAGPUAloneThatSomebodyUses(t *testing.T) {
+	m := gpuMachine(t)
+	_, out, _ := call(t, "gpu", "probe", "-o", "json")
+	tenant(t, m, gpusOf(t, out).GPUs[0].UUID)
+	status, out, errOut := call(t, "gpu", "probe", "-o", "json")
+	said := gpusOf(t, out)
+	if status != exitDone || len(said.GPUs) != 3 || said.GPUs[0].Probe != nil || len(said.GPUs[0].Holders) != 1 || said.GPUs[1].Probe == nil {
+		t.Errorf("status %d: %s%s", status, out, errOut)
+	}
+}
+
+func TestGPUProbeReportEscapesWhatADeviceSays(t *testing.T) {
+	m := gpuMachine(t, "name <script>alert(1)</script>")
+	plant(t, m, 0)
+	file := filepath.Join(t.TempDir(), "report.html")
+	if status, out, errOut := call(t, "gpu", "probe", "--device", "0", "--html", file); status != exitDone {
+		t.Fatalf("status %d: %s%s", status, out, errOut)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, found := range map[string]bool{"<script": false, "&lt;script&gt;alert(1)": true, "3000 words": true, residue: false} {
+		if strings.Contains(string(raw), want) != found {
+			t.Errorf("%q is there: %v\n%s", want, !found, raw)
+		}
+	}
+}
+
+func TestGPUScrubIsDoneOnlyIfEveryGPUIsClean(t *testing.T) {
+	m := gpuMachine(t)
+	plant(t, m, 0)
+	scrub := []string{"gpu", "scrub", "--no-reset", "--no-quiesce", "-o", "json"}
+	status, out, errOut := call(t, scrub...)
+	if status != exitDone {
+		t.Fatalf("status %d: %s%s", status, out, errOut)
+	}
+	for i, g := range gpusOf(t, out).GPUs {
+		if n, err := m.Count(i, residue); g.Verdict != "clean" || n != 0 || err != nil {
+			t.Errorf("GPU %d is %s, %d tokens are left (%v)", i, g.Verdict, n, err)
+		}
+	}
+	if !strings.Contains(errOut, ": verify of 60 MiB\n") || strings.Contains(errOut, "\r") {
+		t.Errorf("progress: %q", errOut)
+	}
+	if err := m.Configure("devices 3", "memory 64M", "reserved 2M", "fault.1 keeps_chunk 8M", "fault.2 ecc_in_verify"); err != nil {
+		t.Fatal(err)
+	}
+	plant(t, m, 1)
+	status, out, errOut = call(t, scrub...)
+	if status != exitFailed || !strings.HasSuffix(errOut, "error: not_clean: 2 of 3 are not clean\n") {
+		t.Errorf("status %d: %s", status, errOut)
+	}
+	for i, want := range []string{"clean ", "not_clean gpu_residue", "not_clean gpu_hw_fault"} {
+		if g := gpusOf(t, out).GPUs[i]; g.Verdict+" "+g.Code != want {
+			t.Errorf("GPU %d is %s %s, want %s", i, g.Verdict, g.Code, want)
+		}
+	}
+}
+
+func TestGPUScrubRefusesWhereAProcessHoldsAGPUAndTouchesNone(t *testing.T) {
+	m := gpuMachine(t)
+	_, out, _ := call(t, "gpu", "probe", "-o", "json")
+	plant(t, m, 1)
+	tenant(t, m, gpusOf(t, out).GPUs[0].UUID)
+	status, out, errOut := call(t, "gpu", "scrub", "--no-reset", "--no-quiesce")
+	if status != exitRefused || !strings.HasPrefix(errOut, "error: gpu_holder_present: cannot scrub GPU 0, ") {
+		t.Errorf("status %d: %s%s", status, out, errOut)
+	}
+	if n, err := m.Count(1, residue); n != 1000 || err != nil {
+		t.Errorf("another GPU was touched: %d tokens (%v)", n, err)
+	}
+	if status, out, errOut := call(t, "gpu", "scrub", "--no-reset", "--no-quiesce", "--device", "1"); status != exitDone {
+		t.Errorf("the other GPU: status %d: %s%s", status, out, errOut)
+	}
+}
+
+func TestGPUCommandsSayWhatIsMissing(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		config []string
+		status int
+		says   string
+	}{
+		{[]string{"scrub"}, nil, exitUsage, "bad_usage"},
+		{[]string{"scrub", "--no-reset"}, nil, exitUsage, "bad_usage"},
+		{[]string{"probe", "-o", "xml"}, nil, exitUsage, "bad_usage"},
+		{[]string{"probe", "--device", "7"}, nil, exitMissing, "gpu_not_found"},
+		{[]string{"probe", "--device", "GPU-x"}, nil, exitMissing, "gpu_not_found"},
+		{[]string{"probe"}, []string{"fault driver_missing"}, exitMissing, "libnvidia-ml.so.1 driver_missing"},
+		{[]string{"probe"}, []string{"fault library_mismatched"}, exitMissing, "libnvidia-ml.so.1 library_mismatched"},
+		{[]string{"probe", "--html", "/nowhere/at/all"}, nil, exitFailed, "cannot write the report"},
+	} {
+		gpuMachine(t, c.config...)
+		if status, out, errOut := call(t, append([]string{"gpu"}, c.args...)...); status != c.status || !strings.Contains(errOut, c.says) {
+			t.Errorf("%v: status %d: %s%s", c.args, status, out, errOut)
+		}
+	}
+	gpuHelperEnv = nil
+	if status, _, errOut := call(t, "gpu", "probe"); status != exitMissing || !strings.Contains(errOut, "libnvidia-ml.so.1 library_missing") {
+		t.Errorf("without any library: status %d: %s", status, errOut)
+	}
+}
