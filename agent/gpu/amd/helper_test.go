@@ -17,7 +17,7 @@ func (l *lab) helper() (*gpu.Helper, []gpu.Device) {
 		l.t.Fatal(err)
 	}
 	h := gpu.NewHelper(exe, helperWord)
-	h.Env = []string{"FAKEGPU_DIR=" + l.state, "LD_LIBRARY_PATH=" + l.lib}
+	h.Env = l.env()
 	h.Deadline, h.Silence, h.Grace = time.Minute, time.Minute, 10*time.Second
 	s := h.Survey(l.t.Context(), "amd")
 	var all []gpu.Device

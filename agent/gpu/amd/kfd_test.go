@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/agent/machine"
@@ -69,4 +70,21 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	if got := New(nil).nodes(pci); got != nil {
 		t.Errorf("no machine has nodes %v", got)
 	}
+}
+
+// sysfs is the kernel's word, and still text: whatever it is, a node's names are
+// short and plain.
+func FuzzKFDNode(f *testing.F) {
+	f.Add(instinct)
+	f.Add("simd_count 18446744073709551615\nlocation_id 18446744073709551615\ndomain 18446744073709551615\ngfx_target_version 18446744073709551615\n")
+	f.Fuzz(func(t *testing.T, properties string) {
+		n, is := parseKFDNode(properties)
+		if !is {
+			return
+		}
+		name := n.pci + (kfdNodes{n}).architecture(n.pci)
+		if len(name) > 64 || strings.Trim(name, "0123456789abcdefgx:.") != "" {
+			t.Errorf("%q", name)
+		}
+	})
 }
