@@ -3,8 +3,8 @@
 /*
  * A stand-in for amd-smi: the queries that profiles make, in JSON, and --gpureset.
  *
- * As the real one it ends with 0 when a GPU does not answer, and says N/A; it ends
- * with 255 only when no driver is loaded. Faults known here: driver_missing,
+ * As the releases up to ROCm 7 it ends with 0 when a GPU does not answer, and says
+ * N/A; it ends with 255 only when no driver is loaded. Faults known here: driver_missing,
  * in_use_on_reset, lying_reset, and "hang smi".
  */
 #include "amd.h"
