@@ -89,7 +89,7 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 		{"what env would find is another's", both(script("#!/usr/bin/env python3"), copyTo("/usr/bin/env"), copyTo("/usr/bin/python3"), owner("/usr/bin/python3")), CodeExecutableInsecure},
 		{"its interpreter is a script", both(script("#!/usr/bin/python3"), func(d string) error { return os.WriteFile(d+"/usr/bin/python3", []byte("#!/bin/sh\n"), 0o755) }), CodeExecutableRefused},
 	} {
-		r, dir := box(t)
+		r, dir := boxWith(t, []byte("\x7fELF…"))
 		ok(t, c.attack(dir))
 		e, err := Find(r.Root, "/usr/bin/tool")
 		if taskcatalog.CodeOf(err, "") != c.code {

@@ -36,9 +36,6 @@ const searchPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 // fixed is the environment of every program.
 var fixed = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/"}
 
-// grace is how long a killed program has to be gone, and its output to end.
-const grace = 5 * time.Second
-
 // Runner runs command profiles on one machine.
 type Runner struct {
 	Root    *os.File // the machine's root directory
@@ -47,6 +44,7 @@ type Runner struct {
 	Now     func() time.Time
 	Pause   time.Duration // between two attempts
 
+	grace time.Duration // what a killed program has to be gone, and its output to end
 	// checked is called between the check and the start: tests swap files there.
 	checked func()
 }
@@ -58,7 +56,7 @@ func New(root string, now func() time.Time) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the root directory %s: %w", root, err)
 	}
-	return &Runner{Root: dir, Environ: os.LookupEnv, Account: account, Now: now, Pause: time.Second, checked: func() {}}, nil
+	return &Runner{Root: dir, Environ: os.LookupEnv, Account: account, Now: now, Pause: time.Second, grace: 5 * time.Second, checked: func() {}}, nil
 }
 
 // Close gives the root directory back.
@@ -151,7 +149,7 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	mark := newMark()
 	out, errs := &sink{limit: int(p.CaptureStdout)}, &sink{limit: int(p.CaptureStderr)}
 	cmd := &exec.Cmd{
-		Args: argv, Env: append(r.environment(p), mark), Dir: "/", Stdout: out, Stderr: errs, WaitDelay: grace,
+		Args: argv, Env: append(r.environment(p), mark), Dir: "/", Stdout: out, Stderr: errs, WaitDelay: r.grace,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
 	}
 	if e.script { // its interpreter opens it by this name once it runs
@@ -165,7 +163,7 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	if err := cmd.Start(); err != nil {
 		return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %s", p.Command, taskcatalog.Clean(err.Error(), 200))
 	}
-	err = wait(ctx, cmd, mark, time.Duration(p.TimeoutSeconds)*time.Second)
+	err = r.wait(ctx, cmd, mark, time.Duration(p.TimeoutSeconds)*time.Second)
 	res.Stdout, res.Stderr = out.taken(), errs.taken()
 	if cmd.ProcessState != nil {
 		res.ExitCode = cmd.ProcessState.ExitCode()
@@ -210,7 +208,7 @@ var (
 // wait waits for the program and then ends whoever of its group is left, and who
 // went elsewhere with its mark. The program is reaped last, so that its number
 // is its group's until nobody is.
-func wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout time.Duration) error {
+func (r *Runner) wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout time.Duration) error {
 	pid, ended := cmd.Process.Pid, make(chan struct{})
 	go func() {
 		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
@@ -229,7 +227,7 @@ func wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout time.Duration
 	}
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	if why != nil {
-		dead := time.NewTimer(grace)
+		dead := time.NewTimer(r.grace)
 		defer dead.Stop()
 		select {
 		case <-ended:

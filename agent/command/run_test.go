@@ -233,6 +233,7 @@ func TestNobodyOutlivesTheProgram(t *testing.T) {
 // Who sheds group and mark cannot be found, and is not passed over either.
 func TestAProcessThatCannotBeFoundIsTold(t *testing.T) {
 	r, _ := box(t)
+	r.grace = 100 * time.Millisecond
 	res, err := r.Run(t.Context(), tool("parent-of-stranger"), nil)
 	pid, perr := strconv.Atoi(strings.TrimSpace(string(res.Stdout.Kept)))
 	if perr != nil {
