@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,13 +26,6 @@ const (
 	CodeStuck          taskcatalog.Code = "command_stuck"
 	CodeLeftProcesses  taskcatalog.Code = "command_left_processes"
 )
-
-// searchPath is where programs and interpreters find others. /usr/local is not
-// in it: some distributions let a group write there.
-const searchPath = "/usr/sbin:/usr/bin:/sbin:/bin"
-
-// fixed is the environment of every program.
-var fixed = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/"}
 
 // Runner runs command profiles on one machine.
 type Runner struct {
@@ -120,17 +111,6 @@ func (r *Runner) Check(p *profiles.CommandProfile) error {
 	_ = e.Close()
 	_, err = r.credential(p.User)
 	return err
-}
-
-func (r *Runner) credential(name string) (*syscall.Credential, error) {
-	if name == "root" && os.Geteuid() == 0 {
-		return nil, nil
-	}
-	c, err := r.Account(name)
-	if err != nil {
-		return nil, taskcatalog.Errorf(CodeAccountUnknown, "cannot run as %s: %s", name, taskcatalog.Clean(err.Error(), 200))
-	}
-	return c, nil
 }
 
 // attempt runs the program once and says whether another attempt makes sense.
@@ -245,43 +225,4 @@ func (r *Runner) wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout t
 		return why
 	}
 	return err
-}
-
-// environment is all that the program sees.
-func (r *Runner) environment(p *profiles.CommandProfile) []string {
-	env := append([]string(nil), fixed...)
-	for _, name := range p.EnvPassthrough {
-		if value, ok := r.Environ(name); ok {
-			env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))
-		}
-	}
-	return env
-}
-
-// account finds a local account with its groups.
-func account(name string) (*syscall.Credential, error) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := u.GroupIds()
-	if err != nil {
-		return nil, err
-	}
-	c := &syscall.Credential{}
-	for text, into := range map[string]*uint32{u.Uid: &c.Uid, u.Gid: &c.Gid} {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		*into = uint32(n)
-	}
-	for _, id := range ids {
-		n, err := strconv.ParseUint(id, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		c.Groups = append(c.Groups, uint32(n))
-	}
-	return c, nil
 }

@@ -52,7 +52,9 @@ func resolverBox(t *testing.T) (*Host, string) {
 	h.Commands = runner
 	h.Profiles = resolver.Open(filepath.Join(dir, "state", "profiles"))
 	ok(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
-	h.Facts = func(context.Context) (map[string]string, error) { return map[string]string{"gpu.vendor": "nvidia"}, nil }
+	h.Facts = func(context.Context) (map[string]string, error) {
+		return map[string]string{"gpu.vendor": "nvidia"}, nil
+	}
 	return h, dir
 }
 
