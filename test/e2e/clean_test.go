@@ -11,16 +11,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// residue is what a tenant leaves and a cleanup removes: how it is planted as
-// the tenant, and the row of the table of checks that must find it.
-var residue = []struct{ check, plant string }{
-	{"processes", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &"},
-	{"jobs", "echo true | at now + 1 day 2> /dev/null"},
-	{"jobs", "echo '* * * * * true # canary-token' | crontab -"},
-	{"ipc", "ipcmk --shmem 65536 --semaphore 4 --queue > /dev/null"},
-	{"ipc", "echo canary-token > /dev/shm/canary"},
-	{"temporary", "echo canary-token > /tmp/canary; mkdir -p /var/tmp/deep/er; echo canary-token > /var/tmp/deep/er/canary"},
-	{"homes", "echo canary-token > ~/canary; echo canary-token > ~/.bash_history; ln -s /etc ~/link"},
+// residue is what a tenant leaves and a cleanup removes: how it is planted by
+// whom, and the row of the table of checks that must find it.
+var residue = []struct{ check, subject, by, plant string }{
+	{"processes", "sleep", "alice", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &"},
+	{"jobs", "/var/spool/cron/atjobs/", "alice", "echo true | at now + 1 day 2> /dev/null"},
+	{"jobs", "/var/spool/cron/crontabs/alice", "alice", "echo '* * * * * true # canary-token' | crontab -"},
+	{"jobs", "/var/lib/systemd/linger/alice", "root", "loginctl enable-linger alice"},
+	{"ipc", "sysv/", "alice", "ipcmk --shmem 65536 --semaphore 4 --queue > /dev/null"},
+	{"ipc", "/dev/shm/canary", "alice", "echo canary-token > /dev/shm/canary"},
+	{"temporary", "/tmp/canary", "alice", "echo canary-token > /tmp/canary; mkdir -p /var/tmp/deep/er; echo canary-token > /var/tmp/deep/er/canary"},
+	{"homes", "", "alice", "echo canary-token > ~/canary; echo canary-token > ~/.bash_history; ln -s /etc ~/link"},
 }
 
 func TestAFreshNodeHasNoFindings(t *testing.T) {
@@ -39,19 +40,16 @@ func TestWhatATenantLeavesIsFoundAndCleaned(t *testing.T) {
 	s := enrolled(t)
 	s.provision("a-1", "alice")
 	for _, r := range residue {
-		s.as("alice", r.plant)
+		s.as(r.by, r.plant)
 	}
 	dirty := s.must("node.validate_clean", map[string]any{})
 	if dirty.Verdict != string(taskcatalog.VerdictNotClean) {
 		t.Errorf("the verdict with residue is %s", dirty.Verdict)
 	}
-	found := map[string]bool{}
-	for _, f := range s.evidence(dirty.ID).Findings {
-		found[f.Check] = true
-	}
+	found := s.evidence(dirty.ID).Findings
 	for _, r := range residue {
-		if !found[r.check] {
-			t.Errorf("%s was planted and not found; found: %v", r.check, found)
+		if !has(found, r.check, r.subject, "") {
+			t.Errorf("%s %s was planted and not found; found: %+v", r.check, r.subject, found)
 		}
 	}
 
@@ -71,6 +69,14 @@ func TestWhatATenantLeavesIsFoundAndCleaned(t *testing.T) {
 	if s.root("cat", "/etc/hostname") != node {
 		t.Error("the tenant's link to /etc was followed")
 	}
+}
+
+// has reports whether there is a finding of a row whose subject holds a text,
+// and, unless next is empty, with that next action.
+func has(findings []taskcatalog.Finding, check, subject, next string) bool {
+	return slices.ContainsFunc(findings, func(f taskcatalog.Finding) bool {
+		return f.Check == check && strings.Contains(f.Subject, subject) && (next == "" || f.NextAction == next)
+	})
 }
 
 // implants are what somebody with root changes to come back to, and the row
@@ -93,11 +99,16 @@ var implants = []struct{ check, subject, plant string }{
 	{"kernel_hooks", "core_pattern", "echo '/tmp/implant.%p' > /proc/sys/kernel/core_pattern"},
 	{"listeners", "4444", "systemd-run --quiet --unit=implant-listens python3 -c 'import socket,time; s=socket.create_server((\"\",4444)); time.sleep(86400)'"},
 	{"mounts", "/mnt", "mount -t tmpfs none /mnt"},
+	{"mounts", "/srv/huge", "mkdir /srv/huge && mount -t hugetlbfs none /srv/huge"},
 	{"users", "implant", "useradd --system implant"},
+	{"bpf", "implant", "/root/planted pin /sys/fs/bpf/implant"},
+	{"modules", "plant", "insmod /root/plant.ko"},
 }
 
 func TestSystemWideChangesAskForAReimage(t *testing.T) {
 	s := enrolled(t)
+	s.put("/root/planted", planted(t), 0o755)
+	s.put("/root/plant.ko", s.module(), 0o644)
 	for _, i := range implants {
 		s.root("sh", "-c", i.plant)
 	}
@@ -107,9 +118,7 @@ func TestSystemWideChangesAskForAReimage(t *testing.T) {
 	}
 	findings := s.evidence(got.ID).Findings
 	for _, i := range implants {
-		if !slices.ContainsFunc(findings, func(f taskcatalog.Finding) bool {
-			return f.Check == i.check && strings.Contains(f.Subject, i.subject) && f.NextAction == taskcatalog.ActionReimage
-		}) {
+		if !has(findings, i.check, i.subject, taskcatalog.ActionReimage) {
 			t.Errorf("%s %s was planted and is not among the findings that ask for a reimage", i.check, i.subject)
 		}
 	}
@@ -122,45 +131,27 @@ func TestSystemWideChangesAskForAReimage(t *testing.T) {
 
 // setUp is what somebody with root sets up on a machine to hide data or to
 // come back to, that a cleanup takes down, and the row that must find it.
-var setUp = []struct{ check, plant string }{
-	{"swap", "dd if=/dev/zero of=/var/tmp/swap bs=1M count=8 status=none && chmod 600 /var/tmp/swap && mkswap -q /var/tmp/swap && swapon /var/tmp/swap"},
-	{"block_devices", "truncate --size 16M /var/tmp/disk && losetup --find /var/tmp/disk"},
-	{"block_devices", "dmsetup create hidden --table '0 2048 zero'"},
-	{"block_devices", "truncate --size 64M /var/tmp/pv && d=$(losetup --find --show /var/tmp/pv) && vgcreate --quiet tenant $d && lvcreate --quiet --yes --extents 4 --name data tenant"},
-	{"namespaces", "ip netns add hidden"},
-	{"containers", "mkdir -p /var/lib/docker/containers/c1 && echo canary-token > /var/lib/docker/containers/c1/config.v2.json"},
-	{"dumps", "mkdir -p /var/crash && echo canary-token > /var/crash/core.1"},
-	{"temporary", "mkdir -p /tmp/a/b && chattr +i /tmp/a/b"},
+var setUp = []struct{ check, subject, plant string }{
+	{"swap", "/var/tmp/swap", "dd if=/dev/zero of=/var/tmp/swap bs=1M count=8 status=none && chmod 600 /var/tmp/swap && mkswap -q /var/tmp/swap && swapon /var/tmp/swap"},
+	{"block_devices", "loop", "truncate --size 16M /var/tmp/disk && losetup --find /var/tmp/disk"},
+	{"block_devices", "hidden", "dmsetup create hidden --table '0 2048 zero'"},
+	{"block_devices", "tenant", "truncate --size 64M /var/tmp/pv && d=$(losetup --find --show /var/tmp/pv) && vgcreate --quiet tenant $d && lvcreate --quiet --yes --extents 4 --name data tenant"},
+	{"namespaces", "/run/netns/hidden", "ip netns add hidden"},
+	{"hugepages", "/dev/hugepages/hidden", "echo 4 > /proc/sys/vm/nr_hugepages && fallocate --length 2M /dev/hugepages/hidden"},
+	{"dumps", "/var/crash/core.1", "mkdir -p /var/crash && echo canary-token > /var/crash/core.1"},
+	{"temporary", "/tmp/a", "mkdir -p /tmp/a/b && chattr +i /tmp/a/b"},
 }
 
-// engine stands for a container engine: it keeps its root busy while it runs,
-// and says when it was started.
-const engine = `[Unit]
-Description=A container engine
-[Service]
-ExecStart=/bin/sh -c 'mkdir -p /var/lib/docker && exec flock /var/lib/docker/lock sleep infinity'
-[Install]
-WantedBy=multi-user.target
-`
-
-func TestDevicesSwapNamespacesAndContainersAreTakenDown(t *testing.T) {
-	s := newSite(t)
-	s.restore()
-	s.put("/etc/systemd/system/docker.service", []byte(engine), 0o644)
-	s.root("systemctl", "enable", "--quiet", "--now", "docker.service")
-	s.enrol()
-	before := s.root("systemctl", "show", "-P", "MainPID", "docker.service")
+func TestDevicesSwapAndNamespacesAreTakenDown(t *testing.T) {
+	s := enrolled(t)
 	for _, p := range setUp {
 		s.root("sh", "-c", p.plant)
 	}
 	dirty := s.must("node.validate_clean", map[string]any{})
-	found := map[string]bool{}
-	for _, f := range s.evidence(dirty.ID).Findings {
-		found[f.Check] = true
-	}
+	found := s.evidence(dirty.ID).Findings
 	for _, p := range setUp {
-		if !found[p.check] {
-			t.Errorf("%s was planted and not found; found: %v", p.check, found)
+		if !has(found, p.check, p.subject, taskcatalog.ActionStorageCleanup) {
+			t.Errorf("%s %s was planted and not found; found: %+v", p.check, p.subject, found)
 		}
 	}
 	s.must("node.storage_cleanup", map[string]any{"scope": "local"})
@@ -168,10 +159,7 @@ func TestDevicesSwapNamespacesAndContainersAreTakenDown(t *testing.T) {
 	if ev := s.evidence(clean.ID); clean.Verdict != string(taskcatalog.VerdictClean) {
 		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
 	}
-	if after := s.root("systemctl", "show", "-P", "MainPID", "docker.service"); after == before || after == "0" {
-		t.Errorf("the engine was process %s and is %s: it was not stopped and started", before, after)
-	}
-	for command, want := range map[string]string{"ls /var/lib/docker/containers": "", "swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
+	for command, want := range map[string]string{"ls /dev/hugepages": "", "swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
 		r, _ := s.guest.Run(s.ctx, strings.Fields(command)...)
 		if strings.TrimSpace(r.Stdout) != want {
 			t.Errorf("%s still shows %s", command, r.Stdout)

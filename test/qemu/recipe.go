@@ -47,6 +47,8 @@ var finalFiles = map[string]string{
 var finalRemovals = []string{
 	"etc/apt/sources.list.d/*", "etc/apt/apt.conf.d/99mmdebstrap", "etc/ssh/ssh_host_*",
 	"var/cache/apt/archives/*.deb", "var/log/*.log", "var/log/apt/*",
+	// What enables the container engines: a guest has none unless its test starts one.
+	"etc/systemd/system/*.wants/docker.*", "etc/systemd/system/*.wants/containerd.service", "etc/systemd/system/*.wants/podman*",
 }
 
 func packages() []string {
