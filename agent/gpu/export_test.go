@@ -3,7 +3,8 @@ package gpu
 // KillWith replaces SIGKILL, for a child that it does not reach.
 func (h *Helper) KillWith(kill func(group int)) { h.kill = kill }
 
-// DecodeReply and the results' checks are what the parent makes of a child's lines.
+// DecodeLine is what the parent makes of a line of a child, with the result taken
+// for each kind that there is.
 func DecodeLine(line []byte) error {
 	r, err := decodeReply(line)
 	if err != nil || r.Result == nil {
@@ -17,3 +18,6 @@ func DecodeLine(line []byte) error {
 	}
 	return failed
 }
+
+// CheckScrub is whether a result makes sense.
+func CheckScrub(r ScrubResult) error { return r.check() }

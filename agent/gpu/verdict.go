@@ -29,8 +29,8 @@ func ownable(m MemoryInfo) uint64 {
 	return less(m.Total, *m.Reserved)
 }
 
-// enough says whether so much of the memory was covered as policy asks.
-func enough(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubPolicy) bool {
+// Enough says whether so much of the memory was covered as policy asks.
+func Enough(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubPolicy) bool {
 	percent, bytes := p.MinCoveragePercent, p.MaxUncoveredBytes
 	if percent == 0 {
 		percent = minCoverage[vendor]
@@ -53,10 +53,10 @@ func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog
 	case p.NonZeroWords > 0 || p.ReadBackNonZero > 0:
 		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(
 			"the next tenant would see %d words that are not zero (the host read %d)", p.NonZeroWords, p.ReadBackNonZero)
-	case !enough(vendor, s.Memory, s.CoveredBytes, policy):
+	case !Enough(vendor, s.Memory, s.CoveredBytes, policy):
 		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, fmt.Sprintf(
 			"%.1f percent of the memory could be overwritten", Coverage(s.Memory, s.CoveredBytes))
-	case !enough(vendor, p.Memory, p.CoveredBytes, policy):
+	case !Enough(vendor, p.Memory, p.CoveredBytes, policy):
 		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, fmt.Sprintf(
 			"%.1f percent of the memory could be looked at afterwards", Coverage(p.Memory, p.CoveredBytes))
 	}

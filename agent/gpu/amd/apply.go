@@ -20,7 +20,7 @@ func (v *Vendor) Apply(uuid string, want gpu.Settings) ([]gpu.Deviation, error) 
 		return nil, err
 	}
 	var off []gpu.Deviation
-	for _, c := range v.changes(want) {
+	for _, c := range changes(want) {
 		deviation, err := v.apply(uuid, c)
 		if err != nil {
 			return off, err
@@ -45,7 +45,7 @@ type change struct {
 	renews bool
 }
 
-func (v *Vendor) changes(want gpu.Settings) []change {
+func changes(want gpu.Settings) []change {
 	all := []change{
 		{
 			setting: "partition", want: want.Partition, renews: true,
@@ -120,14 +120,12 @@ func (v *Vendor) apply(uuid string, c change) (*gpu.Deviation, error) {
 		if err := v.Close(); err != nil {
 			return nil, err
 		}
-		if s, d, _, err := v.on(uuid); err != nil {
-			return nil, err
-		} else {
-			off.Have = c.have(s.settings(d))
+		var lost error
+		if s, d, _, lost = v.on(uuid); lost != nil {
+			return nil, lost
 		}
-	} else {
-		off.Have = c.have(s.settings(d))
 	}
+	off.Have = c.have(s.settings(d))
 	switch {
 	case off.Have == c.want:
 		return nil, nil

@@ -15,14 +15,13 @@ const (
 	notImplemented   status = 3
 	noPermission     status = 10
 	outOfResources   status = 15
+	directoryMissing status = 20
 	busy             status = 30
 	notFound         status = 31
 	driverNotLoaded  status = 34
-	restartFailed    status = 54
-	noData           status = 40
-	settingNotThere  status = 55
-	directoryMissing status = 20
 	fileMissing      status = 52
+	restartFailed    status = 54
+	settingNotThere  status = 55
 )
 
 // statusCodes are the answers that mean something of their own.

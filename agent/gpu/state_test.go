@@ -1,0 +1,266 @@
+package gpu_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestSurveySaysWhatThereIs(t *testing.T) {
+	l := newLab(t)
+	s := l.Survey(t.Context(), "nvidia")
+	if len(s.GPUs) != devices || len(s.Libraries) != 2 {
+		t.Fatalf("%+v", s)
+	}
+	for i, g := range s.GPUs {
+		if g.Index != i || i > 0 && g.PCIAddress <= s.GPUs[i-1].PCIAddress || !strings.HasPrefix(g.UUID, "GPU-") || g.Serial == "" {
+			t.Errorf("GPU %d: %+v", i, g)
+		}
+		if g.Architecture != "hopper" || g.Partition != "mig_disabled" || g.PartitionPending != "" || *g.MemoryBytes != 16*mib || *g.ReservedBytes != 2*mib {
+			t.Errorf("GPU %d: %+v", i, g)
+		}
+	}
+	want := []taskcatalog.LibraryFacts{{Name: "libnvidia-ml.so.1", Version: "570.86.15"}, {Name: "libcuda.so.1", Version: "12.8"}}
+	if !reflect.DeepEqual(s.Libraries, want) {
+		t.Errorf("%+v", s.Libraries)
+	}
+}
+
+func TestALibraryThatTellsNothingIsAFact(t *testing.T) {
+	for fault, problem := range map[string]taskcatalog.Code{
+		"driver_missing": gpu.CodeDriverMissing, "library_mismatched": gpu.CodeLibraryMismatched, "no_permission": gpu.CodeNoPermission,
+		"crash init": gpu.CodeHelperCrashed, "garbage init": gpu.CodeHelperGarbage,
+	} {
+		s := newLab(t, "fault "+fault).Survey(t.Context(), "nvidia")
+		if len(s.GPUs) != 0 || s.Libraries[0].Problem != problem || s.Libraries[0].Detail == "" {
+			t.Errorf("%s: %+v", fault, s)
+		}
+	}
+	l := newLab(t)
+	l.Helper.Env = nil // no library is to be found
+	s := l.Survey(t.Context(), "nvidia")
+	for _, lib := range s.Libraries {
+		if lib.Problem != gpu.CodeLibraryMissing {
+			t.Errorf("%+v", lib)
+		}
+	}
+	if _, err := l.State(t.Context(), gpu.Device{Vendor: "nvidia", UUID: "GPU-0"}); codeOf(err) != gpu.CodeLibraryMissing {
+		t.Errorf("the state of a GPU: %v", err)
+	}
+}
+
+func TestAVendorThatTheAgentDoesNotKnowIsRefused(t *testing.T) {
+	s := newLab(t).Survey(t.Context(), "nvidia", "matrox")
+	if len(s.GPUs) != devices || s.Libraries[2].Problem != gpu.CodeUnsupported {
+		t.Errorf("%+v", s.Libraries)
+	}
+}
+
+// Values that make no sense are left out, and texts are escaped, on both sides of
+// the pipe.
+func TestAbsurdAnswersAreNoFacts(t *testing.T) {
+	l := newLab(t, "fault.2 absurd", "fault.3 struct_version")
+	s := l.Survey(t.Context(), "nvidia")
+	g := s.GPUs[2]
+	if g.MemoryBytes != nil || g.ReservedBytes != nil || strings.ContainsAny(g.Name, "\x1b\n\xff") || !strings.Contains(g.Name, `\x1b`) {
+		t.Errorf("%+v", g)
+	}
+	// A library that refuses our version of a struct is asked the older way.
+	if g := s.GPUs[3]; g.MemoryBytes == nil || *g.MemoryBytes != 16*mib || g.ReservedBytes != nil {
+		t.Errorf("%+v", g)
+	}
+	r, err := l.scrub(gpu.Device{Vendor: "nvidia", UUID: s.GPUs[3].UUID})
+	if err != nil || r.Memory.Reserved != nil || r.CoveredBytes != 12*mib || excluded(r.Excluded, gpu.NotFree) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestHoldersAreListedWithWhatTheyHold(t *testing.T) {
+	l := newLab(t, "fault.4 holder 4242")
+	d, other := l.device(0), l.device(4)
+	pid, end := l.tenant(d, "1048576")
+	got, err := l.Holders(t.Context(), d)
+	if err != nil || len(got) != 1 || got[0].PID != uint32(pid) || got[0].Kind != "compute" || *got[0].MemoryBytes != mib {
+		t.Errorf("%+v, %v", got, err)
+	}
+	end()
+	if got, err := l.Holders(t.Context(), d); err != nil || len(got) != 0 {
+		t.Errorf("after it ended: %+v, %v", got, err)
+	}
+	if got, err := l.Holders(t.Context(), other); err != nil || len(got) != 1 || got[0].PID != 4242 {
+		t.Errorf("one that no process list of the machine has: %+v, %v", got, err)
+	}
+}
+
+func TestAHolderOfAnInstanceIsListedOnce(t *testing.T) {
+	l := newLab(t, "fault.0 mig_on")
+	g := l.Survey(t.Context(), "nvidia").GPUs[0]
+	pid, _ := l.tenant(gpu.Device{UUID: g.Instances[1].UUID}, "65536")
+	got, err := l.Holders(t.Context(), gpu.Device{Vendor: "nvidia", UUID: g.UUID})
+	if err != nil || len(got) != 1 || got[0].PID != uint32(pid) || got[0].Instance != g.Instances[1].UUID {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func yes() *bool { b := true; return &b }
+func no() *bool  { b := false; return &b }
+
+func TestSettingsArePutBackAndWhatDoesNotTakeIsNamed(t *testing.T) {
+	l := newLab(t)
+	d := l.device(0)
+	usual := l.state(d).Settings
+	low := uint64(300_000)
+	tenants := gpu.Settings{ComputeMode: "prohibited", Persistence: yes(), PowerLimitMW: &low, ECC: no(), Partition: "mig_enabled"}
+	left, err := l.Apply(t.Context(), d, tenants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What needs a reset is in force after one, and is no fault before.
+	for _, dev := range left {
+		if !dev.NeedsReset || dev.Code != "" || dev.Setting != "ecc" && dev.Setting != "partition" {
+			t.Errorf("%+v", dev)
+		}
+	}
+	s := l.state(d)
+	if len(left) != 2 || s.Settings.ComputeMode != "prohibited" || *s.Settings.PowerLimitMW != low || s.Pending.Partition != "mig_enabled" || *s.Pending.ECC {
+		t.Errorf("%+v: %+v", left, s)
+	}
+	if out, status := l.smi("--gpu-reset", "-i", d.UUID); status != 0 {
+		t.Fatalf("%d: %s", status, out)
+	}
+	if s := l.state(d); s.Settings.Partition != "mig_enabled" || *s.Settings.ECC || s.Pending.Partition != "" {
+		t.Errorf("after the reset: %+v", s)
+	}
+	// Back again; one setting is stuck.
+	l.faults("fault.0 refuses power_limit")
+	left, err = l.Apply(t.Context(), d, usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(left, func(dev gpu.Deviation) bool { return dev.Setting == "power_limit_mw" })
+	if len(left) != 3 || i < 0 || left[i].Have != "300000" || left[i].Want != "700000" || left[i].Code != gpu.CodeUnsupported || left[i].NeedsReset {
+		t.Errorf("%+v", left)
+	}
+}
+
+// A setting that is right now and wrong after the next reset is not as wanted.
+func TestAPendingChangeIsTakenBack(t *testing.T) {
+	l := newLab(t, "fault.0 mig_pending")
+	d := l.device(0)
+	if s := l.state(d); s.Settings.Partition != "mig_disabled" || s.Pending.Partition != "mig_enabled" {
+		t.Fatalf("%+v", s)
+	}
+	if left, err := l.Apply(t.Context(), d, gpu.Settings{Partition: "mig_disabled"}); err != nil || len(left) != 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if s := l.state(d); s.Pending.Partition != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
+	cases := map[string]struct {
+		config  []string
+		status  int
+		present []string
+	}{
+		"a true one":    {nil, 0, []string{"ecc_uncorrected", "energy_mj", "pcie_replays"}},
+		"a lie":         {[]string{"fault.0 lying_reset"}, 0, nil},
+		"in use":        {[]string{"fault.0 in_use_on_reset"}, 255, nil},
+		"not supported": {[]string{"fault.0 reset_unsupported"}, 3, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "fault.0 ecc_in_verify")
+			d := l.device(0)
+			if _, err := l.scrub(d); codeOf(err) != gpu.CodeECCUncorrectable {
+				t.Fatal(err)
+			}
+			l.faults(c.config...)
+			before := l.state(d)
+			if *before.Health.ECCUncorrected != 1 {
+				t.Fatalf("%+v", before.Health)
+			}
+			if out, status := l.smi("--gpu-reset", "-i", d.UUID); status != c.status {
+				t.Fatalf("status %d: %s", status, out)
+			}
+			after := l.state(d)
+			if got := gpu.ResetWitnesses(before, after); !slices.Equal(got, c.present) {
+				t.Errorf("witnesses %v, want %v", got, c.present)
+			}
+			if *after.Health.ECCTotal != 1 {
+				t.Errorf("the errors of the device's life: %d, want 1", *after.Health.ECCTotal)
+			}
+		})
+	}
+}
+
+func TestNoHandleOfOursStandsInTheWayOfAReset(t *testing.T) {
+	l := newLab(t)
+	d := l.device(0)
+	for _, ask := range []func() error{
+		func() error { _, err := l.State(t.Context(), d); return err },
+		func() error { _, err := l.Holders(t.Context(), d); return err },
+		func() error { _, err := l.scrub(d); return err },
+		func() error { _, err := l.probe(d, 100); return err },
+	} {
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		if out, status := l.smi("--gpu-reset", "-i", d.UUID); status != 0 {
+			t.Fatalf("status %d: %s", status, out)
+		}
+	}
+}
+
+func TestTheFabricIsReadySomeTimeAfterAReset(t *testing.T) {
+	l := newLab(t, "fabric on", "fault.0 fabric_slow 2", "fault.1 fabric_slow never", "fault.2 fabric_down")
+	ready := func(i int) string { return l.state(l.device(i)).Health.Fabric }
+	for i, want := range []string{"completed", "completed", "not_started", "completed"} {
+		if got := ready(i); got != want {
+			t.Errorf("GPU %d before: %s, want %s", i, got, want)
+		}
+	}
+	if out, status := l.smi("--gpu-reset"); status != 0 {
+		t.Fatalf("%d: %s", status, out)
+	}
+	if got := []string{ready(0), ready(0), ready(0), ready(1), ready(1)}; !slices.Equal(got, []string{"in_progress", "in_progress", "completed", "in_progress", "in_progress"}) {
+		t.Errorf("%v", got)
+	}
+	if _, err := l.probe(l.device(0), 100); err != nil {
+		t.Errorf("a ready one: %v", err)
+	}
+	if _, err := l.probe(l.device(1), 100); codeOf(err) != gpu.CodeFabricNotReady {
+		t.Errorf("one that never is: %v", err)
+	}
+}
+
+func TestNVIDIAResetsAndCleansOnlyByCommand(t *testing.T) {
+	l := newLab(t)
+	d := l.device(0)
+	if err := l.Reset(t.Context(), "nvidia", []string{d.UUID}); codeOf(err) != gpu.CodeResetUnsupported {
+		t.Errorf("%v", err)
+	}
+	if err := l.CleanLocal(t.Context(), d); codeOf(err) != gpu.CodeUnsupported {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestALostGPUIsLostToEveryQuestion(t *testing.T) {
+	l := newLab(t, "fault.0 lost_after 1M")
+	d := l.device(0)
+	if _, err := l.scrub(d); codeOf(err) != gpu.CodeDeviceLost {
+		t.Fatalf("%v", err)
+	}
+	if _, err := l.State(t.Context(), d); codeOf(err) != gpu.CodeDeviceLost {
+		t.Errorf("%v", err)
+	}
+	s := l.Survey(t.Context(), "nvidia")
+	if len(s.GPUs) != devices-1 || s.Libraries[0].Problem != gpu.CodeDeviceLost {
+		t.Errorf("%d GPUs, %+v", len(s.GPUs), s.Libraries)
+	}
+}
