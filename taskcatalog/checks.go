@@ -14,6 +14,7 @@ const (
 const (
 	ActionRevokeUser     = "allocation.revoke_user"
 	ActionStorageCleanup = "node.storage_cleanup"
+	ActionGPUScrub       = "node.gpu_scrub"
 	ActionReimage        = "reimage"
 	ActionAcceptBaseline = "accept_baseline"
 )
@@ -26,6 +27,9 @@ type CheckRow struct {
 	Treatment Treatment `json:"treatment"`
 	CleanedBy string    `json:"cleaned_by,omitempty"` // a task type
 }
+
+// CheckGPU is the row of what GPUs are set to, who holds them, and how they are.
+const CheckGPU = "gpu"
 
 // Checks returns the table.
 func Checks() []CheckRow { return append([]CheckRow(nil), checks...) }

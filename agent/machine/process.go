@@ -198,6 +198,27 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 	return len(seen) - len(left), left, err
 }
 
+// Process looks at one process.
+func (m *Machine) Process(pid int) (Process, error) { return m.process(pid) }
+
+// Alive looks at a process again, and reports whether it is still the same one
+// and runs.
+func (m *Machine) Alive(p Process) (Process, bool) {
+	now, err := m.process(p.PID)
+	return now, err == nil && now.Start == p.Start && now.State != "Z" && now.State != "X"
+}
+
+// Signal sends a signal, and only if the process is still the one that was looked
+// at.
+func (m *Machine) Signal(p Process, sig unix.Signal) error { return m.signal(p, sig) }
+
+// ForeignPIDs reports whether a process is in another PID namespace than this one.
+func (m *Machine) ForeignPIDs(pid int) bool {
+	own, err1 := m.Readlink("/proc/self/ns/pid")
+	its, err2 := m.Readlink(procPath(pid, "ns/pid"))
+	return err1 == nil && err2 == nil && own != its
+}
+
 // signal sends through a pidfd, and only if the process is still the one that
 // was looked at: a pid may have been given to another meanwhile.
 func (m *Machine) signal(p Process, sig unix.Signal) error {

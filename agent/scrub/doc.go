@@ -1,0 +1,29 @@
+// Package scrub is the plan of a GPU scrub: what is done to every GPU of a node
+// between two tenants, in which order, and what is then known of each.
+//
+// # Plan
+//
+//	survey    which GPUs are there, beside those that the task expects
+//	validate  gpu.driver.validate: a driver that is not whole proves nothing
+//	quiesce   daemons that may be stopped are, then whoever holds a GPU
+//	overwrite all units side by side, each in a process of its own (agent/gpu)
+//	verify    judged from what the overwrite measured
+//	reset     per NVLink domain or XGMI hive, where the platform allows
+//	probe     each unit again, in a new process, as the next tenant would
+//	restore   settings back to those of the baseline
+//	health    ECC, remapped rows, Xid and RAS, scrub-on-free
+//	put back  what was stopped, whatever happened
+//
+// A unit is a GPU, or each instance of it where it is partitioned. Every step is
+// resolved by the node's profiles, and leaves a record.
+//
+// # Rules
+//
+//   - The first thing that is wrong with a unit is its code; its verdict only
+//     gets worse. The other units go on.
+//   - What is stopped is in the ledger before it is stopped, and leaves it only
+//     once it runs again: PutBack does that after a crash too.
+//   - A reset is proven by two witnesses at least: values that only a reset sets
+//     back. An exit status proves nothing.
+//   - A figure that was not measured is missing.
+package scrub

@@ -1,0 +1,187 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/agent/gpu"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// restore puts the settings back that the baseline has. What will not go back is
+// told by name.
+func (s *Scrub) restore(ctx context.Context) error {
+	return s.each(ctx, profiles.StepRestore, s.live(),
+		func(ctx context.Context, units []*unit) error {
+			for d, of := range gpus(units) {
+				want := of[0].want
+				if want == nil {
+					continue
+				}
+				left, err := s.Helper.Apply(ctx, d, want.Settings)
+				for _, u := range of {
+					if err != nil {
+						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", err)
+						continue
+					}
+					u.out.Deviations = left
+					if len(left) > 0 {
+						u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left))
+					}
+				}
+			}
+			return context.Cause(ctx)
+		},
+		func(units []*unit, err error) {
+			for _, u := range units {
+				if err != nil {
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", err)
+				}
+			}
+		},
+		func([]*unit) {})
+}
+
+func deviations(left []taskcatalog.GPUDeviation) string {
+	var all []string
+	for _, d := range left {
+		text := fmt.Sprintf("%s is %s and was %s", d.Setting, d.Have, d.Want)
+		if d.NeedsReset {
+			text += " (it needs a reset)"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+// health compares how the GPUs are with how they were, and reads what the driver
+// and the kernel say.
+func (s *Scrub) health(ctx context.Context) error {
+	lines, logErr := []string(nil), error(nil)
+	if s.KernelLog != nil {
+		lines, logErr = s.KernelLog()
+	}
+	return s.each(ctx, profiles.StepHealth, s.units,
+		func(ctx context.Context, units []*unit) error {
+			after := s.states(ctx, units)
+			for _, u := range units {
+				if why := scrubbingOff(s.Facts, u.device.Vendor); why != "" {
+					u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
+				}
+				if logErr != nil {
+					u.worse(taskcatalog.VerdictInconclusive, "kernel_log_unreadable", "cannot read the kernel's log: %v", logErr)
+				}
+				s.judgeLog(u, lines)
+				if state := after[u.whole()]; state != nil {
+					health := state.Health
+					u.out.After = &health
+					judgeHealth(u)
+				} else if !u.done {
+					u.fail(taskcatalog.VerdictInconclusive, gpu.CodeDriverFailed, "cannot read the GPU's state at the end")
+				}
+			}
+			return context.Cause(ctx)
+		},
+		func(units []*unit, err error) {
+			for _, u := range units {
+				if err != nil {
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the GPU's health could not be told: %v", err)
+				}
+			}
+		},
+		func([]*unit) {})
+}
+
+func judgeHealth(u *unit) {
+	fault := func(format string, args ...any) {
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, format, args...)
+	}
+	unsure := func(format string, args ...any) {
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, format, args...)
+	}
+	was, is := u.before.Health, *u.out.After
+	if yes(is.RemapFailed) {
+		fault("rows of its memory could not be remapped (replace the GPU)")
+	}
+	if yes(is.RemapPending) {
+		unsure("rows of its memory wait to be remapped at the next reset")
+	}
+	if grew(was.ECCTotal, is.ECCTotal) || was.ECCTotal == nil && grew(was.ECCUncorrected, is.ECCUncorrected) {
+		fault("it met uncorrectable memory errors during the scrub")
+	}
+	if grew(was.BadPages, is.BadPages) {
+		fault("it retired pages of its memory during the scrub")
+	}
+	if grew(was.LinkErrors, is.LinkErrors) {
+		unsure("its links met errors during the scrub")
+	}
+	if is.Recovery != "" && is.Recovery != "none" {
+		unsure("its library advises: %s", is.Recovery)
+	}
+	if !ready(is.Fabric) {
+		u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady, "its fabric is %s", is.Fabric)
+	}
+}
+
+func yes(b *bool) bool { return b != nil && *b }
+
+// grew reports whether a counter did. One that starts anew with a reset and is
+// not zero then has grown, too.
+func grew(was, is *uint64) bool {
+	return is != nil && was != nil && *is > *was
+}
+
+// scrubbingOff says whether options of the kernel module keep the driver from
+// clearing what is freed: a tenant with root can set them for good.
+func scrubbingOff(f taskcatalog.Facts, vendor string) string {
+	if vendor != "nvidia" {
+		return ""
+	}
+	for _, d := range f.Drivers {
+		if d.Name != "nvidia" {
+			continue
+		}
+		for name, value := range d.Parameters {
+			if scrubKey.MatchString(value) {
+				return fmt.Sprintf("the driver does not clear what is freed: %s holds %s (see /etc/modprobe.d and the kernel's command line)", name, scrubKey.FindString(value))
+			}
+		}
+	}
+	return ""
+}
+
+var scrubKey = regexp.MustCompile(`(?i)RM(DisableScrubOnFree|DisableFastScrubber)\s*=\s*(0x)?0*[1-9a-f][0-9a-f]*`)
+
+var (
+	xidLine = regexp.MustCompile(`NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)`)
+	rasLine = regexp.MustCompile(`amdgpu ([0-9a-f:.]+): .*(uncorrectable hardware errors|GPU reset.*failed|ring .* timeout)`)
+)
+
+// blocking are the Xids after which a GPU is not handed on: of its memory, its
+// links and its firmware. The others are an application's.
+var blocking = []string{"48", "63", "64", "74", "79", "92", "94", "95", "119", "120", "140", "154"}
+
+// judgeLog looks for what the kernel said of this GPU since the scrub began.
+func (s *Scrub) judgeLog(u *unit, lines []string) {
+	for _, line := range lines {
+		if strings.Contains(line, "_scrubWaitAndSave: Timed out") && u.device.Vendor == "nvidia" {
+			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the driver gave up clearing freed memory")
+		}
+		if m := xidLine.FindStringSubmatch(line); m != nil && sameFunction(m[1], u.facts.PCIAddress) && slices.Contains(blocking, m[2]) {
+			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the kernel logged Xid %s", m[2])
+		}
+		if m := rasLine.FindStringSubmatch(line); m != nil && sameFunction(m[1], u.facts.PCIAddress) {
+			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the kernel logged: %s", taskcatalog.Clean(m[2], 100))
+		}
+	}
+}
+
+// sameFunction compares PCI addresses; the driver leaves the function out.
+func sameFunction(logged, address string) bool {
+	logged, address = strings.ToLower(logged), strings.ToLower(address)
+	return logged == address || strings.HasPrefix(address, logged+".")
+}

@@ -1,0 +1,269 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/gpu/amd"
+	"github.com/hostler/hostler/agent/gpu/nvidia"
+	"github.com/hostler/hostler/agent/machine"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/fakegpu"
+)
+
+// This test binary is the helper's child as well.
+const childWord = "gpu-helper-of-the-test"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childWord {
+		os.Exit(gpu.Child([]gpu.Vendor{nvidia.New(), amd.New(nil)}, time.Now, [32]byte{1}))
+	}
+	os.Exit(m.Run())
+}
+
+const token = "SECRET-OF-A-TENANT"
+
+// lab is a machine of four fake GPUs of 32 MiB.
+type lab struct {
+	*fakegpu.Machine
+	*Scrub
+	t       *testing.T
+	vendor  string
+	systemd *units
+	ledger  *memory
+}
+
+func newLab(t *testing.T, vendor string, config ...string) *lab {
+	t.Helper()
+	l := &lab{t: t, vendor: vendor, ledger: &memory{}}
+	l.systemd = &units{lab: l, active: map[string]bool{}}
+	var err error
+	if l.Machine, err = fakegpu.New(t.TempDir(), l.lines(config)...); err != nil {
+		t.Fatal(err)
+	}
+	m, err := machine.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := command.New("/", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = runner.Close(), m.Close() })
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	helper := gpu.NewHelper(exe, childWord)
+	helper.Env = l.Env()
+	helper.Deadline, helper.Silence = time.Minute, time.Minute
+	l.Scrub = &Scrub{
+		Machine: m, Systemd: l.systemd, Stopped: l.ledger, Helper: helper, Commands: runner,
+		Openers:  func(*machine.Machine) ([]gpu.Opener, error) { return nil, nil },
+		Profiles: set(t, vendor), Facts: taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": vendor}},
+		Now: time.Now, Log: zaptest.NewLogger(t), Nonce: []byte("0123456789abcdef0123456789abcdef"),
+		Params:  &taskcatalog.GPUScrubParams{Policy: &taskcatalog.GPUScrubPolicy{MinCoveragePercent: 80, HolderGraceSeconds: 1, FabricWaitSeconds: 1}},
+		Vendors: []string{"nvidia", "amd"}, Interval: 5 * time.Millisecond,
+	}
+	l.expectAll()
+	return l
+}
+
+func (l *lab) lines(config []string) []string {
+	return append([]string{"vendor " + l.vendor, "devices 4", "memory 32M", "reserved 2M"}, config...)
+}
+
+// faults changes the machine's config.
+func (l *lab) faults(config ...string) {
+	l.t.Helper()
+	if err := l.Configure(l.lines(config)...); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// expectAll makes what is there now what the task expects.
+func (l *lab) expectAll() {
+	l.t.Helper()
+	l.Params.Expected = nil
+	for _, g := range l.Helper.Survey(l.t.Context(), l.vendor).GPUs {
+		state, err := l.Helper.State(l.t.Context(), gpu.Device{Vendor: g.Vendor, UUID: g.UUID})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.Params.Expected = append(l.Params.Expected, taskcatalog.BaselineGPU{
+			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Settings: state.Settings,
+		})
+	}
+}
+
+func (l *lab) uuid(i int) string { return l.Params.Expected[i].UUID }
+
+// run carries the plan out and returns the result, which is there with an error
+// too.
+func (l *lab) run(ctx context.Context) (*taskcatalog.GPUScrubResult, taskcatalog.Report, error) {
+	l.t.Helper()
+	res, report, err := l.Do(ctx)
+	if len(l.ledger.names) > 0 && l.systemd.fail == nil {
+		l.t.Errorf("%v were stopped and not put back", l.ledger.names)
+	}
+	if report.Verdict != res.Verdict {
+		l.t.Errorf("the evidence says %s and the result %s", report.Verdict, res.Verdict)
+	}
+	return res, report, err
+}
+
+// good runs a scrub that must come to an end.
+func (l *lab) good() *taskcatalog.GPUScrubResult {
+	l.t.Helper()
+	res, _, err := l.run(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return res
+}
+
+// of is what became of GPU i of those expected.
+func (l *lab) of(res *taskcatalog.GPUScrubResult, i int) taskcatalog.GPUScrubbed {
+	l.t.Helper()
+	at := slices.IndexFunc(res.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == l.uuid(i) })
+	if at < 0 {
+		l.t.Fatalf("GPU %d is not in the result", i)
+	}
+	return res.GPUs[at]
+}
+
+// want checks one GPU, and that all others are clean.
+func (l *lab) want(res *taskcatalog.GPUScrubResult, i int, verdict taskcatalog.Verdict, code taskcatalog.Code) taskcatalog.GPUScrubbed {
+	l.t.Helper()
+	for j := range l.Params.Expected {
+		g := l.of(res, j)
+		if j == i && (g.Verdict != verdict || g.Code != code) {
+			l.t.Errorf("GPU %d is %s %s (%s), want %s %s", j, g.Verdict, g.Code, g.Message, verdict, code)
+		}
+		if j != i && g.Verdict != taskcatalog.VerdictClean {
+			l.t.Errorf("GPU %d is %s %s (%s), though nothing is wrong with it", j, g.Verdict, g.Code, g.Message)
+		}
+	}
+	return l.of(res, i)
+}
+
+// plant leaves a tenant's token in the memory of a GPU.
+func (l *lab) plant(i int, offset int64) {
+	l.t.Helper()
+	if err := l.Plant(i, offset, []byte(token)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) left(i int) int {
+	l.t.Helper()
+	n, err := l.Count(i, token)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return n
+}
+
+// tenant starts a tenant's program on a GPU and waits until it has it.
+func (l *lab) tenant(i int, how ...string) *exec.Cmd {
+	l.t.Helper()
+	cmd := exec.CommandContext(l.t.Context(), filepath.Join(l.Libs, "fakegpu-tenant"), append([]string{strconv.Itoa(4 << 20), token, "stay"}, how...)...)
+	cmd.Env = append(l.Env(), "CUDA_VISIBLE_DEVICES="+l.uuid(i))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	l.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	ready := make([]byte, 6)
+	if _, err := out.Read(ready); err != nil {
+		l.t.Fatalf("the tenant did not start: %v", err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	return cmd
+}
+
+// set is a set of profiles without programs: those of the vendors are not on the
+// machine that tests.
+func set(t *testing.T, vendor string) *profiles.Set {
+	t.Helper()
+	reset := map[string]string{"nvidia": "builtin:none", "amd": "builtin:amd.reset"}[vendor]
+	text := "hardware_profiles:\n  - name: here\n    match: { gpu.vendor: " + vendor + " }\n    overrides:\n      gpu.driver.validate: builtin:none\n"
+	for _, step := range []string{"quiesce", "overwrite", "verify", "probe", "restore", "health"} {
+		text += "      gpu.scrub." + step + ": builtin:" + vendor + "." + step + "\n"
+	}
+	text += "      gpu.scrub.reset: " + reset + "\n  - name: fallback\n    match: {}\n    overrides: {}\ncommand_profiles: []\n"
+	s, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(text)})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return s
+}
+
+// memory is Stopped without a disk.
+type memory struct{ names []string }
+
+func (m *memory) PutStopped(name string) error {
+	if !slices.Contains(m.names, name) {
+		m.names = append(m.names, name)
+	}
+	return nil
+}
+func (m *memory) StoppedUnits() ([]string, error) { return slices.Clone(m.names), nil }
+func (m *memory) DeleteStopped(name string) error {
+	m.names = slices.DeleteFunc(m.names, func(n string) bool { return n == name })
+	return nil
+}
+
+// units is a systemd of a few units.
+type units struct {
+	lab    *lab
+	active map[string]bool
+	asked  []string
+	fail   error // of Start
+	onStop func(name string)
+}
+
+func (u *units) Active(_ context.Context, name string) (bool, error) { return u.active[name], nil }
+
+func (u *units) Stop(_ context.Context, name string) error {
+	if !slices.Contains(u.lab.ledger.names, name) {
+		u.lab.t.Errorf("%s is stopped before the ledger knows", name)
+	}
+	u.active[name], u.asked = false, append(u.asked, "stop "+name)
+	if u.onStop != nil {
+		u.onStop(name)
+	}
+	return nil
+}
+
+func (u *units) Start(_ context.Context, name string) error {
+	if u.fail == nil {
+		u.active[name] = true
+	}
+	u.asked = append(u.asked, "start "+name)
+	return u.fail
+}
+
+var errTest = errors.New("refused by the test")

@@ -1,0 +1,71 @@
+package scrub
+
+import (
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault, reset string
+		code         taskcatalog.Code // with a policy that wants a proven reset
+	}{
+		"a true one":       {"", taskcatalog.ResetProven, ""},
+		"one that lies":    {"fault.1 lying_reset", taskcatalog.ResetUnproven, taskcatalog.CodeGPUResetUnproven},
+		"one that is busy": {"fault.1 in_use_on_reset", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetUnproven},
+		"one that failed":  {"fault.1 reset_failed", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetUnproven},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "amd")
+			l.faults(c.fault)
+			res := l.good()
+			g := l.want(res, 1, taskcatalog.VerdictClean, "")
+			if g.Assurance.Reset != c.reset || res.Assurance.Reset != c.reset {
+				t.Errorf("the reset is %s (%v), of all %s; want %s", g.Assurance.Reset, g.ResetWitnesses, res.Assurance.Reset, c.reset)
+			}
+			l = newLab(t, "amd")
+			l.faults(c.fault)
+			l.Params.Policy.RequireReset = true
+			want := taskcatalog.VerdictClean
+			if c.code != "" {
+				want = taskcatalog.VerdictInconclusive
+			}
+			l.want(l.good(), 1, want, c.code)
+		})
+	}
+}
+
+func TestNoResetIsTriedWhereTheTaskLeavesItOut(t *testing.T) {
+	l := newLab(t, "amd")
+	l.Params.Reset = "never"
+	res := l.good()
+	if res.Verdict != taskcatalog.VerdictClean || res.Assurance.Reset != taskcatalog.ResetNotTried {
+		t.Errorf("%s, %+v", res.Verdict, res.Assurance)
+	}
+	l = newLab(t, "nvidia")
+	if res := l.good(); res.Assurance.Reset != taskcatalog.ResetUnsupported {
+		t.Errorf("profiles without a reset: %+v", res.Assurance)
+	}
+}
+
+// GPUs of one hive are reset together, or not at all.
+func TestAHiveIsResetAsOne(t *testing.T) {
+	l := newLab(t, "amd", "hive 7")
+	res := l.good()
+	if g := l.of(res, 0); len(g.ResetGroup) != 4 || g.Assurance.Reset != taskcatalog.ResetProven {
+		t.Errorf("%+v", g)
+	}
+	l = newLab(t, "amd", "hive 7")
+	l.faults("hive 7", "fault.3 ecc_in_verify")
+	res = l.good()
+	if g := l.of(res, 0); g.Assurance.Reset != taskcatalog.ResetRefused || g.Code != taskcatalog.CodeGPUResetRefused {
+		t.Errorf("a hive with a GPU that fell out: %+v", g)
+	}
+}
+
+func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
+	l := newLab(t, "amd")
+	l.faults("fault.0 reset_disturbs 2")
+	l.want(l.good(), 2, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven)
+}

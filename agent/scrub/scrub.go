@@ -1,0 +1,134 @@
+package scrub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Systemd is what a scrub asks of systemd.
+type Systemd interface {
+	Active(ctx context.Context, unit string) (bool, error)
+	Stop(ctx context.Context, unit string) error
+	Start(ctx context.Context, unit string) error
+}
+
+// Stopped is the lasting record of units that are stopped for the time of a
+// scrub.
+type Stopped interface {
+	PutStopped(unit string) error
+	StoppedUnits() ([]string, error)
+	DeleteStopped(unit string) error
+}
+
+// Scrub is one run of the plan. Its first fields are what it works with, the
+// others what it found.
+type Scrub struct {
+	Machine  *machine.Machine
+	Systemd  Systemd
+	Stopped  Stopped
+	Helper   *gpu.Helper
+	Openers  func(*machine.Machine) ([]gpu.Opener, error)
+	Profiles *profiles.Set
+	Commands *command.Runner
+	Facts    taskcatalog.Facts
+	// KernelLog returns the lines that the kernel logged since this scrub began.
+	// Nil: they cannot be read.
+	KernelLog func() ([]string, error)
+	Now       func() time.Time
+	Log       *zap.Logger
+	// Progress says how far it is: see tasks.Run.
+	Progress func(step string, index, total, percent int, message string)
+
+	Nonce    []byte
+	Params   *taskcatalog.GPUScrubParams
+	Vendors  []string      // that are asked for GPUs
+	Interval time.Duration // between two looks: a second in the field
+
+	policy  taskcatalog.GPUScrubPolicy
+	units   []*unit
+	missing []taskcatalog.BaselineGPU
+	records []taskcatalog.StepRecord
+	stopped []taskcatalog.GPUInterrupted
+}
+
+// plan is the order of the steps. Those after a failure of the whole are left out;
+// what was stopped is put back in any case.
+var plan = []string{
+	stepSurvey, profiles.StepDriverValidate, profiles.StepQuiesce, profiles.StepOverwrite, profiles.StepVerify,
+	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepHealth,
+}
+
+const stepSurvey = "survey"
+
+func (s *Scrub) step(ctx context.Context, name string) error {
+	switch name {
+	case stepSurvey:
+		return s.survey(ctx)
+	case profiles.StepDriverValidate:
+		return s.validate(ctx)
+	case profiles.StepQuiesce:
+		return s.quiesce(ctx)
+	case profiles.StepOverwrite:
+		return s.overwrite(ctx)
+	case profiles.StepVerify:
+		return s.verify(ctx)
+	case profiles.StepReset:
+		return s.reset(ctx)
+	case profiles.StepProbe:
+		return s.probe(ctx)
+	case profiles.StepRestore:
+		return s.restore(ctx)
+	}
+	return s.health(ctx)
+}
+
+// Do carries the plan out. An error is one of the whole node, such as
+// profile_missing or a cancel; what is wrong with single GPUs is in the result,
+// which is there also with an error.
+func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, report taskcatalog.Report, err error) {
+	if s.Params.Policy != nil {
+		s.policy = *s.Params.Policy
+	}
+	for _, name := range plan {
+		s.say(name, 0, "")
+		if err = s.step(ctx, name); err != nil {
+			break
+		}
+		if err = context.Cause(ctx); err != nil {
+			break
+		}
+	}
+	s.putBack(ctx)
+	result, report = s.sum(err)
+	return result, report, err
+}
+
+func (s *Scrub) say(step string, percent int, message string) {
+	if s.Progress != nil {
+		s.Progress(step, slices.Index(plan, step)+1, len(plan), percent, message)
+	}
+}
+
+// live are the units that are still worth work.
+func (s *Scrub) live() []*unit {
+	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return u.done })
+}
+
+// gpus are the GPUs of units, each once: what is reset, set and healthy is the
+// GPU and not its instances.
+func gpus(units []*unit) map[gpu.Device][]*unit {
+	all := map[gpu.Device][]*unit{}
+	for _, u := range units {
+		all[u.whole()] = append(all[u.whole()], u)
+	}
+	return all
+}

@@ -1,0 +1,277 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/gpu"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestWhatATenantLeftIsFoundOverwrittenAndLookedAtAgain(t *testing.T) {
+	for _, vendor := range []string{"nvidia", "amd"} {
+		t.Run(vendor, func(t *testing.T) {
+			l := newLab(t, vendor)
+			l.plant(1, 5<<20)
+			l.plant(3, 20<<20)
+			var said []string
+			l.Progress = func(step string, index, total, percent int, message string) {
+				said = append(said, step)
+				if index < 1 || index > total || percent < 0 || percent > 100 {
+					t.Errorf("%s: %d of %d, %d %%", step, index, total, percent)
+				}
+			}
+			res := l.good()
+			if res.Verdict != taskcatalog.VerdictClean || res.Assurance.Overwrite != taskcatalog.OverwriteVerified || len(res.GPUs) != 4 {
+				t.Fatalf("%s, %+v, %d GPUs: %+v", res.Verdict, res.Assurance, len(res.GPUs), res.GPUs)
+			}
+			for i := range 4 {
+				g := l.of(res, i)
+				if l.left(i) != 0 {
+					t.Errorf("GPU %d still has the token", i)
+				}
+				if had := *g.ResidueWords > 0; had != (i == 1 || i == 3) {
+					t.Errorf("GPU %d: %d words of residue", i, *g.ResidueWords)
+				}
+				if *g.CoveragePercent < 80 || *g.ProbedNonZeroWords != 0 || *g.CoveredBytes == 0 || *g.ProbedBytes == 0 || g.Serial == "" && vendor == "nvidia" {
+					t.Errorf("GPU %d: %+v", i, g)
+				}
+			}
+			for _, step := range plan[1:] {
+				if !slices.Contains(said, step) {
+					t.Errorf("nothing was said of %s", step)
+				}
+				if !slices.ContainsFunc(res.Steps, func(r taskcatalog.StepRecord) bool { return r.StepKind == step && r.HardwareMatch == "here" }) {
+					t.Errorf("there is no record of %s: %+v", step, res.Steps)
+				}
+			}
+		})
+	}
+}
+
+func TestOneBadGPUDoesNotMakeTheOthersBad(t *testing.T) {
+	for name, c := range map[string]struct {
+		vendor, fault string
+		verdict       taskcatalog.Verdict
+		code          taskcatalog.Code
+	}{
+		"old data in a chunk":      {"nvidia", "fault.2 keeps_chunk 8388608", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue},
+		"old data in AMD's memory": {"amd", "fault.2 keeps_chunk 8388608", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue},
+		"a counter that lies":      {"nvidia", "fault.2 keeps_chunk 8388608\nfault.2 lying_compare", taskcatalog.VerdictClean, ""},
+		"an ECC error":             {"nvidia", "fault.2 ecc_in_verify", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"lost in the middle":       {"nvidia", "fault.2 lost_after 8M", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"AMD's lost in the middle": {"amd", "fault.2 lost_after 8M", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"half of the memory":       {"nvidia", "fault.2 oom_early 12M", taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete},
+		"a crash of the library":   {"nvidia", "fault.2 crash fill", taskcatalog.VerdictInconclusive, gpu.CodeHelperCrashed},
+		"garbage":                  {"nvidia", "fault.2 garbage verify", taskcatalog.VerdictInconclusive, gpu.CodeHelperGarbage},
+		"a fault of a kernel":      {"nvidia", "fault.2 kernel_fault verify", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.Contains(c.fault, "lying_compare") {
+				t.Skip("the host reads back at random: what it must find is tested in agent/gpu")
+			}
+			l := newLab(t, c.vendor)
+			l.faults(c.fault)
+			l.plant(2, 8<<20)
+			res, report, err := l.run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := l.want(res, 2, c.verdict, c.code)
+			if res.Verdict != c.verdict || len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Subject, g.UUID) {
+				t.Errorf("the node is %s with %+v", res.Verdict, report.Findings)
+			}
+			if c.code == taskcatalog.CodeGPUHardwareFault && g.ProbedBytes != nil {
+				t.Error("a broken GPU was tried again")
+			}
+		})
+	}
+}
+
+func TestAHangEndsAndIsNoVerdict(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.faults("fault.1 hang fill")
+	l.Helper.Silence = 2 * time.Second
+	l.want(l.good(), 1, taskcatalog.VerdictInconclusive, gpu.CodeHelperHung)
+}
+
+func TestAGPUThatIsMissingOrNewMakesNoCleanNode(t *testing.T) {
+	l := newLab(t, "nvidia")
+	lost := l.Params.Expected[3]
+	l.Params.Expected = l.Params.Expected[:3]
+	res := l.good()
+	i := slices.IndexFunc(res.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == lost.UUID })
+	if g := res.GPUs[i]; res.Verdict != taskcatalog.VerdictNotClean || g.Code != taskcatalog.CodeGPUUnexpected || *g.ProbedNonZeroWords != 0 {
+		t.Errorf("one more than expected: %s, %+v", res.Verdict, g)
+	}
+
+	l = newLab(t, "nvidia")
+	l.Params.Expected = append(l.Params.Expected, taskcatalog.BaselineGPU{Vendor: "nvidia", UUID: "GPU-gone", Serial: "S-9"})
+	res = l.good()
+	if g := l.want(res, 4, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUMissing); res.Verdict != taskcatalog.VerdictInconclusive || g.Serial != "S-9" || g.CoveredBytes != nil {
+		t.Errorf("one less than expected: %s, %+v", res.Verdict, g)
+	}
+}
+
+func TestWithoutAProfileForItNothingIsDone(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.plant(0, 5<<20)
+	l.Profiles = profiles.Minimal()
+	res, _, err := l.run(t.Context())
+	if taskcatalog.CodeOf(err, "") != profiles.CodeProfileMissing || res.Verdict != taskcatalog.VerdictInconclusive || l.left(0) != 1 {
+		t.Errorf("%v, %s, %d tokens left", err, res.Verdict, l.left(0))
+	}
+	if len(res.Steps) != 1 || res.Steps[0].ErrorCode != profiles.CodeProfileMissing {
+		t.Errorf("%+v", res.Steps)
+	}
+}
+
+func TestACancelStopsInTheMiddleAndPutsBack(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.faults("fault hang fill")
+	l.systemd.active["nvidia-persistenced.service"] = true
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	l.Progress = func(step string, _, _, _ int, _ string) {
+		if step == profiles.StepOverwrite {
+			cancel(errTest)
+		}
+	}
+	res, _, err := l.run(ctx)
+	if !errors.Is(err, errTest) || res.Verdict != taskcatalog.VerdictInconclusive {
+		t.Errorf("%v, %s", err, res.Verdict)
+	}
+	if !l.systemd.active["nvidia-persistenced.service"] {
+		t.Errorf("what was stopped was not put back: %v", l.systemd.asked)
+	}
+}
+
+func TestDaemonsAreStoppedForTheTimeOfTheScrubAlone(t *testing.T) {
+	l := newLab(t, "nvidia")
+	for _, name := range []string{"nvidia-persistenced.service", "site-exporter.service", "nvidia-fabricmanager.service"} {
+		l.systemd.active[name] = true
+	}
+	l.Params.Policy.StopServices = []string{"site-exporter.service"}
+	res := l.good()
+	want := []string{"stop nvidia-persistenced.service", "stop site-exporter.service", "start nvidia-persistenced.service", "start site-exporter.service"}
+	if !slices.Equal(l.systemd.asked, want) || len(res.Stopped) != 2 || !res.Stopped[0].PutBack {
+		t.Errorf("systemd was asked %q; %+v", l.systemd.asked, res.Stopped)
+	}
+}
+
+// What a crash left stopped is in the ledger and is started by whoever comes next.
+func TestWhatCannotBePutBackIsTriedAgain(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.systemd.active["dcgm.service"] = true
+	l.systemd.fail = errTest
+	res := l.good()
+	if len(res.Stopped) != 1 || res.Stopped[0].PutBack || res.Stopped[0].Message == "" || len(l.ledger.names) != 1 {
+		t.Fatalf("%+v, ledger %v", res.Stopped, l.ledger.names)
+	}
+	l.systemd.fail = nil
+	if again := PutBack(t.Context(), l.ledger, l.systemd); len(again) != 1 || !again[0].PutBack || len(l.ledger.names) != 0 {
+		t.Errorf("%+v, ledger %v", again, l.ledger.names)
+	}
+	if again := PutBack(t.Context(), l.ledger, l.systemd); len(again) != 0 {
+		t.Errorf("a third time: %+v", again)
+	}
+}
+
+func TestAHolderIsEndedAndNamed(t *testing.T) {
+	for how, outcome := range map[string]string{"": "terminated", "ignore-sigterm": "killed"} {
+		l := newLab(t, "nvidia")
+		var args []string
+		if how != "" {
+			args = append(args, how)
+		}
+		cmd := l.tenant(1, args...)
+		g := l.want(l.good(), 1, taskcatalog.VerdictClean, "")
+		if len(g.Holders) != 1 || g.Holders[0].PID != cmd.Process.Pid || g.Holders[0].Outcome != outcome || g.Holders[0].Via != "library" {
+			t.Errorf("%q: %+v", how, g.Holders)
+		}
+		if l.left(1) != 0 {
+			t.Errorf("%q: what the tenant left is still there", how)
+		}
+	}
+}
+
+func TestAHolderThatMayStayKeepsItsGPUFromBeingTouched(t *testing.T) {
+	l := newLab(t, "nvidia")
+	cmd := l.tenant(1)
+	l.Params.Policy.KeepHolders = true
+	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
+	if g.CoveredBytes != nil || l.left(1) == 0 || !strings.Contains(g.Message, strconv.Itoa(cmd.Process.Pid)) {
+		t.Errorf("%+v, %d tokens left", g, l.left(1))
+	}
+}
+
+// The library may list a process that this machine does not show.
+func TestAHolderThatNobodySeesIsOneAllTheSame(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.faults("fault.0 holder 4194000")
+	g := l.want(l.good(), 0, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
+	if len(g.Holders) != 1 || g.Holders[0].Outcome != "unseen" {
+		t.Errorf("%+v", g.Holders)
+	}
+}
+
+func TestASettingThatWillNotGoBackIsAFindingByName(t *testing.T) {
+	l := newLab(t, "nvidia")
+	exclusive := "exclusive_process"
+	if _, err := l.Helper.Apply(t.Context(), gpu.Device{Vendor: "nvidia", UUID: l.uuid(1)}, taskcatalog.GPUSettings{ComputeMode: exclusive}); err != nil {
+		t.Fatal(err)
+	}
+	l.want(l.good(), -1+1, taskcatalog.VerdictClean, "")
+	state, err := l.Helper.State(t.Context(), gpu.Device{Vendor: "nvidia", UUID: l.uuid(1)})
+	if err != nil || state.Settings.ComputeMode == exclusive {
+		t.Errorf("the tenant's compute mode stayed: %+v, %v", state.Settings, err)
+	}
+
+	l = newLab(t, "nvidia")
+	l.Params.Expected[1].Settings.ComputeMode = "prohibited"
+	l.faults("fault.1 refuses compute_mode")
+	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored)
+	if !strings.Contains(g.Message, "compute_mode") {
+		t.Errorf("%s", g.Message)
+	}
+}
+
+func TestADriverThatDoesNotClearIsAFinding(t *testing.T) {
+	for value, off := range map[string]bool{
+		"RMDisableScrubOnFree=1": true, "a=b;RMDisableScrubOnFree=0x1": true, "rmdisablefastscrubber=1": true,
+		"RMDisableScrubOnFree=0": false, "RMDisableScrubOnFree=0x0": false, "": false,
+	} {
+		f := taskcatalog.Facts{Drivers: []taskcatalog.DriverFacts{{Name: "nvidia", Parameters: map[string]string{"NVreg_RegistryDwords": value}}}}
+		if got := scrubbingOff(f, "nvidia") != ""; got != off {
+			t.Errorf("%q: %t", value, got)
+		}
+	}
+	l := newLab(t, "nvidia")
+	l.Facts.Drivers = []taskcatalog.DriverFacts{{Name: "nvidia", Parameters: map[string]string{"NVreg_RegistryDwords": "RMDisableScrubOnFree=1"}}}
+	if res := l.good(); res.Verdict != taskcatalog.VerdictNotClean || l.of(res, 0).Code != taskcatalog.CodeDriverScrubDisabled {
+		t.Errorf("%s, %+v", res.Verdict, l.of(res, 0))
+	}
+}
+
+func TestTheKernelsLogTellsAgainstTheGPUThatItNames(t *testing.T) {
+	l := newLab(t, "nvidia")
+	address := l.Params.Expected[2].PCIAddress
+	slot := strings.TrimSuffix(address, ".0")
+	l.KernelLog = func() ([]string, error) {
+		return []string{"NVRM: Xid (PCI:" + slot + "): 79, pid=1, GPU has fallen off the bus.", "NVRM: Xid (PCI:ffff:ff:00): 48", "NVRM: Xid (PCI:" + slot + "): 31, a tenant's fault"}, nil
+	}
+	if g := l.want(l.good(), 2, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault); !strings.Contains(g.Message, "Xid 79") {
+		t.Errorf("%s", g.Message)
+	}
+	l = newLab(t, "nvidia")
+	l.KernelLog = func() ([]string, error) { return nil, errTest }
+	if res := l.good(); res.Verdict != taskcatalog.VerdictInconclusive {
+		t.Errorf("a log that cannot be read: %s", res.Verdict)
+	}
+}

@@ -1,0 +1,121 @@
+package scrub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/agent/resolver"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// resolve finds what a step is for the GPUs of one vendor.
+func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
+	keys := map[string]string{}
+	for k, v := range s.Facts.Keys {
+		keys[k] = v
+	}
+	keys["gpu.vendor"] = units[0].device.Vendor
+	if a := units[0].facts.Architecture; a != "" {
+		keys["gpu.architecture"] = a
+	}
+	r, err := resolver.Resolve(s.Profiles, keys, step)
+	if err != nil {
+		s.records = append(s.records, r.Record(1, taskcatalog.StepFailed, taskcatalog.CodeOf(err, ""), 0))
+	}
+	return r, err
+}
+
+// each carries a step out for the units of each vendor. builtin is the agent's
+// own code for it; a command profile is run with the GPUs' uuids, and skipped
+// is told the units for which there is nothing to do.
+func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin func(context.Context, []*unit) error, ran func([]*unit, error), skipped func([]*unit)) error {
+	for _, vendor := range s.Vendors {
+		mine := slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.device.Vendor != vendor })
+		if len(mine) == 0 {
+			continue
+		}
+		r, err := s.resolve(step, mine)
+		if err != nil {
+			return err
+		}
+		begun := s.Now()
+		switch {
+		case r.Nothing():
+			skipped(mine)
+			s.record(r, taskcatalog.StepSkipped, "", begun)
+		case r.Builtin != "":
+			err := builtin(ctx, mine)
+			status, code := taskcatalog.StepSucceeded, taskcatalog.Code("")
+			if err != nil {
+				status, code = taskcatalog.StepFailed, taskcatalog.CodeOf(err, "")
+			}
+			for _, u := range mine {
+				if status == taskcatalog.StepSucceeded && u.done {
+					status, code = taskcatalog.StepFailed, u.out.Code
+				}
+			}
+			if context.Cause(ctx) != nil {
+				status = taskcatalog.StepCanceled
+			}
+			s.record(r, status, code, begun)
+			if err != nil {
+				return err
+			}
+		default:
+			_, records, err := s.Commands.Step(ctx, r, map[string]any{profiles.InputGPUs: uuids(mine)})
+			s.records = append(s.records, records...)
+			if ctxErr := context.Cause(ctx); ctxErr != nil {
+				return ctxErr
+			}
+			ran(mine, err)
+		}
+	}
+	return nil
+}
+
+func (s *Scrub) record(r resolver.Resolved, status taskcatalog.StepStatus, code taskcatalog.Code, begun time.Time) {
+	s.records = append(s.records, r.Record(1, status, code, s.Now().Sub(begun)))
+}
+
+// uuids are those of the units' GPUs, each once.
+func uuids(units []*unit) []string {
+	var all []string
+	for _, u := range units {
+		if !slices.Contains(all, u.facts.UUID) {
+			all = append(all, u.facts.UUID)
+		}
+	}
+	return all
+}
+
+// validate asks whether the driver is whole. It has no builtin: the vendor's own
+// tool says so.
+func (s *Scrub) validate(ctx context.Context) error {
+	for _, vendor := range s.Vendors {
+		mine := slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor })
+		if len(mine) == 0 {
+			continue
+		}
+		r, err := s.resolve(profiles.StepDriverValidate, mine)
+		if err != nil {
+			return err
+		}
+		if r.Command == nil {
+			s.record(r, taskcatalog.StepSkipped, "", s.Now())
+			continue
+		}
+		_, records, err := s.Commands.Step(ctx, r, nil)
+		s.records = append(s.records, records...)
+		if ctxErr := context.Cause(ctx); ctxErr != nil {
+			return ctxErr
+		}
+		for _, u := range mine {
+			if err != nil {
+				u.worse(taskcatalog.VerdictInconclusive, "driver_invalid", "the driver is not whole: %v", err)
+			}
+		}
+	}
+	return nil
+}
