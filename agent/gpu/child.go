@@ -22,6 +22,10 @@ func Child(vendors []Vendor, now func() time.Time, random [32]byte) int {
 	// CUDA and HIP bind what they do to the thread that does it.
 	runtime.LockOSThread()
 	answers, err := takeStdout()
+	if err == nil {
+		// A core would hold what was read back: a tenant's data.
+		err = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cannot set the helper up:", err)
 		return 1
@@ -62,7 +66,7 @@ func takeStdout() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Dup2(2, 1); err != nil {
+	if err := unix.Dup3(2, 1, 0); err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "answers"), nil

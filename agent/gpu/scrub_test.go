@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -176,6 +177,46 @@ func TestAHelperThatSIGKILLDoesNotEndIsStuck(t *testing.T) {
 	_, err := l.scrub(d)
 	if codeOf(err) != gpu.CodeHelperStuck || !strings.Contains(err.Error(), strconv.Itoa(group)) {
 		t.Fatalf("%v", err)
+	}
+}
+
+// Nobody is there to kill the helper of an agent that was killed itself.
+func TestTheHelperEndsWhenTheAgentIsGone(t *testing.T) {
+	l := newLab(t)
+	d := l.device(0)
+	l.faults("fault.0 hang fill")
+	child := exec.Command("/proc/self/exe", childWord)
+	child.Env = l.Machine.Env()
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill() }()
+	request := `{"ask":"scrub","vendor":"nvidia","uuid":"` + d.UUID + `","scrub":{"nonce":"MDEyMzQ1Njc4OWFiY2RlZg=="}}` + "\n"
+	if _, err := stdin.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 100)); err != nil { // it has memory now, and is about to hang
+		t.Fatal(err)
+	}
+	stdin.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it is still there")
+	}
+	l.faults()
+	if _, err := l.scrub(d); err != nil {
+		t.Errorf("the GPU is not free again: %v", err)
 	}
 }
 

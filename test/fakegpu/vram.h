@@ -24,7 +24,8 @@
  *   lying_compare       counting on the GPU finds nothing, whatever is there
  *   lost_after SIZE     the GPU falls off the bus when so much was written
  *   kernel_fault WHERE  an illegal access in: fill verify zero
- *   hang WHERE          waits for ever in: init open alloc fill verify zero free
+ *   hang WHERE          waits for ever in: init open alloc fill verify zero free, nvml
+ *                       (any question about the GPU), smi
  *   crash WHERE         SIGSEGV, in the same places
  *   garbage WHERE       writes noise into every pipe this process has open
  *   stuck WHERE         writes a file in FAKEGPU_DIR/frozen, which the harness

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -134,23 +135,16 @@ func probeUnit(ctx context.Context, h *gpu.Helper, u gpuUnit, progress func(gpu.
 	return p
 }
 
-// writeReport replaces the file only by a whole one.
-func writeReport(file string, r probeReport) error {
-	return replaceFile(file, func(w io.Writer) error { return probeTemplate.Execute(w, r) })
-}
-
-func replaceFile(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// writeReport replaces the file, and only by a whole one.
+func writeReport(name string, r probeReport) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".gpu-probe-*")
 	if err != nil {
-		return fmt.Errorf("cannot write the report: %w", err)
+		return fmt.Errorf("cannot write the report %s: %w", name, err)
 	}
-	defer func() { _ = os.Remove(name + ".new") }()
-	err = write(f)
-	if e := f.Close(); err == nil {
-		err = e
-	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = errors.Join(probeTemplate.Execute(f, r), f.Chmod(0o644), f.Close())
 	if err == nil {
-		err = os.Rename(name+".new", name)
+		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the report %s: %w", name, err)

@@ -179,8 +179,7 @@ func (v *vendor) fabric(d nvml.Device) string {
 // up to Ampere, where a reset of one needs the fabric manager or is refused.
 // From Hopper on each is reset alone.
 func (v *vendor) domain(d nvml.Device) string {
-	arch, r := d.GetArchitecture()
-	if r != nvml.SUCCESS || arch >= nvml.DEVICE_ARCH_ADA || !v.has("nvmlDeviceGetNvLinkState") {
+	if v.architecture(d) >= nvml.DEVICE_ARCH_ADA || !v.has("nvmlDeviceGetNvLinkState") { // an unknown one is newer
 		return ""
 	}
 	for link := range int(nvml.NVLINK_MAX_LINKS) {

@@ -72,9 +72,7 @@ func (v *vendor) surveyOne(i int) (taskcatalog.GPUFacts, error) {
 	// The rest is missing where the device does not say it.
 	f.Name, _ = d.GetName()
 	f.Serial, _ = d.GetSerial()
-	if arch, r := d.GetArchitecture(); r == nvml.SUCCESS {
-		f.Architecture = architectures[arch]
-	}
+	f.Architecture = architectures[v.architecture(d)]
 	if m, err := v.memoryInfo(d); err == nil {
 		f.MemoryBytes, f.ReservedBytes = &m.Total, m.Reserved
 	}
@@ -88,6 +86,15 @@ func (v *vendor) surveyOne(i int) (taskcatalog.GPUFacts, error) {
 		f.Instances = append(f.Instances, in.GPUInstance)
 	}
 	return f, nil
+}
+
+func (v *vendor) architecture(d nvml.Device) nvml.DeviceArchitecture {
+	if v.has("nvmlDeviceGetArchitecture") {
+		if arch, r := d.GetArchitecture(); r == nvml.SUCCESS {
+			return arch
+		}
+	}
+	return nvml.DEVICE_ARCH_UNKNOWN
 }
 
 // memoryInfo is the library's accounting; on a GPU whose memory the operating
