@@ -15,11 +15,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/resolver"
+	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
@@ -44,6 +46,8 @@ type Config struct {
 	Handlers func(name string, version int) (tasks.Handler, bool)
 	// Facts looks at the machine. Nil: there is nothing to say.
 	Facts func(context.Context) (taskcatalog.Facts, error)
+	// GPU asks GPUs. Nil: there is nothing to ask.
+	GPU *gpu.Helper
 	// Notify tells systemd: READY=1, STATUS=…, WATCHDOG=1.
 	Notify   func(state string)
 	Watchdog time.Duration // how often systemd wants to hear; zero: never
@@ -110,11 +114,11 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.ledger.Close(), a.state.Close())
 	}
-	a.say(c.report(nil))
 	a.host = &tasks.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
+		GPU: c.GPU, Stopped: a.ledger,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 	}
 	profiles := a.host.Profiles
@@ -122,6 +126,7 @@ func New(c Config) (*Agent, error) {
 		c.Log.Error("the node's resolver profiles are not in force; the compiled-in ones are", zap.Error(err))
 	}
 	c.Log.Info("resolver profiles in force", zap.String("version", profiles.InForce().Version), zap.String("digest", profiles.InForce().Digest()))
+	a.say(c.report(nil))
 	a.inbox = &inbox.Inbox{
 		Now:   c.Now,
 		Self:  func() pki.NodeIdentity { return a.state.Member().NodeIdentity },
@@ -147,13 +152,12 @@ func (a *Agent) Close() error {
 	return errors.Join(a.host.Commands.Close(), a.ledger.Close(), a.state.Close())
 }
 
-// facts are the keys that the rules of resolver profiles match on.
-func (a *Agent) facts(ctx context.Context) (map[string]string, error) {
+// facts are this machine's now; where nobody can look there are none.
+func (a *Agent) facts(ctx context.Context) (taskcatalog.Facts, error) {
 	if a.Facts == nil {
-		return nil, nil
+		return taskcatalog.Facts{}, nil
 	}
-	f, err := a.Facts(ctx)
-	return f.Keys, err
+	return a.Facts(ctx)
 }
 
 // Run serves until ctx ends, which is no error, or until a task does not stop
@@ -166,6 +170,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
+	a.putBack(ctx)
 	a.look(ctx)
 	g, loops := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.serve(loops, work) })
@@ -202,6 +207,14 @@ func (a *Agent) awaitWork(grace time.Duration) {
 	case <-done:
 	case <-timer.C:
 		a.Log.Error("tasks did not stop in time; the next start reports them as interrupted")
+	}
+}
+
+// putBack starts what a scrub had stopped when this agent, or the machine, went
+// down.
+func (a *Agent) putBack(ctx context.Context) {
+	for _, unit := range scrub.PutBack(ctx, a.ledger, a.Systemd) {
+		a.Log.Warn("a scrub did not get to start again what it had stopped", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/identity"
+	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -25,6 +26,16 @@ type self struct {
 // say puts a report in force: the next request carries its digest, and the
 // broker asks for the rest where it has another one.
 func (a *Agent) say(r identity.Report) {
+	// Without a set of its own the node has the one compiled in, which is none that
+	// anybody wants.
+	if set := a.host.Profiles.InForce(); set.Digest() != profiles.Minimal().Digest() {
+		capabilities := maps.Clone(r.Capabilities)
+		if capabilities == nil {
+			capabilities = map[string]string{}
+		}
+		capabilities[taskcatalog.CapabilityResolverDigest] = set.Digest()
+		r.Capabilities = capabilities
+	}
 	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts)})
 }
 
@@ -32,6 +43,7 @@ func (a *Agent) say(r identity.Report) {
 // then those seen before stand.
 func (a *Agent) look(ctx context.Context) {
 	if a.Facts == nil {
+		a.say(a.report(nil)) // the profiles may be others
 		return
 	}
 	tenants, err := a.allocations()

@@ -72,6 +72,7 @@ var catalog = []Type{
 	nodeUninstall,
 	nodeTrustUpdate,
 	nodeResolverConfig,
+	nodeGPUScrub,
 	nodeHWSyncReseed,
 	allocationProvisionUser,
 	allocationRevokeUser,

@@ -1,5 +1,7 @@
 package taskcatalog
 
+import "fmt"
+
 // GPUSettings are what a tenant with root may have changed on a GPU. What is empty
 // or nil is unknown where it was read, and left alone where it is applied.
 type GPUSettings struct {
@@ -53,4 +55,31 @@ type BaselineGPU struct {
 	MemoryBytes *uint64     `json:"memory_bytes,omitempty"`
 	Settings    GPUSettings `json:"settings"`
 	Instances   []string    `json:"instances,omitempty"` // uuids of MIG instances or partitions
+}
+
+// Differences are the settings that are known on both sides and are not as they
+// are wanted, by their JSON names.
+func (want GPUSettings) Differences(have GPUSettings) []GPUDeviation {
+	var all []GPUDeviation
+	differ := func(name, want, have string) {
+		if want != "" && have != "" && want != have {
+			all = append(all, GPUDeviation{Setting: name, Want: want, Have: have})
+		}
+	}
+	differ("partition", want.Partition, have.Partition)
+	differ("memory_partition", want.MemoryPartition, have.MemoryPartition)
+	differ("compute_mode", want.ComputeMode, have.ComputeMode)
+	differ("clocks", want.Clocks, have.Clocks)
+	differ("power_limit_mw", known(want.PowerLimitMW), known(have.PowerLimitMW))
+	differ("ecc", known(want.ECC), known(have.ECC))
+	differ("persistence", known(want.Persistence), known(have.Persistence))
+	differ("isolation", known(want.Isolation), known(have.Isolation))
+	return all
+}
+
+func known[T any](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(*v)
 }

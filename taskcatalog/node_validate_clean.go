@@ -26,6 +26,8 @@ type CleanPolicy struct {
 	KnownPorts     []string `json:"known_ports,omitempty" jsonschema:"maxItems=256"` // tcp/22
 	KnownProcesses []string `json:"known_processes,omitempty" jsonschema:"maxItems=256"`
 	Scratch        []string `json:"scratch,omitempty" jsonschema:"maxItems=64"`
+	// GPU is what the site asks of a GPU scrub.
+	GPU *GPUScrubPolicy `json:"gpu,omitempty"`
 }
 
 // ValidateCleanResult sums up the report in the evidence. Baseline is set

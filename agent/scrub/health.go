@@ -69,7 +69,7 @@ func (s *Scrub) health(ctx context.Context) error {
 		func(ctx context.Context, units []*unit) error {
 			after := s.states(ctx, units)
 			for _, u := range units {
-				if why := scrubbingOff(s.Facts, u.device.Vendor); why != "" {
+				if why := ClearingOff(s.Facts, u.device.Vendor); why != "" {
 					u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
 				}
 				if logErr != nil {
@@ -135,9 +135,9 @@ func grew(was, is *uint64) bool {
 	return is != nil && was != nil && *is > *was
 }
 
-// scrubbingOff says whether options of the kernel module keep the driver from
+// ClearingOff says whether options of the kernel module keep the driver from
 // clearing what is freed: a tenant with root can set them for good.
-func scrubbingOff(f taskcatalog.Facts, vendor string) string {
+func ClearingOff(f taskcatalog.Facts, vendor string) string {
 	if vendor != "nvidia" {
 		return ""
 	}

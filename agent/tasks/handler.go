@@ -48,6 +48,7 @@ var handlers = map[string]Handler{
 	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
 	"node.trust_update@1":         {Do: trustUpdate},
 	"node.resolver_config@1":      {Do: resolverConfig, Probe: probeResolver},
+	"node.gpu_scrub@1":            {Do: gpuScrub, Probe: probeGPUScrub},
 	"node.hw_sync_reseed@1":       {Do: hwSyncReseed, Probe: probeHWSync},
 	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
 	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},

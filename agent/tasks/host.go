@@ -8,8 +8,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/resolver"
+	"github.com/hostler/hostler/agent/scrub"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Host is everything a handler touches.
@@ -28,10 +31,13 @@ type Host struct {
 	Trust func(bundle string) (version int64, changed bool, err error)
 
 	// Profiles are the node's resolver profiles, Commands runs what they name,
-	// and Facts are the keys that their rules match on.
+	// and Facts have the keys that their rules match on.
 	Profiles *resolver.Store
 	Commands *command.Runner
-	Facts    func(ctx context.Context) (map[string]string, error)
+	Facts    func(ctx context.Context) (taskcatalog.Facts, error)
+	// GPU asks GPUs, by way of child processes; nil where there is nothing to ask.
+	GPU     *gpu.Helper
+	Stopped scrub.Stopped // units that a scrub stopped
 
 	// Scratch are the node's own scratch path patterns, such as /share*.
 	Scratch []string

@@ -71,7 +71,7 @@ func judgedHere(ctx context.Context, h *Host, set *profiles.Set) ([]profiles.Pro
 	if err != nil {
 		return nil, fmt.Errorf("cannot judge profiles %s: %w", set.Version, err)
 	}
-	rule, problems := h.Commands.Here(set, facts)
+	rule, problems := h.Commands.Here(set, facts.Keys)
 	if i := slices.IndexFunc(problems, command.Insecure); i >= 0 {
 		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot take profiles %s: rule %s wins here: %s", set.Version, rule, problems[i])
 	}

@@ -52,8 +52,8 @@ func resolverBox(t *testing.T) (*Host, string) {
 	h.Commands = runner
 	h.Profiles = resolver.Open(filepath.Join(dir, "state", "profiles"))
 	ok(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
-	h.Facts = func(context.Context) (map[string]string, error) {
-		return map[string]string{"gpu.vendor": "nvidia"}, nil
+	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
+		return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}}, nil
 	}
 	return h, dir
 }
@@ -155,7 +155,7 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 			return good(t)
 		}, codeRefusedHere, "executable_refused"},
 		"a machine that cannot be judged": {func(t *testing.T, h *Host, _ string) *taskcatalog.ResolverConfigParams {
-			h.Facts = func(context.Context) (map[string]string, error) { return nil, errors.New("no sysfs") }
+			h.Facts = func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{}, errors.New("no sysfs") }
 			return good(t)
 		}, "", "no sysfs"},
 	} {
@@ -184,7 +184,7 @@ func TestAProgramThatIsNotInstalledIsToldAndRefusesNothing(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	// What rules for other hardware name is not judged here.
-	h.Facts = func(context.Context) (map[string]string, error) { return map[string]string{"gpu.vendor": "amd"}, nil }
+	h.Facts = func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "amd"}}, nil }
 	if res, err := config(t, h, carry(t, "v1", toolSet(t, "absent"))); err != nil || len(res.Problems) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}

@@ -95,6 +95,7 @@ var validationChecks = []check{
 	{rows: []string{"firewall"}, look: lookFirewall, settles: true},
 	{rows: []string{"kernel_hooks"}, look: lookKernelHooks},
 	{rows: []string{"inventory"}, look: lookInventory},
+	{rows: []string{taskcatalog.CheckGPU}, look: lookGPUs},
 }
 
 func validateClean(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {

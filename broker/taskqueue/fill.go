@@ -25,6 +25,8 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 		}
 	case *taskcatalog.TrustUpdateParams:
 		p.Bundle, err = q.bundle(ctx)
+	case *taskcatalog.GPUScrubParams:
+		err = q.gpus(ctx, n, p)
 	case *taskcatalog.ResolverConfigParams:
 		err = q.profiles(ctx, p)
 	default:
@@ -83,6 +85,23 @@ func (q *Queue) scratch(ctx context.Context, site string, asked []string) ([]str
 		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot enqueue task: its scratch patterns and those of the site's policy are %d, a cleanup takes %d (name fewer)", len(all), maxScratch)
 	}
 	return all, nil
+}
+
+// gpus adds the GPUs of the node's baseline, and what its site asks of a scrub.
+func (q *Queue) gpus(ctx context.Context, n broker.Node, p *taskcatalog.GPUScrubParams) error {
+	base, err := q.baseline(ctx, n)
+	if err != nil {
+		return err
+	}
+	if base == nil {
+		return broker.Errorf(broker.Refused, "baseline_missing", "cannot scrub the GPUs of node %s: it has no baseline that says which are expected (hostler node baseline retake)", n.ID)
+	}
+	p.Expected = base.GPUs
+	policy, err := q.policy(ctx, n.Site)
+	if policy != nil {
+		p.Policy = policy.GPU
+	}
+	return err
 }
 
 // profiles adds the set that a version names. A rollback carries none.

@@ -13,6 +13,9 @@ import (
 // a validation that compares comes to a verdict, and only one that succeeded
 // comes to clean.
 func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (taskcatalog.Verdict, error) {
+	if k.Type == "node.gpu_scrub" {
+		return scrubVerdict(k, r, report)
+	}
 	if err := rowsOf(k, report.Checks); err != nil {
 		return "", err
 	}
@@ -81,4 +84,46 @@ func sumsUp(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (comp
 		}
 	}
 	return !asked.TakeBaseline, nil
+}
+
+// scrubVerdict is the verdict of a GPU scrub: the node's, or that of the worst of
+// its GPUs.
+func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (taskcatalog.Verdict, error) {
+	said, worst := report.Verdict, taskcatalog.VerdictClean
+	if said == "" {
+		if r.Outcome == taskcatalog.OutcomeSucceeded {
+			return "", notBelieved(k, "evidence_verdict", "it succeeded without a verdict")
+		}
+		return "", nil
+	}
+	if _, ok := rank[said]; !ok {
+		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
+	}
+	if len(r.Result) > 0 && string(r.Result) != "null" {
+		var sum taskcatalog.GPUScrubResult
+		if err := taskcatalog.DecodeStrict(r.Result, &sum); err != nil {
+			return "", err
+		}
+		if sum.Verdict != said {
+			return "", notBelieved(k, "evidence_verdict", "its verdict is not that of the result")
+		}
+		for _, g := range sum.GPUs {
+			if _, ok := rank[g.Verdict]; !ok {
+				return "", notBelieved(k, "evidence_verdict", "one of its GPUs has a verdict that is none")
+			}
+			if rank[g.Verdict] > rank[worst] {
+				worst = g.Verdict
+			}
+		}
+	}
+	if r.Outcome != taskcatalog.OutcomeSucceeded && worst == taskcatalog.VerdictClean {
+		worst = taskcatalog.VerdictInconclusive
+	}
+	if len(report.Findings)+report.FindingsOmitted > 0 && worst == taskcatalog.VerdictClean {
+		worst = taskcatalog.VerdictInconclusive
+	}
+	if rank[said] > rank[worst] {
+		worst = said
+	}
+	return worst, nil
 }

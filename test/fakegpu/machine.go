@@ -30,9 +30,10 @@ func (m *Machine) Configure(lines ...string) error {
 	return os.WriteFile(filepath.Join(m.Dir, "config"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// Env is what a process needs to find the machine and its libraries.
+// Env is what a process needs to find the machine and its libraries. Under the
+// race detector a child would sleep for a second before it ends.
 func (m *Machine) Env() []string {
-	return []string{"FAKEGPU_DIR=" + m.Dir, "LD_LIBRARY_PATH=" + m.Libs}
+	return []string{"FAKEGPU_DIR=" + m.Dir, "LD_LIBRARY_PATH=" + m.Libs, "GORACE=atexit_sleep_ms=0"}
 }
 
 func (m *Machine) vram(gpu int) string { return filepath.Join(m.Dir, fmt.Sprintf("gpu%d.vram", gpu)) }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/agent/facts"
+	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -31,7 +34,7 @@ what resolver profiles match on. No GPU, no driver, no library are ordinary fact
 				return err
 			}
 			defer func() { _ = m.Close() }()
-			f, err := facts.Gather(cmd.Context(), m, nil)
+			f, err := facts.Gather(cmd.Context(), m, survey(newGPUHelper()))
 			if err != nil {
 				return err
 			}
@@ -40,6 +43,19 @@ what resolver profiles match on. No GPU, no driver, no library are ordinary fact
 	}
 	formatFlag(cmd, &format)
 	return cmd
+}
+
+// surveyTime is how long facts wait for a helper: the agent cannot enrol meanwhile.
+const surveyTime = 20 * time.Second
+
+// survey asks each vendor's libraries, in processes of their own.
+func survey(h *gpu.Helper) facts.Survey {
+	return func(ctx context.Context) ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, error) {
+		ctx, cancel := context.WithTimeout(ctx, surveyTime)
+		defer cancel()
+		s := h.Survey(ctx, gpuVendors...)
+		return s.GPUs, s.Libraries, nil
+	}
 }
 
 func factsPage(p *page, f taskcatalog.Facts) {

@@ -37,7 +37,7 @@ func factsHere(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = m.Close() }()
-	f, err := facts.Gather(ctx, m, nil)
+	f, err := facts.Gather(ctx, m, survey(newGPUHelper()))
 	return f.Keys, err
 }
 

@@ -76,10 +76,12 @@ func wiring(configFile string, log *zap.Logger) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
+	helper := newGPUHelper()
 	return agent.Config{
 		File: file, ConfigDir: filepath.Dir(configFile), Version: version, Hostname: host,
 		Machine: m, Now: time.Now, Rand: rand.Reader, Log: log,
-		Facts:    func(ctx context.Context) (taskcatalog.Facts, error) { return facts.Gather(ctx, m, nil) },
+		Facts:    func(ctx context.Context) (taskcatalog.Facts, error) { return facts.Gather(ctx, m, survey(helper)) },
+		GPU:      helper,
 		Handlers: tasks.Lookup, Systemd: systemd.Bus{}, Notify: func(string) {},
 	}, nil
 }

@@ -1,0 +1,56 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/scrub"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// gpuVendors are asked for GPUs: those whose libraries the helper knows.
+var gpuVendors = []string{"nvidia", "amd"}
+
+// gpuScrub carries out the plan of agent/scrub with what is on this machine.
+func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	h := r.Host
+	if h.GPU == nil {
+		return nil, taskcatalog.Report{}, taskcatalog.Errorf("gpu_helper_missing", "cannot scrub GPUs: this agent was started without its GPU helper")
+	}
+	facts, err := h.Facts(ctx)
+	if err != nil {
+		return nil, taskcatalog.Report{}, fmt.Errorf("cannot gather the facts of this machine: %w", err)
+	}
+	s := &scrub.Scrub{
+		Machine: h.Machine, Systemd: h.Systemd, Stopped: h.Stopped, Helper: h.GPU, Openers: gpu.Openers,
+		Profiles: h.Profiles.InForce(), Commands: h.Commands, Facts: facts,
+		Now: h.Now, Log: h.Log, Progress: r.Progress, Nonce: []byte(r.Task.Nonce),
+		Params: r.Params.(*taskcatalog.GPUScrubParams), Vendors: gpuVendors, Interval: time.Second,
+	}
+	begun, err := machine.KernelTime()
+	s.KernelLog = func() ([]string, error) {
+		if err != nil {
+			return nil, err
+		}
+		return h.Machine.KernelLog(begun)
+	}
+	result, report, err := s.Do(ctx)
+	return result, report, err
+}
+
+// probeGPUScrub says what a scrub that crashed had stopped. The agent starts it
+// again before it takes any task.
+func probeGPUScrub(_ context.Context, h *Host, _ *taskcatalog.Task) string {
+	units, err := h.Stopped.StoppedUnits()
+	switch {
+	case err != nil:
+		return "cannot read what was stopped: " + err.Error()
+	case len(units) > 0:
+		return "still stopped: " + strings.Join(units, ", ")
+	}
+	return "what was stopped runs again; the GPUs must be scrubbed again"
+}
