@@ -289,16 +289,12 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	bind("/", "/var/tmp")
 	bind("/precious", "/var/lib/docker/overlay2/m")
 	put(t, "/", "run/netns/evil", "")
-	separate := make(chan error)
-	go func() { // a thread with a network of its own, which ends with it
-		runtime.LockOSThread()
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = unix.Mount("/proc/thread-self/ns/net", "/run/netns/evil", "", unix.MS_BIND, "")
+	ok(t, besideMain(func() error { // a thread with a network of its own, which ends with it
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
 		}
-		separate <- err
-	}()
-	ok(t, <-separate)
+		return unix.Mount("/proc/thread-self/ns/net", "/run/netns/evil", "", unix.MS_BIND, "")
+	}))
 	if host, err := m.NetNS(1); err != nil || host == "" {
 		t.Fatal(host, err)
 	}
@@ -348,4 +344,20 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	if now, err := m.Mounts(); err != nil || len(now) != len(mounts) {
 		t.Errorf("mounts %+v, %v", now, err)
 	}
+}
+
+// besideMain runs f on a thread of its own that is not the process's first: what
+// that one is in, the process is in by /proc.
+func besideMain(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // held until f has run elsewhere
+			done <- besideMain(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }

@@ -22,7 +22,7 @@ const (
 	bin      = "../../bin"
 	node     = "gpu-01"
 	booted   = "booted"
-	caseTime = 4 * time.Minute
+	caseTime = 6 * time.Minute
 )
 
 // shared is the one guest that the cases take turns with, and its image.
