@@ -184,7 +184,9 @@ func TestAProgramThatIsNotInstalledIsToldAndRefusesNothing(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	// What rules for other hardware name is not judged here.
-	h.Facts = func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "amd"}}, nil }
+	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
+		return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "amd"}}, nil
+	}
 	if res, err := config(t, h, carry(t, "v1", toolSet(t, "absent"))); err != nil || len(res.Problems) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
