@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,10 +111,12 @@ func (Bus) Enable(ctx context.Context, unit string) error {
 	})
 }
 
-// LastRun is how a service ran last in this boot.
+// LastRun is how a service ran last in this boot: from leaving rest to coming back
+// to it. Its main program alone would not do: where a command before it fails, that
+// one has not run.
 func (Bus) LastRun(ctx context.Context, unit string) (run tasks.UnitRun, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
-		p, err := c.GetUnitTypePropertiesContext(ctx, unit, "Service")
+		p, err := c.GetAllPropertiesContext(ctx, unit)
 		if err != nil {
 			return fmt.Errorf("cannot look at %s: %w", unit, err)
 		}
@@ -123,13 +126,31 @@ func (Bus) LastRun(ctx context.Context, unit string) (run tasks.UnitRun, err err
 			}
 			return time.Time{}
 		}
-		run.StartedAt, run.FinishedAt = at("ExecMainStartTimestamp"), at("ExecMainExitTimestamp")
+		run.StartedAt, run.FinishedAt = at("InactiveExitTimestamp"), at("InactiveEnterTimestamp")
+		if run.FinishedAt.Before(run.StartedAt) {
+			run.FinishedAt = time.Time{} // it runs
+		}
 		run.Result, _ = p["Result"].(string)
 		status, _ := p["ExecMainStatus"].(int32)
-		run.ExitStatus = int(status)
+		run.ExitStatus = cmp.Or(int(status), failedBefore(p["ExecStartPre"]))
 		return nil
 	})
 	return run, err
+}
+
+// failedBefore is the first status but 0 among those of commands, as systemd lists
+// them: a(sasbttttuii), the status last.
+func failedBefore(commands any) int {
+	list, _ := commands.([][]any)
+	for _, command := range list {
+		if len(command) == 0 {
+			continue
+		}
+		if status, _ := command[len(command)-1].(int32); status != 0 {
+			return int(status)
+		}
+	}
+	return 0
 }
 
 // Disable takes a unit's enablement away.
