@@ -35,6 +35,7 @@ type Config struct {
 	Disks     []int64           // sizes in bytes of empty disks beside the root disk, /dev/vdc and on
 	Cmdline   string            // added to the kernel's command line
 	FwCfg     map[string]string // QEMU fw_cfg entries, by name (opt/…)
+	Rootfs    string            // a tar on the host, unpacked at / before anything else of the first boot
 }
 
 // Guest is one running machine.

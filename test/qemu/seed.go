@@ -52,13 +52,22 @@ func writeSeed(ctx context.Context, dir string, c Config, k keys) (string, error
 	if err != nil {
 		return "", err
 	}
-	vendor, err := json.Marshal(map[string]any{
+	wishes := map[string]any{
 		"disable_root": false,
 		"ssh_keys": map[string]string{
 			"ed25519_private": string(k.hostPEM),
 			"ed25519_public":  strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.host))),
 		},
-	})
+	}
+	if c.Rootfs != "" {
+		wishes["bootcmd"] = [][]string{
+			{"cloud-init-per", "once", "rootfs-mount", "mount", "-o", "ro", "LABEL=cidata", "/mnt"},
+			{"cloud-init-per", "once", "rootfs-unpack", "tar", "-C", "/", "-xf", "/mnt/rootfs.tar"},
+			{"cloud-init-per", "once", "rootfs-loader", "ldconfig"},
+			{"cloud-init-per", "once", "rootfs-umount", "umount", "/mnt"},
+		}
+	}
+	vendor, err := json.Marshal(wishes)
 	if err != nil {
 		return "", err
 	}
@@ -74,6 +83,15 @@ func writeSeed(ctx context.Context, dir string, c Config, k keys) (string, error
 		"meta-data": string(meta), "vendor-data": "#cloud-config\n" + string(vendor), "user-data": user,
 	} {
 		if err := os.WriteFile(filepath.Join(seed, name), []byte(content), 0o600); err != nil {
+			return "", err
+		}
+	}
+	if c.Rootfs != "" {
+		raw, err := os.ReadFile(c.Rootfs)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(seed, "rootfs.tar"), raw, 0o600); err != nil {
 			return "", err
 		}
 	}
