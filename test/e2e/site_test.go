@@ -69,6 +69,8 @@ type site struct {
 	t     *testing.T
 	ctx   context.Context
 	guest *qemu.Guest
+	// config is more lines for the agent's config.
+	config string
 }
 
 // newSite starts a broker with a published agent. There is no node yet.
@@ -144,7 +146,7 @@ func (s *site) enrol() {
 		s.t.Fatal(err)
 	}
 	s.put("/root/agent.deb", deb, 0o600)
-	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n", made.URL, made.CASHA256)
+	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n%s", made.URL, made.CASHA256, s.config)
 	s.root("mkdir", "-p", "/etc/hostler-agent")
 	s.put("/etc/hostler-agent/config.yaml", []byte(config), 0o644)
 	s.put("/etc/hostler-agent/enroll.token", []byte(made.Token+"\n"), 0o600)
