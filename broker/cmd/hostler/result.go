@@ -8,6 +8,48 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
+// resultPages are the results that have a page of their own, by task type.
+var resultPages = map[string]func(*render.Page, json.RawMessage) bool{
+	"node.gpu_scrub@1":       as(gpuScrubPage),
+	"node.resolver_config@1": as(resolverConfigPage),
+	"node.hw_sync_reseed@1":  as(hwSyncPage),
+}
+
+// as reads a result for its page. One that is not of its type, as an agent of
+// another version may send it, has none.
+func as[T any](page func(*render.Page, T)) func(*render.Page, json.RawMessage) bool {
+	return func(p *render.Page, raw json.RawMessage) bool {
+		var result *T
+		if json.Unmarshal(raw, &result) != nil || result == nil {
+			return false
+		}
+		page(p, *result)
+		return true
+	}
+}
+
+// taskResult shows what a task answered.
+func taskResult(p *render.Page, id string, raw json.RawMessage) {
+	if page, ok := resultPages[id]; !ok || !page(p, raw) {
+		resultFields(p, raw)
+	}
+}
+
+// maxRows bounds a table of a result: a node says how long it is.
+const maxRows = 200
+
+// resultTable shows rows below a title, where there are any.
+func resultTable(p *render.Page, title string, heads []string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	p.Title(title)
+	p.Table(heads, rows[:min(len(rows), maxRows)])
+	if more := len(rows) - maxRows; more > 0 {
+		p.Line("and " + plural(more, "line") + " more (see -o json)")
+	}
+}
+
 // resultFields shows a task's result: plain values as they are, and how many
 // things a list or an object holds (a baseline is not for reading here).
 func resultFields(p *render.Page, raw json.RawMessage) {

@@ -74,7 +74,7 @@ func (a *app) taskPage(p *render.Page, v taskView) {
 	if g := t.Progress; g != nil && !t.Ended {
 		p.Fields("progress", fmt.Sprintf("step %d/%d %s %s %d%% %s", g.CurrentStepIndex, g.TotalSteps, g.CurrentStepName, g.StepStatus, g.StepPercent, g.Message))
 	}
-	resultFields(p, t.Result)
+	taskResult(p, fmt.Sprintf("%s@%d", t.Type, t.Version), t.Result)
 	if v.Report != nil {
 		reportTables(p, v.Report.Evidence.Report)
 		evidenceFields(p, v.Report.Evidence)
