@@ -41,9 +41,25 @@ type revocation struct {
 	failed  []error
 }
 
-// revokeUser ends an allocation's user. New logins end first, then what runs,
-// then what is left, and the account last: a crash in between leaves the
-// record, and the same task again goes on from there.
+// revokeSteps are the steps in their order: new logins end first, then what runs,
+// then what is left, and the account last.
+var revokeSteps = []struct {
+	name string
+	do   func(*revocation, context.Context) error
+}{
+	{"lock", (*revocation).lock},
+	{"sessions", (*revocation).sessions},
+	{"processes", (*revocation).processes},
+	{"jobs", (*revocation).jobs},
+	{"ipc", (*revocation).ipc},
+	{"mounts", (*revocation).mounts},
+	{"home", (*revocation).home},
+	{"files", (*revocation).files},
+	{"account", (*revocation).remove},
+}
+
+// revokeUser ends an allocation's user. A crash in between leaves the record, and
+// the same task again goes on from there.
 func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.RevokeUserParams), r.Host
 	account, known, err := h.Accounts.ByAllocation(p.AllocationID)
@@ -61,22 +77,9 @@ func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		v.grace = time.Duration(p.GraceSeconds) * time.Second
 	}
 	v.result.UID, v.result.Existed = account.UID, true
-	for i, s := range []struct {
-		name string
-		do   func(context.Context) error
-	}{
-		{"lock", v.lock},
-		{"sessions", v.sessions},
-		{"processes", v.processes},
-		{"jobs", v.jobs},
-		{"ipc", v.ipc},
-		{"mounts", v.mounts},
-		{"home", v.home},
-		{"files", v.files},
-		{"account", v.remove},
-	} {
-		r.step(s.name, i+1, 9)
-		if err := s.do(ctx); err != nil {
+	for i, s := range revokeSteps {
+		r.step(s.name, i+1, len(revokeSteps))
+		if err := s.do(v, ctx); err != nil {
 			v.failed = append(v.failed, fmt.Errorf("%s: %w", s.name, err))
 		}
 		if ctx.Err() != nil {

@@ -1,0 +1,131 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const canary = "canary-5be1-of-a-tenant"
+
+// canaries are the places where a tenant leaves a token, and the one step of a
+// turnover that takes it away. One of alice's is owned by her.
+var canaries = []struct {
+	step, file string
+	alices     bool
+}{
+	{"jobs", "var/spool/cron/crontabs/alice", false}, // a tenant with sudo had it made
+	{"files", "srv/alice", true},
+	{"containers", "var/lib/docker/volumes/v/_data/x", false},
+	{"temporary", "tmp/x", false},
+	{"temporary", "var/tmp/x", false},
+	{"ipc", "dev/shm/x", false},
+	{"scratch", "scratch0/models/weights", false},
+	{"homes", "home/mallory/x", false},
+	{"homes", "root/.bash_history", false},
+	{"dumps", "var/crash/core.1", false},
+	// Two steps take these away, so that either alone may fail.
+	{"", "home/alice/.ssh/authorized_keys", true},
+	{"", "dev/shm/alice", true},
+	{"", "var/spool/cron/atjobs/a0000101b2c3d4", true},
+}
+
+// turnover plants all tokens, cleans, searches and judges.
+func turnover(t *testing.T) (left []string, verdict taskcatalog.Verdict, report taskcatalog.Report) {
+	t.Helper()
+	w := newWhole(t)
+	w.h.Scratch = []string{"/scratch*"}
+	for _, dir := range []string{"scratch0", "srv", "var/lib/docker", "var/crash"} {
+		ok(t, os.MkdirAll(filepath.Join(w.dir, dir), 0o755))
+	}
+	w.take(t)
+	user, err := provision(t, w.h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"})
+	ok(t, err)
+	for _, c := range canaries {
+		put(t, w.dir, c.file, canary+"\n")
+		if c.alices {
+			ok(t, os.Lchown(filepath.Join(w.dir, c.file), int(user.UID), int(user.UID)))
+		}
+	}
+	if n := len(w.search(t)); n != len(canaries) {
+		t.Fatalf("the search finds %d of %d tokens before anything is cleaned", n, len(canaries))
+	}
+	// What fails here is told by the search and the verdict.
+	_, _, _ = revoke(t, w.h, "a-1", "alice")
+	_, _, _ = cleanUp(t, w.h, taskcatalog.StorageCleanupParams{Baseline: w.base})
+	judged, report := w.judge(t)
+	return w.search(t), judged.Verdict, report
+}
+
+// search looks for the token in every file of the machine.
+func (w *whole) search(t *testing.T) (found []string) {
+	t.Helper()
+	ok(t, filepath.WalkDir(w.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(name)
+		if bytes.Contains(raw, []byte(canary)) {
+			found = append(found, strings.TrimPrefix(name, w.dir+"/"))
+		}
+		return err
+	}))
+	return found
+}
+
+func TestATurnoverLeavesNoTokenOfTheTenant(t *testing.T) {
+	left, verdict, report := turnover(t)
+	if len(left) > 0 || verdict != taskcatalog.VerdictClean {
+		t.Errorf("left are %q, and the verdict is %s: %q", left, verdict, told(report))
+	}
+}
+
+// A step that does nothing and says that it did all leaves what the search finds,
+// and no clean verdict. Where another step makes up for it, all is well.
+func TestAStepThatIsBrokenIsSeen(t *testing.T) {
+	for i := range revokeSteps {
+		was := revokeSteps[i].do
+		t.Run("revoke "+revokeSteps[i].name, func(t *testing.T) {
+			t.Cleanup(func() { revokeSteps[i].do = was })
+			revokeSteps[i].do = func(*revocation, context.Context) error { return nil }
+			withoutStep(t, revokeSteps[i].name)
+		})
+	}
+	for i := range cleanupSteps {
+		was := cleanupSteps[i].do
+		t.Run("cleanup "+cleanupSteps[i].check, func(t *testing.T) {
+			t.Cleanup(func() { cleanupSteps[i].do = was })
+			cleanupSteps[i].do = func(*cleanup, context.Context) error { return nil }
+			withoutStep(t, cleanupSteps[i].check)
+		})
+	}
+}
+
+// withoutStep is a turnover in which a step does nothing.
+func withoutStep(t *testing.T, step string) {
+	t.Helper()
+	left, verdict, report := turnover(t)
+	var want []string
+	for _, c := range canaries {
+		if c.step == step {
+			want = append(want, c.file)
+		}
+	}
+	slices.Sort(want)
+	if step == "ipc" && strings.Contains(t.Name(), "revoke") {
+		want = nil // the other step of that name takes it away
+	}
+	if !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+	if clean := verdict == taskcatalog.VerdictClean; clean != (len(left) == 0 && step != "account") {
+		t.Errorf("with %q left, the verdict is %s: %q", left, verdict, told(report))
+	}
+}
