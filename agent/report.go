@@ -64,7 +64,7 @@ func (a *Agent) look(ctx context.Context) {
 		return
 	}
 	a.say(a.report(&f))
-	a.Log.Info("gathered facts", zap.String("gpu.vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
+	a.Log.Info("gathered facts", zap.String("vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
 	if err := a.ledger.SetFacts(f); err != nil {
 		a.Log.Warn("cannot keep the facts", zap.Error(err))
 	}
