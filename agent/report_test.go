@@ -100,7 +100,7 @@ func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
 		}))
 		p := l.start()
 		result := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`), time.Minute)
-		if !strings.Contains(result.Message, "no such credential") {
+		if result.Code != "credential_refused" || !strings.Contains(result.Message, "no such credential") {
 			t.Errorf("the refusal is lost: %s %s", result.Code, result.Message)
 		}
 	})

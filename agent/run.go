@@ -13,6 +13,7 @@ import (
 
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -152,6 +153,9 @@ func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 			return nil, err
 		}
 		reply, err := client.Mint(ctx, r.task.TaskID, wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
+		if refusal, ok := errors.AsType[*uplink.Refusal](err); ok && refusal.Code != "" {
+			return nil, &taskcatalog.Error{Code: refusal.Code, Message: refusal.Error()}
+		}
 		if err != nil {
 			return nil, err
 		}
