@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -63,6 +65,8 @@ func items(list reflect.Value) map[string]string {
 			out[v] = ""
 		case taskcatalog.BaselineUser:
 			out[v.Name] = fmt.Sprintf("uid %d, gid %d, home %s, shell %s, login %s", v.UID, v.GID, v.Home, v.Shell, v.Login)
+		case taskcatalog.BaselineGPU:
+			gpuItems(out, v)
 		case taskcatalog.BaselineFile:
 			out[v.Path] = strings.TrimSpace(fmt.Sprintf("%s mode %04o uid %d", v.Digest, v.Mode, v.UID))
 		default:
@@ -74,6 +78,49 @@ func items(list reflect.Value) map[string]string {
 		}
 	}
 	return out
+}
+
+// gpuItems adds a GPU by its uuid and, each as an item of its own, what it is set
+// to. Two GPUs that say the same uuid are told apart by where they are.
+func gpuItems(out map[string]string, g taskcatalog.BaselineGPU) {
+	name := g.UUID
+	if _, taken := out[name]; taken {
+		name += " " + g.PCIAddress
+	}
+	settings, instances := g.Settings, g.Instances
+	g.Settings, g.Instances, g.UUID = taskcatalog.GPUSettings{}, nil, ""
+	out[name] = strings.Join(members(g), ", ")
+	for _, setting := range members(settings) {
+		what, value, _ := strings.Cut(setting, " ")
+		out[name+" "+what] = value
+	}
+	for _, uuid := range instances {
+		out[name+" instance "+uuid] = ""
+	}
+}
+
+// members are the fields of a struct that say something, as "name value".
+func members(v any) []string {
+	raw, err := taskcatalog.Encode(v)
+	var fields map[string]any
+	if err != nil || json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch value := fields[name].(type) {
+		case map[string]any:
+		case string:
+			if value != "" {
+				all = append(all, name+" "+value)
+			}
+		case float64:
+			all = append(all, name+" "+strconv.FormatFloat(value, 'f', -1, 64))
+		default:
+			all = append(all, fmt.Sprint(name, " ", value))
+		}
+	}
+	return all
 }
 
 func one(s reflect.Value) map[string]string {

@@ -68,6 +68,8 @@ var (
 	userForm    = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}\$?$`)
 	portForm    = regexp.MustCompile(`^(tcp|udp)/[1-9][0-9]{0,4}$`)
 	scratchForm = regexp.MustCompile(`^(/[A-Za-z0-9._*?-]+)+$`)
+	serviceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:_.@-]{0,200}\.service$`)
+	driverForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~:-]{0,63}$`)
 )
 
 // checkPolicy refuses what a node would refuse, and a scratch pattern that
@@ -103,6 +105,51 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 		}
 		if own := taskcatalog.ScratchReaches(s); own != "" {
 			return badPolicy("scratch %q reaches the system's own "+own, s)
+		}
+	}
+	if p.GPU == nil {
+		return nil
+	}
+	return checkGPUPolicy(*p.GPU)
+}
+
+const (
+	maxGPUItems     = 64
+	minGPUCoverage  = 50       // percent: less is no scrub of a GPU
+	maxGPUUncovered = 64 << 30 // bytes
+	maxHolderGrace  = 300      // seconds
+	maxFabricWait   = 3600     // seconds
+)
+
+// lasting are services that a scrub needs, or that the node does not outlive.
+var lasting = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
+
+// checkGPUPolicy refuses what a node would refuse, and figures so far off that
+// any GPU would be clean.
+func checkGPUPolicy(p taskcatalog.GPUScrubPolicy) error {
+	switch {
+	case len(p.StopServices) > maxGPUItems || len(p.Drivers) > maxGPUItems:
+		return badPolicy("it names too many %s", "services or drivers for GPUs")
+	case p.MinCoveragePercent != 0 && !(p.MinCoveragePercent >= minGPUCoverage && p.MinCoveragePercent <= 100):
+		return badPolicy("gpu.%s is not between 50 and 100", "min_coverage_percent")
+	case p.MaxUncoveredBytes > maxGPUUncovered:
+		return badPolicy("gpu.%s is more than 64 GiB", "max_uncovered_bytes")
+	case p.HolderGraceSeconds < 0 || p.HolderGraceSeconds > maxHolderGrace:
+		return badPolicy("gpu.%s is not between 0 and 300", "holder_grace_seconds")
+	case p.FabricWaitSeconds < 0 || p.FabricWaitSeconds > maxFabricWait:
+		return badPolicy("gpu.%s is not between 0 and 3600", "fabric_wait_seconds")
+	}
+	for _, name := range p.StopServices {
+		if !serviceForm.MatchString(name) {
+			return badPolicy("%q in gpu.stop_services is no name of a service, such as exporter.service", name)
+		}
+		if lasting.MatchString(name) {
+			return badPolicy("%q in gpu.stop_services must run while GPUs are scrubbed", name)
+		}
+	}
+	for _, version := range p.Drivers {
+		if !driverForm.MatchString(version) {
+			return badPolicy("%q in gpu.drivers is no version of a driver, such as 550.90.07", version)
 		}
 	}
 	return nil

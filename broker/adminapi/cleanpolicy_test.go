@@ -1,7 +1,10 @@
 package adminapi_test
 
 import (
+	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -37,5 +40,51 @@ func TestACleanPolicyIsASites(t *testing.T) {
 		if a := b.Ask(t, b.Token, http.MethodPut, "/clean-policy", resource.CleanPolicyPut{Site: "dc1", Policy: p}); a.Code() != "clean_policy_invalid" {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
+	}
+}
+
+func TestAGPUPolicyIsJudgedBeforeItIsKept(t *testing.T) {
+	b := servertest.Start(t)
+	want := taskcatalog.GPUScrubPolicy{
+		MinCoveragePercent: 99.5, MaxUncoveredBytes: 1 << 30, RequireReset: true, HolderGraceSeconds: 300, FabricWaitSeconds: 3600,
+		StopServices: []string{"site-exporter.service", "metrics@gpu0.service"}, Drivers: []string{"550.90.07", "6.8.5-2041575.22.04"},
+	}
+	put := func(p taskcatalog.GPUScrubPolicy) servertest.Answer {
+		return b.Ask(t, b.Token, http.MethodPut, "/clean-policy", resource.CleanPolicyPut{Site: "dc1", Policy: taskcatalog.CleanPolicy{GPU: &p}})
+	}
+	if a := put(want); a.Status != http.StatusOK {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	for name, p := range map[string]taskcatalog.GPUScrubPolicy{
+		"a path as service":            {StopServices: []string{"/etc/systemd/system/x.service"}},
+		"a mount as service":           {StopServices: []string{"home.mount"}},
+		"an option as service":         {StopServices: []string{"--now.service"}},
+		"a service of two lines":       {StopServices: []string{"a\nb.service"}},
+		"a service with an escape":     {StopServices: []string{"a\x1b[2J.service"}},
+		"an empty service":             {StopServices: []string{""}},
+		"a pattern of services":        {StopServices: []string{"*.service"}},
+		"the agent itself":             {StopServices: []string{"hostler-agent.service"}},
+		"the fabric manager":           {StopServices: []string{"nvidia-fabricmanager.service"}},
+		"systemd's own":                {StopServices: []string{"systemd-journald.service"}},
+		"the bus":                      {StopServices: []string{"dbus.service"}},
+		"too many services":            {StopServices: strings.Split(strings.Repeat("a.service ", 65)+"b.service", " ")},
+		"a driver with a space":        {Drivers: []string{"550 90"}},
+		"an empty driver":              {Drivers: []string{""}},
+		"a driver with markup":         {Drivers: []string{"<b>"}},
+		"less coverage than none":      {MinCoveragePercent: -1},
+		"more coverage than all":       {MinCoveragePercent: 100.1},
+		"coverage that says nothing":   {MinCoveragePercent: 0.1},
+		"no bound on what is left out": {MaxUncoveredBytes: 1 << 40},
+		"a grace of less than nothing": {HolderGraceSeconds: -1},
+		"a grace of an hour":           {HolderGraceSeconds: 3600},
+		"a fabric awaited for ever":    {FabricWaitSeconds: 1 << 30},
+	} {
+		if a := put(p); a.Code() != "clean_policy_invalid" && a.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	got := servertest.Must[resource.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc1", nil)
+	if got.Policy.GPU == nil || !reflect.DeepEqual(*got.Policy.GPU, want) {
+		t.Errorf("what was refused changed it: %s", fmt.Sprint(got.Policy.GPU))
 	}
 }

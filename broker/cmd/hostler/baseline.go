@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,6 +94,25 @@ func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) 
 	p.Title("Holds (hostler node baseline show " + n.Hostname + " -o json lists them)")
 	rows, _ := baselineCounts(b.Baseline)
 	p.Table([]string{"KIND", "COUNT"}, rows)
+	gpus := [][]string{}
+	for _, g := range b.Baseline.GPUs {
+		gpus = append(gpus, []string{g.UUID, g.Serial, g.PCIAddress, g.Name, bytesText(g.MemoryBytes), settingsText(g.Settings)})
+	}
+	resultTable(p, "GPUs, and what they are set to", []string{"UUID", "SERIAL", "ADDRESS", "NAME", "MEMORY", "SETTINGS"}, gpus)
+}
+
+// settingsText says what a GPU is set to, as far as it is known.
+func settingsText(s taskcatalog.GPUSettings) string {
+	raw, err := taskcatalog.Encode(s)
+	var fields map[string]json.RawMessage
+	if err != nil || json.Unmarshal(raw, &fields) != nil {
+		return ""
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		all = append(all, name+" "+brief(fields[name]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func baselineDiffCommand(a *app) *cobra.Command {

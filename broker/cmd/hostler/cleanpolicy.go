@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +44,11 @@ func cleanPolicySetCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "set FILE|-", Short: "replace a site's policy", Args: exactly("FILE|-"),
 		Long: `Replace a site's policy with a JSON object of known_users, known_units,
-known_ports (tcp/22), known_processes and scratch, each a list of strings.`,
+known_ports (tcp/22), known_processes and scratch, each a list of strings, and of
+gpu, what the site asks of a GPU scrub: min_coverage_percent, max_uncovered_bytes,
+require_reset, allow_unverified, keep_holders, stop_services (a list of NAME.service),
+holder_grace_seconds, fabric_wait_seconds and drivers (a list of versions). What it
+leaves out is the default.`,
 		Example: "  hostler clean-policy set policy.json --site dc1 --reason 'the new monitoring agent'",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := readBounded(args[0], a.in)
@@ -74,13 +80,33 @@ func (a *app) showCleanPolicy(v *resource.CleanPolicy) error {
 		if site == "" {
 			site = "(nodes without a site)"
 		}
-		list := func(l []string) string {
-			if len(l) == 0 {
-				return "none"
-			}
-			return strings.Join(l, ", ")
-		}
-		p.Fields("site", site, "known users", list(v.Policy.KnownUsers), "known units", list(v.Policy.KnownUnits), "known ports", list(v.Policy.KnownPorts),
-			"known processes", list(v.Policy.KnownProcesses), "scratch", list(v.Policy.Scratch), "set by", v.UpdatedBy, "at", moment(a, v.UpdatedAt))
+		p.Fields("site", site, "known users", listed("none", v.Policy.KnownUsers), "known units", listed("none", v.Policy.KnownUnits), "known ports", listed("none", v.Policy.KnownPorts),
+			"known processes", listed("none", v.Policy.KnownProcesses), "scratch", listed("none", v.Policy.Scratch), "set by", v.UpdatedBy, "at", moment(a, v.UpdatedAt))
+		p.Title("GPU scrub")
+		gpuPolicyFields(p, cmp.Or(v.Policy.GPU, &taskcatalog.GPUScrubPolicy{}))
 	})
+}
+
+func gpuPolicyFields(p *render.Page, g *taskcatalog.GPUScrubPolicy) {
+	bytes := ""
+	if g.MaxUncoveredBytes > 0 {
+		bytes = bytesText(&g.MaxUncoveredBytes)
+	}
+	figure := func(set bool, unit string, v any) string {
+		if !set {
+			return "default"
+		}
+		return fmt.Sprint(v) + unit
+	}
+	p.Fields("least coverage", figure(g.MinCoveragePercent > 0, "%", g.MinCoveragePercent), "or left out at most", figure(bytes != "", "", bytes),
+		"reset must be proven", render.YesNo(g.RequireReset), "unverified may be clean", render.YesNo(g.AllowUnverified), "holders are left alone", render.YesNo(g.KeepHolders),
+		"stops, too", listed("none", g.StopServices), "grace for holders", figure(g.HolderGraceSeconds > 0, "s", g.HolderGraceSeconds),
+		"waits for the fabric", figure(g.FabricWaitSeconds > 0, "s", g.FabricWaitSeconds), "trusted drivers", listed("any", g.Drivers))
+}
+
+func listed(none string, l []string) string {
+	if len(l) == 0 {
+		return none
+	}
+	return strings.Join(l, ", ")
 }
