@@ -17,20 +17,21 @@ import (
 func (s *Scrub) restore(ctx context.Context) error {
 	return s.each(ctx, profiles.StepRestore, s.live(),
 		func(ctx context.Context, units []*unit) error {
-			for d, of := range gpus(units) {
-				want := of[0].want
-				if want == nil {
-					continue
+			all := gpus(units)
+			for d, left := range askEach(all, func(d gpu.Device) answer[[]taskcatalog.GPUDeviation] {
+				if all[d][0].want == nil {
+					return answer[[]taskcatalog.GPUDeviation]{}
 				}
-				left, err := s.Helper.Apply(ctx, d, want.Settings)
-				for _, u := range of {
-					if err != nil {
-						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", err)
+				return answerOf(s.Helper.Apply(ctx, d, all[d][0].want.Settings))
+			}) {
+				for _, u := range all[d] {
+					if left.err != nil {
+						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", left.err)
 						continue
 					}
-					u.out.Deviations = left
-					if len(left) > 0 {
-						u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left))
+					u.out.Deviations = left.value
+					if len(left.value) > 0 {
+						u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left.value))
 					}
 				}
 			}
@@ -43,7 +44,11 @@ func (s *Scrub) restore(ctx context.Context) error {
 				}
 			}
 		},
-		func([]*unit) {})
+		func(units []*unit) {
+			for _, u := range units {
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: nobody looked at its settings")
+			}
+		})
 }
 
 func deviations(left []taskcatalog.GPUDeviation) string {
@@ -67,6 +72,7 @@ func (s *Scrub) health(ctx context.Context) error {
 	}
 	return s.each(ctx, profiles.StepHealth, s.units,
 		func(ctx context.Context, units []*unit) error {
+			s.stillFree(ctx, units)
 			after := s.states(ctx, units)
 			for _, u := range units {
 				if why := ClearingOff(s.Facts, u.device.Vendor); why != "" {
@@ -93,7 +99,11 @@ func (s *Scrub) health(ctx context.Context) error {
 				}
 			}
 		},
-		func([]*unit) {})
+		func(units []*unit) {
+			for _, u := range units {
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the profiles have no health for this GPU: nobody looked at it")
+			}
+		})
 }
 
 func judgeHealth(u *unit) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -73,14 +74,14 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 		for _, name := range of[0].before.Nodes {
 			owner[name] = d.UUID
 		}
-		listed, err := s.Helper.Holders(ctx, d)
-		if err != nil {
-			for _, u := range of {
-				u.failed("cannot list the processes on the GPU", err)
+	}
+	for d, listed := range askEach(gpus(units), func(d gpu.Device) answer[[]gpu.Holder] { return answerOf(s.Helper.Holders(ctx, d)) }) {
+		if listed.err != nil {
+			for _, u := range gpus(units)[d] {
+				u.failed("cannot list the processes on the GPU", listed.err)
 			}
-			continue
 		}
-		for _, l := range listed {
+		for _, l := range listed.value {
 			add(int(l.PID), d.UUID, "library")
 		}
 	}

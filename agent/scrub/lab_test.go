@@ -208,17 +208,20 @@ func (l *lab) tenant(i int, how ...string) *exec.Cmd {
 // machine that tests.
 func set(t *testing.T, vendor string) *profiles.Set {
 	t.Helper()
+	s, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(text(vendor))})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return s
+}
+
+func text(vendor string) string {
 	reset := map[string]string{"nvidia": "builtin:none", "amd": "builtin:amd.reset"}[vendor]
 	text := "hardware_profiles:\n  - name: here\n    match: { gpu.vendor: " + vendor + " }\n    overrides:\n      gpu.driver.validate: builtin:none\n"
 	for _, step := range []string{"quiesce", "overwrite", "verify", "probe", "restore", "health"} {
 		text += "      gpu.scrub." + step + ": builtin:" + vendor + "." + step + "\n"
 	}
-	text += "      gpu.scrub.reset: " + reset + "\n  - name: fallback\n    match: {}\n    overrides: {}\ncommand_profiles: []\n"
-	s, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(text)})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return s
+	return text + "      gpu.scrub.reset: " + reset + "\n  - name: fallback\n    match: {}\n    overrides: {}\ncommand_profiles: []\n"
 }
 
 // memory is Stopped without a disk.

@@ -36,7 +36,11 @@ func (s *Scrub) quiesce(ctx context.Context) error {
 				}
 			}
 		},
-		func([]*unit) {})
+		func(units []*unit) {
+			for _, u := range units {
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "the profiles have no quiesce for this GPU: nobody looked who holds it")
+			}
+		})
 }
 
 func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
@@ -53,11 +57,18 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 		}
 	}
 	// A daemon may start again what was ended: nobody may hold the GPU for a while.
+	// Where nobody did, the first look is one of those that count.
+	held := len(holders) > 0
 	free := map[*unit]int{}
-	for range samples {
-		again, err := s.holders(ctx, units)
-		if err != nil {
-			return err
+	for i := range samples {
+		again := holders
+		if i > 0 || held {
+			if err := s.pause(ctx); err != nil {
+				return err
+			}
+			if again, err = s.holders(ctx, units); err != nil {
+				return err
+			}
 		}
 		for _, u := range units {
 			if !slices.ContainsFunc(again, func(h *holder) bool { return h.holds(u) && !h.exempt }) {
@@ -66,12 +77,8 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 		}
 		for _, h := range again {
 			if !slices.ContainsFunc(holders, h.same) {
-				h.out.Outcome = "kept" // it came while the others were ended
-				holders = append(holders, h)
+				holders = append(holders, h) // it came while the others were ended
 			}
-		}
-		if err := s.pause(ctx); err != nil {
-			return err
 		}
 	}
 	for _, u := range units {
@@ -103,6 +110,28 @@ func (s *Scrub) whoHolds(u *unit) string {
 		}
 	}
 	return "somebody holds the GPU again and again"
+}
+
+// stillFree looks once more: whoever took a GPU while it was scrubbed has memory
+// that nobody looked at.
+func (s *Scrub) stillFree(ctx context.Context, units []*unit) {
+	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.done })
+	if len(units) == 0 {
+		return
+	}
+	holders, err := s.holders(ctx, units)
+	for _, u := range units {
+		if err != nil {
+			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot see who holds the GPU after the scrub: %v", err)
+			continue
+		}
+		for _, h := range holders {
+			if h.holds(u) && !h.exempt {
+				u.out.Holders = append(u.out.Holders, h.out)
+				u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent, "process %d (%s, uid %d) took the GPU while it was scrubbed", h.out.PID, h.out.Name, h.out.UID)
+			}
+		}
+	}
 }
 
 func (s *Scrub) stopDaemons(ctx context.Context, vendor string) error {

@@ -26,12 +26,16 @@ func (s *Scrub) reset(ctx context.Context) error {
 		return nil
 	}
 	live := s.live()
-	for _, u := range live {
-		if u.want != nil && u.device == u.whole() {
-			// What this does not do is looked at, and told, once all is restored.
-			_, _ = s.Helper.Apply(ctx, u.whole(), u.want.Settings)
+	// What needs a reset joins it. What this does not do is looked at, and told,
+	// once all is restored.
+	askEach(gpus(live), func(d gpu.Device) error {
+		if want := gpus(live)[d][0].want; want != nil && len(want.Settings.Differences(gpus(live)[d][0].before.Settings)) > 0 {
+			_, err := s.Helper.Apply(ctx, d, want.Settings)
+			return err
 		}
-	}
+		return nil
+	})
+	last := s.states(ctx, s.units) // of each GPU, as it was seen last
 	for _, group := range s.groups(live) {
 		if why := s.held(group); why != "" {
 			for _, u := range group {
@@ -40,10 +44,12 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := s.resetGroup(ctx, group); err != nil {
+		s.compare(group, last, s.states(ctx, group))
+		if err := s.resetGroup(ctx, group, last); err != nil {
 			return err
 		}
 	}
+	s.compare(s.units, last, s.states(ctx, s.units))
 	return nil
 }
 
@@ -79,8 +85,8 @@ func (s *Scrub) held(group []*unit) string {
 	return ""
 }
 
-func (s *Scrub) resetGroup(ctx context.Context, group []*unit) error {
-	before := s.states(ctx, s.units)
+// resetGroup resets one group and notes how its GPUs are after it.
+func (s *Scrub) resetGroup(ctx context.Context, group []*unit, last map[gpu.Device]*gpu.State) error {
 	err := s.each(ctx, profiles.StepReset, group,
 		func(ctx context.Context, units []*unit) error {
 			err := s.Helper.Reset(ctx, units[0].device.Vendor, uuids(units))
@@ -109,7 +115,7 @@ func (s *Scrub) resetGroup(ctx context.Context, group []*unit) error {
 	}
 	for _, u := range tried {
 		u.out.ResetGroup = uuids(group)
-		was, is := before[u.whole()], after[u.whole()]
+		was, is := last[u.whole()], after[u.whole()]
 		if was == nil || is == nil {
 			continue
 		}
@@ -117,7 +123,9 @@ func (s *Scrub) resetGroup(ctx context.Context, group []*unit) error {
 			u.out.Assurance.Reset = taskcatalog.ResetProven
 		}
 	}
-	s.judgeNeighbours(ctx, group, before)
+	for d, state := range after {
+		last[d] = state
+	}
 	return nil
 }
 
@@ -140,13 +148,13 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 
 // states reads the state of the units' GPUs; one that cannot be read has none.
 func (s *Scrub) states(ctx context.Context, units []*unit) map[gpu.Device]*gpu.State {
-	all := map[gpu.Device]*gpu.State{}
-	for d := range gpus(units) {
-		if state, err := s.Helper.State(ctx, d); err == nil {
-			all[d] = &state
+	return askEach(gpus(units), func(d gpu.Device) *gpu.State {
+		state, err := s.Helper.State(ctx, d)
+		if err != nil {
+			return nil
 		}
-	}
-	return all
+		return &state
+	})
 }
 
 // awaitFabric waits until the GPUs answer again and their fabric is ready.
@@ -183,23 +191,19 @@ func ready(fabric string) bool {
 	return fabric == "" || fabric == "completed" || fabric == "not_supported"
 }
 
-// judgeNeighbours looks whether a reset reached GPUs that it was not for: then
-// the domains are not what they seem, and nothing proves what else it reached.
-func (s *Scrub) judgeNeighbours(ctx context.Context, group []*unit, before map[gpu.Device]*gpu.State) {
-	var others []*unit
-	for _, u := range s.units {
-		if !slices.Contains(group, u) && !slices.ContainsFunc(group, func(g *unit) bool { return g.whole() == u.whole() }) {
-			others = append(others, u)
+// compare looks whether somebody else's reset reached these GPUs since they were
+// seen last: then the domains are not what they seem, and nothing proves what else
+// it reached. They have been seen now.
+func (s *Scrub) compare(units []*unit, last, now map[gpu.Device]*gpu.State) {
+	for d, of := range gpus(units) {
+		was, is := last[d], now[d]
+		if was != nil && is != nil {
+			if set := gpu.ResetWitnesses(*was, *is); len(set) >= witnesses {
+				for _, u := range of {
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of another GPU disturbed this one too (%s)", strings.Join(set, ", "))
+				}
+			}
 		}
-	}
-	after := s.states(ctx, others)
-	for _, u := range others {
-		was, is := before[u.whole()], after[u.whole()]
-		if was == nil || is == nil {
-			continue
-		}
-		if set := gpu.ResetWitnesses(*was, *is); len(set) >= witnesses {
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of %s disturbed this GPU too (%s)", strings.Join(uuids(group), ", "), strings.Join(set, ", "))
-		}
+		last[d] = is
 	}
 }

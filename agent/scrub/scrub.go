@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -121,6 +122,24 @@ func (s *Scrub) say(step string, percent int, message string) {
 // live are the units that are still worth work.
 func (s *Scrub) live() []*unit {
 	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return u.done })
+}
+
+// answer is what the helper answered of one GPU.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+func answerOf[T any](value T, err error) answer[T] { return answer[T]{value, err} }
+
+// askEach asks the GPUs side by side, each in a process of its own.
+func askEach[T any](of map[gpu.Device][]*unit, ask func(gpu.Device) T) map[gpu.Device]T {
+	devices := slices.Collect(maps.Keys(of))
+	all := map[gpu.Device]T{}
+	for i, value := range gpu.SideBySide(devices, ask) {
+		all[devices[i]] = value
+	}
+	return all
 }
 
 // gpus are the GPUs of units, each once: what is reset, set and healthy is the

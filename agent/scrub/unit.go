@@ -76,15 +76,15 @@ func (s *Scrub) survey(ctx context.Context) error {
 			s.missing = append(s.missing, g)
 		}
 	}
-	for d, units := range gpus(s.units) {
-		state, err := s.Helper.State(ctx, d)
-		for _, u := range units {
-			if err != nil {
-				u.failed("cannot read the GPU's state", err)
+	all := gpus(s.units)
+	for d, state := range askEach(all, func(d gpu.Device) answer[gpu.State] { return answerOf(s.Helper.State(ctx, d)) }) {
+		for _, u := range all[d] {
+			if state.err != nil {
+				u.failed("cannot read the GPU's state", state.err)
 				continue
 			}
-			health := state.Health
-			u.before, u.out.Before = state, &health
+			health := state.value.Health
+			u.before, u.out.Before = state.value, &health
 		}
 	}
 	return nil
