@@ -21,12 +21,12 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 	if len(v.accounts) > 0 {
 		return nil, errors.New("allocation " + v.accounts[0].AllocationID + " is on the node: nobody asks its GPUs")
 	}
-	seen := h.GPU.Survey(ctx, gpuVendors...)
-	if err := context.Cause(ctx); err != nil {
+	seen, err := surveyed(ctx, h.GPU)
+	if err != nil {
 		return nil, err
 	}
 	var items []item
-	for _, g := range seen.GPUs {
+	for _, g := range seen {
 		d := gpu.Device{Vendor: g.Vendor, UUID: g.UUID}
 		state, err := h.GPU.State(ctx, d)
 		if err != nil {
@@ -56,6 +56,29 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 		items = nil
 	}
 	return items, nil
+}
+
+// surveyed are the GPUs that the vendors' libraries list. A library that is there
+// and cannot say whether there are any hides them: that is no look at all.
+func surveyed(ctx context.Context, h *gpu.Helper) ([]taskcatalog.GPUFacts, error) {
+	var all []taskcatalog.GPUFacts
+	for _, vendor := range gpuVendors {
+		s := h.Survey(ctx, vendor)
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		for _, l := range s.Libraries {
+			switch l.Problem {
+			case "", gpu.CodeLibraryMissing, gpu.CodeDriverMissing:
+			default:
+				if len(s.GPUs) == 0 {
+					return nil, fmt.Errorf("%s cannot say which GPUs there are: %s: %s", clean(l.Name), l.Problem, clean(l.Detail))
+				}
+			}
+		}
+		all = append(all, s.GPUs...)
+	}
+	return all, nil
 }
 
 func baselineGPU(g taskcatalog.GPUFacts, state gpu.State) taskcatalog.BaselineGPU {

@@ -1,0 +1,197 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/fakegpu"
+)
+
+// gpuChild makes this test's binary the child of a GPU helper.
+const gpuChild = "gpu-helper-of-the-test"
+
+// gpuBox is a box with two fake GPUs, behind the helper that the agent uses.
+type gpuBox struct {
+	*Host
+	*fakegpu.Machine
+	t      *testing.T
+	vendor string
+	facts  taskcatalog.Facts
+}
+
+func newGPUBox(t *testing.T, vendor string) *gpuBox {
+	t.Helper()
+	h, _ := box(t)
+	b := &gpuBox{Host: h, t: t, vendor: vendor}
+	var err error
+	b.Machine, err = fakegpu.New(t.TempDir(), "vendor "+vendor, "devices 2", "memory 4M")
+	ok(t, err)
+	exe, err := os.Executable()
+	ok(t, err)
+	h.GPU = gpu.NewHelper(exe, gpuChild)
+	h.GPU.Env = b.Env()
+	h.GPU.Deadline, h.GPU.Silence = time.Minute, time.Minute
+	h.Facts = func(context.Context) (taskcatalog.Facts, error) { return b.facts, nil }
+	return b
+}
+
+// baseline is what is taken of the GPUs now.
+func (b *gpuBox) baseline() *taskcatalog.Baseline {
+	b.t.Helper()
+	v := newLook(b.Host, nil)
+	items, err := lookGPUs(b.t.Context(), v)
+	ok(b.t, err)
+	if len(items) > 0 {
+		b.t.Errorf("a baseline has findings: %+v", items)
+	}
+	if len(v.now.GPUs) == 0 {
+		b.t.Fatal("no GPU was seen")
+	}
+	return &v.now
+}
+
+// found are the details and next actions of what a look finds.
+func (b *gpuBox) found(base *taskcatalog.Baseline) []string {
+	b.t.Helper()
+	v := newLook(b.Host, base)
+	items, err := lookGPUs(b.t.Context(), v)
+	ok(b.t, err)
+	var all []string
+	for _, it := range items {
+		if v.has(it) || it.row != taskcatalog.CheckGPU {
+			b.t.Errorf("%+v is no finding of a GPU", it)
+		}
+		all = append(all, it.finding.Subject+": "+it.finding.Detail+" ("+it.finding.NextAction+")")
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (b *gpuBox) want(base *taskcatalog.Baseline, want ...string) {
+	b.t.Helper()
+	if got := b.found(base); !slices.Equal(got, want) {
+		b.t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestGPUsAreComparedWithTheirBaseline(t *testing.T) {
+	for _, vendor := range gpuVendors {
+		t.Run(vendor, func(t *testing.T) {
+			b := newGPUBox(t, vendor)
+			base := b.baseline()
+			if len(base.GPUs) != 2 || base.GPUs[0].Vendor != vendor || base.GPUs[0].Settings == (taskcatalog.GPUSettings{}) || *base.GPUs[0].MemoryBytes != 4<<20 {
+				t.Fatalf("%+v", base.GPUs)
+			}
+			b.want(base)
+
+			second := base.GPUs[1].PCIAddress + " " + base.GPUs[1].UUID
+			one := *base
+			one.GPUs = base.GPUs[:1]
+			b.want(&one, second+": the baseline does not have it (accept_baseline)")
+
+			ok(t, b.Configure("vendor "+vendor, "devices 1", "memory 4M"))
+			b.want(base, second+": the baseline has it and its library does not list it, serial "+base.GPUs[1].Serial+" (reimage)")
+		})
+	}
+}
+
+func TestAGPUThatATenantSetToSomethingElseIsFound(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	base := b.baseline()
+	g := base.GPUs[0]
+	left, err := b.GPU.Apply(t.Context(), gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, taskcatalog.GPUSettings{ComputeMode: "prohibited"})
+	if err != nil || len(left) > 0 {
+		t.Fatalf("%+v, %v", left, err)
+	}
+	b.want(base, fmt.Sprintf("%s %s: compute_mode is prohibited and was %s (node.gpu_scrub)", g.PCIAddress, g.UUID, g.Settings.ComputeMode))
+}
+
+func TestAProgramOnAGPUIsFound(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	base := b.baseline()
+	g := base.GPUs[1]
+	cmd := exec.CommandContext(t.Context(), filepath.Join(b.Libs, "fakegpu-tenant"), "65536", "SECRET", "stay")
+	cmd.Env = append(b.Env(), "CUDA_VISIBLE_DEVICES="+g.UUID)
+	out, err := cmd.StdoutPipe()
+	ok(t, err)
+	ok(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if _, err := out.Read(make([]byte, 6)); err != nil {
+		t.Fatalf("the tenant did not start: %v", err)
+	}
+	b.want(base, fmt.Sprintf("%s %s: process %d is on it (compute) (node.gpu_scrub)", g.PCIAddress, g.UUID, cmd.Process.Pid))
+	if taken := b.baseline(); len(taken.GPUs) != 2 {
+		t.Errorf("%+v", taken.GPUs)
+	}
+}
+
+func TestADriverThatDoesNotClearIsFound(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	base := b.baseline()
+	b.facts.Drivers = []taskcatalog.DriverFacts{{Name: "nvidia", Parameters: map[string]string{"NVreg_RegistryDwords": "RMDisableScrubOnFree=1"}}}
+	if got := b.found(base); len(got) != 1 || !strings.HasPrefix(got[0], "nvidia: ") || !strings.HasSuffix(got[0], "(reimage)") {
+		t.Errorf("found %q", got)
+	}
+}
+
+// What could not be looked at is not made, never clean; a baseline taken then
+// says so.
+func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*gpuBox)
+		why    string
+	}{
+		"a tenant is on the node": {func(b *gpuBox) {
+			ok(b.t, b.Accounts.Put(Account{AllocationID: "a-1", Username: "u", UID: 20001}))
+			b.GPU.Argv = []string{b.GPU.Argv[0], "-test.run=^$"} // who asks all the same fails otherwise
+		}, "allocation a-1 is on the node"},
+		"a library that crashes": {func(b *gpuBox) {
+			ok(b.t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault crash init"))
+		}, "helper_crashed"},
+		"a library that answers nonsense": {func(b *gpuBox) {
+			ok(b.t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault garbage init"))
+		}, "helper_garbage"},
+		"a library of another driver": {func(b *gpuBox) {
+			ok(b.t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault library_mismatched"))
+		}, "library_mismatched"},
+		"facts that cannot be had": {func(b *gpuBox) {
+			b.Facts = func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{}, context.DeadlineExceeded }
+		}, "deadline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newGPUBox(t, "nvidia")
+			base := b.baseline()
+			c.change(b)
+			for _, base := range []*taskcatalog.Baseline{base, nil} {
+				if items, err := lookGPUs(t.Context(), newLook(b.Host, base)); err == nil || !strings.Contains(err.Error(), c.why) {
+					t.Errorf("%+v, %v; want it not made: %s", items, err, c.why)
+				}
+			}
+		})
+	}
+}
+
+// A machine without GPUs, or without libraries or a driver for them, has none.
+func TestAMachineWithoutGPUsHasNoneToLookAt(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	base := b.baseline()
+	b.GPU.Env = nil // no library is to be found
+	b.want(&taskcatalog.Baseline{})
+	if got := b.found(base); len(got) != 2 {
+		t.Errorf("GPUs of the baseline whose library is gone: %q", got)
+	}
+	ok(t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault driver_missing"))
+	b.GPU.Env = b.Env()
+	b.want(&taskcatalog.Baseline{})
+	b.GPU = nil
+	b.want(&taskcatalog.Baseline{})
+}
