@@ -19,38 +19,57 @@ const witnesses = 2
 
 const defaultFabricWait = 5 * time.Minute
 
-// reset resets the GPUs, those of one NVLink domain or XGMI hive together. What
-// settings only take with a reset joins it.
+// reset resets the GPUs, those of one NVLink domain or XGMI hive only as a whole.
+// What settings only take with a reset joins it. All go at once: what one reset
+// disturbs is reset too, and looked at by the probe only afterwards.
 func (s *Scrub) reset(ctx context.Context) error {
 	if s.Params.Reset == "never" {
 		return nil
 	}
-	live := s.live()
-	// What needs a reset joins it. What this does not do is looked at, and told,
-	// once all is restored.
-	askEach(gpus(live), func(d gpu.Device) error {
-		if want := gpus(live)[d][0].want; want != nil && len(want.Settings.Differences(gpus(live)[d][0].before.Settings)) > 0 {
-			_, err := s.Helper.Apply(ctx, d, want.Settings)
-			return err
+	live := gpus(s.live())
+	// What this does not do is looked at, and told, once all is restored.
+	askEach(live, func(d gpu.Device) error {
+		u := live[d][0]
+		if u.want == nil || len(u.want.Settings.Differences(u.before.Settings)) == 0 {
+			return nil
 		}
-		return nil
+		_, err := s.Helper.Apply(ctx, d, u.want.Settings)
+		return err
 	})
-	last := s.states(ctx, s.units) // of each GPU, as it was seen last
-	for _, group := range s.groups(live) {
-		if why := s.held(group); why != "" {
-			for _, u := range group {
+	var going []*unit
+	groups := s.groups(s.live())
+	for _, group := range groups {
+		why := s.held(group)
+		if why == "" {
+			going = append(going, group...)
+		}
+		for _, u := range group {
+			if why != "" {
 				u.out.Assurance.Reset = taskcatalog.ResetRefused
 				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetRefused, "%s", why)
 			}
-			continue
-		}
-		s.compare(group, last, s.states(ctx, group))
-		if err := s.resetGroup(ctx, group, last); err != nil {
-			return err
 		}
 	}
-	s.compare(s.units, last, s.states(ctx, s.units))
-	return nil
+	before := s.states(ctx, s.units)
+	if err := s.resetOnce(ctx, going); err != nil {
+		return err
+	}
+	// One that refuses makes the whole call fail: the others are asked alone.
+	for _, group := range groups {
+		if len(groups) > 1 && slices.Contains(going, group[0]) && group[0].out.Assurance.Reset == taskcatalog.ResetRefused {
+			if err := s.resetOnce(ctx, group); err != nil {
+				return err
+			}
+		}
+	}
+	for _, group := range groups {
+		for _, u := range group {
+			if u.out.Assurance.Reset == taskcatalog.ResetUnproven {
+				u.out.ResetGroup = uuids(group)
+			}
+		}
+	}
+	return s.prove(ctx, going, before)
 }
 
 // groups are the units whose GPUs are reset together.
@@ -85,9 +104,8 @@ func (s *Scrub) held(group []*unit) string {
 	return ""
 }
 
-// resetGroup resets one group and notes how its GPUs are after it.
-func (s *Scrub) resetGroup(ctx context.Context, group []*unit, last map[gpu.Device]*gpu.State) error {
-	err := s.each(ctx, profiles.StepReset, group,
+func (s *Scrub) resetOnce(ctx context.Context, units []*unit) error {
+	return s.each(ctx, profiles.StepReset, units,
 		func(ctx context.Context, units []*unit) error {
 			err := s.Helper.Reset(ctx, units[0].device.Vendor, uuids(units))
 			if ctxErr := context.Cause(ctx); ctxErr != nil {
@@ -102,29 +120,37 @@ func (s *Scrub) resetGroup(ctx context.Context, group []*unit, last map[gpu.Devi
 				u.out.Assurance.Reset = taskcatalog.ResetUnsupported
 			}
 		})
-	if err != nil {
-		return err
-	}
-	tried := slices.DeleteFunc(slices.Clone(group), func(u *unit) bool { return u.out.Assurance.Reset != taskcatalog.ResetUnproven })
-	if len(tried) == 0 {
-		return nil
+}
+
+// prove waits for the GPUs that were reset and looks for witnesses, among the
+// others too: a reset may reach further than the domains say.
+func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]*gpu.State) error {
+	var tried, others []*unit
+	for _, u := range s.units {
+		if slices.Contains(going, u) && u.out.Assurance.Reset == taskcatalog.ResetUnproven {
+			tried = append(tried, u)
+		} else {
+			others = append(others, u)
+		}
 	}
 	after, err := s.awaitFabric(ctx, tried)
 	if err != nil {
 		return err
 	}
-	for _, u := range tried {
-		u.out.ResetGroup = uuids(group)
-		was, is := last[u.whole()], after[u.whole()]
+	maps.Copy(after, s.states(ctx, others))
+	for _, u := range s.units {
+		was, is := before[u.whole()], after[u.whole()]
 		if was == nil || is == nil {
 			continue
 		}
-		if u.out.ResetWitnesses = gpu.ResetWitnesses(*was, *is); len(u.out.ResetWitnesses) >= witnesses {
-			u.out.Assurance.Reset = taskcatalog.ResetProven
+		if set := gpu.ResetWitnesses(*was, *is); len(set) >= witnesses {
+			u.out.ResetWitnesses = set
+			if slices.Contains(tried, u) {
+				u.out.Assurance.Reset = taskcatalog.ResetProven
+			} else {
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of another GPU reached this one too (%s)", strings.Join(set, ", "))
+			}
 		}
-	}
-	for d, state := range after {
-		last[d] = state
 	}
 	return nil
 }
@@ -139,9 +165,7 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 			u.out.Assurance.Reset = taskcatalog.ResetUnsupported
 		default:
 			u.out.Assurance.Reset = taskcatalog.ResetRefused
-			if u.out.Message == "" {
-				u.out.Message = taskcatalog.Clean("the reset was refused: "+err.Error(), taskcatalog.MaxText)
-			}
+			u.out.Message = cmp.Or(u.out.Message, taskcatalog.Clean("the reset was refused: "+err.Error(), taskcatalog.MaxText))
 		}
 	}
 }
@@ -189,21 +213,4 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 
 func ready(fabric string) bool {
 	return fabric == "" || fabric == "completed" || fabric == "not_supported"
-}
-
-// compare looks whether somebody else's reset reached these GPUs since they were
-// seen last: then the domains are not what they seem, and nothing proves what else
-// it reached. They have been seen now.
-func (s *Scrub) compare(units []*unit, last, now map[gpu.Device]*gpu.State) {
-	for d, of := range gpus(units) {
-		was, is := last[d], now[d]
-		if was != nil && is != nil {
-			if set := gpu.ResetWitnesses(*was, *is); len(set) >= witnesses {
-				for _, u := range of {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of another GPU disturbed this one too (%s)", strings.Join(set, ", "))
-				}
-			}
-		}
-		last[d] = is
-	}
 }

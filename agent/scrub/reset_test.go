@@ -64,8 +64,13 @@ func TestAHiveIsResetAsOne(t *testing.T) {
 	}
 }
 
+// Whoever is at a GPU that is left alone loses it all the same.
 func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 	l := newLab(t, "amd")
-	l.faults("fault.0 reset_disturbs 2")
-	l.want(l.good(), 2, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven)
+	l.faults("fault.0 reset_disturbs 2", "fault.2 holder 4194000")
+	l.Params.Policy.KeepHolders = true
+	g := l.want(l.good(), 2, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
+	if len(g.ResetWitnesses) < witnesses || g.ResetGroup != nil {
+		t.Errorf("%+v", g)
+	}
 }

@@ -50,6 +50,8 @@ func run(ctx context.Context, bin, dist string) error {
 		{"A tenant moves in, and leaves things behind", d.tenant},
 		{"Is this machine clean?", d.dirty},
 		{"The turnover: revoke, clean, look again", d.clean},
+		{"The GPUs' memory", d.vram},
+		{"Overwrite, verify, look again", d.scrub},
 		{"What ran on this node, and how do we know?", d.evidence},
 		{"Attacks", d.attacks},
 	} {

@@ -46,6 +46,31 @@ func (n *narrator) printed(text string, limit int) {
 	}
 }
 
+// live shows lines as they come, at most limit of them, the first of each.
+func (n *narrator) live(limit int) io.Writer { return &liveLines{n: n, left: limit} }
+
+type liveLines struct {
+	n    *narrator
+	left int
+	part string
+}
+
+func (l *liveLines) Write(p []byte) (int, error) {
+	text := l.part + string(p)
+	for {
+		line, rest, whole := strings.Cut(text, "\n")
+		if !whole {
+			l.part = line
+			return len(p), nil
+		}
+		text = rest
+		if l.left > 0 {
+			l.left--
+			fmt.Fprintf(l.n.out, "    %s  %s\n", l.n.elapsed(), line)
+		}
+	}
+}
+
 // saw adds to the list at the end: a thing that was checked, not assumed.
 func (n *narrator) saw(format string, args ...any) {
 	n.seen = append(n.seen, fmt.Sprintf(format, args...))

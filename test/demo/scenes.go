@@ -76,6 +76,9 @@ func (d *demo) broker(ctx context.Context) error {
 	if err := d.hostler(ctx, 4, "agent-release", "publish", debs[len(debs)-1]); err != nil {
 		return err
 	}
+	if err := d.hostler(ctx, 4, "resolver", "push", "resolver-profiles", "--nodes", "all", "--version", "shipped"); err != nil {
+		return err
+	}
 	d.saw("a broker with its own CA, keys, database and administrator, from one command")
 	return nil
 }
@@ -95,7 +98,11 @@ func (d *demo) enrol(ctx context.Context) error {
 		return errors.New("the cloud-config holds no enrolment token")
 	}
 	d.say("The machine gets this as its user-data and nothing else; it fetches the agent, checks its digest, and enrols.")
-	if d.guest, err = qemu.Boot(ctx, d.image, qemu.Config{Name: node, UserData: userData, ReachHost: true}); err != nil {
+	rootfs, err := d.gpuRootfs()
+	if err != nil {
+		return err
+	}
+	if d.guest, err = qemu.Boot(ctx, d.image, qemu.Config{Name: node, UserData: userData, ReachHost: true, Rootfs: rootfs}); err != nil {
 		return err
 	}
 	if err := d.lab.WaitNode(ctx, node, "active"); err != nil {
@@ -146,6 +153,7 @@ func (d *demo) tenant(ctx context.Context) error {
 // task is what the scenes read of a task's JSON.
 type task struct {
 	ID      string `json:"id"`
+	Type    string `json:"type"`
 	Status  string `json:"status"`
 	Verdict string `json:"verdict"`
 	Code    string `json:"code"`

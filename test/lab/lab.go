@@ -172,13 +172,23 @@ func (l *Lab) Hostler(ctx context.Context, args ...string) (string, error) {
 
 // HostlerAs is Hostler for the bearer of another token, with standard input.
 func (l *Lab) HostlerAs(ctx context.Context, token string, stdin io.Reader, args ...string) (string, error) {
+	return l.run(ctx, token, stdin, io.Discard, args...)
+}
+
+// HostlerLive is Hostler that copies what the program says meanwhile, its
+// progress, to w as it comes.
+func (l *Lab) HostlerLive(ctx context.Context, w io.Writer, args ...string) (string, error) {
+	return l.run(ctx, "", nil, w, args...)
+}
+
+func (l *Lab) run(ctx context.Context, token string, stdin io.Reader, live io.Writer, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler"), append([]string{"--config", filepath.Join(l.DataDir(), "client.yaml")}, args...)...)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "XDG_CONFIG_HOME="+l.dir)
 	if token != "" {
 		cmd.Env = append(cmd.Env, "HOSTLER_TOKEN="+token)
 	}
 	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, io.MultiWriter(&stderr, live)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
