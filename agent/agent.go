@@ -210,9 +210,15 @@ func (a *Agent) awaitWork(grace time.Duration) {
 	}
 }
 
+// putBackTime is how long the start of what was stopped may take. No watchdog is
+// told anything yet, and a unit that hangs must not keep the node from its broker.
+const putBackTime = 20 * time.Second
+
 // putBack starts what a scrub had stopped when this agent, or the machine, went
 // down.
 func (a *Agent) putBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, putBackTime)
+	defer cancel()
 	for _, unit := range scrub.PutBack(ctx, a.ledger, a.Systemd) {
 		a.Log.Warn("a scrub did not get to start again what it had stopped", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
 	}

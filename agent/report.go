@@ -42,8 +42,9 @@ func (a *Agent) say(r identity.Report) {
 // look gathers the facts. While a tenant is on the node nothing asks its GPUs:
 // then those seen before stand.
 func (a *Agent) look(ctx context.Context) {
+	// The profiles may be others, whatever becomes of the look.
+	a.say(a.report(a.self.Load().report.Facts))
 	if a.Facts == nil {
-		a.say(a.report(nil)) // the profiles may be others
 		return
 	}
 	tenants, err := a.allocations()

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,4 +72,57 @@ func TestProfilesOfASignedTaskAreInForceAfterARestart(t *testing.T) {
 			t.Error("a damaged set is in force")
 		}
 	})
+}
+
+// The broker matches nodes by the digest of what they have in force: it is told
+// with the next poll, also where the machine cannot be looked at.
+func TestTheDigestOfTheProfilesInForceIsReported(t *testing.T) {
+	for name, look := range map[string]func(context.Context) (taskcatalog.Facts, error){
+		"with facts":        func(context.Context) (taskcatalog.Facts, error) { return seen("GPU-1"), nil },
+		"without facts":     nil,
+		"facts that fail":   func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{}, errors.New("no sysfs") },
+		"only at its start": onceThenFails(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(l *lab) {
+				set, problems := profiles.Parse(profiles.Shipped()...)
+				if problems != nil {
+					t.Fatal(problems)
+				}
+				l.handle("node.resolver_config@1", tasks.Handler{Do: func(_ context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+					set.Version = "v1"
+					changed, err := r.Host.Profiles.Apply(set)
+					return &taskcatalog.ResolverConfigResult{Version: "v1", Digest: set.Digest(), Changed: changed}, taskcatalog.Report{}, err
+				}})
+				l.config.Facts = look
+				p := l.start()
+				l.nodeID(p)
+				said := func() string { return p.self.Load().report.Capabilities[taskcatalog.CapabilityResolverDigest] }
+				before := p.self.Load().digest
+				if said() != "" {
+					t.Errorf("a node with the compiled-in set says it has %s", said())
+				}
+				l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.resolver_config", `{"version":"v1"}`), time.Minute)
+				l.until("the node says what it has", func() bool { return said() == set.Digest() })
+				if p.self.Load().digest == before {
+					t.Error("the broker does not learn of it: the digest of the report is the same")
+				}
+				p.quit()
+				if p = l.start(); said() != set.Digest() {
+					t.Errorf("after a restart it says %q", said())
+				}
+			})
+		})
+	}
+}
+
+func onceThenFails() func(context.Context) (taskcatalog.Facts, error) {
+	looked := false
+	return func(context.Context) (taskcatalog.Facts, error) {
+		if looked {
+			return taskcatalog.Facts{}, errors.New("sysfs hangs")
+		}
+		looked = true
+		return seen("GPU-1"), nil
+	}
 }

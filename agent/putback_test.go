@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/tasks"
+)
+
+// starter is a systemd that is asked for nothing but starts.
+type starter struct {
+	tasks.Systemd
+	sync.Mutex
+	started []string
+	polls   func() int
+	hangs   string
+	early   bool // each start came before the first poll
+}
+
+func (s *starter) Start(ctx context.Context, unit string) error {
+	s.Lock()
+	defer s.Unlock()
+	s.started = append(s.started, unit)
+	s.early = s.polls() == 0
+	if unit == s.hangs {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// leave makes a machine whose agent was killed while a scrub had stopped units.
+func leave(l *lab, units ...string) *starter {
+	p := l.start()
+	l.nodeID(p)
+	for _, unit := range units {
+		if err := p.ledger.PutStopped(unit); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	p.kill()
+	<-p.ended
+	before := l.broker.Count("wait")
+	s := &starter{polls: func() int { return l.broker.Count("wait") - before }}
+	l.config.Systemd = s
+	return s
+}
+
+func TestWhatAScrubHadStoppedRunsAgainBeforeAnyTask(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		s := leave(l, "nvidia-dcgm.service", "exporter.service")
+		p := l.start()
+		l.until("it polls", func() bool { return s.polls() > 0 })
+		if !slices.Equal(s.started, []string{"nvidia-dcgm.service", "exporter.service"}) || !s.early {
+			t.Errorf("started %q, before the first poll: %t", s.started, s.early)
+		}
+		if left, err := p.ledger.StoppedUnits(); err != nil || len(left) > 0 {
+			t.Errorf("%q are left (%v)", left, err)
+		}
+		p.quit()
+		p = l.start()
+		l.nodeID(p)
+		if len(s.started) != 2 {
+			t.Errorf("started once more: %q", s.started)
+		}
+	})
+}
+
+func TestAUnitThatHangsKeepsNoNodeFromItsBroker(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		s := leave(l, "nvidia-dcgm.service")
+		s.hangs = "nvidia-dcgm.service"
+		begun := time.Now()
+		p := l.start()
+		l.until("it polls", func() bool { return s.polls() > 0 })
+		// systemd hears of the agent each minute, or ends it.
+		if took := time.Since(begun); took >= time.Minute {
+			t.Errorf("the first poll came after %s", took)
+		}
+		if left, err := p.ledger.StoppedUnits(); err != nil || !slices.Equal(left, []string{"nvidia-dcgm.service"}) {
+			t.Errorf("%q are left (%v); the next start tries again", left, err)
+		}
+	})
+}
