@@ -70,8 +70,11 @@ func (s *quietSystemd) Start(_ context.Context, unit string) error {
 	}
 	return s.ask("start " + unit)
 }
+
 func (s *quietSystemd) Active(_ context.Context, unit string) (bool, error) { return s.on[unit], nil }
-func (s *quietSystemd) Enable(_ context.Context, unit string) error         { return s.ask("enable " + unit) }
+
+func (s *quietSystemd) Enable(_ context.Context, unit string) error { return s.ask("enable " + unit) }
+
 func (s *quietSystemd) LastRun(_ context.Context, unit string) (UnitRun, error) {
 	return s.runs[unit], nil
 }
