@@ -35,6 +35,8 @@ func allocationOf(params any) string {
 		return p.AllocationID
 	case *taskcatalog.StorageCleanupParams:
 		return p.AllocationID
+	case *taskcatalog.GPUScrubParams:
+		return p.AllocationID
 	case *taskcatalog.UninstallParams:
 		return p.AllocationID
 	}
