@@ -119,9 +119,12 @@ type GPUScrubbed struct {
 	ComparedOnGPU      *bool   `json:"compared_on_gpu,omitempty"`
 	ProbedBytes        *uint64 `json:"probed_bytes,omitempty"` // by a fresh process, after the reset
 	ProbedNonZeroWords *uint64 `json:"probed_non_zero_words,omitempty"`
-	FillRate           *uint64 `json:"fill_rate,omitempty"` // bytes a second
-	VerifyRate         *uint64 `json:"verify_rate,omitempty"`
-	MemsetRate         *uint64 `json:"memset_rate,omitempty"`
+	// LocalCleared says that registers and local data shares were cleared; missing
+	// where the vendor has no call for it.
+	LocalCleared *bool   `json:"local_cleared,omitempty"`
+	FillRate     *uint64 `json:"fill_rate,omitempty"` // bytes a second
+	VerifyRate   *uint64 `json:"verify_rate,omitempty"`
+	MemsetRate   *uint64 `json:"memset_rate,omitempty"`
 
 	ResetGroup     []string       `json:"reset_group,omitempty"` // uuids that were reset together
 	ResetWitnesses []string       `json:"reset_witnesses,omitempty"`

@@ -11,6 +11,7 @@
 //	reset     per NVLink domain or XGMI hive, where the platform allows
 //	probe     each unit again, in a new process, as the next tenant would
 //	restore   settings back to those of the baseline
+//	check     gpu.runtime.check and gpu.fabric.verify, where the profiles have them
 //	health    ECC, remapped rows, Xid and RAS, scrub-on-free
 //	put back  what was stopped, whatever happened
 //

@@ -22,6 +22,7 @@ func (s *Scrub) overwrite(ctx context.Context) error {
 					return
 				}
 				u.scrub = &r
+				s.cleanLocal(ctx, u)
 			})
 			return context.Cause(ctx)
 		},
@@ -39,6 +40,19 @@ func (s *Scrub) overwrite(ctx context.Context) error {
 				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the profiles have no overwrite for this GPU")
 			}
 		})
+}
+
+// cleanLocal clears what is not device memory, where the vendor has a call for it:
+// registers and local data shares were seen to leak between processes.
+func (s *Scrub) cleanLocal(ctx context.Context, u *unit) {
+	err := s.Helper.CleanLocal(ctx, u.device)
+	switch code := taskcatalog.CodeOf(err, ""); {
+	case err == nil:
+		cleared := true
+		u.out.LocalCleared = &cleared
+	case code != gpu.CodeUnsupported && code != gpu.CodeResetUnsupported:
+		u.worse(taskcatalog.VerdictInconclusive, code, "cannot clear registers and local memory: %v", err)
+	}
 }
 
 // verify judges what the overwrite measured. The pattern was compared while it

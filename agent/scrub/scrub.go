@@ -65,7 +65,7 @@ type Scrub struct {
 // what was stopped is put back in any case.
 var plan = []string{
 	stepSurvey, profiles.StepDriverValidate, profiles.StepQuiesce, profiles.StepOverwrite, profiles.StepVerify,
-	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepHealth,
+	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepRuntimeCheck, profiles.StepFabricVerify, profiles.StepHealth,
 }
 
 const stepSurvey = "survey"
@@ -88,6 +88,10 @@ func (s *Scrub) step(ctx context.Context, name string) error {
 		return s.probe(ctx)
 	case profiles.StepRestore:
 		return s.restore(ctx)
+	case profiles.StepRuntimeCheck:
+		return optional(s.ask(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed"))
+	case profiles.StepFabricVerify:
+		return optional(s.ask(ctx, name, "fabric_check_failed", "the fabric is not as it must be"))
 	}
 	return s.health(ctx)
 }
@@ -111,6 +115,14 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 	s.putBack(ctx)
 	result, report = s.sum(err)
 	return result, report, err
+}
+
+// optional leaves a step out that the profiles do not name. Its record says so.
+func optional(err error) error {
+	if taskcatalog.CodeOf(err, "") == profiles.CodeProfileMissing {
+		return nil
+	}
+	return err
 }
 
 func (s *Scrub) say(step string, percent int, message string) {

@@ -39,6 +39,9 @@ func TestWhatATenantLeftIsFoundOverwrittenAndLookedAtAgain(t *testing.T) {
 				if had := *g.ResidueWords > 0; had != (i == 1 || i == 3) {
 					t.Errorf("GPU %d: %d words of residue", i, *g.ResidueWords)
 				}
+				if (g.LocalCleared != nil) != (vendor == "amd") {
+					t.Errorf("GPU %d: its registers are cleared: %v", i, g.LocalCleared)
+				}
 				if *g.CoveragePercent < 80 || *g.ProbedNonZeroWords != 0 || *g.CoveredBytes == 0 || *g.ProbedBytes == 0 || g.Serial == "" && vendor == "nvidia" {
 					t.Errorf("GPU %d: %+v", i, g)
 				}
@@ -269,5 +272,22 @@ func TestTheKernelsLogTellsAgainstTheGPUThatItNames(t *testing.T) {
 	l.KernelLog = func() ([]string, error) { return nil, errTest }
 	if res := l.good(); res.Verdict != taskcatalog.VerdictInconclusive {
 		t.Errorf("a log that cannot be read: %s", res.Verdict)
+	}
+}
+
+// An instance is the unit of a scrub, and what is in none of them is told.
+func TestInstancesAreScrubbedEachByItself(t *testing.T) {
+	l := newLab(t, "nvidia", "fault mig_on", "instances 2", "memory 64M")
+	for i := range l.Params.Expected {
+		l.Params.Expected[i].Settings = taskcatalog.GPUSettings{}
+	}
+	res := l.good()
+	if len(res.GPUs) != 8 {
+		t.Fatalf("%d units of 4 GPUs with 2 instances each", len(res.GPUs))
+	}
+	for _, g := range res.GPUs {
+		if g.Parent == "" || g.Parent == g.UUID || g.CoveredBytes == nil || *g.CoveredBytes == 0 || g.Assurance.Overwrite != taskcatalog.OverwriteVerified {
+			t.Errorf("%+v", g)
+		}
 	}
 }

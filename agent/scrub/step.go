@@ -90,15 +90,20 @@ func uuids(units []*unit) []string {
 	return all
 }
 
-// validate asks whether the driver is whole. It has no builtin: the vendor's own
-// tool says so.
+// validate asks whether the driver is whole: without a profile for that nothing is
+// begun.
 func (s *Scrub) validate(ctx context.Context) error {
+	return s.ask(ctx, profiles.StepDriverValidate, "driver_invalid", "the driver is not whole")
+}
+
+// ask runs a step that has no builtin: the vendor's own tool says whether it is so.
+func (s *Scrub) ask(ctx context.Context, step string, code taskcatalog.Code, wrong string) error {
 	for _, vendor := range s.Vendors {
 		mine := slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor })
 		if len(mine) == 0 {
 			continue
 		}
-		r, err := s.resolve(profiles.StepDriverValidate, mine)
+		r, err := s.resolve(step, mine)
 		if err != nil {
 			return err
 		}
@@ -113,7 +118,7 @@ func (s *Scrub) validate(ctx context.Context) error {
 		}
 		for _, u := range mine {
 			if err != nil {
-				u.worse(taskcatalog.VerdictInconclusive, "driver_invalid", "the driver is not whole: %v", err)
+				u.worse(taskcatalog.VerdictInconclusive, code, "%s: %v", wrong, err)
 			}
 		}
 	}
