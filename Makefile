@@ -41,7 +41,7 @@ test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 
 e2e: setup-guest build package
-	$(GO) test -tags e2e -count=1 -timeout 30m -p 1 -v ./test/qemu ./packaging ./test/e2e
+	$(GO) test -tags e2e -count=1 -timeout 45m -p 1 -v ./test/qemu ./packaging ./test/e2e
 e2e-all: setup-guest build package
 	$(GO) test -tags e2e,e2e_all -count=1 -timeout 120m -p 1 -v ./test/qemu ./packaging ./test/e2e
 
