@@ -46,6 +46,11 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	if err != nil {
 		return wire.ResultReply{}, err
 	}
+	if scrub, ok := decoded.(*taskcatalog.GPUScrubResult); ok && out.Verdict == taskcatalog.VerdictClean {
+		if out.Verdict, err = q.scrubbedAll(ctx, k, scrub); err != nil {
+			return wire.ResultReply{}, err
+		}
+	}
 	effects, err := effectsOf(k, out, decoded)
 	if err != nil {
 		return wire.ResultReply{}, err

@@ -1,0 +1,98 @@
+package taskqueue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// scrubVerdict is the verdict of a GPU scrub: the node's, or that of the worst of
+// its GPUs where it says a better one. Only a scrub that succeeded comes to clean.
+func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (taskcatalog.Verdict, error) {
+	said := report.Verdict
+	if said == "" {
+		if r.Outcome == taskcatalog.OutcomeSucceeded {
+			return "", notBelieved(k, "evidence_verdict", "it succeeded without a verdict")
+		}
+		return "", nil
+	}
+	if _, ok := rank[said]; !ok {
+		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
+	}
+	worst := said
+	if len(r.Result) > 0 && string(r.Result) != "null" {
+		var sum taskcatalog.GPUScrubResult
+		if err := taskcatalog.DecodeStrict(r.Result, &sum); err != nil {
+			return "", err
+		}
+		if sum.Verdict != said {
+			return "", notBelieved(k, "evidence_verdict", "its verdict is not that of the result")
+		}
+		for _, g := range sum.GPUs {
+			if _, ok := rank[g.Verdict]; !ok {
+				return "", notBelieved(k, "evidence_verdict", "one of its GPUs has a verdict that is none")
+			}
+			worst = worse(worse(worst, g.Verdict), figures(g))
+		}
+	}
+	if r.Outcome != taskcatalog.OutcomeSucceeded || len(report.Findings)+report.FindingsOmitted > 0 {
+		worst = worse(worst, taskcatalog.VerdictInconclusive)
+	}
+	return worst, nil
+}
+
+func worse(a, b taskcatalog.Verdict) taskcatalog.Verdict {
+	if rank[b] > rank[a] {
+		return b
+	}
+	return a
+}
+
+// figures is the best that a GPU can be with its own figures.
+func figures(g taskcatalog.GPUScrubbed) taskcatalog.Verdict {
+	for _, words := range []*uint64{g.MismatchedWords, g.RemainingWords, g.ReadBackMismatches, g.ProbedNonZeroWords} {
+		if words != nil && *words > 0 {
+			return taskcatalog.VerdictNotClean
+		}
+	}
+	if g.Code != "" {
+		return taskcatalog.VerdictInconclusive
+	}
+	return taskcatalog.VerdictClean
+}
+
+// scrubbedAll holds a clean scrub to the baseline and the policy in force: it
+// names every GPU that is expected and none beside them, and each was overwritten,
+// and reset, as the site asks. A node that keeps a GPU to itself is not clean.
+func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.GPUScrubResult) (taskcatalog.Verdict, error) {
+	n, err := q.c.DB.Node(ctx, k.NodeID)
+	if err != nil {
+		return "", err
+	}
+	var asked taskcatalog.GPUScrubParams
+	if err := q.gpus(ctx, n, &asked); err != nil {
+		return "", err
+	}
+	policy := taskcatalog.GPUScrubPolicy{}
+	if asked.Policy != nil {
+		policy = *asked.Policy
+	}
+	verdict := taskcatalog.VerdictClean
+	for _, want := range asked.Expected {
+		if !slices.ContainsFunc(r.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == want.UUID || g.Parent == want.UUID }) {
+			verdict = worse(verdict, taskcatalog.VerdictInconclusive)
+		}
+	}
+	for _, g := range r.GPUs {
+		if !slices.ContainsFunc(asked.Expected, func(want taskcatalog.BaselineGPU) bool { return g.UUID == want.UUID || g.Parent == want.UUID }) {
+			verdict = worse(verdict, taskcatalog.VerdictNotClean)
+		}
+		if g.Assurance.Overwrite != taskcatalog.OverwriteVerified && !policy.AllowUnverified || g.Assurance.Reset != taskcatalog.ResetProven && policy.RequireReset {
+			verdict = worse(verdict, taskcatalog.VerdictInconclusive)
+		}
+	}
+	return verdict, nil
+}
