@@ -29,7 +29,7 @@ func (a *app) readProfiles(names []string) (*profiles.Set, error) {
 		_, _ = fmt.Fprintln(a.err, render.Cell(p.String()))
 	}
 	if len(problems) > 0 {
-		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot use these resolver profiles: %d problems (see above)", len(problems))
+		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot use these resolver profiles: %s (see above)", plural(len(problems), "problem"))
 	}
 	return set, nil
 }
@@ -51,7 +51,7 @@ whether a program is there, is judged by hostler-agent resolver check --here.`,
 				CommandProfiles int    `json:"command_profiles"`
 			}{set.Digest(), len(set.HardwareProfiles), len(set.CommandProfiles)}
 			return a.show(out, []string{out.Digest}, func(p *render.Page) {
-				p.Line(fmt.Sprintf("good: %d rules, %d command profiles, %s", out.Rules, out.CommandProfiles, out.Digest))
+				p.Line(fmt.Sprintf("good: %s, %s, %s", plural(out.Rules, "rule"), plural(out.CommandProfiles, "command profile"), out.Digest))
 			})
 		},
 	}
@@ -99,7 +99,7 @@ it. The newest word that means a node counts.`,
 				return err
 			}
 			return a.show(want, []string{want.Version}, func(p *render.Page) {
-				p.Line(fmt.Sprintf("%s goes to %d nodes (%s); %d have it already (hostler resolver list follows it)", want.Version, want.Nodes, want.Selector, want.Confirmed))
+				p.Line(fmt.Sprintf("%s goes to %s (%s); %d have it already (hostler resolver list follows it)", want.Version, plural(want.Nodes, "node"), want.Selector, want.Confirmed))
 			})
 		},
 	}
