@@ -57,3 +57,17 @@ func TestATrueResetClearsMemoryAndALyingOneDoesNot(t *testing.T) {
 		t.Error("a lying reset cleared the memory")
 	}
 }
+
+// What the shipped profiles run answers about each GPU.
+func TestNVIDIASMIAnswersWhatProfilesAsk(t *testing.T) {
+	m, err := New(t.TempDir(), "devices 2", "memory 4M")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fields := range []string{
+		"index,uuid,pci.bus_id,name,driver_version,vbios_version",
+		"uuid,memory.used,memory.total,utilization.gpu,compute_mode,ecc.errors.uncorrected.volatile.total",
+	} {
+		m.run(t, "nvidia-smi", "--query-gpu="+fields, "--format=csv,noheader")
+	}
+}

@@ -113,6 +113,16 @@ static int query(const char *fields, char *names)
 				printf("%s", fg_conf(g, "name", "NVIDIA H100 80GB HBM3"));
 			else if (!strcmp(f, "driver_version"))
 				printf("%s", fg_conf(g, "driver", "570.86.15"));
+			else if (!strcmp(f, "vbios_version"))
+				printf("96.00.74.00.01");
+			else if (!strcmp(f, "memory.total"))
+				printf("%llu", (unsigned long long)(fg_total(g, FG_WHOLE) >> 20));
+			else if (!strcmp(f, "memory.used"))
+				printf("%llu", (unsigned long long)((fg_total(g, FG_WHOLE) - fg_free(g, FG_WHOLE)) >> 20));
+			else if (!strcmp(f, "utilization.gpu") || !strcmp(f, "ecc.errors.uncorrected.volatile.total"))
+				printf("0");
+			else if (!strcmp(f, "compute_mode"))
+				printf("Default");
 			else {
 				printf("Field \"%s\" is not a valid field to query.\n", f);
 				return 2;
