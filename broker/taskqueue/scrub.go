@@ -66,7 +66,7 @@ func figures(g taskcatalog.GPUScrubbed) taskcatalog.Verdict {
 
 // scrubbedAll holds a clean scrub to the baseline and the policy in force: it
 // names every GPU that is expected and none beside them, and each was overwritten,
-// and reset, as the site asks. A node that keeps a GPU to itself is not clean.
+// and reset, as the site asks. A scrub of no GPU at all proves nothing.
 func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.GPUScrubResult) (taskcatalog.Verdict, error) {
 	n, err := q.c.DB.Node(ctx, k.NodeID)
 	if err != nil {
@@ -81,6 +81,9 @@ func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.G
 		policy = *asked.Policy
 	}
 	verdict := taskcatalog.VerdictClean
+	if len(r.GPUs) == 0 {
+		verdict = taskcatalog.VerdictInconclusive
+	}
 	for _, want := range asked.Expected {
 		if !slices.ContainsFunc(r.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == want.UUID || g.Parent == want.UUID }) {
 			verdict = worse(verdict, taskcatalog.VerdictInconclusive)

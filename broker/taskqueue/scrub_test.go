@@ -126,6 +126,19 @@ func TestAScrubIsNeverBetterThanItsWorstGPU(t *testing.T) {
 	})
 }
 
+// A baseline that was taken while no library answered expects no GPU.
+func TestAScrubOfNoGPUProvesNothing(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.gpuNode()
+		w.ok(w.db.SaveBaseline(ctx, operator, n.Peer.NodeID, "sha256:b", baseline(w), "test"))
+		got, err := w.scrubbed(n, taskcatalog.OutcomeSucceeded, cleanScrub(func(r *taskcatalog.GPUScrubResult) { r.GPUs = []taskcatalog.GPUScrubbed{} }), taskcatalog.Report{Verdict: "clean"})
+		w.ok(err)
+		if got.Verdict != taskcatalog.VerdictInconclusive {
+			w.t.Errorf("verdict %q", got.Verdict)
+		}
+	})
+}
+
 // Each is a lie. None ends the task.
 func TestAScrubThatCannotBeBelievedIsRefused(t *testing.T) {
 	clean := taskcatalog.Report{Verdict: "clean"}
