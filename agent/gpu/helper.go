@@ -12,9 +12,10 @@ import (
 // Helper asks GPUs by way of child processes. Its methods may be called side by
 // side, for other devices or the same.
 type Helper struct {
-	// Argv of a child, which runs this very executable: its name and the words of
-	// its hidden command.
+	// Argv of a child: its name and the words of its hidden command.
 	Argv []string
+	// Path is what a child runs: this very executable, replaced on disk or not.
+	Path string
 	// Env is added to the fixed environment of a child.
 	Env []string
 	// Deadline is the longest a child may take, Silence the longest it may say
@@ -27,7 +28,7 @@ type Helper struct {
 // NewHelper starts a child with argv for each question. The limits are for real GPUs: a driver
 // that was not kept loaded takes a minute to bring eight of them up.
 func NewHelper(argv ...string) *Helper {
-	return &Helper{Argv: argv, Deadline: 30 * time.Minute, Silence: 3 * time.Minute, Grace: 20 * time.Second}
+	return &Helper{Argv: argv, Path: "/proc/self/exe", Deadline: 30 * time.Minute, Silence: 3 * time.Minute, Grace: 20 * time.Second}
 }
 
 // Device names a GPU, or an instance of one, to its vendor's library.

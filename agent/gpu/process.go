@@ -91,7 +91,7 @@ func (h *Helper) start() (*process, error) {
 			ours[i], theirs[i] = w, r
 		}
 	}
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: h.Argv} // this very program, replaced on disk or not
+	cmd := &exec.Cmd{Path: h.Path, Args: h.Argv}
 	cmd.Dir = "/"
 	cmd.Env = append(append([]string{}, childEnv...), h.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
