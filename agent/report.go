@@ -48,7 +48,7 @@ func (a *Agent) look(ctx context.Context) {
 		return
 	}
 	tenants, err := a.allocations()
-	if err == nil && len(tenants) > 0 {
+	if err != nil || len(tenants) > 0 {
 		if f, ok, err := a.ledger.Facts(); err != nil {
 			a.Log.Warn("cannot read the facts seen before", zap.Error(err))
 		} else if ok {

@@ -3,6 +3,8 @@ package broker
 import (
 	"slices"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Selector means a set of nodes: all, a list of references, or key=value terms
@@ -59,7 +61,8 @@ func (s Selector) String() string {
 
 // Matches reports whether a node is meant. Of references only whole ids match: a
 // caller resolves the others first. A term's key is site, status, sku or
-// hostname, a label, or a capability that the node reported.
+// hostname, a label, or a fact that the node reported. Of the node's own word only
+// facts count: it must not make up a label that it does not have.
 func (s Selector) Matches(n Node) bool {
 	if n.Status == Deleted {
 		return false
@@ -71,7 +74,7 @@ func (s Selector) Matches(n Node) bool {
 	for _, t := range s.terms {
 		got, ok := own[t[0]]
 		if !ok {
-			if got, ok = n.Labels[t[0]]; !ok {
+			if got, ok = n.Labels[t[0]]; !ok && taskcatalog.FactKey(t[0]) {
 				got, ok = n.Capabilities[t[0]]
 			}
 		}

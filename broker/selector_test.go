@@ -5,12 +5,12 @@ import "testing"
 func TestASelectorMeansWhatItSays(t *testing.T) {
 	n := Node{
 		ID: "n-aaaa", Hostname: "gpu-07", Site: "dc1", Status: Active,
-		Labels: map[string]string{"rack": "b12", "gpu.vendor": "of the label"}, Capabilities: map[string]string{"gpu.vendor": "nvidia", "fabric.type": "nvlink"},
+		Labels: map[string]string{"rack": "b12", "gpu.vendor": "of the label"}, Capabilities: map[string]string{"gpu.vendor": "nvidia", "fabric.type": "nvlink", "env": "prod", "resolver.digest": "sha256:x"},
 	}
 	for text, want := range map[string]bool{
 		"all": true, "n-aaaa": true, "n-bbbb,n-aaaa": true, "n-bbbb": false, "gpu-07": false, "n-aa": false,
 		"site=dc1": true, "site=dc2": false, "site=": false, "rack=b12,fabric.type=nvlink": true, "rack=b12,fabric.type=roce": false,
-		"gpu.vendor=nvidia": false, "gpu.vendor=of the label": true, "weka=4.3": false, " site=dc1 , status=active ": true,
+		"gpu.vendor=nvidia": false, "gpu.vendor=of the label": true, "weka=4.3": false, "env=prod": false, "resolver.digest=sha256:x": false, " site=dc1 , status=active ": true,
 	} {
 		s, err := ParseSelector(text)
 		if err != nil {

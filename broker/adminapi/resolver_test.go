@@ -87,3 +87,18 @@ func TestExplainSaysWhichRuleWinsAndWhy(t *testing.T) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
+
+// Which programs run as root on a node is not an operator's to say, by no way.
+func TestAnOperatorCannotChangeProfilesByATask(t *testing.T) {
+	b := servertest.Start(t)
+	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	servertest.Must[resource.ResolverSet](t, b, http.MethodPost, "/resolver/sets", resource.ResolverPush{Version: "v1", Profiles: shipped(t)})
+	operator := b.NewToken(t, resource.TokenCreate{Name: "olga", Role: "operator"})
+	for _, params := range []string{`{"version":"v1"}`, `{"action":"rollback"}`} {
+		a := b.Ask(t, operator, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.resolver_config", Params: json.RawMessage(params)})
+		if a.Code() != "role_insufficient" {
+			t.Errorf("%s: %d %s", params, a.Status, a.Body)
+		}
+	}
+	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.resolver_config", Params: json.RawMessage(`{"version":"v1"}`)})
+}

@@ -14,6 +14,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// rolesOfTypes are the task types that need more than an operator: what decides
+// which programs run as root on a node is for those who manage trust.
+var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.trust_update": admin}
+
 type enqueueInput struct {
 	NodeInput
 	Body resource.TaskCreate
@@ -25,6 +29,11 @@ func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*resource.Task
 		return nil, err
 	}
 	who, c := callerOf(ctx), in.Body
+	if need, ok := rolesOfTypes[c.Type]; ok {
+		if err := a.must(ctx, need, "enqueue "+c.Type); err != nil {
+			return nil, err
+		}
+	}
 	ctx = withReason(ctx, c.Reason)
 	if c.RetryOf != "" {
 		if _, _, err := a.task(ctx, c.RetryOf); err != nil {

@@ -37,7 +37,11 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 		made := tasks[n.ID]
 		switch {
 		case n.ResolverDigest == w.Digest:
-			have++
+			// A node that says it has the set, without a task of this want, is no
+			// proof that the set can be taken.
+			if len(made) > 0 && made[len(made)-1].Status == broker.TaskSucceeded {
+				have++
+			}
 		case len(made) > 0 && !made[len(made)-1].Status.Ended():
 			if n.Status != broker.Enrolling {
 				open++
@@ -71,9 +75,10 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 }
 
 // failed is the last task of a node, if it ended as one that tells against the
-// set. One that was never delivered, or that a person canceled, does not.
+// set: by the node's own word. One that was never delivered, that a person
+// canceled, or that ended because the node enrolled again, does not.
 func failed(made []broker.Task) *broker.Task {
-	if len(made) == 0 || made[len(made)-1].Status != broker.TaskFailed {
+	if len(made) == 0 || made[len(made)-1].Status != broker.TaskFailed || made[len(made)-1].Outcome == "" {
 		return nil
 	}
 	return &made[len(made)-1]

@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -30,14 +31,45 @@ func fleet(size, have int) []broker.Node {
 }
 
 func ended(n broker.Node, status broker.TaskStatus) map[string][]broker.Task {
-	return map[string][]broker.Task{n.ID: {{ID: "t-" + n.ID, Status: status, Code: "profile_refused", Message: "no such program", EndedAt: now.Add(-time.Hour)}}}
+	return map[string][]broker.Task{n.ID: {{ID: "t-" + n.ID, Status: status, Outcome: "failed", Code: "profile_refused", Message: "no such program", EndedAt: now.Add(-time.Hour)}}}
+}
+
+// proof is that the first node took the set by a task of this want.
+func proof(have int) map[string][]broker.Task {
+	if have == 0 {
+		return nil
+	}
+	return map[string][]broker.Task{"n-000": {{ID: "t-0", Status: broker.TaskSucceeded, EndedAt: now.Add(-time.Hour)}}}
+}
+
+// with adds a task to what was made.
+func with(made map[string][]broker.Task, more map[string][]broker.Task) map[string][]broker.Task {
+	all := map[string][]broker.Task{}
+	maps.Copy(all, made)
+	maps.Copy(all, more)
+	return all
+}
+
+// A node that lies about its set would else open the way for a bad one.
+func TestAClaimIsNoFirstWave(t *testing.T) {
+	if s := next(now, want, fleet(100, 30), nil); len(s.give) != 1 {
+		t.Errorf("30 nodes claim the set, none was given it: %d get it", len(s.give))
+	}
+}
+
+func TestATaskThatTheBrokerEndedStopsNothing(t *testing.T) {
+	nodes := fleet(100, 1)
+	ended := map[string][]broker.Task{nodes[50].ID: {{ID: "t-1", Status: broker.TaskFailed, Code: "node_reenrolled", EndedAt: now.Add(-time.Hour)}}}
+	if s := next(now, want, nodes, with(proof(1), ended)); s.stop != "" || len(s.give) != 10 {
+		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
+	}
 }
 
 func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
 	for _, c := range []struct{ size, have, give int }{
 		{100, 0, 1}, {100, 1, 10}, {100, 95, 5}, {5, 1, 1}, {5, 5, 0}, {10_000, 1, MaxWave}, {1, 0, 1},
 	} {
-		if s := next(now, want, fleet(c.size, c.have), nil); len(s.give) != c.give || s.stop != "" {
+		if s := next(now, want, fleet(c.size, c.have), proof(c.have)); len(s.give) != c.give || s.stop != "" {
 			t.Errorf("%d of %d have it: %d get it, %q; want %d", c.have, c.size, len(s.give), s.stop, c.give)
 		}
 	}
@@ -46,7 +78,7 @@ func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
 func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
 	nodes := fleet(100, 1)
 	for _, status := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
-		if s := next(now, want, nodes, ended(nodes[50], status)); len(s.give) != 0 {
+		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status))); len(s.give) != 0 {
 			t.Errorf("with one %s, %d get it", status, len(s.give))
 		}
 	}
@@ -54,7 +86,7 @@ func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
 
 func TestAFailureStopsTheWave(t *testing.T) {
 	nodes := fleet(100, 1)
-	s := next(now, want, nodes, ended(nodes[50], broker.TaskFailed))
+	s := next(now, want, nodes, with(proof(1), ended(nodes[50], broker.TaskFailed)))
 	if len(s.give) != 0 || s.stop == "" {
 		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
 	}
@@ -64,7 +96,7 @@ func TestAFailureStopsTheWave(t *testing.T) {
 		t.Errorf("it was stopped: %d get it, stopped again because %q", len(s.give), s.stop)
 	}
 	for _, status := range []broker.TaskStatus{broker.TaskExpired, broker.TaskCanceled} {
-		if s := next(now, want, nodes, ended(nodes[50], status)); s.stop != "" || len(s.give) != 10 {
+		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status))); s.stop != "" || len(s.give) != 10 {
 			t.Errorf("%s: %d get it, stopped because %q", status, len(s.give), s.stop)
 		}
 	}
@@ -101,7 +133,7 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 		}
 		tries[i].EndedAt = now.Add(-2 * enrolAgain)
 	}
-	if s := next(now, want, crowd, map[string][]broker.Task{"n-new": tries}); s.stop != "" || len(s.give) != 10 {
+	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries})); s.stop != "" || len(s.give) != 10 {
 		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
 	}
 	node.Epoch = 0

@@ -89,11 +89,10 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	if err := t.rewant(ctx, n); err != nil {
 		return err
 	}
-	if digest := r.Capabilities[taskcatalog.CapabilityResolverDigest]; digest != "" {
+	// A report may say that a node has another set than it confirmed. That it has
+	// the one it shall have, only a task that ended well says.
+	if digest := r.Capabilities[taskcatalog.CapabilityResolverDigest]; digest != n.ResolverDigest && digest != n.ResolverWanted {
 		if err := t.confirmResolver(ctx, n, digest); err != nil {
-			return err
-		}
-		if err := t.letIn(ctx, *n, ""); err != nil {
 			return err
 		}
 	}

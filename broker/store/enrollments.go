@@ -130,7 +130,7 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 		return out, err
 	}
 	// What an earlier enrolment had in force says nothing of this one.
-	if err := t.confirmResolver(ctx, &n, in.Report.Capabilities[taskcatalog.CapabilityResolverDigest]); err != nil {
+	if err := t.confirmResolver(ctx, &n, ""); err != nil {
 		return out, err
 	}
 	if err := t.rewant(ctx, &n); err != nil {

@@ -94,11 +94,11 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 		if err != nil {
 			return err
 		}
-		var last int64
-		if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(wanted_at), 0) FROM resolver_wants`).Scan(&last); err != nil {
+		// One row, so that wants come one after the other, whoever says them.
+		var id int64
+		if err := t.QueryRowContext(ctx, `UPDATE resolver_clock SET last = CASE WHEN last < $1 THEN $1 ELSE last + 1 END WHERE id = 1 RETURNING last`, micros(t.now)).Scan(&id); err != nil {
 			return err
 		}
-		id := max(micros(t.now), last+1)
 		w = ResolverWant{ID: id, Selector: selector.String(), Digest: set.Digest, Version: set.Version, WantedBy: actor.Name, WantedAt: t.now}
 		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_wants (selector, digest, wanted_by, wanted_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (selector) DO UPDATE SET digest = excluded.digest, wanted_by = excluded.wanted_by, wanted_at = excluded.wanted_at, stopped_at = 0, stop_reason = ''`,
@@ -185,8 +185,10 @@ func (t *tx) want(ctx context.Context, n *broker.Node, digest string, want int64
 		return nil
 	}
 	n.ResolverWanted, n.ResolverWant = digest, want
-	_, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, micros(t.now), n.ID)
-	return err
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, micros(t.now), n.ID); err != nil {
+		return err
+	}
+	return t.letIn(ctx, *n, "") // it may have waited for another set
 }
 
 // confirmResolver records what a node has in force. It is the node's word, and

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -130,12 +131,21 @@ func TestANodeIsActiveOnlyWithTheProfilesItShallHave(t *testing.T) {
 			t.Fatal(err)
 		}
 		status(broker.Active)
-		if err := db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "d9", Capabilities: map[string]string{taskcatalog.CapabilityResolverDigest: v2}}); err != nil {
-			t.Fatal(err)
+		says := func(report, digest, want string) {
+			t.Helper()
+			if err := db.SaveReport(ctx, n.ID, store.NodeReport{Digest: report, Capabilities: map[string]string{taskcatalog.CapabilityResolverDigest: digest}}); err != nil {
+				t.Fatal(err)
+			}
+			if got := must(db.Node(ctx, n.ID))(t).ResolverDigest; got != want {
+				t.Errorf("the node says it has %s: on record is %q, want %q", digest, got, want)
+			}
 		}
+		says("d1", v2, v1) // its word alone confirms nothing
+		taken(broker.ConfirmResolver{Digest: v2}, broker.LetIn{})
 		if got := must(db.Node(ctx, n.ID))(t); got.ResolverDigest != v2 || got.ResolverBefore != v1 {
 			t.Errorf("it has %q and had %q", got.ResolverDigest, got.ResolverBefore)
 		}
+		says("d2", v1, v1) // and takes back what a task confirmed
 	})
 }
 
@@ -164,6 +174,65 @@ func TestAStoppedWantStaysStoppedUntilItIsWantedAgain(t *testing.T) {
 		}
 		if got := must(db.ResolverWants(ctx))(t)[0]; !got.StoppedAt.IsZero() {
 			t.Errorf("what was said of the earlier one stopped the later: %+v", got)
+		}
+	})
+}
+
+// A set that a new node cannot take keeps it out only while it is wanted.
+func TestAWaitingNodeIsLetInOnceItHasWhatIsWantedNow(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		v1, v2 := push(t, db, "v1"), push(t, db, "v2")
+		want := func(version string) {
+			t.Helper()
+			if _, _, err := db.WantResolver(ctx, admin, selector(t, "all"), version, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("v2")
+		n := newMember(t, db, "h1")
+		k := newTask(db, n, taskcatalog.LaneConcurrent)
+		if _, _, err := db.InsertTask(ctx, admin, k); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := db.ClaimTasks(ctx, n.ID, n.Epoch, []taskcatalog.Lane{taskcatalog.LaneConcurrent}, 1); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := db.RecordResult(ctx, store.Result{NodeID: n.ID, Epoch: n.Epoch, TaskID: k.ID, Attempt: 1, Status: broker.TaskSucceeded},
+			[]broker.Effect{broker.SaveBaseline{Digest: "sha256:b", Baseline: []byte(`{}`)}, broker.ConfirmResolver{Digest: v1}, broker.LetIn{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Enrolling || got.ResolverWanted != v2 {
+			t.Fatalf("it is %s and shall have %s", got.Status, got.ResolverWanted)
+		}
+		want("v1")
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Active {
+			t.Errorf("it has what it shall have and is %s (%s)", got.Status, got.StatusReason)
+		}
+	})
+}
+
+// Wants that are said at once are one after the other, and the later one holds.
+func TestWantsSaidAtOnceAreInOneOrder(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "h1")
+		push(t, db, "v1")
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				s := selector(t, "all")
+				if i%2 == 0 {
+					s = selector(t, n.ID)
+				}
+				if _, _, err := db.WantResolver(ctx, admin, s, "v1", ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		wants := must(db.ResolverWants(ctx))(t)
+		if got := must(db.Node(ctx, n.ID))(t).ResolverWant; got != wants[0].ID {
+			t.Errorf("the node goes by want %d, the last is %d", got, wants[0].ID)
 		}
 	})
 }

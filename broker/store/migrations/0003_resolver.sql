@@ -16,6 +16,12 @@ CREATE TABLE resolver_wants (
 	stopped_at  BIGINT NOT NULL DEFAULT 0,
 	stop_reason TEXT NOT NULL DEFAULT ''
 );
+-- The wanted_at given last: whoever says a want locks this row.
+CREATE TABLE resolver_clock (
+	id   BIGINT PRIMARY KEY,
+	last BIGINT NOT NULL
+);
+INSERT INTO resolver_clock (id, last) VALUES (1, 0);
 CREATE UNIQUE INDEX resolver_wants_at ON resolver_wants (wanted_at);
 
 ALTER TABLE nodes ADD COLUMN resolver_wanted TEXT NOT NULL DEFAULT '';
