@@ -1,6 +1,10 @@
 package taskcatalog
 
-import "time"
+import (
+	"net/url"
+	"regexp"
+	"time"
+)
 
 var nodeHWSyncReseed = define[HWSyncReseedParams, HWSyncReseedResult](Type{
 	Name: "node.hw_sync_reseed", Version: 1,
@@ -19,6 +23,31 @@ type MAASMachineToken struct {
 	ConsumerKey string `json:"consumer_key"`
 	TokenKey    string `json:"token_key"`
 	TokenSecret string `json:"token_secret"`
+}
+
+var (
+	oauthPart  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+	rackHost   = regexp.MustCompile(`^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
+	statusPath = regexp.MustCompile(`^/MAAS/metadata/status/[A-Za-z0-9]{1,64}$`)
+)
+
+// CodeMAASTokenInvalid is the code of a token that is none.
+const CodeMAASTokenInvalid Code = "maas_machine_token_invalid"
+
+// Rack checks a token, and returns where MAAS's rack is: scheme and host. No error
+// holds a part of the token. Code: maas_machine_token_invalid.
+func (t MAASMachineToken) Rack() (*url.URL, error) {
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || !rackHost.MatchString(u.Host) ||
+		!statusPath.MatchString(u.Path) || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
+		return nil, Errorf(CodeMAASTokenInvalid, "cannot use the machine's MAAS token: its endpoint is not http(s)://RACK:PORT/MAAS/metadata/status/SYSTEM_ID (as in /etc/maas/maas-machine-creds.yml)")
+	}
+	for _, part := range []string{t.ConsumerKey, t.TokenKey, t.TokenSecret} {
+		if !oauthPart.MatchString(part) {
+			return nil, Errorf(CodeMAASTokenInvalid, "cannot use the machine's MAAS token: one of its keys is empty or has other characters than letters, digits, _ and -")
+		}
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
 // HWSyncReseedParams says how hardware sync is installed where it must be.

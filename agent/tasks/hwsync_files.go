@@ -2,8 +2,8 @@ package tasks
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -19,31 +19,16 @@ type hwSyncFiles struct {
 
 const defaultHWSyncMinutes = 15
 
-var (
-	oauthPart  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	rackHost   = regexp.MustCompile(`^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
-	statusPath = regexp.MustCompile(`^/MAAS/metadata/status/[A-Za-z0-9]{1,64}$`)
-)
-
 // renderHWSync makes the files from a machine's token. Code
 // maas_machine_token_invalid; no error holds a part of the token.
 func renderHWSync(secret []byte, minutes int) (f hwSyncFiles, err error) {
-	refuse := func(why string) (hwSyncFiles, error) {
-		return hwSyncFiles{}, taskcatalog.Errorf("maas_machine_token_invalid", "cannot use the machine's MAAS token: %s (store it again at the broker)", why)
-	}
 	var token taskcatalog.MAASMachineToken
 	if taskcatalog.DecodeStrict(secret, &token) != nil {
-		return refuse("it is not the JSON of endpoint, consumer_key, token_key and token_secret")
+		return f, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid, "cannot use the machine's MAAS token: it is not the JSON of endpoint, consumer_key, token_key and token_secret (store it again at the broker)")
 	}
-	endpoint, err := url.Parse(token.Endpoint)
-	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || !rackHost.MatchString(endpoint.Host) ||
-		!statusPath.MatchString(endpoint.Path) || endpoint.RawQuery != "" || endpoint.User != nil || endpoint.Fragment != "" {
-		return refuse("its endpoint is not http(s)://RACK:PORT/MAAS/metadata/status/SYSTEM_ID")
-	}
-	for _, part := range []string{token.ConsumerKey, token.TokenKey, token.TokenSecret} {
-		if !oauthPart.MatchString(part) {
-			return refuse("one of its keys is empty or has other characters than letters, digits, _ and -")
-		}
+	rack, err := token.Rack()
+	if err != nil {
+		return f, err
 	}
 	if minutes == 0 {
 		minutes = defaultHWSyncMinutes
@@ -52,7 +37,7 @@ func renderHWSync(secret []byte, minutes int) (f hwSyncFiles, err error) {
 		"consumer_key": token.ConsumerKey, "endpoint": token.Endpoint, "token_key": token.TokenKey, "token_secret": token.TokenSecret,
 	}}})
 	if err != nil {
-		return refuse("it cannot be written as YAML")
+		return f, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid, "cannot write the machine's MAAS token as YAML")
 	}
 	// The rack hands out the program that its own version wants, as MAAS's own
 	// service does.
@@ -64,10 +49,10 @@ After=network-online.target
 
 [Service]
 Type=oneshot
-ExecStartPre=/usr/bin/wget -q -O /usr/bin/maas-run-scripts %s://%s/MAAS/maas-run-scripts
+ExecStartPre=/usr/bin/wget -q -O /usr/bin/maas-run-scripts %s/MAAS/maas-run-scripts
 ExecStartPre=/bin/chmod 0755 /usr/bin/maas-run-scripts
 ExecStart=/usr/bin/maas-run-scripts report-results --config %s
-`, endpoint.Scheme, endpoint.Host, hwSyncCredentials)
+`, rack, hwSyncCredentials)
 	every := "*-*-* *:00:00"
 	if minutes < 60 {
 		every = fmt.Sprintf("*-*-* *:00/%d:00", minutes)
@@ -86,3 +71,24 @@ WantedBy=timers.target
 `, minutes, every)
 	return f, nil
 }
+
+// runsMAASsOwn reports whether a unit file does what MAAS's own does and nothing
+// else: MAAS's text is another than ours, and a tenant's may look like it.
+func runsMAASsOwn(unit []byte) bool {
+	runs := 0
+	for line := range strings.Lines(string(unit)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.Join(strings.Fields(value), " ")
+		switch {
+		case !ok:
+		case key == "ExecStart" && value == "/usr/bin/maas-run-scripts report-results --config "+hwSyncCredentials:
+			runs++
+		case key == "ExecStartPre" && fetchesScripts.MatchString(value):
+		case strings.HasPrefix(key, "Exec"), key == "User", key == "Environment", key == "EnvironmentFile", strings.HasPrefix(key, "Root"), strings.HasPrefix(key, "Bind"):
+			return false
+		}
+	}
+	return runs == 1
+}
+
+var fetchesScripts = regexp.MustCompile(`^(/usr/bin/wget( -[A-Za-z]+| --[a-z-]+)* -O /usr/bin/maas-run-scripts( -[A-Za-z]+)* https?://[A-Za-z0-9.:\[\]-]+/MAAS/maas-run-scripts|/(usr/)?bin/chmod (0?755|\+x) /usr/bin/maas-run-scripts)$`)

@@ -54,17 +54,22 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 		return nil, report, err
 	}
 	defer clear(files.credentials)
-	if err := h.Machine.MakeDir(path.Dir(hwSyncCredentials), 0o755, 0, 0); err != nil {
-		return nil, report, err
-	}
-	if res.Credentials, err = replace(h.Machine, hwSyncCredentials, files.credentials, 0o700); err != nil {
-		return nil, report, err
-	}
 	r.step("service and timer", 2, 4)
-	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.service, p.Reinstall); err != nil {
+	// Whoever put something over the units would be given the credentials next.
+	if err := notOverridden(h.Machine); err != nil {
+		return nil, report, err
+	}
+	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.service, p.Reinstall, runsMAASsOwn); err != nil {
 		return res, report, err
 	}
-	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall); err != nil {
+	anyTimer := func([]byte) bool { return true } // it starts the service of its own name, whenever that is
+	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall, anyTimer); err != nil {
+		return res, report, err
+	}
+	if err := h.Machine.MakeDir(path.Dir(hwSyncCredentials), 0o755, 0, 0); err != nil {
+		return res, report, err
+	}
+	if res.Credentials, err = replace(h.Machine, hwSyncCredentials, files.credentials, 0o700); err != nil {
 		return res, report, err
 	}
 	if res.Service == written || res.Timer == written {
@@ -127,15 +132,42 @@ func replace(m *machine.Machine, name string, content []byte, mode uint32) (stri
 	return written, nil
 }
 
-// install writes a unit where there is none. One that MAAS put there stays,
-// unless it is to be written anew.
-func install(m *machine.Machine, name string, content []byte, anew bool) (string, error) {
-	if _, err := m.Lstat(name); err == nil && !anew {
-		return kept, nil
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// install writes a unit where there is none. One that MAAS put there stays, unless
+// it is to be written anew, or is not what MAAS puts there.
+func install(m *machine.Machine, name string, content []byte, anew bool, good func([]byte) bool) (string, error) {
+	st, err := m.Lstat(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
+	if err == nil && !anew && st.Uid == 0 && st.Mode&0o022 == 0 {
+		if have, err := m.ReadStrict(name, 64<<10); err == nil && good(have) {
+			return kept, nil
+		}
+	}
 	return replace(m, name, content, 0o644)
+}
+
+// notOverridden refuses a machine where another file goes before the units or adds
+// to them. Code: hw_sync_overridden.
+func notOverridden(m *machine.Machine) error {
+	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", hwSyncUnits} {
+		for _, unit := range []string{hwSyncService, hwSyncTimer} {
+			names := []string{path.Join(dir, unit+".d")}
+			if dir != hwSyncUnits {
+				names = append(names, path.Join(dir, unit))
+			}
+			for _, name := range names {
+				there, err := m.Has(name)
+				if err != nil {
+					return err
+				}
+				if there {
+					return taskcatalog.Errorf("hw_sync_overridden", "cannot seed hardware sync: %s changes what MAAS installs (reimage the node, or remove it)", name)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // probeHWSync says what is there, after a crash.

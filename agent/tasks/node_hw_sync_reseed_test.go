@@ -187,3 +187,38 @@ func TestCredentialsAreNotWrittenThroughALink(t *testing.T) {
 		})
 	}
 }
+
+// A tenant who had root may have put a service of his own where MAAS's is: it would
+// be given the credentials, and its success would prove nothing.
+func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
+	maas := "[Service]\nType=oneshot\nExecStartPre=/usr/bin/wget -O /usr/bin/maas-run-scripts http://10.0.0.2:5248/MAAS/maas-run-scripts\nExecStartPre=/bin/chmod 0755 /usr/bin/maas-run-scripts\nExecStart=/usr/bin/maas-run-scripts report-results --config /etc/maas/maas-machine-creds.yml\n"
+	for name, c := range map[string]struct {
+		unit string
+		want string
+	}{
+		"MAAS's own":       {maas, kept},
+		"nothing run":      {strings.Replace(maas, "ExecStart=/usr/bin/maas-run-scripts report-results --config /etc/maas/maas-machine-creds.yml", "ExecStart=/bin/true", 1), written},
+		"something after":  {maas + "ExecStartPost=/tmp/evil\n", written},
+		"a shell before":   {strings.Replace(maas, "/bin/chmod 0755 /usr/bin/maas-run-scripts", "/bin/sh -c evil", 1), written},
+		"an environment":   {maas + "Environment=LD_PRELOAD=/tmp/evil.so\n", written},
+		"another download": {strings.Replace(maas, "-O /usr/bin/maas-run-scripts http", "-O /etc/cron.d/x http", 1), written},
+	} {
+		h, dir, _ := syncing(t)
+		put(t, dir, hwSyncUnits+"/"+hwSyncService, c.unit)
+		res, err := reseed(t, h, `{}`, machineToken)
+		if err != nil || res.Service != c.want {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+	}
+	for _, over := range []string{"etc/systemd/system/" + hwSyncService, "etc/systemd/system/" + hwSyncService + ".d/x.conf", "run/systemd/system/" + hwSyncTimer} {
+		h, dir, s := syncing(t)
+		put(t, dir, over, "[Service]\nExecStartPost=/tmp/evil\n")
+		_, err := reseed(t, h, `{}`, machineToken)
+		if taskcatalog.CodeOf(err, "") != "hw_sync_overridden" || len(s.asked) > 0 {
+			t.Errorf("%s: %v, %q", over, err, s.asked)
+		}
+		if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil {
+			t.Errorf("%s: the credentials were written", over)
+		}
+	}
+}

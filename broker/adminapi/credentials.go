@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -26,8 +25,8 @@ func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*resour
 		return nil, broker.Errorf(broker.Refused, "node_deleted", "cannot keep credentials: node %s is deleted", n.ID)
 	}
 	t := in.Body.MAASMachineToken
-	if u, err := url.Parse(t.Endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
-		return nil, broker.Errorf(broker.Invalid, "maas_machine_token_invalid", "cannot keep the token of node %s: its endpoint is no http(s) URL (http://RACK:5248/MAAS/metadata/status/SYSTEM_ID)", n.ID)
+	if _, err := t.Rack(); err != nil {
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeMAASTokenInvalid), "cannot keep the token of node %s: %v", n.ID, err)
 	}
 	raw, err := taskcatalog.Encode(t)
 	if err != nil {
