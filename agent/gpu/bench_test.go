@@ -36,3 +36,19 @@ func BenchmarkScrubEightGPUs(b *testing.B) {
 	}
 	b.ReportMetric(float64(covered)/1e9/time.Since(start).Seconds(), "GB/s-scrubbed")
 }
+
+// BenchmarkSurveyOfEightGPUs is what facts wait for beside what they read
+// themselves: a child that loads the libraries and asks each of eight GPUs.
+func BenchmarkSurveyOfEightGPUs(b *testing.B) {
+	m, err := fakegpu.New(b.TempDir(), "devices 8", "memory 16M")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := gpu.NewHelper("hostler-agent", childWord)
+	h.Env = m.Env()
+	for b.Loop() {
+		if s := h.Survey(b.Context(), "nvidia"); len(s.GPUs) != 8 {
+			b.Fatalf("%+v", s)
+		}
+	}
+}
