@@ -35,12 +35,13 @@ func (w *world) gpuPolicy(policy string) {
 
 // cleanScrub is the result of a scrub of the expected GPUs that went well.
 func cleanScrub(change ...func(*taskcatalog.GPUScrubResult)) *taskcatalog.GPUScrubResult {
-	zero := uint64(0)
+	zero, all := uint64(0), uint64(80<<30)
 	well := taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetUnsupported}
 	r := &taskcatalog.GPUScrubResult{Verdict: "clean", Assurance: well, Steps: []taskcatalog.StepRecord{}}
 	for _, g := range expected {
 		r.GPUs = append(r.GPUs, taskcatalog.GPUScrubbed{
 			Vendor: g.Vendor, UUID: g.UUID, Verdict: "clean", Assurance: well, MismatchedWords: &zero, RemainingWords: &zero, ProbedNonZeroWords: &zero,
+			CoveredBytes: &all, ReadBackBytes: &all, ProbedBytes: &all,
 		})
 	}
 	for _, c := range change {
@@ -108,8 +109,11 @@ func TestAScrubIsNeverBetterThanItsWorstGPU(t *testing.T) {
 		"it failed, and says nothing":  {failed, nil, none, "", ""},
 		"it failed without a result":   {failed, nil, clean, "", "inconclusive"},
 		"it failed, and found much":    {failed, gpu(func(g *taskcatalog.GPUScrubbed) { g.Verdict = "not_clean" }), clean, "", "not_clean"},
-		"worse than its GPUs": {ok, cleanScrub(func(r *taskcatalog.GPUScrubResult) { r.Verdict = "not_clean" }),
-			taskcatalog.Report{Verdict: "not_clean"}, "", "not_clean"},
+		"worse than its GPUs": {
+			ok, cleanScrub(func(r *taskcatalog.GPUScrubResult) { r.Verdict = "not_clean" }),
+			taskcatalog.Report{Verdict: "not_clean"},
+			"", "not_clean",
+		},
 	}
 	each(t, func(w *world) {
 		n := w.gpuNode()
