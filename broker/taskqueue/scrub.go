@@ -58,7 +58,13 @@ func figures(g taskcatalog.GPUScrubbed) taskcatalog.Verdict {
 			return taskcatalog.VerdictNotClean
 		}
 	}
-	if g.Code != "" {
+	// Verified is what was measured: without the figures it is a word.
+	measured := true
+	for _, n := range []*uint64{g.CoveredBytes, g.MismatchedWords, g.RemainingWords, g.ReadBackBytes, g.ProbedBytes, g.ProbedNonZeroWords} {
+		measured = measured && n != nil
+	}
+	measured = measured && *g.CoveredBytes > 0 && *g.ReadBackBytes > 0 && *g.ProbedBytes > 0
+	if g.Code != "" || g.Assurance.Overwrite == taskcatalog.OverwriteVerified && !measured {
 		return taskcatalog.VerdictInconclusive
 	}
 	return taskcatalog.VerdictClean

@@ -101,6 +101,8 @@ func TestAScrubIsNeverBetterThanItsWorstGPU(t *testing.T) {
 		"another GPU in its place":     {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.UUID = "GPU-9" }), clean, "", "not_clean"},
 		"instances of it in its place": {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.UUID, g.Parent = "MIG-1", "GPU-2" }), clean, "", "clean"},
 		"not verified":                 {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.Assurance.Overwrite = "unverified" }), clean, "", "inconclusive"},
+		"verified, and no figures":     {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.CoveredBytes = nil }), clean, "", "inconclusive"},
+		"verified, and never probed":   {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.ProbedBytes = new(uint64) }), clean, "", "inconclusive"},
 		"not overwritten":              {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.Assurance.Overwrite = "none" }), clean, "", "inconclusive"},
 		"not verified, and that does":  {ok, gpu(func(g *taskcatalog.GPUScrubbed) { g.Assurance.Overwrite = "unverified" }), clean, `{"allow_unverified":true}`, "clean"},
 		"no reset, and one is wanted":  {ok, cleanScrub(), clean, `{"require_reset":true}`, "inconclusive"},
