@@ -12,6 +12,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// judgeClearing looks whether the driver clears what is freed.
+func (s *Scrub) judgeClearing(u *unit) {
+	switch why, err := s.Clearing(s.Machine, u.device.Vendor); {
+	case err != nil:
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeDriverScrubDisabled, "cannot tell whether the driver clears what is freed: %v", err)
+	case why != "":
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
+	}
+}
+
 // restore puts the settings back that the baseline has. What will not go back is
 // told by name.
 func (s *Scrub) restore(ctx context.Context) error {
@@ -75,9 +85,7 @@ func (s *Scrub) health(ctx context.Context) error {
 			s.stillFree(ctx, units)
 			after := s.states(ctx, units)
 			for _, u := range units {
-				if why := ClearingOff(s.Facts, u.device.Vendor); why != "" {
-					u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
-				}
+				s.judgeClearing(u)
 				if logErr != nil {
 					u.worse(taskcatalog.VerdictInconclusive, "kernel_log_unreadable", "cannot read the kernel's log: %v", logErr)
 				}
@@ -144,27 +152,6 @@ func yes(b *bool) bool { return b != nil && *b }
 func grew(was, is *uint64) bool {
 	return is != nil && was != nil && *is > *was
 }
-
-// ClearingOff says whether options of the kernel module keep the driver from
-// clearing what is freed: a tenant with root can set them for good.
-func ClearingOff(f taskcatalog.Facts, vendor string) string {
-	if vendor != "nvidia" {
-		return ""
-	}
-	for _, d := range f.Drivers {
-		if d.Name != "nvidia" {
-			continue
-		}
-		for name, value := range d.Parameters {
-			if scrubKey.MatchString(value) {
-				return fmt.Sprintf("the driver does not clear what is freed: %s holds %s (see /etc/modprobe.d and the kernel's command line)", name, scrubKey.FindString(value))
-			}
-		}
-	}
-	return ""
-}
-
-var scrubKey = regexp.MustCompile(`(?i)RM(DisableScrubOnFree|DisableFastScrubber)\s*=\s*(0x)?0*[1-9a-f][0-9a-f]*`)
 
 var (
 	xidLine = regexp.MustCompile(`NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)`)

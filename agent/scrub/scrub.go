@@ -38,6 +38,7 @@ type Scrub struct {
 	Stopped  Stopped
 	Helper   *gpu.Helper
 	Openers  func(*machine.Machine) ([]gpu.Opener, error)
+	Clearing func(m *machine.Machine, vendor string) (why string, err error) // ClearingOff
 	Profiles *profiles.Set
 	Commands *command.Runner
 	Facts    taskcatalog.Facts

@@ -241,23 +241,6 @@ func TestASettingThatWillNotGoBackIsAFindingByName(t *testing.T) {
 	}
 }
 
-func TestADriverThatDoesNotClearIsAFinding(t *testing.T) {
-	for value, off := range map[string]bool{
-		"RMDisableScrubOnFree=1": true, "a=b;RMDisableScrubOnFree=0x1": true, "rmdisablefastscrubber=1": true,
-		"RMDisableScrubOnFree=0": false, "RMDisableScrubOnFree=0x0": false, "": false,
-	} {
-		f := taskcatalog.Facts{Drivers: []taskcatalog.DriverFacts{{Name: "nvidia", Parameters: map[string]string{"NVreg_RegistryDwords": value}}}}
-		if got := ClearingOff(f, "nvidia") != ""; got != off {
-			t.Errorf("%q: %t", value, got)
-		}
-	}
-	l := newLab(t, "nvidia")
-	l.Facts.Drivers = []taskcatalog.DriverFacts{{Name: "nvidia", Parameters: map[string]string{"NVreg_RegistryDwords": "RMDisableScrubOnFree=1"}}}
-	if res := l.good(); res.Verdict != taskcatalog.VerdictNotClean || l.of(res, 0).Code != taskcatalog.CodeDriverScrubDisabled {
-		t.Errorf("%s, %+v", res.Verdict, l.of(res, 0))
-	}
-}
-
 func TestTheKernelsLogTellsAgainstTheGPUThatItNames(t *testing.T) {
 	l := newLab(t, "nvidia")
 	address := l.Params.Expected[2].PCIAddress

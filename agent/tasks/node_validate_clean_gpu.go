@@ -41,12 +41,17 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 			items = append(items, gpuItem(g, fmt.Sprintf("process/%d", holder.PID), taskcatalog.ActionGPUScrub, "process %d is on it (%s)", holder.PID, clean(holder.Kind)))
 		}
 	}
-	facts, err := h.Facts(ctx)
-	if err != nil {
+	if _, err := h.Facts(ctx); err != nil {
 		return nil, err
 	}
-	if why := scrub.ClearingOff(facts, "nvidia"); why != "" {
-		items = append(items, item{row: taskcatalog.CheckGPU, key: "clearing", differs: true, finding: taskcatalog.Finding{Subject: "nvidia", Detail: why, NextAction: taskcatalog.ActionReimage}})
+	for _, vendor := range gpuVendors {
+		why, err := scrub.ClearingOff(h.Machine, vendor)
+		if err != nil {
+			return nil, fmt.Errorf("cannot tell whether the driver of %s GPUs clears what is freed: %w", vendor, err)
+		}
+		if why != "" {
+			items = append(items, item{row: taskcatalog.CheckGPU, key: "clearing", differs: true, finding: taskcatalog.Finding{Subject: vendor, Detail: why, NextAction: taskcatalog.ActionReimage}})
+		}
 	}
 	if v.base != nil {
 		items = append(items, v.compareGPUs()...)

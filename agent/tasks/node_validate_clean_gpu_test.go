@@ -137,7 +137,12 @@ func TestAProgramOnAGPUIsFound(t *testing.T) {
 func TestADriverThatDoesNotClearIsFound(t *testing.T) {
 	b := newGPUBox(t, "nvidia")
 	base := b.baseline()
-	b.facts.Drivers = []taskcatalog.DriverFacts{{Name: "nvidia", Parameters: map[string]string{"NVreg_RegistryDwords": "RMDisableScrubOnFree=1"}}}
+	for name, text := range map[string]string{
+		"sys/module/nvidia/parameters/NVreg_RegistryDwords": strings.Repeat("a=0;", 100) + "RMDisableScrubOnFree=1\n",
+		"proc/driver/nvidia/params":                         "RegistryDwords: \"\"\n", "proc/driver/nvidia/registry": "",
+	} {
+		put(t, b.Host.Machine.Dir(), name, text)
+	}
 	if got := b.found(base); len(got) != 1 || !strings.HasPrefix(got[0], "nvidia: ") || !strings.HasSuffix(got[0], "(reimage)") {
 		t.Errorf("found %q", got)
 	}

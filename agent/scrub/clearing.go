@@ -1,0 +1,89 @@
+package scrub
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+const (
+	nvidiaModule = "/sys/module/nvidia"
+	nvidiaProc   = "/proc/driver/nvidia"
+)
+
+// ClearingOff says whether options of the kernel module keep the driver from
+// clearing what is freed: a tenant with root can set them for good. It reads the
+// driver's own files whole, and not the node's facts: those are cut to a length
+// that a tenant can exceed. An error means that a loaded driver did not say.
+func ClearingOff(m *machine.Machine, vendor string) (why string, err error) {
+	if vendor != "nvidia" {
+		return "", nil
+	}
+	if loaded, err := m.Has(nvidiaModule); err != nil || !loaded {
+		return "", err
+	}
+	files, err := nvidiaOptions(m)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range files {
+		raw, err := m.ReadFile(name, 4<<20)
+		if err != nil {
+			return "", fmt.Errorf("cannot read the driver's options: %w", err)
+		}
+		if key := scrubDisabled(string(raw)); key != "" {
+			return fmt.Sprintf("the driver does not clear what is freed: %s holds %s (see /etc/modprobe.d and the kernel's command line)", name, key), nil
+		}
+	}
+	return "", nil
+}
+
+// nvidiaOptions are the files with all options that the driver was given: those of
+// the module, what the driver made of them, and those of single GPUs.
+func nvidiaOptions(m *machine.Machine) ([]string, error) {
+	files := []string{nvidiaProc + "/params", nvidiaProc + "/registry"}
+	parameters, err1 := m.Names(nvidiaModule + "/parameters")
+	for _, name := range parameters {
+		files = append(files, path.Join(nvidiaModule, "parameters", name))
+	}
+	gpus, err2 := m.Names(nvidiaProc + "/gpus")
+	for _, gpu := range gpus {
+		// Not every version of the driver has one for each GPU.
+		name := path.Join(nvidiaProc, "gpus", gpu, "registry")
+		has, err := m.Has(name)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files, errors.Join(err1, err2)
+}
+
+var scrubKey = regexp.MustCompile(`(?i)RM(?:DisableScrubOnFree|DisableFastScrubber)(?:[=:]([^;,"]*))?`)
+
+// scrubDisabled finds a key that disables clearing with any value but zero. The
+// driver takes white space out before it reads, so that it may stand anywhere.
+func scrubDisabled(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, text)
+	for _, found := range scrubKey.FindAllStringSubmatch(text, -1) {
+		value := strings.TrimPrefix(strings.ToLower(found[1]), "0x")
+		if value == "" || strings.Trim(value, "0") != "" {
+			return found[0]
+		}
+	}
+	return ""
+}
