@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,63 +11,65 @@ import (
 // maxKernelLog bounds how many lines are kept.
 const maxKernelLog = 20_000
 
-// KernelTime is the clock that the kernel's log is written by.
-func KernelTime() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0, fmt.Errorf("cannot read the kernel's clock: %w", err)
-	}
-	return time.Duration(ts.Nano()), nil
+// KernelLog is what the kernel logs from the moment on at which it was opened. It
+// is a place in the log and no time: the kernel writes its log by a clock of its
+// own, which no process can read.
+type KernelLog struct {
+	fd   int
+	read func(record []byte) (int, error)
 }
 
-// KernelLog reads what the kernel logged since a KernelTime. It fails where lines
-// of that time are lost already.
-func (m *Machine) KernelLog(since time.Duration) ([]string, error) {
+// OpenKernelLog begins at the end of the log.
+func (m *Machine) OpenKernelLog() (*KernelLog, error) {
 	fd, err := openat2(int(m.root.Fd()), "dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0, resolveTrusted)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the kernel's log: %w", err)
 	}
-	defer unix.Close(fd)
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("cannot go to the end of the kernel's log: %w", err)
+	}
+	return &KernelLog{fd: fd, read: func(record []byte) (int, error) { return unix.Read(fd, record) }}, nil
+}
+
+// Close gives the log back.
+func (l *KernelLog) Close() error { return unix.Close(l.fd) }
+
+// Lines reads what was logged since it was opened, or since the last call. It fails
+// where lines of that time are overwritten already.
+func (l *KernelLog) Lines() ([]string, error) {
 	var lines []string
 	record := make([]byte, 16<<10)
 	for len(lines) < maxKernelLog {
-		n, err := unix.Read(fd, record)
+		n, err := l.read(record)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return lines, nil
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EPIPE):
-			if len(lines) > 0 {
-				return nil, errors.New("the kernel logged more than its buffer holds")
-			}
-			continue // what is overwritten is older than all that is left
+			return nil, errors.New("the kernel logged more than its buffer holds: lines are lost")
 		case err != nil:
 			return nil, fmt.Errorf("cannot read the kernel's log: %w", err)
+		case n == 0:
+			return nil, errors.New("the kernel's log has an end, and so is none")
 		}
-		at, text, err := parseKernelRecord(record[:n])
+		text, err := parseKernelRecord(record[:n])
 		if err != nil {
 			return nil, err
 		}
-		if at >= since {
-			lines = append(lines, text)
-		}
+		lines = append(lines, text)
 	}
 	return nil, fmt.Errorf("the kernel logged more than %d lines", maxKernelLog)
 }
 
 // parseKernelRecord reads "priority,sequence,microseconds,flags;text", and leaves
 // out the lines of the dictionary below it.
-func parseKernelRecord(raw []byte) (time.Duration, string, error) {
+func parseKernelRecord(raw []byte) (string, error) {
 	head, text, ok := bytes.Cut(raw, []byte(";"))
-	fields := bytes.Split(head, []byte(","))
-	if !ok || len(fields) < 3 {
-		return 0, "", errors.New("cannot parse a record of the kernel's log")
-	}
-	us, err := strconv.ParseInt(string(fields[2]), 10, 64)
-	if err != nil || us < 0 || us > 1<<53 {
-		return 0, "", errors.New("cannot parse the time of a record of the kernel's log")
+	if !ok || bytes.Count(head, []byte(",")) < 2 {
+		return "", errors.New("cannot parse a record of the kernel's log")
 	}
 	text, _, _ = bytes.Cut(text, []byte("\n"))
-	return time.Duration(us) * time.Microsecond, string(text), nil
+	return string(text), nil
 }

@@ -76,10 +76,7 @@ func deviations(left []taskcatalog.GPUDeviation) string {
 // health compares how the GPUs are with how they were, and reads what the driver
 // and the kernel say.
 func (s *Scrub) health(ctx context.Context) error {
-	lines, logErr := []string(nil), error(nil)
-	if s.KernelLog != nil {
-		lines, logErr = s.KernelLog()
-	}
+	lines, logErr := s.KernelLog()
 	return s.each(ctx, profiles.StepHealth, s.units,
 		func(ctx context.Context, units []*unit) error {
 			s.stillFree(ctx, units)

@@ -78,9 +78,10 @@ func newLab(t *testing.T, vendor string, config ...string) *lab {
 	helper.Deadline, helper.Silence = time.Minute, time.Minute
 	l.Scrub = &Scrub{
 		Machine: m, Systemd: l.systemd, Stopped: l.ledger, Helper: helper, Commands: runner,
-		Openers:  func(*machine.Machine) ([]gpu.Opener, error) { return nil, nil },
-		Clearing: func(*machine.Machine, string) (string, error) { return "", nil },
-		Profiles: set(t, vendor), Facts: taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": vendor}},
+		Openers:   func(*machine.Machine) ([]gpu.Opener, error) { return nil, nil },
+		KernelLog: func() ([]string, error) { return nil, nil },
+		Clearing:  func(*machine.Machine, string) (string, error) { return "", nil },
+		Profiles:  set(t, vendor), Facts: taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": vendor}},
 		Now: time.Now, Log: zaptest.NewLogger(t), Nonce: []byte("0123456789abcdef0123456789abcdef"),
 		Params:  &taskcatalog.GPUScrubParams{Policy: &taskcatalog.GPUScrubPolicy{MinCoveragePercent: 80, HolderGraceSeconds: 1, FabricWaitSeconds: 1}},
 		Vendors: []string{"nvidia", "amd"}, Interval: 5 * time.Millisecond,

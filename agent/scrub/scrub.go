@@ -42,8 +42,8 @@ type Scrub struct {
 	Profiles *profiles.Set
 	Commands *command.Runner
 	Facts    taskcatalog.Facts
-	// KernelLog returns the lines that the kernel logged since this scrub began.
-	// Nil: they cannot be read.
+	// KernelLog returns the lines that the kernel logged since this scrub began, or
+	// why they cannot be read whole.
 	KernelLog func() ([]string, error)
 	Now       func() time.Time
 	Log       *zap.Logger

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/gpu"
-	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -31,12 +30,11 @@ func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		Now: h.Now, Log: h.Log, Progress: r.Progress, Nonce: []byte(r.Task.Nonce),
 		Params: r.Params.(*taskcatalog.GPUScrubParams), Vendors: gpuVendors, Interval: time.Second,
 	}
-	begun, err := machine.KernelTime()
-	s.KernelLog = func() ([]string, error) {
-		if err != nil {
-			return nil, err
-		}
-		return h.Machine.KernelLog(begun)
+	if log, err := h.Machine.OpenKernelLog(); err != nil {
+		s.KernelLog = func() ([]string, error) { return nil, err }
+	} else {
+		defer func() { _ = log.Close() }()
+		s.KernelLog = log.Lines
 	}
 	result, report, err := s.Do(ctx)
 	return result, report, err
