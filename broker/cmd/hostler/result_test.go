@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestANodeDoesNotFloodTheTerminal(t *testing.T) {
+	r := taskcatalog.GPUScrubResult{Verdict: "clean"}
+	for i := range maxRows + 50 {
+		r.GPUs = append(r.GPUs, taskcatalog.GPUScrubbed{UUID: fmt.Sprintf("GPU-%d", i), Verdict: "clean"})
+	}
+	raw, err := taskcatalog.Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := render.NewPage(false)
+	taskResult(p, "node.gpu_scrub@1", raw)
+	var out bytes.Buffer
+	if _, err := p.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\nGPU-"); n != maxRows || !strings.Contains(out.String(), "and 50 lines more") {
+		t.Errorf("%d of %d GPUs are shown:\n%.2000s", n, len(r.GPUs), out.String())
+	}
+}
+
+// Rounded up, a coverage below what policy asks would look as if it were enough.
+func TestAShareIsNeverRoundedUp(t *testing.T) {
+	for share, want := range map[float64]string{97.999: "97.99%", 98: "98.00%", 98.02: "98.02%", 99.99999: "99.99%", 100: "100.00%", 0: "0.00%"} {
+		if got := percent(&share); got != want {
+			t.Errorf("%v is %s, want %s", share, got, want)
+		}
+	}
+}
