@@ -32,7 +32,7 @@ func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 			if g.LocalCleared != nil && *g.LocalCleared {
 				local = "cleared"
 			}
-			resets = append(resets, []string{name, g.Assurance.Reset, plural(len(g.ResetGroup), "GPU"), local, strings.Join(g.ResetWitnesses, ", ")})
+			resets = append(resets, []string{name, g.Assurance.Reset, count(int64(len(g.ResetGroup))), local, strings.Join(g.ResetWitnesses, ", ")})
 		}
 		for _, e := range g.Excluded {
 			excluded = append(excluded, []string{name, bytesText(&e.Bytes), e.Reason})
@@ -48,7 +48,7 @@ func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 		[]string{"GPU", "VERDICT", "OVERWRITE", "COVERED", "RESIDUE", "MISMATCHES", "LEFT", "PROBE", "RESET", "FILL", "VERIFY", "MEMSET", "CODE", "NAME"}, units)
 	resultTable(p, "What is wrong", []string{"GPU", "SERIAL", "UUID", "CODE", "MESSAGE"}, wrong)
 	resultTable(p, "Who held a GPU", []string{"GPU", "PID", "UID", "PROCESS", "SEEN BY", "OUTCOME"}, holders)
-	resultTable(p, "Resets and registers", []string{"GPU", "RESET", "TOGETHER", "REGISTERS", "WITNESSES"}, resets)
+	resultTable(p, "Resets and registers", []string{"GPU", "RESET", "GPUS AT ONCE", "REGISTERS", "WITNESSES"}, resets)
 	resultTable(p, "Settings that were not as wanted", []string{"GPU", "SETTING", "WANTED", "FOUND", "NEEDS RESET", "NOTE"}, settings)
 	resultTable(p, "Left out", []string{"GPU", "BYTES", "REASON"}, excluded)
 
