@@ -42,7 +42,17 @@ func pci(m *machine.Machine) ([]taskcatalog.PCIDevice, error) {
 			all = append(all, d)
 		}
 	}
+	// The list is bounded, and a tenant can make hundreds of functions of one
+	// network adapter: GPUs are never those that are cut off.
+	slices.SortStableFunc(all, func(a, b taskcatalog.PCIDevice) int { return rank(a) - rank(b) })
 	return all, nil
+}
+
+func rank(d taskcatalog.PCIDevice) int {
+	if GPUVendor(d) != "" {
+		return 0
+	}
+	return 1
 }
 
 func hex(s string) string { return strings.TrimPrefix(s, "0x") }

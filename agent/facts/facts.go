@@ -3,8 +3,6 @@ package facts
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -39,19 +37,7 @@ func Gather(ctx context.Context, m *machine.Machine, survey Survey) (taskcatalog
 
 // keys fills the capability taxonomy.
 func keys(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
-	k := map[string]string{"gpu.vendor": vendor(f)}
-	own := func(g taskcatalog.GPUFacts) bool { return g.Vendor == k["gpu.vendor"] }
-	if i := slices.IndexFunc(f.GPUs, own); i >= 0 && f.GPUs[i].Architecture != "" {
-		k["gpu.architecture"] = f.GPUs[i].Architecture
-	}
-	for _, d := range f.Drivers {
-		if d.Name == driverOf[k["gpu.vendor"]] {
-			k["gpu.driver"] = d.Name
-			if series := seriesOf(d.Version); series != "" {
-				k["gpu.driver_series"] = series
-			}
-		}
-	}
+	k := GPUKeys(f, vendor(f))
 	fabric, err1 := fabric(m, f)
 	runtime, err2 := containerRuntime(m)
 	compute, err3 := computeRuntime(m)
@@ -66,30 +52,15 @@ func keys(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
 	return k, errors.Join(err1, err2, err3, err4)
 }
 
-// driverOf is the kernel driver of each vendor.
-var driverOf = map[string]string{"nvidia": "nvidia", "amd": "amdgpu", "intel": "xe"}
-
-// vendorOf reads the PCI vendor id.
-var vendorOf = map[string]string{"10de": "nvidia", "1002": "amd", "8086": "intel"}
-
 // vendor is whose GPUs are here: of the GPUs that a library lists, else of those
-// on the bus. The display of a management controller is no GPU.
+// on the bus.
 func vendor(f taskcatalog.Facts) string {
 	if len(f.GPUs) > 0 {
 		return f.GPUs[0].Vendor
 	}
 	found := map[string]bool{}
 	for _, d := range f.PCI {
-		accelerator := strings.HasPrefix(d.Class, "12")
-		display := strings.HasPrefix(d.Class, "03")
-		switch name := vendorOf[d.Vendor]; {
-		case name == "intel" && !accelerator && d.Class != "038000":
-			// The graphics inside a processor.
-		case name != "" && (accelerator || display):
-			found[name] = true
-		case accelerator:
-			found["other"] = true
-		}
+		found[GPUVendor(d)] = true
 	}
 	for _, name := range []string{"nvidia", "amd", "intel", "other"} {
 		if found[name] {
@@ -97,13 +68,4 @@ func vendor(f taskcatalog.Facts) string {
 		}
 	}
 	return "none"
-}
-
-// seriesOf is the first two numbers of a driver's version.
-func seriesOf(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return version
-	}
-	return parts[0] + "." + parts[1]
 }

@@ -3,6 +3,7 @@ package facts_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,6 +90,37 @@ func TestTheVendorIsThatOfTheGPUsAndOfNoOtherDisplay(t *testing.T) {
 		if got := gather(t, c.files, nil).Keys["gpu.vendor"]; got != c.want {
 			t.Errorf("%s: gpu.vendor is %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// Facts are bounded, and a tenant can make hundreds of functions of one adapter.
+func TestNoNumberOfOtherFunctionsHidesAGPU(t *testing.T) {
+	files := function("00ff:00:00.0", "10de", "2330", "030200")
+	for i := range 600 {
+		maps.Copy(files, function(fmt.Sprintf("0000:01:%02x.%d", i/8, i%8), "15b3", "101e", "020000"))
+	}
+	if f := gather(t, files, nil); f.Keys["gpu.vendor"] != "nvidia" || len(facts.Unlisted(f, nil)) != 1 {
+		t.Errorf("of %d functions: %+v", len(f.PCI), f.Keys)
+	}
+}
+
+func TestAGPUOnTheBusThatNoLibraryListsIsNamed(t *testing.T) {
+	f := gather(t, with(function("0000:3b:00.0", "10de", "2330", "030200"), function("0000:5d:00.0", "1002", "74a1", "120000"),
+		function("0000:03:00.0", "1a03", "2000", "030000"), function("0000:04:00.0", "1e52", "b140", "120000")), nil)
+	left := facts.Unlisted(f, []taskcatalog.GPUFacts{{Vendor: "nvidia", PCIAddress: "0000:3B:00.0"}})
+	if len(left) != 1 || left[0].Address != "0000:5d:00.0" {
+		t.Errorf("%+v", left)
+	}
+}
+
+func TestEachVendorsGPUsHaveKeysOfTheirOwn(t *testing.T) {
+	f := taskcatalog.Facts{
+		GPUs:    []taskcatalog.GPUFacts{{Vendor: "nvidia", Architecture: "hopper"}, {Vendor: "amd", Architecture: "gfx942"}},
+		Drivers: []taskcatalog.DriverFacts{{Name: "nvidia", Version: "550.54.15"}, {Name: "amdgpu", Version: "6.10.5"}},
+	}
+	want := map[string]string{"gpu.vendor": "amd", "gpu.architecture": "gfx942", "gpu.driver": "amdgpu", "gpu.driver_series": "6.10"}
+	if got := facts.GPUKeys(f, "amd"); !maps.Equal(got, want) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -1,0 +1,72 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// driverOf is the kernel driver of each vendor.
+var driverOf = map[string]string{"nvidia": "nvidia", "amd": "amdgpu", "intel": "xe"}
+
+// vendorOf reads the PCI vendor id.
+var vendorOf = map[string]string{"10de": "nvidia", "1002": "amd", "8086": "intel"}
+
+// GPUVendor is whose GPU a PCI function is: nvidia, amd, intel, or other for an
+// accelerator of somebody else; "" where it is none. The display of a management
+// controller is no GPU, nor are Intel's graphics inside a processor.
+func GPUVendor(d taskcatalog.PCIDevice) string {
+	accelerator, display := strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "03")
+	switch name := vendorOf[d.Vendor]; {
+	case name == "intel" && !accelerator && d.Class != "038000":
+		return ""
+	case name != "" && (accelerator || display):
+		return name
+	case accelerator:
+		return "other"
+	}
+	return ""
+}
+
+// Unlisted are the GPUs of known vendors on the bus that are not among those
+// listed by a library: nobody can say what is in their memory.
+func Unlisted(f taskcatalog.Facts, listed []taskcatalog.GPUFacts) []taskcatalog.PCIDevice {
+	var all []taskcatalog.PCIDevice
+	for _, d := range f.PCI {
+		vendor := GPUVendor(d)
+		known := slices.ContainsFunc(listed, func(g taskcatalog.GPUFacts) bool { return strings.EqualFold(g.PCIAddress, d.Address) })
+		if vendor != "" && vendor != "other" && !known {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// GPUKeys are the keys of the taxonomy that belong to one vendor's GPUs: on a node
+// with those of two, each has its own. One that is not known is missing.
+func GPUKeys(f taskcatalog.Facts, vendor string) map[string]string {
+	k := map[string]string{"gpu.vendor": vendor}
+	own := func(g taskcatalog.GPUFacts) bool { return g.Vendor == vendor }
+	if i := slices.IndexFunc(f.GPUs, own); i >= 0 && f.GPUs[i].Architecture != "" {
+		k["gpu.architecture"] = f.GPUs[i].Architecture
+	}
+	for _, d := range f.Drivers {
+		if d.Name == driverOf[vendor] {
+			k["gpu.driver"] = d.Name
+			if series := seriesOf(d.Version); series != "" {
+				k["gpu.driver_series"] = series
+			}
+		}
+	}
+	return k
+}
+
+// seriesOf is the first two numbers of a driver's version.
+func seriesOf(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return version
+	}
+	return parts[0] + "." + parts[1]
+}
