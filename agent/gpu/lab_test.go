@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childWord {
 		os.Exit(gpu.Child([]gpu.Vendor{nvidia.New()}, time.Now, [32]byte{1}))
 	}
+	if len(os.Args) > 2 && os.Args[1] == gpu.HolderWord {
+		gpu.Hold(os.Args[2])
+	}
 	os.Exit(m.Run())
 }
 

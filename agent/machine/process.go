@@ -30,6 +30,10 @@ type Process struct {
 // Has reports whether the process has uid as any of its four user ids.
 func (p Process) Has(uid uint32) bool { return slices.Contains(p.UIDs, uid) }
 
+// Ended reports whether nothing of the process runs any more. One whose first thread
+// ended is a zombie, and goes on as long as another of its threads does.
+func (p Process) Ended() bool { return p.State == "X" || p.State == "Z" && p.Threads <= 1 }
+
 const pfKthread = 0x00200000
 
 // Processes lists all processes of every PID namespace below this one. One
@@ -157,7 +161,7 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 		}
 		var alive []Process
 		for _, p := range all {
-			if p.State == "Z" || p.State == "X" || p.Kernel || !match(p) {
+			if p.Ended() || p.Kernel || !match(p) {
 				continue
 			}
 			alive = append(alive, p)
@@ -202,10 +206,13 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 func (m *Machine) Process(pid int) (Process, error) { return m.process(pid) }
 
 // Alive looks at a process again, and reports whether it is still the same one
-// and runs.
+// and runs. One that cannot be looked at is not known to have ended.
 func (m *Machine) Alive(p Process) (Process, bool) {
 	now, err := m.process(p.PID)
-	return now, err == nil && now.Start == p.Start && now.State != "Z" && now.State != "X"
+	if err != nil {
+		return p, !gone(err)
+	}
+	return now, now.Start == p.Start && !now.Ended()
 }
 
 // Signal sends a signal, and only if the process is still the one that was looked

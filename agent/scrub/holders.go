@@ -13,13 +13,6 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// shared are the device files that belong to no GPU alone: who has one open may
-// be at any GPU of the vendor.
-var shared = map[string][]string{
-	"nvidia": {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-caps", "/dev/nvidia-modeset"},
-	"amd":    {"/dev/kfd"},
-}
-
 // exemptUnits are services that hold GPUs and stay up.
 var exemptUnits = []string{"/system.slice/nvidia-fabricmanager.service"}
 
@@ -92,15 +85,17 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 	for _, o := range opened {
 		// Whoever has a GPU's own file open, or is listed, is known by that; the
 		// others may be at any GPU of the vendor.
-		common := false
 		for _, name := range o.Nodes {
 			if uuid := owner[name]; uuid != "" {
 				add(o.PID, uuid, "open_device")
 			}
-			common = common || slices.Contains(shared[vendor], name)
 		}
-		if common && byPID[o.PID] == nil {
+		if byPID[o.PID] == nil && o.Anywhere(vendor) {
 			add(o.PID, "", "open_device")
+		}
+		// Nobody is ended on a suspicion, and nothing is clean beside one.
+		if byPID[o.PID] == nil && o.Unseen != "" {
+			return nil, fmt.Errorf("cannot tell whether process %d (%s) has a GPU open: %s", o.PID, taskcatalog.Clean(o.Name, 64), o.Unseen)
 		}
 	}
 	all := make([]*holder, 0, len(byPID))

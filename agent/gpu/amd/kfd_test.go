@@ -51,9 +51,6 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	for _, name := range []string{"card1", "renderD128", "controlD64"} {
 		write("sys/bus/pci/devices/"+pci+"/drm/"+name+"/dev", "226:1\n")
 	}
-	for _, name := range []string{"card1", "renderD128", "card2", "renderD129", "renderD130"} {
-		write("dev/dri/"+name, "")
-	}
 	write(kfdTopology+"/0/properties", "cpu_cores_count 96\nsimd_count 0\n")
 	write(kfdTopology+"/1/properties", instinct)
 	write(kfdTopology+"/2/properties", "simd_count 152\nlocation_id 268460800\ndrm_render_minor 130\n") // partition 1 of the same
@@ -63,12 +60,15 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	got := New(m).nodes(pci)
+	got, err := New(m).nodes(pci)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if want := []string{"/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD130"}; !slices.Equal(got, want) {
 		t.Errorf("the nodes are %v, want %v", got, want)
 	}
-	if got := New(nil).nodes(pci); got != nil {
-		t.Errorf("no machine has nodes %v", got)
+	if got, err := New(nil).nodes(pci); got != nil || err != nil {
+		t.Errorf("no machine has nodes %v, %v", got, err)
 	}
 }
 

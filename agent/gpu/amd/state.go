@@ -19,8 +19,12 @@ func (v *Vendor) State(uuid string) (gpu.State, error) {
 	if err := s.kind(d.whole(), &kind).err("read the state of GPU " + d.uuid); err != nil {
 		return gpu.State{}, err
 	}
+	nodes, err := v.nodes(d.pci)
+	if err != nil {
+		return gpu.State{}, err
+	}
 	return gpu.State{
-		Settings: s.settings(d), Health: s.health(d), Counters: s.counters(d), Domain: s.hive(d), Nodes: v.nodes(d.pci),
+		Settings: s.settings(d), Health: s.health(d), Counters: s.counters(d), Domain: s.hive(d), Nodes: nodes,
 	}, nil
 }
 
@@ -129,16 +133,13 @@ func (s *session) counters(d device) map[string]uint64 {
 }
 
 // nodes are the device files of the GPU and of its partitions.
-func (v *Vendor) nodes(pci string) []string {
+func (v *Vendor) nodes(pci string) ([]string, error) {
 	if v.machine == nil {
-		return nil
+		return nil, nil
 	}
-	var all []string
-	names, _ := v.machine.Names("/sys/bus/pci/devices/" + pci + "/drm") // none where amdgpu does not drive it
-	for _, name := range names {
-		if _, err := v.machine.Lstat("/dev/dri/" + name); err == nil {
-			all = append(all, "/dev/dri/"+name)
-		}
+	all, err := gpu.DRMNodes(v.machine, pci)
+	if err != nil {
+		return nil, err
 	}
 	for _, n := range v.kfdNodes() {
 		if n.pci == pci && n.render != 0 {
@@ -146,5 +147,5 @@ func (v *Vendor) nodes(pci string) []string {
 		}
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	return slices.Compact(all), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
 )
 
 var computeModes = map[nvml.ComputeMode]string{
@@ -26,8 +27,8 @@ func (v *vendor) State(uuid string) (gpu.State, error) {
 	s := gpu.State{Counters: map[string]uint64{}}
 	v.settings(d, &s)
 	v.health(d, &s)
-	if minor, r := d.GetMinorNumber(); r == nvml.SUCCESS {
-		s.Nodes = []string{fmt.Sprintf("/dev/nvidia%d", minor)}
+	if s.Nodes, err = v.nodes(d); err != nil {
+		return gpu.State{}, err
 	}
 	s.Domain = v.domain(d)
 	// Every call above takes a failure for "does not say": one that must succeed
@@ -36,6 +37,25 @@ func (v *vendor) State(uuid string) (gpu.State, error) {
 		return gpu.State{}, nvmlError("nvmlDeviceGetUUID", r)
 	}
 	return s, nil
+}
+
+// nodes are the GPU's own device files: NVIDIA's, and those of nvidia_drm.
+func (v *vendor) nodes(d nvml.Device) ([]string, error) {
+	var nodes []string
+	if minor, r := d.GetMinorNumber(); r == nvml.SUCCESS {
+		nodes = append(nodes, fmt.Sprintf("/dev/nvidia%d", minor))
+	}
+	address, r := pciAddress(d)
+	if r != nvml.SUCCESS {
+		return nodes, nil
+	}
+	m, err := machine.Open("/")
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	drm, err := gpu.DRMNodes(m, address)
+	return append(nodes, drm...), err
 }
 
 func (v *vendor) settings(d nvml.Device, s *gpu.State) {

@@ -64,11 +64,9 @@ func (v *vendor) surveyOne(i int) (taskcatalog.GPUFacts, error) {
 	if f.UUID, r = d.GetUUID(); r != nvml.SUCCESS {
 		return f, nvmlError("nvmlDeviceGetUUID", r)
 	}
-	pci, r := d.GetPciInfo()
-	if r != nvml.SUCCESS {
+	if f.PCIAddress, r = pciAddress(d); r != nvml.SUCCESS {
 		return f, nvmlError("nvmlDeviceGetPciInfo", r)
 	}
-	f.PCIAddress = fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 	// The rest is missing where the device does not say it.
 	f.Name, _ = d.GetName()
 	f.Serial, _ = d.GetSerial()
@@ -86,6 +84,12 @@ func (v *vendor) surveyOne(i int) (taskcatalog.GPUFacts, error) {
 		f.Instances = append(f.Instances, in.GPUInstance)
 	}
 	return f, nil
+}
+
+// pciAddress is as the kernel writes it.
+func pciAddress(d nvml.Device) (string, nvml.Return) {
+	pci, r := d.GetPciInfo()
+	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device), r
 }
 
 func (v *vendor) architecture(d nvml.Device) nvml.DeviceArchitecture {

@@ -1,0 +1,87 @@
+package gpu
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+// Majors of device files with a fixed number, and the names under which
+// /proc/devices lists the others.
+const (
+	majorNVIDIA = 195
+	majorDRM    = 226
+)
+
+var dynamicNodes = map[string]string{
+	"nvidia-uvm": "/dev/nvidia-uvm", "nvidia-caps": "/dev/nvidia-caps", "nvidia-nvlink": "/dev/nvidia-nvlink",
+	"nvidia-nvswitch": "/dev/nvidia-nvswitch", "kfd": "/dev/kfd",
+}
+
+// parseMajors reads the character devices of /proc/devices: major to name.
+func parseMajors(text string) map[uint32]string {
+	majors := map[uint32]string{}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == "Block" {
+			break
+		}
+		if n, err := strconv.ParseUint(strings.Join(f[:min(1, len(f))], ""), 10, 32); err == nil && len(f) == 2 {
+			majors[uint32(n)] = f[1]
+		}
+	}
+	return majors
+}
+
+// nodeOf names the device file of a GPU by its number; empty for any other.
+func nodeOf(m *machine.Machine, rdev uint64, dynamic map[uint32]string) string {
+	major, minor := unix.Major(rdev), unix.Minor(rdev)
+	switch {
+	case major == majorNVIDIA && minor == 255:
+		return "/dev/nvidiactl"
+	case major == majorNVIDIA && minor == 254:
+		return "/dev/nvidia-modeset"
+	case major == majorNVIDIA:
+		return fmt.Sprintf("/dev/nvidia%d", minor)
+	case major == majorDRM:
+		return "/dev/dri/" + drmName(m, minor)
+	}
+	return dynamicNodes[dynamic[major]]
+}
+
+// drmName is a card or a render node. On a machine of many the numbers past the
+// usual ranges are either: the kernel is asked. Both give memory; a card may also be
+// a management controller's, and belongs to a GPU only where State says so.
+func drmName(m *machine.Machine, minor uint32) string {
+	if to, err := m.Readlink(fmt.Sprintf("/sys/dev/char/%d:%d", majorDRM, minor)); err == nil {
+		return path.Base(to)
+	}
+	if minor >= 128 {
+		return fmt.Sprintf("renderD%d", minor)
+	}
+	return fmt.Sprintf("card%d", minor)
+}
+
+// DRMNodes are the device files under which the kernel's graphics drivers have a
+// GPU: memory can be had through its card as well as its render node. They are told
+// by the kernel, whether or not /dev has them: a container may.
+func DRMNodes(m *machine.Machine, pciAddress string) ([]string, error) {
+	names, err := m.Names("/sys/bus/pci/devices/" + pciAddress + "/drm") // none where no such driver has it
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the device files of %s: %w", pciAddress, err)
+	}
+	var nodes []string
+	for _, name := range names {
+		if strings.HasPrefix(name, "card") || strings.HasPrefix(name, "renderD") {
+			nodes = append(nodes, "/dev/dri/"+name)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, nil
+}
