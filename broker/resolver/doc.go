@@ -11,7 +11,7 @@
 // # Rules
 //
 //   - A node that is enrolling gets its set at once: it becomes active only with
-//     it.
+//     it, and is quarantined where three tries ended without.
 //   - All others get it in waves: one node first, then a tenth of those meant, at
 //     most MaxWave, and no next wave before the last has ended.
 //   - A task that failed stops the want for every node that is not enrolling. It

@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -81,6 +82,11 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 			return err
 		}
 	}
+	for _, n := range s.out {
+		if err := w.keepOut(ctx, want, n, tasks[n.ID]); err != nil {
+			return err
+		}
+	}
 	for _, n := range s.give {
 		params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
 		if err != nil {
@@ -98,4 +104,16 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 		w.Log.Info("gave a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID), zap.String("version", want.Version))
 	}
 	return nil
+}
+
+// keepOut leaves a new node that cannot take its set to a person, as one without a
+// baseline is.
+func (w *Watch) keepOut(ctx context.Context, want store.ResolverWant, n broker.Node, made []broker.Task) error {
+	last := made[len(made)-1]
+	_, err := w.DB.Transition(ctx, actor, n.ID, store.Change{
+		From: broker.Enrolling, To: broker.Quarantined, By: broker.OwnerOnboarding,
+		Reason: fmt.Sprintf("no resolver profiles %s: %d tasks ended without them, the last is %s (%s; hostler task show %s says why, then hostler resolver push or rollback, and hostler node activate %s)",
+			want.Version, len(made), last.ID, taskcatalog.Clean(string(last.Code), 64), last.ID, n.ID),
+	})
+	return err
 }

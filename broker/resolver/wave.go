@@ -26,6 +26,7 @@ const taskType = "node.resolver_config@1"
 type step struct {
 	give []broker.Node // who gets the set now
 	stop string        // why the want stops; empty: it goes on
+	out  []broker.Node // who does not come in: every try ended without the set
 }
 
 // next judges one want. nodes are those that shall have its set, tasks those made
@@ -49,6 +50,8 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 		case n.Status == broker.Enrolling:
 			if mayEnrol(now, n, made) {
 				s.give = append(s.give, n)
+			} else if len(made) >= enrolTries {
+				s.out = append(s.out, n)
 			}
 		default:
 			if last := failed(made); last != nil && s.stop == "" {

@@ -133,6 +133,9 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 		}
 		tries[i].EndedAt = now.Add(-2 * enrolAgain)
 	}
+	if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.out) != 1 || s.out[0].ID != "n-new" {
+		t.Errorf("after the last try: %+v", s)
+	}
 	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries})); s.stop != "" || len(s.give) != 10 {
 		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
 	}
