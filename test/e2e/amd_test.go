@@ -1,0 +1,51 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// amdGPUs are put into a node that has its baseline already, and accepted by an
+// operator. One of them lies.
+func amdGPUs(s *site) {
+	g := s.install("amd", 4, "hive 7", "memory 24M")
+	s.root("systemctl", "restart", "hostler-agent") // nobody puts in a GPU under a running one
+	s.hostler("node", "baseline", "retake", node, "--wait")
+	s.hostler("node", "baseline", "accept", node, "--yes", "--reason", "four GPUs were put in")
+	s.root("fakegpu-tenant-amd", "4194304", canary)
+	if n := g.tokens(canary); slices.Min(n) == 0 {
+		g.t.Fatalf("the tenant left %d tokens, so the test proves nothing", n)
+	}
+
+	g.faults("fault.2 keeps_chunk 2097152")
+	lied := g.do("node.gpu_scrub", map[string]any{})
+	tokens := g.tokens(canary)
+	for i, u := range g.scrubbed(lied).GPUs {
+		had, has, _ := measured(u)
+		if clean := i != 2; (u.Verdict == "clean") != clean || (has == 0) != clean || (tokens[i] == 0) != clean {
+			s.t.Errorf("GPU %d is %s %s (%s), has %d wrong words and %d tokens", i, u.Verdict, u.Code, u.Message, has, tokens[i])
+		}
+		if had == 0 || len(u.ResetGroup) != 4 || len(u.ResetWitnesses) < 2 || u.Assurance.Reset != taskcatalog.ResetProven {
+			s.t.Errorf("GPU %d had %d words of residue, was reset with %q, witnesses %q", i, had, u.ResetGroup, u.ResetWitnesses)
+		}
+	}
+	if lied.Verdict != "not_clean" {
+		s.t.Errorf("with a GPU that lies the node is %s", lied.Verdict)
+	}
+
+	err := s.Wait(s.ctx, "the GPUs among the node's facts", func() error {
+		if f := s.facts(); len(f.GPUs) != 4 || f.Keys["gpu.vendor"] != "amd" {
+			return fmt.Errorf("the facts are %+v", f.Keys)
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.explains("gpu.driver.validate", "amd", "amd_driver_validate")
+	s.explains("gpu.scrub.overwrite", "amd", "builtin:amd.overwrite")
+}

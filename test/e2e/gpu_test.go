@@ -1,0 +1,180 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	canary      = "canary-3f9c-of-a-tenant"
+	persistence = "nvidia-persistenced.service"
+)
+
+// daemon is the vendor's own, which holds the GPUs of many a machine.
+const daemon = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+
+// One turnover of a machine with eight GPUs: what a tenant left is there, is
+// scrubbed in spite of a crash and a GPU that lies, and is gone.
+func TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed(t *testing.T) {
+	s := newSite(t)
+	s.config = "scratch: [/scratch*]\n"
+	s.restore()
+	g := s.install("nvidia", 8)
+	s.put("/etc/systemd/system/"+persistence, []byte(daemon), 0o644)
+	s.root("mkdir", "/scratch0")
+	s.root("systemctl", "enable", "--now", persistence)
+	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
+	s.enrol()
+	s.explains("gpu.scrub.overwrite", "nvidia-no-fabric", "builtin:nvidia.overwrite")
+	s.explains("gpu.scrub.reset", "nvidia-no-fabric", "nvidia_gpu_reset")
+	if f := s.facts(); len(f.GPUs) != 8 || f.Keys["gpu.vendor"] != "nvidia" || f.GPUs[7].UUID == "" || *f.GPUs[7].MemoryBytes != 16<<20 {
+		t.Errorf("the facts of the node are %+v", f)
+	}
+	s.provision("a-1", "alice")
+	s.as("alice", "fakegpu-tenant 4194304 "+canary)
+	if n := g.tokens(canary); slices.Min(n) == 0 {
+		t.Fatalf("the tenant left %d tokens, so the test proves nothing", n)
+	}
+
+	g.survivesAKill()
+	g.tellsALiar()
+	g.turnsOver()
+}
+
+// A scrub whose agent is killed leaves no daemon stopped.
+func (g *gpus) survivesAKill() {
+	g.t.Helper()
+	g.faults("fault.0 hang fill")
+	killed := g.enqueue("node.gpu_scrub", map[string]any{"allocation_id": "a-1"})
+	g.reaches(killed.ID, "gpu.scrub.overwrite")
+	if r, _ := g.guest.Run(g.ctx, "systemctl", "is-active", persistence); strings.TrimSpace(r.Stdout) != "inactive" {
+		g.t.Errorf("during the scrub %s is %s", persistence, r.Stdout)
+	}
+	g.root("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "hostler-agent")
+	if got := g.end(killed.ID); got.Outcome != "interrupted" || got.Attempt != 1 {
+		g.t.Errorf("the scrub of the agent that was killed ended %+v", got)
+	}
+	g.runsAgain(persistence)
+	g.faults()
+}
+
+func (g *gpus) runsAgain(unit string) {
+	g.t.Helper()
+	err := g.Wait(g.ctx, unit, func() error {
+		_, err := g.guest.Run(g.ctx, "systemctl", "is-active", unit)
+		return err
+	})
+	if err != nil {
+		g.t.Error(err)
+	}
+}
+
+// A GPU that keeps old data is told from the seven others. A tenant's process
+// that holds all of them and does not hear SIGTERM is ended first.
+func (g *gpus) tellsALiar() {
+	g.t.Helper()
+	g.faults("fault.5 keeps_chunk 2097152")
+	g.as("alice", "setsid nohup fakegpu-tenant 1048576 "+canary+" stay ignore-sigterm > /tmp/tenant.out 2> /tmp/tenant.err < /dev/null & until grep -q ready /tmp/tenant.out; do sleep 0.1; done")
+	id := g.enqueue("node.gpu_scrub", map[string]any{"allocation_id": "a-1"}).ID
+	g.seesProgress(id)
+	lied := g.end(id)
+	res := g.scrubbed(lied)
+	if lied.Verdict != "not_clean" || res.Assurance.Overwrite != taskcatalog.OverwriteUnverified {
+		g.t.Errorf("with a GPU that lies the node is %s, %+v", lied.Verdict, res.Assurance)
+	}
+	for i, n := range g.tokens(canary) {
+		u := res.GPUs[i]
+		if want := i == 5; (u.Verdict == "not_clean") != want || (u.Verdict == "clean") == want || (n > 0) != want {
+			g.t.Errorf("GPU %d is %s %s (%s), with %d tokens in its memory", i, u.Verdict, u.Code, u.Message, n)
+		}
+		if len(u.Holders) != 1 || u.Holders[0].Outcome != "killed" || u.Holders[0].Name != "fakegpu-tenant" {
+			g.t.Errorf("GPU %d was held by %+v", i, u.Holders)
+		}
+		if had, _, _ := measured(u); had == 0 {
+			g.t.Errorf("the residue on GPU %d was not seen: %+v", i, u)
+		}
+	}
+	if !slices.Equal(res.Stopped, []taskcatalog.GPUInterrupted{{Unit: persistence, PutBack: true}}) {
+		g.t.Errorf("stopped: %+v", res.Stopped)
+	}
+	g.runsAgain(persistence)
+	if ev := g.evidence(lied.ID); !has(ev.Findings, taskcatalog.CheckGPU, res.GPUs[5].UUID, "") || len(ev.Findings) != 1 {
+		g.t.Errorf("the findings are %+v", ev.Findings)
+	}
+	g.faults()
+}
+
+// planting is where a tenant leaves a token, by whom.
+var planting = []struct{ by, line string }{
+	{"alice", "echo " + canary + " > /dev/shm/x; echo " + canary + " > /var/tmp/x; echo " + canary + " >> ~/.bash_history"},
+	{"alice", "mkdir -p ~/.ssh && echo 'ssh-ed25519 AAAA " + canary + "' >> ~/.ssh/authorized_keys"},
+	{"alice", "echo '* * * * * true # " + canary + "' | crontab -; echo 'echo " + canary + "' | at now + 1 day 2> /dev/null"},
+	{"root", "mkdir -p /scratch0/models && echo " + canary + " > /scratch0/models/weights"},
+	{"root", "mkdir -p /var/lib/docker/volumes/v/_data && echo " + canary + " > /var/lib/docker/volumes/v/_data/x"},
+	{"alice", "fakegpu-tenant 8388608 " + canary},
+}
+
+// turnsOver is a turnover as an operator would order it, and a search that
+// believes nobody.
+func (g *gpus) turnsOver() {
+	g.t.Helper()
+	for _, p := range planting {
+		g.as(p.by, p.line)
+	}
+	if left := g.search(); len(left) < 8+g.count {
+		g.t.Fatalf("planted were %q, so the test proves nothing", left)
+	}
+	g.must("node.drain", map[string]any{"grace_seconds": 1})
+	g.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
+	g.must("node.storage_cleanup", map[string]any{"scope": "local"})
+	scrubbed := g.must("node.gpu_scrub", map[string]any{})
+	res := g.scrubbed(scrubbed)
+	if scrubbed.Verdict != "clean" || res.Assurance != (taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven}) {
+		g.t.Errorf("the scrub says %s, %+v", scrubbed.Verdict, res)
+	}
+	for i, u := range res.GPUs {
+		if had, has, percent := measured(u); had == 0 || has != 0 || percent < 90 || len(u.ResetWitnesses) < 2 { // a chunk of 2 MiB is much of 16
+			g.t.Errorf("GPU %d had %d words of residue, has %d wrong ones, and %.1f percent were covered; witnesses of its reset: %q", i, had, has, percent, u.ResetWitnesses)
+		}
+	}
+	if !slices.ContainsFunc(res.Steps, func(r taskcatalog.StepRecord) bool {
+		return r.StepKind == "gpu.scrub.reset" && r.ResolvedProfile == "nvidia_gpu_reset" && r.Status == taskcatalog.StepSucceeded
+	}) {
+		g.t.Errorf("the steps are %+v", res.Steps)
+	}
+	clean := g.must("node.validate_clean", map[string]any{})
+	if ev := g.evidence(clean.ID); clean.Verdict != "clean" {
+		g.t.Errorf("the verdict is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
+	}
+	if left := g.search(); len(left) > 0 {
+		g.t.Errorf("the token is still in %q", left)
+	}
+}
+
+// measured are the words that a GPU had of a tenant's and those that are not as
+// they shall be, and how much of it was covered. Where a figure is missing none is
+// good.
+func measured(u taskcatalog.GPUScrubbed) (had, has uint64, percent float64) {
+	if u.ResidueWords == nil || u.MismatchedWords == nil || u.RemainingWords == nil || u.ProbedNonZeroWords == nil || u.CoveragePercent == nil {
+		return 0, math.MaxUint64, 0
+	}
+	return *u.ResidueWords, *u.MismatchedWords + *u.RemainingWords + *u.ProbedNonZeroWords, *u.CoveragePercent
+}
+
+// search looks for the token in files, VRAM among them, wherever a tenant can put
+// it.
+func (g *gpus) search() []string {
+	g.t.Helper()
+	r, err := g.guest.Run(g.ctx, "sh", "-c", "grep --recursive --text --files-with-matches --fixed-strings "+canary+
+		" /etc /home /root /tmp /dev/shm /run /scratch* /srv /mnt /var/tmp /var/spool /var/crash /var/mail /var/lib/docker /var/lib/containerd /var/lib/systemd "+fakeState+" 2> /dev/null")
+	if r.Exit > 2 || r.Exit == 0 && r.Stdout == "" {
+		g.t.Fatal(err)
+	}
+	return strings.Fields(r.Stdout)
+}
