@@ -16,7 +16,7 @@
 // long, or when the caller cancels, in the middle of a chunk too.
 //
 // A scrub holds every chunk it could get until its end, so that no byte is
-// counted twice, and goes over all of them four times:
+// counted twice. It takes them in one pass and goes over them in four more:
 //
 //	take    chunks of 1 GiB, 256, 64 and 2 MiB until no more can be had, counting
 //	        the words that are not zero: what the last tenant left
@@ -27,6 +27,25 @@
 //
 // Verifying starts when all is filled: two chunks that are the same memory under
 // two addresses differ from their pattern then.
+//
+// # What proves a reset
+//
+// An exit status proves nothing, and neither do many values that one cause sets
+// back. ResetWitnesses and KernelReset name sources, and policy asks for two:
+//
+//	counters  energy, ECC, replays: begun anew when the driver takes the GPU up
+//	fabric    the GPU had to join its NVLink fabric again, and no other cause is known
+//	owed      MIG or ECC mode, row remap, recovery action: what waits for a reset
+//	kernel    the kernel's own line, of amdgpu or of a reset through sysfs
+//
+// A healthy NVIDIA GPU outside a fabric, to which nothing is owed, has the counters
+// alone: its reset stays unproven, however true it was. What else could be looked at
+// does not tell a reset from its absence. A pattern left in memory is cleared by the
+// driver when its process ends, which must be before the reset; no handle may stay
+// open across one; NVML has no number of a boot of the GPU or of its firmware; of
+// the bus nothing stays changed, since configuration space is saved and restored.
+// Blackwell keeps a host name until a reset or a reload of the driver, which is
+// again the counters' cause.
 //
 // # Rules
 //

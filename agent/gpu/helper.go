@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -116,18 +115,4 @@ func SideBySide[T any](devices []Device, do func(Device) T) []T {
 	}
 	wg.Wait()
 	return results
-}
-
-// ResetWitnesses are the counters that are lower than they were: they start again
-// with a reset and with nothing else. One alone may be an accident of its kind;
-// policy asks for two, of whatever source.
-func ResetWitnesses(before, after State) []string {
-	var all []string
-	for name, was := range before.Counters {
-		if is, still := after.Counters[name]; still && is < was {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all
 }

@@ -162,16 +162,22 @@ func TestAPendingChangeIsTakenBack(t *testing.T) {
 	}
 }
 
+// The library's own values: what a GPU of no fabric has of them is one source.
 func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
+	const counters = "counters: ecc_uncorrected energy_mj pcie_replays"
 	cases := map[string]struct {
 		config  []string
+		want    gpu.Settings // set before
 		status  int
 		present []string
 	}{
-		"a true one":    {nil, 0, []string{"ecc_uncorrected", "energy_mj", "pcie_replays"}},
-		"a lie":         {[]string{"fault.0 lying_reset"}, 0, nil},
-		"in use":        {[]string{"fault.0 in_use_on_reset"}, 255, nil},
-		"not supported": {[]string{"fault.0 reset_unsupported"}, 3, nil},
+		"a true one, alone":        {nil, gpu.Settings{}, 0, []string{counters}},
+		"a true one, of a fabric":  {[]string{"fabric on"}, gpu.Settings{Persistence: yes()}, 0, []string{counters, "fabric: joined again"}},
+		"a true one that was owed": {nil, gpu.Settings{Partition: "mig_enabled", ECC: no()}, 0, []string{counters, "owed: ecc partition"}},
+		"a lie":                    {[]string{"fault.0 lying_reset"}, gpu.Settings{}, 0, nil},
+		"a lie, of a fabric":       {[]string{"fabric on", "fault.0 lying_reset"}, gpu.Settings{Persistence: yes(), ECC: no()}, 0, nil},
+		"in use":                   {[]string{"fault.0 in_use_on_reset"}, gpu.Settings{}, 255, nil},
+		"not supported":            {[]string{"fault.0 reset_unsupported"}, gpu.Settings{}, 3, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -181,6 +187,11 @@ func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.faults(c.config...)
+			if c.want != (gpu.Settings{}) {
+				if _, err := l.Apply(t.Context(), d, c.want); err != nil {
+					t.Fatal(err)
+				}
+			}
 			before := l.state(d)
 			if *before.Health.ECCUncorrected != 1 {
 				t.Fatalf("%+v", before.Health)
@@ -188,12 +199,12 @@ func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
 			if out, status := l.smi("--gpu-reset", "-i", d.UUID); status != c.status {
 				t.Fatalf("status %d: %s", status, out)
 			}
-			after := l.state(d)
-			if got := gpu.ResetWitnesses(before, after); !slices.Equal(got, c.present) {
-				t.Errorf("witnesses %v, want %v", got, c.present)
+			since := []gpu.State{l.state(d), l.state(d)}
+			if got := gpu.ResetWitnesses(before, since...); !slices.Equal(got, c.present) {
+				t.Errorf("witnesses %q, want %q", got, c.present)
 			}
-			if *after.Health.ECCTotal != 1 {
-				t.Errorf("the errors of the device's life: %d, want 1", *after.Health.ECCTotal)
+			if *since[1].Health.ECCTotal != 1 {
+				t.Errorf("the errors of the device's life: %d, want 1", *since[1].Health.ECCTotal)
 			}
 		})
 	}

@@ -495,8 +495,17 @@ EXPORT int amdsmi_reset_gpu(void *handle)
 		if (together && (fg_fault(p->gpu, "in_use_on_reset", NULL) || fg_clients(sockets[i], &c, 1)))
 			return BUSY;
 	}
-	for (int i = 0; i < nsockets && !fg_fault(p->gpu, "lying_reset", NULL); i++)
-		if (sockets[i] == p->gpu || (hive && fg_conf_size(sockets[i], "hive", 0) == hive) || fg_number(sockets[i]) == disturbs)
+	for (int i = 0; i < nsockets; i++) {
+		if (sockets[i] != p->gpu && !(hive && fg_conf_size(sockets[i], "hive", 0) == hive) && fg_number(sockets[i]) != disturbs)
+			continue;
+		uint32_t domain, bus, device;
+		char line[96];
+		fg_pci(sockets[i], &domain, &bus, &device);
+		/* amdgpu was seen to log this of a reset that did not work. */
+		snprintf(line, sizeof line, "amdgpu %04x:%02x:%02x.0: amdgpu: GPU reset(1) succeeded!\n", domain, bus, device);
+		fg_kernel_says(line);
+		if (!fg_fault(p->gpu, "lying_reset", NULL))
 			fg_reset(sockets[i]);
+	}
 	return OK;
 }

@@ -2,7 +2,9 @@ package fakegpu
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,8 @@ import (
 type Machine struct {
 	Dir  string // FAKEGPU_DIR
 	Libs string // the folder of the libraries and programs
+
+	logged int // bytes of the kernel's log that were read
 }
 
 // New makes a machine in an empty folder, with these lines as its config.
@@ -28,6 +32,18 @@ func New(dir string, config ...string) (*Machine, error) {
 // and what it is set to stay.
 func (m *Machine) Configure(lines ...string) error {
 	return os.WriteFile(filepath.Join(m.Dir, "config"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+// Kmsg is what the kernel logged of the GPUs since the last call: nothing where
+// it never did.
+func (m *Machine) Kmsg() ([]string, error) {
+	raw, err := os.ReadFile(filepath.Join(m.Dir, "kmsg"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	fresh := raw[min(m.logged, len(raw)):]
+	m.logged = len(raw)
+	return strings.Split(strings.TrimSuffix(string(fresh), "\n"), "\n"), err
 }
 
 // Env is what a process needs to find the machine and its libraries. Under the

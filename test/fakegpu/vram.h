@@ -10,6 +10,7 @@
  *              holds for GPU N alone and wins over the plain key.
  *   gpuN.vram  the memory of GPU N
  *   gpuN.state its struct fg_state, shared by mmap and guarded by flock
+ *   kmsg       what the kernel logged
  *
  * Keys: devices N (8), vendor nvidia|amd (nvidia), memory SIZE (64M; K, M, G),
  * reserved SIZE (2M), name TEXT, driver TEXT, instances N (MIG or partitions),
@@ -117,6 +118,9 @@ int fg_read(fg_gpu *g, uint64_t address, void *into, uint64_t bytes);
 
 /* A true reset: memory cleared, counters at zero, pending settings in force. */
 void fg_reset(fg_gpu *g);
+/* The kernel's log: the file kmsg in FAKEGPU_DIR and, where that is the machine's
+ * own (a guest's), /dev/kmsg. */
+void fg_kernel_says(const char *line);
 int fg_lost(fg_gpu *g);
 uint64_t fg_energy_mj(fg_gpu *g); /* since the last reset */
 
