@@ -2,7 +2,7 @@ package scrub
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,87 +12,30 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// judgeClearing looks whether the driver clears what is freed.
-func (s *Scrub) judgeClearing(u *unit) {
-	switch why, err := s.Clearing(s.Machine, u.device.Vendor); {
-	case err != nil:
-		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeDriverScrubDisabled, "cannot tell whether the driver clears what is freed: %v", err)
-	case why != "":
-		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
-	}
-}
-
-// restore puts the settings back that the baseline has. What will not go back is
-// told by name.
-func (s *Scrub) restore(ctx context.Context) error {
-	return s.each(ctx, profiles.StepRestore, s.live(),
-		func(ctx context.Context, units []*unit) error {
-			all := gpus(units)
-			for d, left := range askEach(all, func(d gpu.Device) answer[[]taskcatalog.GPUDeviation] {
-				if all[d][0].want == nil {
-					return answer[[]taskcatalog.GPUDeviation]{}
-				}
-				return answerOf(s.Helper.Apply(ctx, d, all[d][0].want.Settings))
-			}) {
-				for _, u := range all[d] {
-					if left.err != nil {
-						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", left.err)
-						continue
-					}
-					u.out.Deviations = left.value
-					if len(left.value) > 0 {
-						u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left.value))
-					}
-				}
-			}
-			return context.Cause(ctx)
-		},
-		func(units []*unit, err error) {
-			for _, u := range units {
-				if err != nil {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", err)
-				}
-			}
-		},
-		func(units []*unit) {
-			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: nobody looked at its settings")
-			}
-		})
-}
-
-func deviations(left []taskcatalog.GPUDeviation) string {
-	var all []string
-	for _, d := range left {
-		text := fmt.Sprintf("%s is %s and was %s", d.Setting, d.Have, d.Want)
-		if d.NeedsReset {
-			text += " (it needs a reset)"
-		}
-		all = append(all, text)
-	}
-	return strings.Join(all, "; ")
-}
-
 // health compares how the GPUs are with how they were, and reads what the driver
 // and the kernel say.
 func (s *Scrub) health(ctx context.Context) error {
-	lines, logErr := s.KernelLog()
+	lines, logErr := []string(nil), errors.New("nobody opened it")
+	if s.KernelLog != nil {
+		lines, logErr = s.KernelLog()
+	}
 	return s.each(ctx, profiles.StepHealth, s.units,
 		func(ctx context.Context, units []*unit) error {
-			s.stillFree(ctx, units)
+			s.stillFree(ctx, units, "after the scrub")
 			after := s.states(ctx, units)
 			for _, u := range units {
 				s.judgeClearing(u)
 				if logErr != nil {
 					u.worse(taskcatalog.VerdictInconclusive, "kernel_log_unreadable", "cannot read the kernel's log: %v", logErr)
 				}
-				s.judgeLog(u, lines)
+				judgeLog(u, lines)
 				if state := after[u.whole()]; state != nil {
 					health := state.Health
 					u.out.After = &health
 					judgeHealth(u)
-				} else if !u.done {
-					u.fail(taskcatalog.VerdictInconclusive, gpu.CodeDriverFailed, "cannot read the GPU's state at the end")
+					judgeSettings(u, *state)
+				} else {
+					u.worse(taskcatalog.VerdictInconclusive, gpu.CodeDriverFailed, "cannot read the GPU's state at the end")
 				}
 			}
 			return context.Cause(ctx)
@@ -106,9 +49,37 @@ func (s *Scrub) health(ctx context.Context) error {
 		},
 		func(units []*unit) {
 			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the profiles have no health for this GPU: nobody looked at it")
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the profiles have no health for this GPU")
 			}
 		})
+}
+
+// judgeClearing looks whether the driver clears what is freed.
+func (s *Scrub) judgeClearing(u *unit) {
+	switch why, err := s.Clearing(s.Machine, u.device.Vendor); {
+	case err != nil:
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeDriverScrubDisabled, "cannot tell whether the driver clears what is freed: %v", err)
+	case why != "":
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
+	}
+}
+
+// judgeSettings compares what is in force at the end, and what the next reset
+// brings, with the baseline: whoever put the settings back.
+func judgeSettings(u *unit, is gpu.State) {
+	if u.want == nil {
+		return
+	}
+	left := u.want.Settings.Differences(is.Settings)
+	if len(left) == 0 {
+		left = u.want.Settings.Differences(is.Pending)
+	}
+	if len(left) > 0 {
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left))
+	}
+	if unknown := Unreadable(u.want.Settings, is.Settings); len(unknown) > 0 {
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot read %s, which the baseline has", strings.Join(unknown, ", "))
+	}
 }
 
 func judgeHealth(u *unit) {
@@ -118,37 +89,35 @@ func judgeHealth(u *unit) {
 	unsure := func(format string, args ...any) {
 		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, format, args...)
 	}
-	was, is := u.before.Health, *u.out.After
+	is := *u.out.After
 	if yes(is.RemapFailed) {
 		fault("rows of its memory could not be remapped (replace the GPU)")
 	}
 	if yes(is.RemapPending) {
 		unsure("rows of its memory wait to be remapped at the next reset")
 	}
-	if grew(was.ECCTotal, is.ECCTotal) || was.ECCTotal == nil && grew(was.ECCUncorrected, is.ECCUncorrected) {
-		fault("it met uncorrectable memory errors during the scrub")
+	for _, c := range counters {
+		if !c.grew(u) {
+			continue
+		}
+		if c.fault {
+			fault("%s during the scrub", c.met)
+		} else {
+			unsure("%s during the scrub", c.met)
+		}
 	}
-	if grew(was.BadPages, is.BadPages) {
-		fault("it retired pages of its memory during the scrub")
-	}
-	if grew(was.LinkErrors, is.LinkErrors) {
-		unsure("its links met errors during the scrub")
+	if gone := forgotten(u.looks); len(gone) > 0 {
+		unsure("what was known of it before cannot be read any more: %s", strings.Join(gone, ", "))
 	}
 	if is.Recovery != "" && is.Recovery != "none" {
 		unsure("its library advises: %s", is.Recovery)
 	}
-	if !ready(is.Fabric) {
-		u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady, "its fabric is %s", is.Fabric)
+	if !ready(u.before.Health.Fabric, is.Fabric) {
+		u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady, "its fabric is %q, and was %q", is.Fabric, u.before.Health.Fabric)
 	}
 }
 
 func yes(b *bool) bool { return b != nil && *b }
-
-// grew reports whether a counter did. One that starts anew with a reset and is
-// not zero then has grown, too.
-func grew(was, is *uint64) bool {
-	return is != nil && was != nil && *is > *was
-}
 
 var (
 	xidLine = regexp.MustCompile(`NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)`)
@@ -160,7 +129,7 @@ var (
 var blocking = []string{"48", "63", "64", "74", "79", "92", "94", "95", "119", "120", "140", "154"}
 
 // judgeLog looks for what the kernel said of this GPU since the scrub began.
-func (s *Scrub) judgeLog(u *unit, lines []string) {
+func judgeLog(u *unit, lines []string) {
 	for _, line := range lines {
 		if strings.Contains(line, "_scrubWaitAndSave: Timed out") && u.device.Vendor == "nvidia" {
 			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the driver gave up clearing freed memory")

@@ -3,24 +3,32 @@ package scrub
 import (
 	"context"
 	"fmt"
+	"os"
+	"path"
 	"slices"
-	"time"
-
-	"golang.org/x/sys/unix"
+	"strconv"
+	"strings"
 
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// exemptUnits are services that hold GPUs and stay up.
-var exemptUnits = []string{"/system.slice/nvidia-fabricmanager.service"}
+// computing are the libraries that a program maps to compute on a vendor's GPUs.
+var computing = map[string][]string{"nvidia": {"libcuda.so"}, "amd": {"libamdhip64.so", "libhsa-runtime64.so"}}
+
+// kfdProcesses has a folder for each process at AMD's compute driver, by its number
+// in the first PID namespace.
+const kfdProcesses = "/sys/class/kfd/kfd/proc"
 
 // holder is a process at one or more GPUs.
 type holder struct {
 	process machine.Process
 	gpus    map[string]bool // uuids; nil: any of the vendor's
+	listed  bool            // by the library, as one that computes
+	own     bool            // ours, or the first of all
 	exempt  bool
+	unsure  string // why nobody can tell whether it is at a GPU
 	out     taskcatalog.GPUHolder
 }
 
@@ -30,42 +38,58 @@ func (h *holder) same(o *holder) bool {
 	return h.process.PID == o.process.PID && h.process.Start == o.process.Start
 }
 
-// holders finds who is at the units' GPUs: by the device files that are open, in
-// every PID namespace below ours, and by the library's own lists.
-func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
-	byPID := map[int]*holder{}
-	add := func(pid int, uuid, via string) {
-		h := byPID[pid]
-		if h == nil {
-			p, err := s.Machine.Process(pid)
-			if err != nil {
-				if via == "open_device" {
-					return // it has ended
-				}
-				p = machine.Process{PID: pid} // the library's word alone
-			}
-			h = &holder{process: p, gpus: map[string]bool{}, out: taskcatalog.GPUHolder{PID: pid, Via: via, Name: taskcatalog.Clean(p.Name, 64), Outcome: "kept"}}
-			if p.Start == 0 {
-				h.out.Outcome = "unseen"
-			} else if len(p.UIDs) > 0 {
-				h.out.UID = p.UIDs[0]
-			}
-			h.out.Namespace = s.Machine.ForeignPIDs(pid)
-			if cgroup, err := s.Machine.Cgroup(pid); err == nil && slices.Contains(exemptUnits, cgroup) {
-				h.exempt = true
-			}
-			byPID[pid] = h
-		}
-		if uuid == "" {
-			h.gpus = nil
-		} else if h.gpus != nil {
-			h.gpus[uuid] = true
-		}
+// at notes a GPU; "" is any of the vendor's.
+func (h *holder) at(uuid string) {
+	if uuid == "" {
+		h.gpus = nil
+	} else if h.gpus != nil {
+		h.gpus[uuid] = true
 	}
-	vendor, owner := units[0].device.Vendor, map[string]string{}
+}
+
+// holders finds who is at the units' GPUs, all of one vendor: by the device files
+// that are open, in every PID namespace below ours, by the compute driver, and by
+// the library's own lists.
+func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
+	vendor, byPID := units[0].device.Vendor, map[int]*holder{}
+	owner := map[string]string{}
 	for d, of := range gpus(units) {
 		for _, name := range of[0].before.Nodes {
 			owner[name] = d.UUID
+		}
+	}
+	// Whoever has a GPU's own file open is known by that; who has one of all, may be
+	// at any of them.
+	opened, err := s.Openers(s.Machine)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find who has a GPU open: %w", err)
+	}
+	for _, o := range opened {
+		var at []string
+		for _, name := range o.Nodes {
+			if uuid := owner[name]; uuid != "" {
+				at = append(at, uuid)
+			}
+		}
+		if at == nil && (o.Anywhere(vendor) || o.Unseen != "") {
+			at = []string{""}
+		}
+		for _, uuid := range at {
+			s.seen(byPID, o.PID, uuid)
+		}
+		if h := byPID[o.PID]; h != nil && len(o.Nodes) == 0 {
+			h.unsure, h.out.Outcome = o.Unseen, "unseen"
+		}
+	}
+	if vendor == "amd" {
+		names, err := s.Machine.Names(kfdProcesses)
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the processes at the compute driver: %w", err)
+		}
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil && byPID[pid] == nil {
+				s.seen(byPID, pid, "")
+			}
 		}
 	}
 	for d, listed := range askEach(gpus(units), func(d gpu.Device) answer[[]gpu.Holder] { return answerOf(s.Helper.Holders(ctx, d)) }) {
@@ -75,82 +99,119 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 			}
 		}
 		for _, l := range listed.value {
-			add(int(l.PID), d.UUID, "library")
-		}
-	}
-	opened, err := s.Openers(s.Machine)
-	if err != nil {
-		return nil, fmt.Errorf("cannot find who has a GPU open: %w", err)
-	}
-	for _, o := range opened {
-		// Whoever has a GPU's own file open, or is listed, is known by that; the
-		// others may be at any GPU of the vendor.
-		for _, name := range o.Nodes {
-			if uuid := owner[name]; uuid != "" {
-				add(o.PID, uuid, "open_device")
-			}
-		}
-		if byPID[o.PID] == nil && o.Anywhere(vendor) {
-			add(o.PID, "", "open_device")
-		}
-		// Nobody is ended on a suspicion, and nothing is clean beside one.
-		if byPID[o.PID] == nil && o.Unseen != "" {
-			return nil, fmt.Errorf("cannot tell whether process %d (%s) has a GPU open: %s", o.PID, taskcatalog.Clean(o.Name, 64), o.Unseen)
+			s.listed(byPID, vendor, int(l.PID), d.UUID)
 		}
 	}
 	all := make([]*holder, 0, len(byPID))
 	for _, h := range byPID {
+		if h.exempt, err = s.exempt(ctx, h); err != nil {
+			return nil, err
+		}
 		all = append(all, h)
 	}
 	slices.SortFunc(all, func(a, b *holder) int { return a.process.PID - b.process.PID })
 	return all, nil
 }
 
-const (
-	defaultGrace = 10 * time.Second
-	killTime     = 10 * time.Second
-)
+// seen notes a process that this machine itself shows at a GPU.
+func (s *Scrub) seen(byPID map[int]*holder, pid int, uuid string) {
+	h := byPID[pid]
+	if h == nil {
+		p, err := s.Machine.Process(pid)
+		if err != nil {
+			return // it has ended
+		}
+		h = s.holder(p, "open_device")
+		byPID[pid] = h
+	}
+	h.at(uuid)
+}
 
-// end asks the holders to go, and then makes them.
-func (s *Scrub) end(ctx context.Context, holders []*holder) error {
-	var left []*holder
-	for _, h := range holders {
-		if !h.exempt && !h.process.Kernel && h.out.Outcome != "unseen" {
-			left = append(left, h)
+// listed notes a process that the library names. Its number may be one of another
+// PID namespace, where somebody else has it here: unless this machine shows that
+// the process is at the GPUs too, nobody knows who it is.
+func (s *Scrub) listed(byPID map[int]*holder, vendor string, pid int, uuid string) {
+	h := byPID[pid]
+	if h == nil {
+		if p, err := s.Machine.Process(pid); err == nil && s.computes(vendor, pid) {
+			h = s.holder(p, "library")
+		} else {
+			h = &holder{process: machine.Process{PID: pid}, gpus: map[string]bool{}, out: taskcatalog.GPUHolder{PID: pid, Via: "library", Outcome: "unseen"}}
+		}
+		byPID[pid] = h
+	}
+	h.listed = true
+	if h.unsure != "" {
+		h.unsure, h.gpus = "", map[string]bool{} // whoever it is, it is at this one
+		if s.computes(vendor, pid) {
+			h.out.Outcome = "kept"
 		}
 	}
-	grace := time.Duration(s.policy.HolderGraceSeconds) * time.Second
-	if grace == 0 {
-		grace = defaultGrace
+	h.at(uuid)
+}
+
+func (s *Scrub) holder(p machine.Process, via string) *holder {
+	h := &holder{process: p, gpus: map[string]bool{}, own: s.own(p)}
+	h.out = taskcatalog.GPUHolder{PID: p.PID, Via: via, Name: taskcatalog.Clean(p.Name, 64), Outcome: "kept", Namespace: s.Machine.ForeignPIDs(p.PID)}
+	if len(p.UIDs) > 0 {
+		h.out.UID = p.UIDs[0]
 	}
-	for _, way := range []struct {
-		signal  unix.Signal
-		outcome string
-		limit   time.Duration
-	}{{unix.SIGTERM, "terminated", grace}, {unix.SIGKILL, "killed", killTime}} {
-		for _, h := range left {
-			if err := s.Machine.Signal(h.process, way.signal); err != nil {
-				return err
-			}
+	return h
+}
+
+// own reports whether a process is the first of all, this one, or a helper of it.
+func (s *Scrub) own(p machine.Process) bool {
+	if p.PID == 1 || p.PID == os.Getpid() {
+		return true
+	}
+	its, err1 := s.Machine.Exe(p.PID)
+	helper := s.Helper.Path
+	if target, err := os.Readlink(helper); err == nil {
+		helper = target
+	}
+	return p.PPID == os.Getpid() && err1 == nil && its == helper
+}
+
+// computes reports whether a process maps a library of the vendor's.
+func (s *Scrub) computes(vendor string, pid int) bool {
+	maps, err := s.Machine.ReadFile(path.Join("/proc", strconv.Itoa(pid), "maps"), 16<<20)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(maps)) {
+		f := strings.Fields(line)
+		if len(f) >= 6 && slices.ContainsFunc(computing[vendor], func(name string) bool { return strings.HasPrefix(path.Base(f[5]), name) }) {
+			return true
 		}
-		for begun := s.Now(); len(left) > 0; {
-			left = slices.DeleteFunc(left, func(h *holder) bool {
-				now, alive := s.Machine.Alive(h.process)
-				if h.out.State = now.State; !alive {
-					h.out.Outcome, h.out.State = way.outcome, ""
-				}
-				return !alive
-			})
-			if len(left) == 0 || s.Now().Sub(begun) >= way.limit {
-				break
-			}
-			if err := s.pause(ctx); err != nil {
-				return err
-			}
+	}
+	return false
+}
+
+// manager is a service that holds GPUs without computing on them, and stays up.
+type manager struct{ unit, program string }
+
+// managers are started from the files of their packages.
+var managers = []manager{{"nvidia-fabricmanager.service", "/usr/bin/nv-fabricmanager"}}
+
+// exempt reports whether a holder is such a service's main process: by systemd's
+// word and by its program, since whoever has root may move itself into any cgroup.
+func (s *Scrub) exempt(ctx context.Context, h *holder) (bool, error) {
+	if h.listed || h.process.Start == 0 {
+		return false, nil
+	}
+	program, err := s.Machine.Exe(h.process.PID)
+	if err != nil {
+		return false, nil // it has ended
+	}
+	for _, m := range managers {
+		if program != m.program {
+			continue
 		}
+		pid, err := s.Systemd.MainPID(ctx, m.unit)
+		if err != nil {
+			return false, err
+		}
+		return pid == h.process.PID, nil
 	}
-	for _, h := range left {
-		h.out.Outcome = "stuck"
-	}
-	return nil
+	return false, nil
 }

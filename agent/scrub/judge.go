@@ -2,7 +2,9 @@ package scrub
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/hostler/hostler/agent/facts"
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -11,8 +13,9 @@ import (
 // every word was compared and none differed.
 func (s *Scrub) judgeOverwrite(u *unit) {
 	r, o := u.scrub, &u.out
-	coverage := gpu.Coverage(r.Memory, r.CoveredBytes)
-	o.TotalBytes, o.ReservedBytes, o.CoveredBytes, o.CoveragePercent = &r.Memory.Total, r.Memory.Reserved, &r.CoveredBytes, &coverage
+	m := u.memory(r.Memory)
+	coverage := gpu.Coverage(m, r.CoveredBytes)
+	o.TotalBytes, o.ReservedBytes, o.CoveredBytes, o.CoveragePercent = &m.Total, m.Reserved, &r.CoveredBytes, &coverage
 	o.ResidueWords, o.MismatchedWords, o.RemainingWords = &r.ResidueWords, &r.MismatchedWords, &r.RemainingWords
 	o.ReadBackBytes, o.ReadBackMismatches, o.ComparedOnGPU = &r.ReadBackBytes, &r.ReadBackMismatches, &r.ComparedOnGPU
 	o.FillRate, o.VerifyRate, o.MemsetRate = r.FillRate, r.VerifyRate, r.MemsetRate
@@ -25,42 +28,67 @@ func (s *Scrub) judgeOverwrite(u *unit) {
 	}
 }
 
+// nearly is the share, in percent, of what was overwritten that a probe must look at:
+// a context of one process more or less.
+const nearly = 98
+
 // judgeProbe judges the memory by the overwrite and by what a new process saw
 // after it.
 func (s *Scrub) judgeProbe(u *unit) {
-	found := max(u.probe.NonZeroWords, u.probe.ReadBackNonZero)
-	u.out.ProbedBytes, u.out.ProbedNonZeroWords = &u.probe.CoveredBytes, &found
-	if u.scrub == nil {
-		if found > 0 {
-			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, "the next tenant would see %d words that are not zero", found)
-		}
-		return
+	probe := *u.probe
+	found := max(probe.NonZeroWords, probe.ReadBackNonZero)
+	u.out.ProbedBytes, u.out.ProbedNonZeroWords = &probe.CoveredBytes, &found
+	probe.Memory = u.memory(probe.Memory)
+	var written gpu.ScrubResult
+	if u.scrub != nil {
+		written = *u.scrub
+		written.Memory = u.memory(written.Memory)
+	} else {
+		// A command wrote, and measured nothing: the probe alone says how much there is.
+		written.Memory, written.CoveredBytes = probe.Memory, probe.CoveredBytes
 	}
-	if verdict, code, message := gpu.JudgeMemory(u.device.Vendor, *u.scrub, *u.probe, s.policy); verdict != taskcatalog.VerdictClean {
+	if verdict, code, message := gpu.JudgeMemory(u.device.Vendor, written, probe, s.policy); verdict != taskcatalog.VerdictClean {
 		u.worse(verdict, code, "%s", message)
+	}
+	if probe.CoveredBytes < written.CoveredBytes/100*nearly {
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "%d bytes were overwritten and only %d could be looked at afterwards", written.CoveredBytes, probe.CoveredBytes)
 	}
 }
 
-// judgeParents looks at what of a partitioned GPU is in none of its instances.
+// judgeParents looks at what of each partitioned GPU is in none of its instances.
 func (s *Scrub) judgeParents() {
 	for _, units := range gpus(s.units) {
 		g := units[0].facts
-		if units[0].out.Parent == "" || g.MemoryBytes == nil {
+		if units[0].out.Parent == "" {
+			continue
+		}
+		unsure := func(format string, args ...any) {
+			for _, u := range units {
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, format, args...)
+			}
+		}
+		all := deref(g.MemoryBytes)
+		if want := units[0].want; want != nil {
+			all = max(all, deref(want.MemoryBytes))
+		}
+		if all == 0 {
+			unsure("GPU %s does not say how much memory is in none of its instances", g.UUID)
 			continue
 		}
 		var inside uint64
+		unknown := ""
 		for _, u := range units {
 			if u.out.TotalBytes == nil {
-				return
+				unknown = u.device.UUID
 			}
-			inside += *u.out.TotalBytes
+			inside += deref(u.out.TotalBytes)
 		}
-		m := gpu.MemoryInfo{Total: *g.MemoryBytes, Reserved: g.ReservedBytes}
-		if !gpu.Enough(units[0].device.Vendor, m, inside, s.policy) {
-			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete,
-					"only %.1f percent of GPU %s are in its instances (turn partitioning off, and scrub it whole)", gpu.Coverage(m, inside), g.UUID)
-			}
+		m := gpu.MemoryInfo{Total: all, Reserved: g.ReservedBytes}
+		switch {
+		case unknown != "":
+			unsure("instance %s of GPU %s was not measured", unknown, g.UUID)
+		case !gpu.Enough(units[0].device.Vendor, m, inside, s.policy):
+			unsure("only %.1f percent of GPU %s are in its instances (turn partitioning off, and scrub it whole)", gpu.Coverage(m, inside), g.UUID)
 		}
 	}
 }
@@ -83,6 +111,7 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 		Assurance: taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven},
 	}
 	if len(s.units) == 0 {
+		s.note(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUMissing, "node", "no GPU was found, so none was scrubbed")
 		res.Assurance = taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteNone, Reset: taskcatalog.ResetNotTried}
 	}
 	for _, u := range s.units {
@@ -95,7 +124,11 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 		case unverified:
 			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the overwrite was not verified")
 		case s.policy.RequireReset && o.Assurance.Reset != taskcatalog.ResetProven:
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the site's policy wants a proven reset, and it is %s", o.Assurance.Reset)
+			code, why := taskcatalog.CodeGPUResetUnproven, ""
+			if o.Assurance.Reset == taskcatalog.ResetRefused {
+				code, why = taskcatalog.CodeGPUResetRefused, ": "+u.refused
+			}
+			u.worse(taskcatalog.VerdictInconclusive, code, "the site's policy wants a proven reset, and it is %s%s", o.Assurance.Reset, why)
 		}
 		res.GPUs = append(res.GPUs, *o)
 		if overwriteRank[o.Assurance.Overwrite] < overwriteRank[res.Assurance.Overwrite] {
@@ -104,36 +137,66 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 		if resetRank[o.Assurance.Reset] < resetRank[res.Assurance.Reset] {
 			res.Assurance.Reset = o.Assurance.Reset
 		}
-		if verdictRank[o.Verdict] > verdictRank[res.Verdict] {
-			res.Verdict = o.Verdict
-		}
+		res.Verdict = worst(res.Verdict, o.Verdict)
 	}
+	none := taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteNone, Reset: taskcatalog.ResetNotTried}
 	for _, g := range s.missing {
-		out := taskcatalog.GPUScrubbed{
-			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name,
+		res.GPUs = append(res.GPUs, taskcatalog.GPUScrubbed{
+			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name, Assurance: none,
 			Verdict: taskcatalog.VerdictInconclusive, Code: taskcatalog.CodeGPUMissing, Message: "the GPU is in the node's baseline and its library does not list it",
-			Assurance: taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteNone, Reset: taskcatalog.ResetNotTried},
-		}
-		res.GPUs = append(res.GPUs, out)
-		res.Assurance = out.Assurance
-		if res.Verdict == taskcatalog.VerdictClean {
-			res.Verdict = taskcatalog.VerdictInconclusive
-		}
+		})
 	}
-	if err != nil && res.Verdict == taskcatalog.VerdictClean {
-		res.Verdict = taskcatalog.VerdictInconclusive
+	for _, d := range s.unlisted {
+		res.GPUs = append(res.GPUs, taskcatalog.GPUScrubbed{
+			Vendor: facts.GPUVendor(d), PCIAddress: d.Address, Assurance: none, Verdict: taskcatalog.VerdictNotClean, Code: codeGPUUnlisted,
+			Message: fmt.Sprintf("the GPU, PCI id %s:%s, is on the bus and no library lists it (driver %q)", d.Vendor, d.Device, d.Driver),
+		})
 	}
-	return res, report(res)
+	for _, g := range res.GPUs[len(s.units):] {
+		res.Assurance, res.Verdict = none, worst(res.Verdict, g.Verdict)
+	}
+	for _, n := range s.notes {
+		res.Verdict = worst(res.Verdict, n.verdict)
+	}
+	if err != nil {
+		res.Verdict = worst(res.Verdict, taskcatalog.VerdictInconclusive)
+	}
+	return res, s.report(res)
+}
+
+// codeGPUUnlisted is of a GPU on the bus whose memory nobody can get at.
+const codeGPUUnlisted taskcatalog.Code = "gpu_unlisted"
+
+func worst(a, b taskcatalog.Verdict) taskcatalog.Verdict {
+	if verdictRank[b] > verdictRank[a] {
+		return b
+	}
+	return a
+}
+
+// note is what is wrong with the node and with no single GPU of it.
+type note struct {
+	verdict taskcatalog.Verdict
+	finding taskcatalog.Finding
+}
+
+func (s *Scrub) note(v taskcatalog.Verdict, code taskcatalog.Code, subject, format string, args ...any) {
+	s.notes = append(s.notes, note{v, taskcatalog.Finding{
+		Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", code, fmt.Sprintf(format, args...)), NextAction: nextAction(code),
+	}})
 }
 
 // report is the part that is signed as evidence besides the result's digest.
-func report(res *taskcatalog.GPUScrubResult) taskcatalog.Report {
+func (s *Scrub) report(res *taskcatalog.GPUScrubResult) taskcatalog.Report {
 	r := taskcatalog.Report{Verdict: res.Verdict}
+	for _, n := range s.notes {
+		r.Find(n.finding)
+	}
 	for _, g := range res.GPUs {
 		if g.Verdict == taskcatalog.VerdictClean {
 			continue
 		}
-		subject := fmt.Sprintf("%s %s", g.PCIAddress, g.UUID)
+		subject := strings.TrimSpace(g.PCIAddress + " " + g.UUID)
 		if g.Serial != "" {
 			subject += " serial " + g.Serial
 		}

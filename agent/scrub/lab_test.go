@@ -79,7 +79,7 @@ func newLab(t *testing.T, vendor string, config ...string) *lab {
 	l.Scrub = &Scrub{
 		Machine: m, Systemd: l.systemd, Stopped: l.ledger, Helper: helper, Commands: runner,
 		Openers:   func(*machine.Machine) ([]gpu.Opener, error) { return nil, nil },
-		KernelLog: func() ([]string, error) { return nil, nil },
+		KernelLog: l.Machine.Kmsg,
 		Clearing:  func(*machine.Machine, string) (string, error) { return "", nil },
 		Profiles:  set(t, vendor), Facts: taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": vendor}},
 		Now: time.Now, Log: zaptest.NewLogger(t), Nonce: []byte("0123456789abcdef0123456789abcdef"),
@@ -111,8 +111,12 @@ func (l *lab) expectAll() {
 		if err != nil {
 			l.t.Fatal(err)
 		}
+		var instances []string
+		for _, i := range g.Instances {
+			instances = append(instances, i.UUID)
+		}
 		l.Params.Expected = append(l.Params.Expected, taskcatalog.BaselineGPU{
-			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Settings: state.Settings,
+			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, MemoryBytes: g.MemoryBytes, Settings: state.Settings, Instances: instances,
 		})
 	}
 }
@@ -197,19 +201,19 @@ func (l *lab) tenant(i int, how ...string) *exec.Cmd {
 	if err := cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
+	_, err = out.Read(make([]byte, 6))
 	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // so that it is gone, and no zombie, once it is killed
+		close(ended)
+	}()
 	l.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
-	ready := make([]byte, 6)
-	if _, err := out.Read(ready); err != nil {
+	if err != nil {
 		l.t.Fatalf("the tenant did not start: %v", err)
 	}
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
 	return cmd
 }
 
@@ -251,11 +255,14 @@ func (m *memory) DeleteStopped(name string) error {
 // units is a systemd of a few units.
 type units struct {
 	lab    *lab
+	main   map[string]int // main processes
 	active map[string]bool
 	asked  []string
 	fail   error // of Start
 	onStop func(name string)
 }
+
+func (u *units) MainPID(_ context.Context, name string) (int, error) { return u.main[name], nil }
 
 func (u *units) Active(_ context.Context, name string) (bool, error) { return u.active[name], nil }
 

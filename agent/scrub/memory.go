@@ -12,6 +12,7 @@ import (
 
 // overwrite goes over the memory of all units at once, each in its own process.
 func (s *Scrub) overwrite(ctx context.Context) error {
+	s.allStillFree(ctx, "before the overwrite")
 	return s.each(ctx, profiles.StepOverwrite, s.live(),
 		func(ctx context.Context, units []*unit) error {
 			told := s.follow(profiles.StepOverwrite, units)
@@ -79,6 +80,7 @@ func (s *Scrub) verify(ctx context.Context) error {
 
 // probe looks as the next tenant would: a new process, all that is free.
 func (s *Scrub) probe(ctx context.Context) error {
+	s.allStillFree(ctx, "before the probe")
 	return s.each(ctx, profiles.StepProbe, s.live(),
 		func(ctx context.Context, units []*unit) error {
 			told := s.follow(profiles.StepProbe, units)
@@ -95,7 +97,9 @@ func (s *Scrub) probe(ctx context.Context) error {
 		},
 		func(units []*unit, err error) {
 			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "a command profile cannot probe the memory (%v)", err)
+				if err != nil {
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the profile's own probe of the memory failed: %v", err)
+				}
 			}
 		},
 		func(units []*unit) {

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,27 +25,21 @@ var daemons = map[string][]string{
 func (s *Scrub) quiesce(ctx context.Context) error {
 	return s.each(ctx, profiles.StepQuiesce, s.live(), s.letGo,
 		func(units []*unit, err error) {
-			if err != nil {
-				for _, u := range units {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot quiesce the GPU: %v", err)
-				}
-				return
-			}
-			if err := s.letGo(ctx, units); err != nil {
-				for _, u := range units {
-					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot see who holds the GPU: %v", err)
+			for _, u := range units {
+				if err != nil {
+					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot quiesce the GPU: %v", err)
 				}
 			}
 		},
 		func(units []*unit) {
 			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "the profiles have no quiesce for this GPU: nobody looked who holds it")
+				u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "the profiles have no quiesce for this GPU: nobody looked who holds it")
 			}
 		})
 }
 
 func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
-	if err := s.stopDaemons(ctx, units[0].device.Vendor); err != nil {
+	if err := s.stop(ctx, slices.Concat(daemons[units[0].device.Vendor], s.policy.StopServices)); err != nil {
 		return err
 	}
 	holders, err := s.holders(ctx, units)
@@ -59,7 +54,7 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 	// A daemon may start again what was ended: nobody may hold the GPU for a while.
 	// Where nobody did, the first look is one of those that count.
 	held := len(holders) > 0
-	free := map[*unit]int{}
+	free, verdict := map[*unit]int{}, map[*unit]taskcatalog.Verdict{}
 	for i := range samples {
 		again := holders
 		if i > 0 || held {
@@ -71,8 +66,11 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 			}
 		}
 		for _, u := range units {
-			if !slices.ContainsFunc(again, func(h *holder) bool { return h.holds(u) && !h.exempt }) {
+			at := slices.DeleteFunc(slices.Clone(again), func(h *holder) bool { return !h.holds(u) || h.exempt })
+			if len(at) == 0 {
 				free[u]++
+			} else if slices.ContainsFunc(at, func(h *holder) bool { return h.unsure == "" }) {
+				verdict[u] = taskcatalog.VerdictNotClean
 			}
 		}
 		for _, h := range again {
@@ -88,7 +86,7 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 			}
 		}
 		if free[u] < samples {
-			u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent, "%s", s.whoHolds(u))
+			u.fail(cmp.Or(verdict[u], taskcatalog.VerdictInconclusive), taskcatalog.CodeGPUHolderPresent, "%s", whoHolds(u))
 		}
 	}
 	return nil
@@ -97,14 +95,17 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 // samples is how often, an interval apart, nobody may be seen to hold a GPU.
 const samples = 3
 
-func (s *Scrub) whoHolds(u *unit) string {
+func whoHolds(u *unit) string {
 	for _, h := range u.out.Holders {
 		switch h.Outcome {
 		case "terminated", "killed":
 		case "stuck":
 			return fmt.Sprintf("process %d (%s) outlived SIGKILL in state %s and holds the GPU (reboot the node)", h.PID, h.Name, h.State)
 		case "unseen":
-			return fmt.Sprintf("the library lists process %d on the GPU, which this machine does not show (it is in a PID namespace beside the agent's, or the library is wrong)", h.PID)
+			if h.Via != "library" {
+				return fmt.Sprintf("nobody can tell whether process %d (%s, uid %d) holds the GPU: not all that it has open can be looked at", h.PID, h.Name, h.UID)
+			}
+			return fmt.Sprintf("the library lists process %d on the GPU, which this machine does not show there (it is in a PID namespace beside the agent's, or the library is wrong)", h.PID)
 		default:
 			return fmt.Sprintf("process %d (%s, uid %d) holds the GPU", h.PID, h.Name, h.UID)
 		}
@@ -112,9 +113,9 @@ func (s *Scrub) whoHolds(u *unit) string {
 	return "somebody holds the GPU again and again"
 }
 
-// stillFree looks once more: whoever took a GPU while it was scrubbed has memory
-// that nobody looked at.
-func (s *Scrub) stillFree(ctx context.Context, units []*unit) {
+// stillFree looks once more, at all units of one vendor that are worth it: whoever
+// took a GPU meanwhile has memory that nobody looked at, and no more is done to it.
+func (s *Scrub) stillFree(ctx context.Context, units []*unit, when string) {
 	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.done })
 	if len(units) == 0 {
 		return
@@ -122,30 +123,48 @@ func (s *Scrub) stillFree(ctx context.Context, units []*unit) {
 	holders, err := s.holders(ctx, units)
 	for _, u := range units {
 		if err != nil {
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot see who holds the GPU after the scrub: %v", err)
+			u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot see who holds the GPU %s: %v", when, err)
 			continue
 		}
 		for _, h := range holders {
 			if h.holds(u) && !h.exempt {
 				u.out.Holders = append(u.out.Holders, h.out)
-				u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent, "process %d (%s, uid %d) took the GPU while it was scrubbed", h.out.PID, h.out.Name, h.out.UID)
+				if h.unsure != "" {
+					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "nobody can tell whether process %d holds the GPU %s: %s", h.out.PID, when, h.unsure)
+					continue
+				}
+				u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent, "process %d (%s, uid %d) took the GPU and was found %s", h.out.PID, h.out.Name, h.out.UID, when)
 			}
 		}
 	}
 }
 
-func (s *Scrub) stopDaemons(ctx context.Context, vendor string) error {
-	for _, name := range slices.Concat(daemons[vendor], s.policy.StopServices) {
+// allStillFree is stillFree for the units of every vendor.
+func (s *Scrub) allStillFree(ctx context.Context, when string) {
+	for _, vendor := range s.Vendors {
+		s.stillFree(ctx, slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor }), when)
+	}
+}
+
+// stop stops those units that run. All are in the ledger before the first is
+// stopped, which may take others down with it.
+func (s *Scrub) stop(ctx context.Context, names []string) error {
+	var running []string
+	for _, name := range names {
 		active, err := s.Systemd.Active(ctx, name)
 		if err != nil {
 			return err
 		}
-		if !active {
-			continue
+		if active && !slices.Contains(running, name) {
+			running = append(running, name)
 		}
+	}
+	for _, name := range running {
 		if err := s.Stopped.PutStopped(name); err != nil {
 			return err
 		}
+	}
+	for _, name := range running {
 		if err := s.Systemd.Stop(ctx, name); err != nil {
 			return err
 		}
@@ -163,9 +182,14 @@ func (s *Scrub) putBack(ctx context.Context) {
 
 const putBackTime = 2 * time.Minute
 
+// Starter starts a unit of systemd and waits.
+type Starter interface {
+	Start(ctx context.Context, unit string) error
+}
+
 // PutBack starts every unit that the ledger says a scrub stopped. One that cannot
 // be started stays in the ledger for the next time.
-func PutBack(ctx context.Context, stopped Stopped, systemd Systemd) []taskcatalog.GPUInterrupted {
+func PutBack(ctx context.Context, stopped Stopped, systemd Starter) []taskcatalog.GPUInterrupted {
 	names, err := stopped.StoppedUnits()
 	if err != nil {
 		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read what was stopped: "+err.Error(), taskcatalog.MaxText)}}

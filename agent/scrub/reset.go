@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/agent/gpu"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -50,7 +52,13 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
-	before := s.states(ctx, s.units)
+	before, from := s.states(ctx, s.units), map[*unit]int{}
+	for _, u := range s.units {
+		from[u] = len(u.looks)
+	}
+	// Health reads the log once more, whole.
+	s.KernelLog = kept(s.KernelLog)
+	logged, _ := s.KernelLog()
 	if err := s.resetOnce(ctx, going); err != nil {
 		return err
 	}
@@ -69,7 +77,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
-	return s.prove(ctx, going, before)
+	return s.prove(ctx, going, before, from, len(logged))
 }
 
 // groups are the units whose GPUs are reset together.
@@ -123,8 +131,9 @@ func (s *Scrub) resetOnce(ctx context.Context, units []*unit) error {
 }
 
 // prove waits for the GPUs that were reset and looks for witnesses, among the
-// others too: a reset may reach further than the domains say.
-func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]*gpu.State) error {
+// others too: a reset may reach further than the domains say. from is the first
+// reading of each unit's health after the reset.
+func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]*gpu.State, from map[*unit]int, logged int) error {
 	var tried, others []*unit
 	for _, u := range s.units {
 		if slices.Contains(going, u) && u.out.Assurance.Reset == taskcatalog.ResetUnproven {
@@ -138,13 +147,23 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 		return err
 	}
 	maps.Copy(after, s.states(ctx, others))
+	lines, logErr := s.KernelLog()
+	lines = lines[min(logged, len(lines)):]
 	for _, u := range s.units {
 		was, is := before[u.whole()], after[u.whole()]
 		if was == nil || is == nil {
 			continue
 		}
-		if set := gpu.ResetWitnesses(*was, *is); len(set) >= witnesses {
-			u.out.ResetWitnesses = set
+		var since []gpu.State // the fabric on the way here
+		for _, look := range u.looks[from[u]:] {
+			since = append(since, gpu.State{Health: look})
+		}
+		set := gpu.ResetWitnesses(*was, append(since, *is)...)
+		if told := gpu.KernelReset(u.facts.PCIAddress, lines); told != "" && logErr == nil {
+			set = append(set, told)
+		}
+		if len(set) >= witnesses {
+			u.out.ResetWitnesses, u.restart = set, from[u]
 			if slices.Contains(tried, u) {
 				u.out.Assurance.Reset = taskcatalog.ResetProven
 			} else {
@@ -165,20 +184,51 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 			u.out.Assurance.Reset = taskcatalog.ResetUnsupported
 		default:
 			u.out.Assurance.Reset = taskcatalog.ResetRefused
-			u.out.Message = cmp.Or(u.out.Message, taskcatalog.Clean("the reset was refused: "+err.Error(), taskcatalog.MaxText))
+			u.refused = err.Error() + s.display(u.device.Vendor)
+			s.Log.Warn("a reset was refused", zap.String("gpu", u.facts.UUID), zap.String("why", taskcatalog.Clean(u.refused, taskcatalog.MaxText)))
 		}
 	}
 }
 
-// states reads the state of the units' GPUs; one that cannot be read has none.
+// display names what of a vendor's display driver is loaded: it keeps GPUs from
+// being reset though no process holds them.
+func (s *Scrub) display(vendor string) string {
+	var loaded []string
+	for _, name := range []string{"nvidia_drm", "nvidia_modeset"} {
+		if has, err := s.Machine.Has("/sys/module/" + name); vendor == "nvidia" && err == nil && has {
+			loaded = append(loaded, name)
+		}
+	}
+	if loaded == nil {
+		return ""
+	}
+	return " (" + strings.Join(loaded, " and ") + " loaded, which may be why)"
+}
+
+// states reads the state of the units' GPUs; one that cannot be read has none, and
+// one that hung before is not asked again. All readings are kept.
 func (s *Scrub) states(ctx context.Context, units []*unit) map[gpu.Device]*gpu.State {
-	return askEach(gpus(units), func(d gpu.Device) *gpu.State {
+	all := gpus(units)
+	for _, u := range s.units {
+		if u.hung {
+			delete(all, u.whole())
+		}
+	}
+	states := askEach(all, func(d gpu.Device) *gpu.State {
 		state, err := s.Helper.State(ctx, d)
 		if err != nil {
 			return nil
 		}
 		return &state
 	})
+	for d, state := range states {
+		for _, u := range s.units {
+			if state != nil && u.whole() == d {
+				u.looks = append(u.looks, state.Health)
+			}
+		}
+	}
+	return states
 }
 
 // awaitFabric waits until the GPUs answer again and their fabric is ready.
@@ -188,7 +238,7 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 		now := s.states(ctx, units)
 		var waiting []*unit
 		for _, u := range units {
-			if state := now[u.whole()]; state == nil || !ready(state.Health.Fabric) {
+			if state := now[u.whole()]; state == nil || !ready(u.before.Health.Fabric, state.Health.Fabric) {
 				waiting = append(waiting, u)
 			}
 		}
@@ -211,6 +261,8 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 	}
 }
 
-func ready(fabric string) bool {
-	return fabric == "" || fabric == "completed" || fabric == "not_supported"
+// ready judges a fabric by what it was at first: where it was there, silence is no
+// answer.
+func ready(was, is string) bool {
+	return is == "completed" || is == "not_supported" || is == "" && (was == "" || was == "not_supported")
 }

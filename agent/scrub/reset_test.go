@@ -13,14 +13,17 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 	}{
 		"a true one":       {"", taskcatalog.ResetProven, ""},
 		"one that lies":    {"fault.1 lying_reset", taskcatalog.ResetUnproven, taskcatalog.CodeGPUResetUnproven},
-		"one that is busy": {"fault.1 in_use_on_reset", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetUnproven},
-		"one that failed":  {"fault.1 reset_failed", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetUnproven},
+		"one that is busy": {"fault.1 in_use_on_reset", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetRefused},
+		"one that failed":  {"fault.1 reset_failed", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, "amd")
 			l.faults(c.fault)
 			res := l.good()
 			g := l.want(res, 1, taskcatalog.VerdictClean, "")
+			if g.Message != "" {
+				t.Errorf("a clean GPU has the message %q", g.Message)
+			}
 			if g.Assurance.Reset != c.reset || res.Assurance.Reset != c.reset {
 				t.Errorf("the reset is %s (%v), of all %s; want %s", g.Assurance.Reset, g.ResetWitnesses, res.Assurance.Reset, c.reset)
 			}

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,9 +18,10 @@ import (
 
 // Systemd is what a scrub asks of systemd.
 type Systemd interface {
+	MainPIDs
+	Starter
 	Active(ctx context.Context, unit string) (bool, error)
 	Stop(ctx context.Context, unit string) error
-	Start(ctx context.Context, unit string) error
 }
 
 // Stopped is the lasting record of units that are stopped for the time of a
@@ -55,11 +57,13 @@ type Scrub struct {
 	Vendors  []string      // that are asked for GPUs
 	Interval time.Duration // between two looks: a second in the field
 
-	policy  taskcatalog.GPUScrubPolicy
-	units   []*unit
-	missing []taskcatalog.BaselineGPU
-	records []taskcatalog.StepRecord
-	stopped []taskcatalog.GPUInterrupted
+	policy   taskcatalog.GPUScrubPolicy
+	units    []*unit
+	missing  []taskcatalog.BaselineGPU
+	unlisted []taskcatalog.PCIDevice
+	notes    []note
+	records  []taskcatalog.StepRecord
+	stopped  []taskcatalog.GPUInterrupted
 }
 
 // plan is the order of the steps. Those after a failure of the whole are left out;
@@ -90,9 +94,9 @@ func (s *Scrub) step(ctx context.Context, name string) error {
 	case profiles.StepRestore:
 		return s.restore(ctx)
 	case profiles.StepRuntimeCheck:
-		return optional(s.ask(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed"))
+		return s.ask(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed")
 	case profiles.StepFabricVerify:
-		return optional(s.ask(ctx, name, "fabric_check_failed", "the fabric is not as it must be"))
+		return s.ask(ctx, name, "fabric_check_failed", "the fabric is not as it must be")
 	}
 	return s.health(ctx)
 }
@@ -114,16 +118,13 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 		}
 	}
 	s.putBack(ctx)
+	for _, i := range s.stopped {
+		if !i.PutBack {
+			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"), "it was stopped for the scrub and does not run again: %s", i.Message)
+		}
+	}
 	result, report = s.sum(err)
 	return result, report, err
-}
-
-// optional leaves a step out that the profiles do not name. Its record says so.
-func optional(err error) error {
-	if taskcatalog.CodeOf(err, "") == profiles.CodeProfileMissing {
-		return nil
-	}
-	return err
 }
 
 func (s *Scrub) say(step string, percent int, message string) {

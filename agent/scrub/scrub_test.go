@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,9 +93,10 @@ func TestOneBadGPUDoesNotMakeTheOthersBad(t *testing.T) {
 }
 
 func TestAHangEndsAndIsNoVerdict(t *testing.T) {
+	t.Parallel() // it waits
 	l := newLab(t, "nvidia")
 	l.faults("fault.1 hang fill")
-	l.Helper.Silence = 2 * time.Second
+	l.Helper.Silence = 15 * time.Second // which the three others never need, however busy the machine is
 	l.want(l.good(), 1, taskcatalog.VerdictInconclusive, gpu.CodeHelperHung)
 }
 
@@ -182,51 +182,13 @@ func TestWhatCannotBePutBackIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestAHolderIsEndedAndNamed(t *testing.T) {
-	for how, outcome := range map[string]string{"": "terminated", "ignore-sigterm": "killed"} {
-		l := newLab(t, "nvidia")
-		var args []string
-		if how != "" {
-			args = append(args, how)
-		}
-		cmd := l.tenant(1, args...)
-		g := l.want(l.good(), 1, taskcatalog.VerdictClean, "")
-		if len(g.Holders) != 1 || g.Holders[0].PID != cmd.Process.Pid || g.Holders[0].Outcome != outcome || g.Holders[0].Via != "library" {
-			t.Errorf("%q: %+v", how, g.Holders)
-		}
-		if l.left(1) != 0 {
-			t.Errorf("%q: what the tenant left is still there", how)
-		}
-	}
-}
-
-func TestAHolderThatMayStayKeepsItsGPUFromBeingTouched(t *testing.T) {
-	l := newLab(t, "nvidia")
-	cmd := l.tenant(1)
-	l.Params.Policy.KeepHolders = true
-	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
-	if g.CoveredBytes != nil || l.left(1) == 0 || !strings.Contains(g.Message, strconv.Itoa(cmd.Process.Pid)) {
-		t.Errorf("%+v, %d tokens left", g, l.left(1))
-	}
-}
-
-// The library may list a process that this machine does not show.
-func TestAHolderThatNobodySeesIsOneAllTheSame(t *testing.T) {
-	l := newLab(t, "nvidia")
-	l.faults("fault.0 holder 4194000")
-	g := l.want(l.good(), 0, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
-	if len(g.Holders) != 1 || g.Holders[0].Outcome != "unseen" {
-		t.Errorf("%+v", g.Holders)
-	}
-}
-
 func TestASettingThatWillNotGoBackIsAFindingByName(t *testing.T) {
 	l := newLab(t, "nvidia")
 	exclusive := "exclusive_process"
 	if _, err := l.Helper.Apply(t.Context(), gpu.Device{Vendor: "nvidia", UUID: l.uuid(1)}, taskcatalog.GPUSettings{ComputeMode: exclusive}); err != nil {
 		t.Fatal(err)
 	}
-	l.want(l.good(), -1+1, taskcatalog.VerdictClean, "")
+	l.want(l.good(), 1, taskcatalog.VerdictClean, "")
 	state, err := l.Helper.State(t.Context(), gpu.Device{Vendor: "nvidia", UUID: l.uuid(1)})
 	if err != nil || state.Settings.ComputeMode == exclusive {
 		t.Errorf("the tenant's compute mode stayed: %+v, %v", state.Settings, err)

@@ -2,9 +2,12 @@ package scrub
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/facts"
 	"github.com/hostler/hostler/agent/resolver"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -12,11 +15,13 @@ import (
 
 // resolve finds what a step is for the GPUs of one vendor.
 func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
-	keys := map[string]string{}
-	for k, v := range s.Facts.Keys {
-		keys[k] = v
+	keys, vendor := map[string]string{}, units[0].device.Vendor
+	maps.Copy(keys, s.Facts.Keys)
+	if keys["gpu.vendor"] != vendor {
+		// The node's keys are those of another vendor's GPUs.
+		maps.DeleteFunc(keys, func(k, _ string) bool { return strings.HasPrefix(k, "gpu.") })
+		maps.Copy(keys, facts.GPUKeys(s.Facts, vendor))
 	}
-	keys["gpu.vendor"] = units[0].device.Vendor
 	if a := units[0].facts.Architecture; a != "" {
 		keys["gpu.architecture"] = a
 	}
@@ -26,6 +31,10 @@ func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
 	}
 	return r, err
 }
+
+// ownToo are the steps of which the agent does its own part whatever the profiles
+// say: a command is run besides. Who looked at nothing proves nothing.
+var ownToo = []string{profiles.StepQuiesce, profiles.StepVerify, profiles.StepProbe, profiles.StepHealth}
 
 // each carries a step out for the units of each vendor. builtin is the agent's
 // own code for it; a command profile is run with the GPUs' uuids, and skipped
@@ -45,6 +54,11 @@ func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin fu
 		case r.Nothing():
 			skipped(mine)
 			s.record(r, taskcatalog.StepSkipped, "", begun)
+			if step == profiles.StepHealth {
+				if err := builtin(ctx, mine); err != nil {
+					return err
+				}
+			}
 		case r.Builtin != "":
 			err := builtin(ctx, mine)
 			status, code := taskcatalog.StepSucceeded, taskcatalog.Code("")
@@ -70,6 +84,14 @@ func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin fu
 				return ctxErr
 			}
 			ran(mine, err)
+			if step != profiles.StepHealth {
+				mine = slices.DeleteFunc(mine, func(u *unit) bool { return u.done })
+			}
+			if slices.Contains(ownToo, step) && len(mine) > 0 {
+				if err := builtin(ctx, mine); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
@@ -104,6 +126,9 @@ func (s *Scrub) ask(ctx context.Context, step string, code taskcatalog.Code, wro
 			continue
 		}
 		r, err := s.resolve(step, mine)
+		if optional := step != profiles.StepDriverValidate; optional && taskcatalog.CodeOf(err, "") == profiles.CodeProfileMissing {
+			continue // the profiles do not name it, which the record says
+		}
 		if err != nil {
 			return err
 		}

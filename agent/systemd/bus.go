@@ -96,6 +96,24 @@ func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 	return active, err
 }
 
+// MainPID is the main process of a service; 0 where it does not run or there is no
+// such service.
+func (Bus) MainPID(ctx context.Context, unit string) (pid int, err error) {
+	err = units(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetServicePropertyContext(ctx, unit, "MainPID")
+		if err != nil {
+			return fmt.Errorf("cannot look at %s: %w", unit, err)
+		}
+		main, ok := p.Value.Value().(uint32)
+		if !ok {
+			return fmt.Errorf("cannot look at %s: its main process is no number", unit)
+		}
+		pid = int(main)
+		return nil
+	})
+	return pid, err
+}
+
 // Reload makes systemd read its unit files again.
 func (Bus) Reload(ctx context.Context) error {
 	return units(ctx, func(c *dbus.Conn) error { return c.ReloadContext(ctx) })

@@ -89,6 +89,8 @@ type Systemd interface {
 	Start(ctx context.Context, unit string) error
 	// Active reports whether the unit is active or on its way to be.
 	Active(ctx context.Context, unit string) (bool, error)
+	// MainPID is the main process of a service; 0 where it does not run.
+	MainPID(ctx context.Context, unit string) (int, error)
 	Reload(ctx context.Context) error
 	Enable(ctx context.Context, unit string) error
 	Disable(ctx context.Context, unit string) error

@@ -59,6 +59,7 @@ type quietSystemd struct {
 	start func(unit string) error
 	runs  map[string]UnitRun
 	on    map[string]bool
+	main  map[string]int // main processes
 }
 
 func (s *quietSystemd) ask(what string) error { s.asked = append(s.asked, what); return nil }
@@ -72,6 +73,8 @@ func (s *quietSystemd) Start(_ context.Context, unit string) error {
 }
 
 func (s *quietSystemd) Active(_ context.Context, unit string) (bool, error) { return s.on[unit], nil }
+
+func (s *quietSystemd) MainPID(_ context.Context, unit string) (int, error) { return s.main[unit], nil }
 
 func (s *quietSystemd) Enable(_ context.Context, unit string) error { return s.ask("enable " + unit) }
 

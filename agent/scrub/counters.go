@@ -1,0 +1,91 @@
+package scrub
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// counter is one figure of a GPU's health that only grows while nothing resets it.
+type counter struct {
+	met   string // what the GPU did where it grew
+	fault bool   // the GPU is broken then; otherwise nobody can tell
+	of    func(gpu.Health) *uint64
+	// volatile ones start again with a reset.
+	volatile bool
+	// cleared ones, of this vendor, are set back by whoever reads them.
+	cleared string
+}
+
+var counters = []counter{
+	{met: "it met uncorrectable memory errors", fault: true, of: func(h gpu.Health) *uint64 { return h.ECCTotal }},
+	{met: "it met uncorrectable memory errors", fault: true, volatile: true, of: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
+	{met: "it retired pages of its memory", fault: true, of: func(h gpu.Health) *uint64 { return h.BadPages }},
+	{met: "it remapped rows of its memory", of: func(h gpu.Health) *uint64 { return h.RemappedRows }},
+	{met: "its links met errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
+}
+
+// grew compares each reading with the one before it. NVIDIA's volatile counters
+// are at zero after a reset, so that any that is not has grown since; AMD's driver
+// may keep its own over a reset.
+func (c counter) grew(u *unit) bool {
+	var was *uint64
+	at := 0 // the number of the reading in which was stood
+	for i, look := range u.looks {
+		is := c.of(look)
+		if is == nil {
+			continue
+		}
+		if was != nil {
+			base := *was
+			anew := c.volatile && at < u.restart && u.restart <= i && (u.device.Vendor == "nvidia" || *is < base)
+			if anew || c.cleared == u.device.Vendor {
+				base = 0
+			}
+			if *is > base {
+				return true
+			}
+		}
+		was, at = is, i
+	}
+	return false
+}
+
+// forgotten are the figures that the first reading has and the last has not.
+func forgotten(looks []gpu.Health) []string {
+	if len(looks) == 0 {
+		return nil
+	}
+	return missing(looks[0], looks[len(looks)-1])
+}
+
+// Unreadable are the settings that the baseline has and that cannot be read now.
+func Unreadable(was, is taskcatalog.GPUSettings) []string { return missing(was, is) }
+
+// missing are the JSON names of the fields that one value has and another has not:
+// what is unknown is left out of JSON.
+func missing[T any](was, is T) []string {
+	var names []string
+	has := fields(is)
+	for _, name := range slices.Sorted(maps.Keys(fields(was))) {
+		if _, ok := has[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func fields(v any) map[string]json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of plain numbers and texts there is none
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		panic(err)
+	}
+	return all
+}

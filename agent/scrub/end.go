@@ -1,0 +1,103 @@
+package scrub
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+const (
+	defaultGrace = 10 * time.Second
+	killTime     = 10 * time.Second
+)
+
+// mayEnd are the holders that can be made to go.
+func mayEnd(holders []*holder) []*holder {
+	var all []*holder
+	for _, h := range holders {
+		if !h.exempt && !h.own && !h.process.Kernel && h.out.Outcome != "unseen" {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// end asks the holders to go, and then makes them. Services are stopped and put
+// back afterwards: one that is killed comes back at once, or never.
+func (s *Scrub) end(ctx context.Context, holders []*holder) error {
+	left := mayEnd(holders)
+	var services []string
+	for _, h := range left {
+		unit, err := ServiceOf(ctx, s.Machine, s.Systemd, h.process.PID)
+		if err != nil {
+			return err
+		}
+		if unit != "" {
+			services = append(services, unit)
+		}
+	}
+	if err := s.stop(ctx, services); err != nil {
+		return err
+	}
+	grace := time.Duration(s.policy.HolderGraceSeconds) * time.Second
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	for _, way := range []struct {
+		signal  unix.Signal
+		outcome string
+		limit   time.Duration
+	}{{unix.SIGTERM, "terminated", grace}, {unix.SIGKILL, "killed", killTime}} {
+		for _, h := range left {
+			if err := s.Machine.Signal(h.process, way.signal); err != nil {
+				return err
+			}
+		}
+		for begun := s.Now(); len(left) > 0; {
+			left = slices.DeleteFunc(left, func(h *holder) bool {
+				now, alive := s.Machine.Alive(h.process)
+				if h.out.State = now.State; !alive {
+					h.out.Outcome, h.out.State = way.outcome, ""
+				}
+				return !alive
+			})
+			if len(left) == 0 || s.Now().Sub(begun) >= way.limit {
+				break
+			}
+			if err := s.pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for _, h := range left {
+		h.out.Outcome = "stuck"
+	}
+	return nil
+}
+
+// MainPIDs tells the main process of a service.
+type MainPIDs interface {
+	// MainPID is 0 where the service does not run.
+	MainPID(ctx context.Context, unit string) (int, error)
+}
+
+// ServiceOf is the service of the system whose main process this is; "" where it is
+// none. That a process is in a service's cgroup says nothing: root may move it.
+func ServiceOf(ctx context.Context, m *machine.Machine, systemd MainPIDs, pid int) (string, error) {
+	cgroup, err := m.Cgroup(pid)
+	unit := path.Base(cgroup)
+	if err != nil || !strings.HasPrefix(cgroup, "/system.slice/") || !strings.HasSuffix(unit, ".service") {
+		return "", nil
+	}
+	main, err := systemd.MainPID(ctx, unit)
+	if err != nil || main != pid {
+		return "", err
+	}
+	return unit, nil
+}

@@ -1,0 +1,62 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hostler/hostler/agent/gpu"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// restore puts the settings back that the baseline has. What will not go back is
+// told by name.
+func (s *Scrub) restore(ctx context.Context) error {
+	return s.each(ctx, profiles.StepRestore, s.live(),
+		func(ctx context.Context, units []*unit) error {
+			all := gpus(units)
+			for d, left := range askEach(all, func(d gpu.Device) answer[[]taskcatalog.GPUDeviation] {
+				if all[d][0].want == nil {
+					return answer[[]taskcatalog.GPUDeviation]{}
+				}
+				return answerOf(s.Helper.Apply(ctx, d, all[d][0].want.Settings))
+			}) {
+				for _, u := range all[d] {
+					if left.err != nil {
+						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", left.err)
+						continue
+					}
+					u.out.Deviations = left.value
+					if len(left.value) > 0 {
+						u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left.value))
+					}
+				}
+			}
+			return context.Cause(ctx)
+		},
+		func(units []*unit, err error) {
+			for _, u := range units {
+				if err != nil {
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", err)
+				}
+			}
+		},
+		func(units []*unit) {
+			for _, u := range units {
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: nobody looked at its settings")
+			}
+		})
+}
+
+func deviations(left []taskcatalog.GPUDeviation) string {
+	var all []string
+	for _, d := range left {
+		text := fmt.Sprintf("%s is %s and was %s", d.Setting, d.Have, d.Want)
+		if d.NeedsReset {
+			text += " (it needs a reset)"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,149 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hostler/hostler/agent/facts"
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// codeGPUChanged is of a GPU that is not what it was in the baseline.
+const codeGPUChanged taskcatalog.Code = "gpu_changed"
+
+// survey finds the GPUs and compares them with those expected and with the bus.
+func (s *Scrub) survey(ctx context.Context) error {
+	vendors := make([]gpu.Device, len(s.Vendors))
+	for i, vendor := range s.Vendors {
+		vendors[i] = gpu.Device{Vendor: vendor}
+	}
+	var listed []taskcatalog.GPUFacts
+	for i, seen := range gpu.SideBySide(vendors, func(d gpu.Device) gpu.Survey { return s.Helper.Survey(ctx, d.Vendor) }) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := Unsurveyed(s.Facts, s.Vendors[i], seen); err != nil {
+			s.note(taskcatalog.VerdictInconclusive, gpu.CodeDriverFailed, s.Vendors[i], "%v", err)
+		}
+		listed = append(listed, seen.GPUs...)
+	}
+	s.compare(listed)
+	all := gpus(s.units)
+	for d, state := range askEach(all, func(d gpu.Device) answer[gpu.State] { return answerOf(s.Helper.State(ctx, d)) }) {
+		for _, u := range all[d] {
+			if state.err != nil {
+				u.failed("cannot read the GPU's state", state.err)
+				continue
+			}
+			health := state.value.Health
+			u.before, u.out.Before, u.looks = state.value, &health, []gpu.Health{health}
+		}
+	}
+	return nil
+}
+
+// Unsurveyed says why a vendor's libraries may not have listed all of its GPUs.
+// They may be missing, or have no driver, only where the bus has no such GPU.
+func Unsurveyed(f taskcatalog.Facts, vendor string, seen gpu.Survey) error {
+	onBus := slices.ContainsFunc(f.PCI, func(d taskcatalog.PCIDevice) bool { return facts.GPUVendor(d) == vendor })
+	for _, l := range seen.Libraries {
+		absent := l.Problem == gpu.CodeLibraryMissing || l.Problem == gpu.CodeDriverMissing
+		if l.Problem != "" && (!absent || onBus || len(seen.GPUs) > 0) {
+			return fmt.Errorf("%s cannot say which GPUs there are: %s: %s", taskcatalog.Clean(l.Name, 100), l.Problem, taskcatalog.Clean(l.Detail, 500))
+		}
+	}
+	return nil
+}
+
+// compare makes a unit of each GPU, or of each of its instances.
+func (s *Scrub) compare(listed []taskcatalog.GPUFacts) {
+	expected := map[string]*taskcatalog.BaselineGPU{}
+	for i := range s.Params.Expected {
+		expected[s.Params.Expected[i].UUID] = &s.Params.Expected[i]
+	}
+	for _, g := range listed {
+		want := expected[g.UUID]
+		delete(expected, g.UUID)
+		if len(g.Instances) == 0 {
+			s.units = append(s.units, s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, g, want))
+		}
+		for _, i := range g.Instances {
+			u := s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: i.UUID}, g, want)
+			u.out.Parent, u.size = g.UUID, deref(i.MemoryBytes)
+			s.units = append(s.units, u)
+		}
+	}
+	for _, g := range s.Params.Expected {
+		if expected[g.UUID] != nil {
+			s.missing = append(s.missing, g)
+		}
+	}
+	s.unlisted = facts.Unlisted(s.Facts, listed)
+}
+
+func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) *unit {
+	u := &unit{device: d, facts: g, want: want, size: deref(g.MemoryBytes)}
+	u.out = taskcatalog.GPUScrubbed{
+		Vendor: d.Vendor, UUID: d.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name,
+		Verdict:   taskcatalog.VerdictClean,
+		Assurance: taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteNone, Reset: taskcatalog.ResetNotTried},
+	}
+	for _, driver := range s.Facts.Drivers {
+		if driver.Name == map[string]string{"nvidia": "nvidia", "amd": "amdgpu"}[d.Vendor] {
+			u.out.Driver = driver.Version
+		}
+	}
+	if !slices.Contains(s.Vendors, d.Vendor) {
+		u.fail(taskcatalog.VerdictInconclusive, gpu.CodeUnsupported, "nothing here can scrub a GPU of vendor %q", d.Vendor)
+	}
+	if want == nil {
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUUnexpected, "GPU %s is on the node and not in its baseline (hostler node baseline retake, then accept)", g.UUID)
+	} else {
+		u.size = max(u.size, deref(want.MemoryBytes))
+		for _, text := range Changed(*want, g) {
+			u.worse(taskcatalog.VerdictNotClean, codeGPUChanged, "%s", text)
+		}
+	}
+	if len(s.policy.Drivers) > 0 && !slices.Contains(s.policy.Drivers, u.out.Driver) {
+		u.worse(taskcatalog.VerdictInconclusive, "driver_not_trusted", "the driver is %q, and the site's policy trusts others", u.out.Driver)
+	}
+	return u
+}
+
+// Changed says how a GPU is another than in the baseline, beside its settings. Less
+// memory is memory that nobody can look at: an option of a driver hides it.
+func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
+	var all []string
+	differ := func(what, was, is string) {
+		if was != "" && was != is {
+			all = append(all, fmt.Sprintf("its %s is %q and was %q", what, is, was))
+		}
+	}
+	differ("serial number", was.Serial, is.Serial)
+	differ("PCI address", was.PCIAddress, is.PCIAddress)
+	switch {
+	case was.MemoryBytes == nil:
+	case is.MemoryBytes == nil:
+		all = append(all, fmt.Sprintf("it does not say how much memory it has, and had %d MiB", *was.MemoryBytes>>20))
+	case *is.MemoryBytes < *was.MemoryBytes:
+		all = append(all, fmt.Sprintf("it has %d MiB of memory and had %d MiB (see the options of its driver)", *is.MemoryBytes>>20, *was.MemoryBytes>>20))
+	}
+	var instances []string
+	for _, i := range is.Instances {
+		instances = append(instances, i.UUID)
+	}
+	slices.Sort(instances)
+	if before := slices.Sorted(slices.Values(was.Instances)); !slices.Equal(before, instances) {
+		all = append(all, fmt.Sprintf("its instances are %q and were %q", instances, before))
+	}
+	return all
+}
+
+func deref(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
