@@ -42,8 +42,11 @@ func TestWitnessesAreCountedBySource(t *testing.T) {
 		"ECC that was owed":               {func(s *gpu.State) { s.Settings.ECC, s.Pending.ECC = no(), yes() }, []func(*gpu.State){func(s *gpu.State) { s.Settings.ECC = yes() }}, []string{"owed: ecc"}},
 		"rows that waited":                {func(s *gpu.State) { s.Health.RemapPending = yes() }, []func(*gpu.State){func(s *gpu.State) { s.Health.RemapPending = no() }}, []string{"owed: row_remap"}},
 		"rows that nobody tells any more": {func(s *gpu.State) { s.Health.RemapPending = yes() }, []func(*gpu.State){same}, nil},
-		"pages that a driver retired": {func(s *gpu.State) { s.Health.RemapPending, s.Health.BadPages = yes(), new(uint64) },
-			[]func(*gpu.State){func(s *gpu.State) { s.Health.RemapPending = no() }}, nil},
+		"pages that a driver retired": {
+			func(s *gpu.State) { s.Health.RemapPending, s.Health.BadPages = yes(), new(uint64) },
+			[]func(*gpu.State){func(s *gpu.State) { s.Health.RemapPending = no() }},
+			nil,
+		},
 		"a reset that was advised": {func(s *gpu.State) { s.Health.Recovery = "gpu_reset" }, []func(*gpu.State){same}, []string{"owed: recovery_action"}},
 		"another advice":           {func(s *gpu.State) { s.Health.Recovery = "node_reboot" }, []func(*gpu.State){same}, nil},
 	}
