@@ -20,7 +20,7 @@ func (s *Scrub) judgeOverwrite(u *unit) {
 	o.ReadBackBytes, o.ReadBackMismatches, o.ComparedOnGPU = &r.ReadBackBytes, &r.ReadBackMismatches, &r.ComparedOnGPU
 	o.FillRate, o.VerifyRate, o.MemsetRate = r.FillRate, r.VerifyRate, r.MemsetRate
 	for _, e := range r.Excluded {
-		o.Excluded = append(o.Excluded, taskcatalog.GPUExclusion{Reason: e.Reason, Bytes: e.Bytes})
+		o.Excluded = append(o.Excluded, taskcatalog.GPUExclusion(e))
 	}
 	o.Assurance.Overwrite = taskcatalog.OverwriteUnverified
 	if r.ReadBackBytes > 0 && r.MismatchedWords+r.RemainingWords+r.ReadBackMismatches == 0 {
