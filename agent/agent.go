@@ -118,7 +118,7 @@ func New(c Config) (*Agent, error) {
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
-		GPU: c.GPU, Stopped: a.ledger,
+		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 	}
 	profiles := a.host.Profiles

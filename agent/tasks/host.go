@@ -36,7 +36,9 @@ type Host struct {
 	Commands *command.Runner
 	Facts    func(ctx context.Context) (taskcatalog.Facts, error)
 	// GPU asks GPUs, by way of child processes; nil where there is nothing to ask.
-	GPU     *gpu.Helper
+	GPU *gpu.Helper
+	// Openers finds who has device files of GPUs open: gpu.Openers.
+	Openers func(*machine.Machine) ([]gpu.Opener, error)
 	Stopped scrub.Stopped // units that a scrub stopped
 
 	// Scratch are the node's own scratch path patterns, such as /share*.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -25,7 +24,7 @@ func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		return nil, taskcatalog.Report{}, fmt.Errorf("cannot gather the facts of this machine: %w", err)
 	}
 	s := &scrub.Scrub{
-		Machine: h.Machine, Systemd: h.Systemd, Stopped: h.Stopped, Helper: h.GPU, Openers: gpu.Openers, Clearing: scrub.ClearingOff,
+		Machine: h.Machine, Systemd: h.Systemd, Stopped: h.Stopped, Helper: h.GPU, Openers: h.Openers, Clearing: scrub.ClearingOff,
 		Profiles: h.Profiles.InForce(), Commands: h.Commands, Facts: facts,
 		Now: h.Now, Log: h.Log, Progress: r.Progress, Nonce: []byte(r.Task.Nonce),
 		Params: r.Params.(*taskcatalog.GPUScrubParams), Vendors: gpuVendors, Interval: time.Second,

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/hostler/hostler/agent/facts"
 	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -16,16 +19,33 @@ import (
 func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 	h := v.Host
 	if h.GPU == nil {
-		return nil, nil // an agent without a helper has reported no GPU either
+		if v.base != nil && len(v.base.GPUs) > 0 {
+			return nil, fmt.Errorf("the baseline has %d GPUs, and this agent was started without its GPU helper", len(v.base.GPUs))
+		}
+		return nil, nil // such an agent has reported no GPU either
 	}
 	if len(v.accounts) > 0 {
 		return nil, errors.New("allocation " + v.accounts[0].AllocationID + " is on the node: nobody asks its GPUs")
 	}
-	seen, err := surveyed(ctx, h.GPU)
+	f, err := h.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen, unsure, err := surveyed(ctx, h.GPU, f)
 	if err != nil {
 		return nil, err
 	}
 	var items []item
+	for _, d := range facts.Unlisted(f, seen) {
+		items = append(items, item{row: taskcatalog.CheckGPU, key: d.Address + "/unlisted", differs: true, finding: taskcatalog.Finding{
+			Subject: d.Address, Detail: fmt.Sprintf("a GPU of %s, PCI id %s:%s, is on the bus and no library lists it (driver %q)", facts.GPUVendor(d), d.Vendor, d.Device, d.Driver),
+			NextAction: taskcatalog.ActionReimage,
+		}})
+	}
+	if v.taking && len(items) > 0 {
+		return nil, errors.New(items[0].finding.Subject + ": " + items[0].finding.Detail)
+	}
+	var now []taskcatalog.BaselineGPU
 	for _, g := range seen {
 		d := gpu.Device{Vendor: g.Vendor, UUID: g.UUID}
 		state, err := h.GPU.State(ctx, d)
@@ -36,16 +56,44 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 		if err != nil {
 			return nil, fmt.Errorf("GPU %s: %w", g.UUID, err)
 		}
-		v.now.GPUs = append(v.now.GPUs, baselineGPU(g, state))
 		for _, holder := range holders {
 			items = append(items, gpuItem(g, fmt.Sprintf("process/%d", holder.PID), taskcatalog.ActionGPUScrub, "process %d is on it (%s)", holder.PID, clean(holder.Kind)))
 		}
+		if v.base != nil {
+			compared, err := v.compareGPU(g, state)
+			items, unsure = append(items, compared...), errors.Join(unsure, err)
+		}
+		now = append(now, baselineGPU(g, state))
 	}
-	if _, err := h.Facts(ctx); err != nil {
+	if v.base != nil {
+		items = append(items, missingGPUs(v.base.GPUs, seen)...)
+	}
+	off, err := clearingOff(h.Machine)
+	if err != nil {
 		return nil, err
 	}
+	opened, err := v.openers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.now.GPUs, items = now, append(append(items, off...), opened...)
+	if v.taking {
+		// Who is on a GPU when a baseline is taken is no part of it, but for the
+		// services that hold them.
+		items = slices.DeleteFunc(items, func(it item) bool { return it.differs })
+	}
+	// What was found counts, whatever else there may be.
+	if unsure != nil && (v.taking || !slices.ContainsFunc(items, func(it item) bool { return !v.has(it) })) {
+		v.now.GPUs = nil
+		return nil, unsure
+	}
+	return items, nil
+}
+
+func clearingOff(m *machine.Machine) ([]item, error) {
+	var items []item
 	for _, vendor := range gpuVendors {
-		why, err := scrub.ClearingOff(h.Machine, vendor)
+		why, err := scrub.ClearingOff(m, vendor)
 		if err != nil {
 			return nil, fmt.Errorf("cannot tell whether the driver of %s GPUs clears what is freed: %w", vendor, err)
 		}
@@ -53,37 +101,54 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 			items = append(items, item{row: taskcatalog.CheckGPU, key: "clearing", differs: true, finding: taskcatalog.Finding{Subject: vendor, Detail: why, NextAction: taskcatalog.ActionReimage}})
 		}
 	}
-	if v.base != nil {
-		items = append(items, v.compareGPUs()...)
-	}
-	if v.taking {
-		// Who is on a GPU when a baseline is taken is no part of it.
-		items = nil
-	}
 	return items, nil
 }
 
-// surveyed are the GPUs that the vendors' libraries list. A library that is there
-// and cannot say whether there are any hides them: that is no look at all.
-func surveyed(ctx context.Context, h *gpu.Helper) ([]taskcatalog.GPUFacts, error) {
-	var all []taskcatalog.GPUFacts
+// surveyed are the GPUs that the vendors' libraries list. unsure is why they may hide
+// others; one that lists none, and may hide all, makes it no look at all.
+func surveyed(ctx context.Context, h *gpu.Helper, f taskcatalog.Facts) (all []taskcatalog.GPUFacts, unsure, err error) {
 	for _, vendor := range gpuVendors {
 		s := h.Survey(ctx, vendor)
 		if err := context.Cause(ctx); err != nil {
+			return nil, nil, err
+		}
+		hides := scrub.Unsurveyed(f, vendor, s)
+		if hides != nil && len(s.GPUs) == 0 {
+			return nil, nil, hides
+		}
+		all, unsure = append(all, s.GPUs...), errors.Join(unsure, hides)
+	}
+	return all, unsure, nil
+}
+
+// openers are the processes that have a device file of a GPU open. The main process
+// of a service is known by the service and its program, and may be in the baseline:
+// vendors' daemons hold GPUs all the time.
+func (v *validation) openers(ctx context.Context) ([]item, error) {
+	opened, err := v.Host.Openers(v.m)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find who has a GPU open: %w", err)
+	}
+	var items []item
+	for _, o := range opened {
+		if len(o.Nodes) == 0 {
+			return nil, fmt.Errorf("cannot tell whether process %d (%s) has a GPU open: %s", o.PID, clean(o.Name), clean(o.Unseen))
+		}
+		it := item{row: taskcatalog.CheckGPU, key: fmt.Sprintf("gpu/process/%d", o.PID), differs: true, finding: taskcatalog.Finding{
+			Subject:    fmt.Sprintf("process %d (%s)", o.PID, clean(o.Name)),
+			Detail:     fmt.Sprintf("it has %s open", clean(strings.Join(o.Nodes, ", "))),
+			NextAction: taskcatalog.ActionGPUScrub,
+		}}
+		service, err := scrub.ServiceOf(ctx, v.m, v.Host.Systemd, o.PID)
+		if err != nil {
 			return nil, err
 		}
-		for _, l := range s.Libraries {
-			switch l.Problem {
-			case "", gpu.CodeLibraryMissing, gpu.CodeDriverMissing:
-			default:
-				if len(s.GPUs) == 0 {
-					return nil, fmt.Errorf("%s cannot say which GPUs there are: %s: %s", clean(l.Name), l.Problem, clean(l.Detail))
-				}
-			}
+		if program, err := v.m.Exe(o.PID); service != "" && err == nil {
+			it.key, it.differs = "gpu/"+service+"/"+strings.TrimPrefix(program, "/"), false
 		}
-		all = append(all, s.GPUs...)
+		items = append(items, it)
 	}
-	return all, nil
+	return items, nil
 }
 
 func baselineGPU(g taskcatalog.GPUFacts, state gpu.State) taskcatalog.BaselineGPU {
@@ -102,29 +167,39 @@ func gpuItem(g taskcatalog.GPUFacts, what, next, format string, args ...any) ite
 	}}
 }
 
-// compareGPUs finds GPUs that are missing, that are new, or that are set to
-// something else than in the baseline.
-func (v *validation) compareGPUs() []item {
+// compareGPU finds what of a GPU is another than in the baseline: itself, what is
+// in force, and what its next reset brings. A setting that cannot be read any more
+// is no look.
+func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item, error) {
+	i := slices.IndexFunc(v.base.GPUs, func(b taskcatalog.BaselineGPU) bool { return b.UUID == g.UUID })
+	if i < 0 {
+		return []item{gpuItem(g, "new", taskcatalog.ActionAcceptBaseline, "the baseline does not have it")}, nil
+	}
+	was := v.base.GPUs[i]
 	var items []item
-	same := func(a taskcatalog.BaselineGPU) func(taskcatalog.BaselineGPU) bool {
-		return func(b taskcatalog.BaselineGPU) bool { return a.UUID == b.UUID }
+	var unsure error
+	if unknown := scrub.Unreadable(was.Settings, state.Settings); len(unknown) > 0 {
+		unsure = fmt.Errorf("GPU %s: cannot read %s, which the baseline has", g.UUID, strings.Join(unknown, ", "))
 	}
-	facts := func(b taskcatalog.BaselineGPU) taskcatalog.GPUFacts {
-		return taskcatalog.GPUFacts{UUID: b.UUID, PCIAddress: b.PCIAddress}
+	for n, text := range scrub.Changed(was, g) {
+		items = append(items, gpuItem(g, fmt.Sprintf("changed/%d", n), taskcatalog.ActionReimage, "%s", text))
 	}
-	for _, was := range v.base.GPUs {
-		i := slices.IndexFunc(v.now.GPUs, same(was))
-		if i < 0 {
-			items = append(items, gpuItem(facts(was), "missing", taskcatalog.ActionReimage, "the baseline has it and its library does not list it, serial %s", was.Serial))
-			continue
-		}
-		for _, d := range was.Settings.Differences(v.now.GPUs[i].Settings) {
-			items = append(items, gpuItem(facts(was), d.Setting, taskcatalog.ActionGPUScrub, "%s is %s and was %s", d.Setting, d.Have, d.Want))
-		}
+	for _, d := range was.Settings.Differences(state.Settings) {
+		items = append(items, gpuItem(g, d.Setting, taskcatalog.ActionGPUScrub, "%s is %s and was %s", d.Setting, d.Have, d.Want))
 	}
-	for _, is := range v.now.GPUs {
-		if !slices.ContainsFunc(v.base.GPUs, same(is)) {
-			items = append(items, gpuItem(facts(is), "new", taskcatalog.ActionAcceptBaseline, "the baseline does not have it"))
+	for _, d := range was.Settings.Differences(state.Pending) {
+		items = append(items, gpuItem(g, "pending/"+d.Setting, taskcatalog.ActionGPUScrub, "%s is %s after the next reset and was %s", d.Setting, d.Have, d.Want))
+	}
+	return items, unsure
+}
+
+// missingGPUs are those of the baseline that no library lists.
+func missingGPUs(base []taskcatalog.BaselineGPU, seen []taskcatalog.GPUFacts) []item {
+	var items []item
+	for _, was := range base {
+		if !slices.ContainsFunc(seen, func(g taskcatalog.GPUFacts) bool { return g.UUID == was.UUID }) {
+			items = append(items, gpuItem(taskcatalog.GPUFacts{UUID: was.UUID, PCIAddress: was.PCIAddress}, "missing", taskcatalog.ActionReimage,
+				"the baseline has it and its library does not list it, serial %s", was.Serial))
 		}
 	}
 	return items

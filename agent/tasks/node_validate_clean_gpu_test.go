@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/fakegpu"
 )
@@ -26,6 +27,8 @@ type gpuBox struct {
 	t      *testing.T
 	vendor string
 	facts  taskcatalog.Facts
+	opened []gpu.Opener
+	base   *taskcatalog.Baseline
 }
 
 func newGPUBox(t *testing.T, vendor string) *gpuBox {
@@ -37,6 +40,7 @@ func newGPUBox(t *testing.T, vendor string) *gpuBox {
 	ok(t, err)
 	exe, err := os.Executable()
 	ok(t, err)
+	h.Openers = func(*machine.Machine) ([]gpu.Opener, error) { return b.opened, nil }
 	h.GPU = gpu.NewHelper(exe, gpuChild)
 	h.GPU.Env = b.Env()
 	h.GPU.Deadline, h.GPU.Silence = time.Minute, time.Minute
@@ -48,10 +52,14 @@ func newGPUBox(t *testing.T, vendor string) *gpuBox {
 func (b *gpuBox) baseline() *taskcatalog.Baseline {
 	b.t.Helper()
 	v := newLook(b.Host, nil)
+	v.taking = true
 	items, err := lookGPUs(b.t.Context(), v)
 	ok(b.t, err)
-	if len(items) > 0 {
-		b.t.Errorf("a baseline has findings: %+v", items)
+	for _, it := range items {
+		if it.differs {
+			b.t.Errorf("a baseline has a finding: %+v", it)
+		}
+		v.now.Objects = append(v.now.Objects, it.key)
 	}
 	if len(v.now.GPUs) == 0 {
 		b.t.Fatal("no GPU was seen")
@@ -67,8 +75,11 @@ func (b *gpuBox) found(base *taskcatalog.Baseline) []string {
 	ok(b.t, err)
 	var all []string
 	for _, it := range items {
-		if v.has(it) || it.row != taskcatalog.CheckGPU {
+		if it.row != taskcatalog.CheckGPU {
 			b.t.Errorf("%+v is no finding of a GPU", it)
+		}
+		if v.has(it) {
+			continue
 		}
 		all = append(all, it.finding.Subject+": "+it.finding.Detail+" ("+it.finding.NextAction+")")
 	}
@@ -148,6 +159,87 @@ func TestADriverThatDoesNotClearIsFound(t *testing.T) {
 	}
 }
 
+func TestAGPUThatIsNotWhatItWasIsFound(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	base := b.baseline()
+	g := base.GPUs[0]
+	at := g.PCIAddress + " " + g.UUID + ": "
+	was := base.GPUs[0]
+	for want, change := range map[string]func(*taskcatalog.BaselineGPU){
+		at + "it has 4 MiB of memory and had 1024 MiB (see the options of its driver) (reimage)": func(g *taskcatalog.BaselineGPU) { more := uint64(1 << 30); g.MemoryBytes = &more },
+		at + fmt.Sprintf("its serial number is %q and was \"another\" (reimage)", was.Serial):    func(g *taskcatalog.BaselineGPU) { g.Serial = "another" },
+		at + "its instances are [] and were [\"MIG-1\"] (reimage)":                               func(g *taskcatalog.BaselineGPU) { g.Instances = []string{"MIG-1"} },
+	} {
+		base.GPUs[0] = was
+		change(&base.GPUs[0])
+		b.want(base, want)
+	}
+	base.GPUs[0] = was
+	base.GPUs[0].PCIAddress = "0000:ff:00.0"
+	if got := b.found(base); len(got) != 1 || !strings.Contains(got[0], `and was "0000:ff:00.0"`) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAModeThatComesWithTheNextResetIsFound(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	ok(t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault.0 mig_pending"))
+	base := b.baseline()
+	g := base.GPUs[0]
+	b.want(base, fmt.Sprintf("%s %s: partition is mig_enabled after the next reset and was mig_disabled (node.gpu_scrub)", g.PCIAddress, g.UUID))
+}
+
+// A GPU whose library was taken away, or which was given to another driver, is
+// still on the bus.
+func TestAGPUOnTheBusThatNoLibraryListsIsFound(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	base := b.baseline()
+	b.facts.PCI = []taskcatalog.PCIDevice{
+		{Address: base.GPUs[0].PCIAddress, Vendor: "10de", Device: "2330", Class: "030200"}, {Address: base.GPUs[1].PCIAddress, Vendor: "10de", Device: "2330", Class: "030200"},
+	}
+	b.want(base)
+	b.facts.PCI = append(b.facts.PCI, taskcatalog.PCIDevice{Address: "0000:99:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "vfio-pci"})
+	b.want(base, `0000:99:00.0: a GPU of nvidia, PCI id 10de:2330, is on the bus and no library lists it (driver "vfio-pci") (reimage)`)
+	if _, err := lookGPUs(t.Context(), newLook(b.Host, nil)); err == nil {
+		t.Error("a baseline was taken without it")
+	}
+	b.GPU.Env = nil // no library is to be found
+	v := newLook(b.Host, nil)
+	if _, err := lookGPUs(t.Context(), v); err == nil || len(v.now.GPUs) > 0 {
+		t.Errorf("a baseline without GPUs: %v", err)
+	}
+}
+
+// Vendors' daemons hold GPUs all the time: those of the baseline may.
+func TestWhoHasAGPUOpenIsFoundUnlessItWasAServiceBefore(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	dir := b.Host.Machine.Dir()
+	process := func(pid int, cgroup, program string) {
+		put(t, dir, fmt.Sprintf("proc/%d/cgroup", pid), "0::"+cgroup+"\n")
+		ok(t, os.Symlink(program, filepath.Join(dir, fmt.Sprintf("proc/%d/exe", pid))))
+	}
+	process(4242, "/system.slice/nvidia-persistenced.service", "/usr/bin/nvidia-persistenced")
+	process(4243, "/system.slice/nvidia-persistenced.service", "/usr/bin/nvidia-persistenced")
+	process(4244, "/system.slice/nvidia-persistenced.service", "/tmp/miner")
+	systemd := b.Systemd.(*quietSystemd)
+	is := func(pid int) {
+		systemd.main = map[string]int{"nvidia-persistenced.service": 4242}
+		b.opened = []gpu.Opener{{PID: pid, Name: "x", Nodes: []string{"/dev/nvidia0"}}}
+	}
+	is(4242)
+	base := b.baseline()
+	b.want(base)
+	is(4243) // moved itself into the cgroup
+	b.want(base, "process 4243 (x): it has /dev/nvidia0 open (node.gpu_scrub)")
+	is(4244)
+	systemd.main["nvidia-persistenced.service"] = 4244 // another program in its place
+	b.want(base, "process 4244 (x): it has /dev/nvidia0 open (node.gpu_scrub)")
+	b.opened = []gpu.Opener{{PID: 7, Unseen: "cannot look at its descriptors"}}
+	if _, err := lookGPUs(t.Context(), newLook(b.Host, base)); err == nil {
+		t.Error("one that could not be looked at has nothing open")
+	}
+}
+
 // What could not be looked at is not made, never clean; a baseline taken then
 // says so.
 func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
@@ -168,15 +260,25 @@ func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
 		"a library of another driver": {func(b *gpuBox) {
 			ok(b.t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault library_mismatched"))
 		}, "library_mismatched"},
+		"a setting that cannot be read any more": {func(b *gpuBox) {
+			b.base.GPUs[0].Settings.Isolation = new(bool)
+		}, "isolation"},
+		"a loaded driver that does not say whether it clears": {func(b *gpuBox) {
+			put(b.t, b.Host.Machine.Dir(), "sys/module/nvidia/version", "550.54.15\n")
+		}, "clears what is freed"},
+		"no helper": {func(b *gpuBox) { b.GPU = nil }, "without its GPU helper"},
 		"facts that cannot be had": {func(b *gpuBox) {
 			b.Facts = func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{}, context.DeadlineExceeded }
 		}, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newGPUBox(t, "nvidia")
-			base := b.baseline()
+			b.base = b.baseline()
 			c.change(b)
-			for _, base := range []*taskcatalog.Baseline{base, nil} {
+			for _, base := range []*taskcatalog.Baseline{b.base, nil} {
+				if base == nil && (name == "a setting that cannot be read any more" || name == "no helper") {
+					continue // there is nothing to miss
+				}
 				if items, err := lookGPUs(t.Context(), newLook(b.Host, base)); err == nil || !strings.Contains(err.Error(), c.why) {
 					t.Errorf("%+v, %v; want it not made: %s", items, err, c.why)
 				}
