@@ -109,7 +109,7 @@ func (c *child) answer(line []byte) (result any, err error) {
 	}()
 	switch r.Ask {
 	case askSurvey:
-		var s Survey
+		s := Survey{of: v.Name()}
 		if s.GPUs, s.Libraries, err = v.Survey(); err != nil {
 			return nil, err
 		}

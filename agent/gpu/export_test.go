@@ -11,7 +11,7 @@ func DecodeLine(line []byte) error {
 		return err
 	}
 	var failed error
-	for _, into := range []checked{&ScrubResult{}, &ProbeResult{}, &Survey{}, &holderList{}, &State{}, &deviationList{}, &nothing{}} {
+	for _, into := range []checked{&ScrubResult{}, &ProbeResult{}, &Survey{of: "nvidia"}, &holderList{}, &State{}, &deviationList{}, &nothing{}} {
 		if err := decodeResult(r.Result, into); err != nil {
 			failed = err
 		}
@@ -21,3 +21,8 @@ func DecodeLine(line []byte) error {
 
 // CheckScrub is whether a result makes sense.
 func CheckScrub(r ScrubResult) error { return r.check() }
+
+// DecodeSurvey takes a survey of one vendor's GPUs.
+func DecodeSurvey(vendor, raw string) error {
+	return decodeResult([]byte(raw), &Survey{of: vendor})
+}

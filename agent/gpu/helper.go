@@ -43,6 +43,7 @@ func (h *Helper) Survey(ctx context.Context, vendors ...string) Survey {
 	var wg sync.WaitGroup
 	for i, vendor := range vendors {
 		wg.Go(func() {
+			each[i].of = vendor
 			if err := h.ask(ctx, request{Ask: askSurvey, Vendor: vendor}, nil, &each[i]); err != nil {
 				each[i] = Survey{Libraries: []taskcatalog.LibraryFacts{{
 					Name: vendor, Problem: taskcatalog.CodeOf(err, taskcatalog.CodeCanceled), Detail: err.Error(),

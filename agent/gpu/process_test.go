@@ -15,17 +15,29 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
+// The machine may be slow to start a child: patience grows until the child came as
+// far as where it hangs.
 func TestAHungHelperIsKilledAndSaidToHaveHung(t *testing.T) {
-	for _, place := range []string{"open", "fill", "verify"} {
+	for place, before := range map[string]string{"open": "", "fill": gpu.PhaseTake, "verify": gpu.PhaseFill} {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			d := l.device(0)
 			l.faults("fault.0 hang " + place)
-			l.Silence = time.Second / 2
-			_, err := l.scrub(d)
-			if codeOf(err) != gpu.CodeHelperHung {
-				t.Fatalf("%v", err)
+			reached := before == ""
+			for l.Silence = time.Second / 2; ; l.Silence *= 4 {
+				_, err := l.Scrub(t.Context(), d, gpu.ScrubOptions{Nonce: nonce}, func(p gpu.Progress) {
+					reached = reached || p.Phase == before
+				})
+				if codeOf(err) != gpu.CodeHelperHung {
+					t.Fatalf("%v", err)
+				}
+				if reached {
+					break
+				}
+				if l.Silence > time.Minute {
+					t.Fatal("it never came so far")
+				}
 			}
 			// The killed child holds nothing.
 			l.faults()
@@ -55,10 +67,40 @@ func TestCancelStopsInTheMiddleOfAChunk(t *testing.T) {
 	}
 }
 
+func TestHelpersSideBySideDoNotHoldTheGPUForEachOther(t *testing.T) {
+	l := newLab(t)
+	d := l.device(0)
+	l.faults("fault.0 hang verify")
+	ctx, cancel := context.WithCancel(t.Context())
+	filled, ended := make(chan bool, 1), make(chan bool)
+	go func() {
+		defer close(ended)
+		_, _ = l.Scrub(ctx, d, gpu.ScrubOptions{Nonce: nonce}, func(p gpu.Progress) {
+			if p.Phase == gpu.PhaseFill && p.DoneBytes == p.TotalBytes {
+				filled <- true
+			}
+		})
+	}()
+	defer func() { cancel(); <-ended }()
+	select {
+	case <-filled:
+	case <-ended:
+		t.Fatal("the first helper ended")
+	}
+	if holders, err := l.Holders(t.Context(), d); err != nil || len(holders) != 0 {
+		t.Errorf("%+v, %v", holders, err)
+	}
+	pid, _ := l.tenant(d, "65536")
+	if holders, err := l.Holders(t.Context(), d); err != nil || len(holders) != 1 || holders[0].PID != uint32(pid) {
+		t.Errorf("beside a tenant: %+v, %v", holders, err)
+	}
+}
+
 func TestAHelperThatSIGKILLDoesNotEndIsStuck(t *testing.T) {
 	l := newLab(t)
 	d := l.device(0)
 	l.faults("fault.0 hang fill")
+	// Wherever it is by then, it is stopped, and no time ends what is stopped.
 	l.Silence, l.Grace = time.Second/3, time.Second/3
 	// A stopped process is like one in uninterruptible sleep: it does not even see
 	// that its stdin ended.
@@ -66,7 +108,7 @@ func TestAHelperThatSIGKILLDoesNotEndIsStuck(t *testing.T) {
 	l.KillWith(func(g int) {
 		group = g
 		_ = syscall.Kill(-g, syscall.SIGSTOP)
-		for stopped, end := false, time.Now().Add(10*time.Second); !stopped && time.Now().Before(end); {
+		for stopped, end := false, time.Now().Add(time.Minute); !stopped && time.Now().Before(end); {
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", g))
 			stopped = strings.Contains(string(status), "T (stopped)")
 		}

@@ -160,6 +160,8 @@ func (r *ProbeResult) check() error {
 type Survey struct {
 	GPUs      []taskcatalog.GPUFacts     `json:"gpus"`
 	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
+
+	of string // the vendor that was asked about; nobody else's GPUs are taken
 }
 
 func (s *Survey) check() error {
@@ -169,6 +171,9 @@ func (s *Survey) check() error {
 	for _, g := range s.GPUs {
 		if g.UUID == "" || g.PCIAddress == "" {
 			return garbage("the helper lists a GPU without an identity")
+		}
+		if g.Vendor != s.of {
+			return garbage("the helper for %s lists a GPU of %q", s.of, g.Vendor)
 		}
 	}
 	return nil

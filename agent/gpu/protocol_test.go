@@ -65,6 +65,15 @@ func TestAResultIsHeldToItsOwnFigures(t *testing.T) {
 	}
 }
 
+func TestAHelperListsOnlyGPUsOfTheVendorItWasAskedAbout(t *testing.T) {
+	const gpus = `{"gpus":[{"vendor":"nvidia","index":0,"uuid":"GPU-1","pci_address":"0000:03:00.0"},{"vendor":"%","index":1,"uuid":"GPU-2","pci_address":"0000:04:00.0"}],"libraries":[]}`
+	for vendor, code := range map[string]taskcatalog.Code{"nvidia": "", "amd": gpu.CodeHelperGarbage, "": gpu.CodeHelperGarbage} {
+		if err := gpu.DecodeSurvey("nvidia", strings.Replace(gpus, "%", vendor, 1)); codeOf(err) != code {
+			t.Errorf("beside one of %q: %v", vendor, err)
+		}
+	}
+}
+
 // Whatever a child says, the parent neither falls over nor takes text that could
 // harm who reads it.
 func FuzzReply(f *testing.F) {

@@ -1,13 +1,11 @@
 package amd
 
 import (
-	"os"
-
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// Holders lists the compute processes of each partition. This process is none,
-// though the library may list it for having asked.
+// Holders lists the compute processes of each partition. The agent's helpers are
+// none, though the library lists them for having asked.
 func (v *Vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	s, d, part, err := v.on(uuid)
 	if err != nil {
@@ -18,14 +16,11 @@ func (v *Vendor) Holders(uuid string) ([]gpu.Holder, error) {
 		if part >= 0 && part != i {
 			continue
 		}
-		found, err := s.holders(p, d.uuid)
+		found, err := gpu.WithoutSiblings(func() ([]gpu.Holder, error) { return s.holders(p, d.uuid) })
 		if err != nil {
 			return nil, err
 		}
 		for _, h := range found {
-			if h.PID == uint32(os.Getpid()) {
-				continue
-			}
 			if len(d.partitions) > 1 {
 				h.Instance = d.instance(i)
 			}

@@ -84,16 +84,22 @@ func (v *vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := v.processes(d, "")
-	if err != nil {
-		return nil, err
-	}
-	for _, in := range v.instances(d) {
-		more, err := v.processes(in.device, in.UUID)
+	found, err := gpu.WithoutSiblings(func() ([]gpu.Holder, error) {
+		all, err := v.processes(d, "")
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, more...)
+		for _, in := range v.instances(d) {
+			more, err := v.processes(in.device, in.UUID)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
+		}
+		return all, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	// What an instance lists, the GPU lists too.
 	byPID := map[string]gpu.Holder{}
