@@ -239,6 +239,11 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 		if err := sleep(ctx, 10*time.Minute); err != nil {
 			return err
 		}
+		// What would not start is tried again, and never under a scrub that stopped it.
+		if a.lanes.try(taskcatalog.LaneExclusive) {
+			a.putBack(ctx)
+			a.lanes.leave(taskcatalog.LaneExclusive)
+		}
 	}
 }
 

@@ -37,6 +37,16 @@ func (l *lanes) enter(ctx context.Context, lane taskcatalog.Lane) error {
 	}
 }
 
+// try takes a place if there is one, without waiting.
+func (l *lanes) try(lane taskcatalog.Lane) bool {
+	select {
+	case l.places[lane] <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 func (l *lanes) leave(lane taskcatalog.Lane) { <-l.places[lane] }
 
 // freeLanes are the lanes with room for what the broker may send next.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // starter is a systemd that is asked for nothing but starts.
@@ -83,5 +84,18 @@ func TestAUnitThatHangsKeepsNoNodeFromItsBroker(t *testing.T) {
 		if left, err := p.ledger.StoppedUnits(); err != nil || !slices.Equal(left, []string{"nvidia-dcgm.service"}) {
 			t.Errorf("%q are left (%v); the next start tries again", left, err)
 		}
+		// So does the agent itself, but not under a task that has the machine to itself.
+		s.Lock()
+		s.hangs = ""
+		s.Unlock()
+		if !p.lanes.try(taskcatalog.LaneExclusive) {
+			t.Fatal("the lane is taken")
+		}
+		time.Sleep(25 * time.Minute)
+		if left, _ := p.ledger.StoppedUnits(); len(left) != 1 {
+			t.Errorf("it was started under a task: %q are left", left)
+		}
+		p.lanes.leave(taskcatalog.LaneExclusive)
+		l.until("it runs again", func() bool { left, err := p.ledger.StoppedUnits(); return err == nil && len(left) == 0 })
 	})
 }
