@@ -33,6 +33,9 @@ func (c *checker) command(part string, p *CommandProfile) {
 		c.refuse(CodeBadName, part+"/id", "%s is no id of a command profile (a-z, 0-9, '_', '-', 64 at most)", quote(p.ID))
 	}
 	c.executable(part+"/command", p.Command)
+	if path.Base(p.Command) == systemctl && (len(p.ArgSchema) > 0 || !asksSystemctl(p.BaseArgs)) {
+		c.refuse(CodeRunsPrograms, part+"/command", "of systemctl only the fixed arguments is-active or is-failed, and units by their full names, are taken")
+	}
 	if len(p.BaseArgs) > maxBaseArgs || len(p.ArgSchema) > maxArgs {
 		c.refuse(CodeTooMany, part, "there are more than %d base_args or %d fields of arg_schema", maxBaseArgs, maxArgs)
 	}
@@ -104,7 +107,7 @@ func (c *checker) executable(at, command string) {
 	case path.Clean(command) != command || !plainPath.MatchString(command) || len(command) > 255:
 		c.refuse(CodePathRefused, at, "the command %s is no plain path (no '..', no doubled or last '/', no blank)", quote(command))
 	case RunsOtherPrograms(command):
-		c.refuse(CodeRunsPrograms, at, "the command %s runs other programs from its arguments (name the program itself)", quote(command))
+		c.refuse(CodeRunsPrograms, at, "the command %s runs or changes what its arguments name (name a program that does one thing)", quote(command))
 	default:
 		for _, dir := range noPrograms {
 			if command == dir || strings.HasPrefix(command, dir+"/") {

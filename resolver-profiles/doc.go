@@ -23,7 +23,8 @@
 //   - What is wrong with a set is said as a whole: every problem with file, line
 //     and code, and no Set beside them.
 //   - Nothing that runs other programs from its arguments may be a command:
-//     no shell, no interpreter, no sudo, no env. See programs.go.
+//     no shell, no interpreter, no sudo, no env; nor one that writes where they
+//     say. Of systemctl, only whether a unit is active. See programs.go.
 //   - An argument from a step is never empty, never begins with '-' and holds no
 //     control character: its pattern must prove the first two.
 //   - The YAML is plain: no anchors, aliases, tags, merges or second documents.

@@ -37,6 +37,18 @@ func with(old, new string) string {
 	return strings.Replace(whole, old, new, 1)
 }
 
+func systemctlWith(args string) string {
+	return strings.Replace(with("/usr/bin/tool", "/usr/bin/systemctl"), "[status]", args, 1)
+}
+
+func TestWhetherAUnitIsActiveMayBeAsked(t *testing.T) {
+	for _, args := range []string{"[is-active, nvidia-fabricmanager.service]", "[is-failed, getty@tty1.service, a.timer]"} {
+		if _, problems := Parse(File{"set.yaml", []byte(systemctlWith(args))}); problems != nil {
+			t.Errorf("%s: %v", args, problems)
+		}
+	}
+}
+
 func withArg(arg string) string { return whole + "    arg_schema: [" + arg + "]\n" }
 
 // refusals are sets with one fault each, the line it is on and its code.
@@ -51,6 +63,19 @@ var refusals = []struct {
 	{"the loader", with("/usr/bin/tool", "/lib64/ld-linux-x86-64.so.2"), 11, CodeRunsPrograms},
 	{"a shell as a fixed argument", with("[status]", "[exec, /bin/bash]"), 12, CodeRunsPrograms},
 	{"a shell's bare name as a fixed argument", with("[status]", "[sh]"), 12, CodeRunsPrograms},
+	{"a shell that an option names", with("[status]", "['--filter=/bin/sh']"), 12, CodeRunsPrograms},
+	{"a shell's bare name that an option names", with("[status]", "['--shell=bash']"), 12, CodeRunsPrograms},
+	{"an interpreter in a list of an option", with("[status]", "['--hooks=a:/usr/bin/python3.11,b']"), 12, CodeRunsPrograms},
+	{"a program that a library calls", with("[status]", "['--ldconfig=@/bin/dash']"), 12, CodeRunsPrograms},
+	{"a program that writes", with("/usr/bin/tool", "/usr/bin/tee"), 11, CodeRunsPrograms},
+	{"systemctl that starts", systemctlWith("[start, tenant.service]"), 11, CodeRunsPrograms},
+	{"systemctl that edits", systemctlWith("[edit, --stdin, tenant.service]"), 11, CodeRunsPrograms},
+	{"systemctl of another host", systemctlWith("[is-active, --host=tenant, a.service]"), 11, CodeRunsPrograms},
+	{"systemctl with its option first", systemctlWith("[--root=/x, is-active, a.service]"), 11, CodeRunsPrograms},
+	{"systemctl that shows what units hold", systemctlWith("[show, a.service]"), 11, CodeRunsPrograms},
+	{"systemctl of a pattern", systemctlWith("[is-active, '*.service']"), 11, CodeRunsPrograms},
+	{"systemctl of nothing", systemctlWith("[is-active]"), 11, CodeRunsPrograms},
+	{"systemctl whose unit a step names", systemctlWith("[is-active, a.service]") + "    arg_schema: [{name: a, type: string, pattern: '[a-z]+'}]\n", 11, CodeRunsPrograms},
 	{"a relative path", with("/usr/bin/tool", "tool"), 11, CodeNotAbsolute},
 	{"a path upwards", with("/usr/bin/tool", "/usr/bin/../bin/tool"), 11, CodePathRefused},
 	{"a path with a blank", with("/usr/bin/tool", "/usr/bin/tool -x"), 11, CodePathRefused},

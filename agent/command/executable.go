@@ -34,7 +34,7 @@ func (e *Executable) Close() error { return e.file.Close() }
 // if it may run. Codes executable_missing, executable_insecure,
 // executable_refused.
 func Find(root *os.File, name string) (*Executable, error) {
-	f, err := walk(root, name, profiles.RunsOtherPrograms)
+	f, err := walk(root, name, func(part string) bool { return profiles.RunsOtherPrograms(part) || !profiles.SameProgram(name, part) })
 	if err != nil {
 		return nil, err
 	}

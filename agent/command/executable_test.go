@@ -63,6 +63,8 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 		{"the link leads through another's folder", both(link("/opt/real"), func(d string) error { return os.Rename(d+"/usr/bin/real", d+"/opt/real") }, owner("/opt")), CodeExecutableInsecure},
 		{"the link leads to a shell", both(link("bash"), func(d string) error { return os.Rename(d+"/usr/bin/real", d+"/usr/bin/bash") }), CodeExecutableRefused},
 		{"the link leads to a link called python3", both(link("python3"), func(d string) error { return os.Symlink("real", d+"/usr/bin/python3") }), CodeExecutableRefused},
+		{"the link leads to systemctl", both(link("systemctl"), func(d string) error { return os.Rename(d+"/usr/bin/real", d+"/usr/bin/systemctl") }), CodeExecutableRefused},
+		{"the link leads to what writes", both(link("tee"), func(d string) error { return os.Rename(d+"/usr/bin/real", d+"/usr/bin/tee") }), CodeExecutableRefused},
 		{"the link leads in a circle", link("tool"), CodeExecutableRefused},
 		{"the link leads nowhere", link("gone"), CodeExecutableMissing},
 		{"the link leads to a folder", link(".."), CodeExecutableRefused},
