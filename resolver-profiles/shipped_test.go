@@ -28,8 +28,9 @@ var machines = []struct {
 	name string
 	keys map[string]string
 }{
-	{"nvidia with NVSwitch", map[string]string{"gpu.vendor": "nvidia", "gpu.architecture": "hopper", "gpu.driver_series": "550.54", "fabric.type": "nvlink", "container.runtime": "containerd", "compute.runtime": "cuda"}},
-	{"nvidia with InfiniBand", map[string]string{"gpu.vendor": "nvidia", "fabric.type": "infiniband", "container.runtime": "docker"}},
+	{"nvidia with NVSwitch", map[string]string{"gpu.vendor": "nvidia", "gpu.architecture": "hopper", "gpu.driver_series": "550.54", "fabric.type": "nvlink", "gpu.fabric": "nvlink", "container.runtime": "containerd", "compute.runtime": "cuda"}},
+	{"nvidia with NVSwitch and InfiniBand", map[string]string{"gpu.vendor": "nvidia", "fabric.type": "infiniband", "gpu.fabric": "nvlink"}},
+	{"nvidia with InfiniBand", map[string]string{"gpu.vendor": "nvidia", "fabric.type": "infiniband", "gpu.fabric": "none", "container.runtime": "docker"}},
 	{"nvidia with Ethernet", map[string]string{"gpu.vendor": "nvidia", "fabric.type": "ethernet", "container.runtime": "none"}},
 	{"nvidia, fabric unknown", map[string]string{"gpu.vendor": "nvidia"}},
 	{"amd with RoCE", map[string]string{"gpu.vendor": "amd", "gpu.architecture": "gfx942", "fabric.type": "roce"}},

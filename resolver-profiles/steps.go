@@ -73,6 +73,7 @@ var matchKeys = map[string][]string{
 	"gpu.driver":        nil,
 	"gpu.driver_series": nil,
 	"compute.runtime":   {"cuda", "rocm", "level_zero", "none"},
+	"gpu.fabric":        {"nvlink", "none"},
 	"fabric.type":       {"infiniband", "roce", "nvlink", "ethernet", "none"},
 	"container.runtime": {"containerd", "docker", "other", "none"},
 	"os.id":             nil,

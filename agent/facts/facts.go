@@ -42,6 +42,7 @@ func keys(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
 	runtime, err2 := containerRuntime(m)
 	compute, err3 := computeRuntime(m)
 	k["fabric.type"], k["container.runtime"], k["compute.runtime"] = fabric, runtime, compute
+	k["gpu.fabric"] = gpuFabric(f)
 	release, err4 := osRelease(m)
 	if release["ID"] != "" {
 		k["os.id"] = release["ID"]

@@ -67,7 +67,7 @@ func gather(t *testing.T, files map[string]string, survey facts.Survey) taskcata
 
 func TestAMachineWithNothingIsAnOrdinaryFact(t *testing.T) {
 	f := gather(t, nil, nil)
-	want := map[string]string{"gpu.vendor": "none", "fabric.type": "none", "container.runtime": "none", "compute.runtime": "none"}
+	want := map[string]string{"gpu.vendor": "none", "fabric.type": "none", "gpu.fabric": "none", "container.runtime": "none", "compute.runtime": "none"}
 	if !maps.Equal(f.Keys, want) || len(f.PCI)+len(f.Drivers)+len(f.GPUs) != 0 {
 		t.Errorf("%+v", f)
 	}
@@ -195,6 +195,23 @@ func TestTheFabricIsTheFastestOne(t *testing.T) {
 	} {
 		if got := gather(t, files, nil).Keys["fabric.type"]; got != want {
 			t.Errorf("fabric.type is %s, want %s", got, want)
+		}
+	}
+}
+
+// A machine that has both is told by both: its GPUs need their fabric manager.
+func TestNVSwitchesAreToldBesideWhatJoinsTheNodes(t *testing.T) {
+	switches := with(function("0000:c0:00.0", "10de", "22a3", "068000"), map[string]string{"sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand\n"})
+	for name, c := range map[string]struct {
+		files         map[string]string
+		fabric, nodes string
+	}{
+		"with InfiniBand":           {switches, "nvlink", "infiniband"},
+		"another vendor's bridge":   {function("0000:c0:00.0", "1000", "c010", "068000"), "none", "none"},
+		"an accelerator of its own": {function("0000:3b:00.0", "10de", "2330", "030200"), "none", "none"},
+	} {
+		if k := gather(t, c.files, nil).Keys; k["gpu.fabric"] != c.fabric || k["fabric.type"] != c.nodes {
+			t.Errorf("%s: %v", name, k)
 		}
 	}
 }

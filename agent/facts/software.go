@@ -91,6 +91,16 @@ func containerRuntime(m *machine.Machine) (string, error) {
 	return "none", nil
 }
 
+// gpuFabric tells whether NVSwitches join the GPUs, whatever joins the nodes.
+func gpuFabric(f taskcatalog.Facts) string {
+	if slices.ContainsFunc(f.PCI, nvswitch) {
+		return "nvlink"
+	}
+	return "none"
+}
+
+func nvswitch(d taskcatalog.PCIDevice) bool { return d.Class == "068000" && d.Vendor == "10de" }
+
 // fabric is the fastest way between nodes or GPUs that is there.
 func fabric(m *machine.Machine, f taskcatalog.Facts) (string, error) {
 	const class = "/sys/class/infiniband"
@@ -114,7 +124,7 @@ func fabric(m *machine.Machine, f taskcatalog.Facts) (string, error) {
 		return "infiniband", nil
 	case layers["Ethernet"]:
 		return "roce", nil
-	case has(func(d taskcatalog.PCIDevice) bool { return d.Class == "068000" }):
+	case has(nvswitch):
 		return "nvlink", nil
 	case has(func(d taskcatalog.PCIDevice) bool { return strings.HasPrefix(d.Class, "0200") }):
 		return "ethernet", nil

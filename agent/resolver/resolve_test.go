@@ -46,6 +46,9 @@ func TestAStepResolvesToTheVendorsOwn(t *testing.T) {
 		keys := map[string]string{"gpu.vendor": c.vendor}
 		if c.fabric != "" {
 			keys["fabric.type"] = c.fabric
+			if c.fabric == "nvlink" {
+				keys["gpu.fabric"] = c.fabric
+			}
 		}
 		r, err := Resolve(set, keys, c.step)
 		if r.Rule != c.rule || r.Profile() != c.profile || taskcatalog.CodeOf(err, "") != c.code {
@@ -94,7 +97,7 @@ func TestAnExplanationSaysOfEveryRuleWhy(t *testing.T) {
 			t.Errorf("%s: matched %v, unmet: %s", r.Name, r.Matched, why[r.Name])
 		}
 	}
-	if won != 1 || why["amd-rdma"] != "fabric.type " || why["nvidia-nvlink"] != "fabric.type gpu.vendor " {
+	if won != 1 || why["amd-rdma"] != "fabric.type " || why["nvidia-nvlink"] != "gpu.fabric gpu.vendor " {
 		t.Errorf("%d winners, %v", won, why)
 	}
 	if last := e.Rules[len(e.Rules)-1]; !last.Fallback || !last.Matched || last.Won {
@@ -107,7 +110,7 @@ func TestAnExplanationSaysOfEveryRuleWhy(t *testing.T) {
 }
 
 func TestARecordHoldsWhatWasAskedFor(t *testing.T) {
-	r, err := Resolve(shipped(t), map[string]string{"gpu.vendor": "nvidia", "fabric.type": "nvlink"}, profiles.StepReset)
+	r, err := Resolve(shipped(t), map[string]string{"gpu.vendor": "nvidia", "gpu.fabric": "nvlink"}, profiles.StepReset)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestResolverCheckHereJudgesTheRuleThatWinsHere(t *testing.T) {
 		}
 		return said, err
 	}
-	nvlink := map[string]string{"gpu.vendor": "nvidia", "fabric.type": "nvlink"}
+	nvlink := map[string]string{"gpu.vendor": "nvidia", "gpu.fabric": "nvlink"}
 	said, err := check(nvlink)
 	codes := map[taskcatalog.Code]int{}
 	for _, p := range said.Problems {
