@@ -3,6 +3,9 @@ package scrub
 import (
 	"testing"
 
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -75,5 +78,16 @@ func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 	g := l.want(l.good(), 2, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
 	if len(g.ResetWitnesses) < witnesses || g.ResetGroup != nil {
 		t.Errorf("%+v", g)
+	}
+}
+
+// A module of the display keeps a GPU from being reset, though nobody holds it.
+func TestWhatMayRefuseAResetIsNamed(t *testing.T) {
+	for vendor, want := range map[string]string{"nvidia": " (nvidia_drm and nvidia_modeset loaded, which may be why)", "amd": ""} {
+		s := &Scrub{Machine: lay(t, map[string]string{"sys/module/nvidia_drm/refcnt": "1", "sys/module/nvidia_modeset/refcnt": "1"}), Log: zap.NewNop()}
+		u := &unit{device: gpu.Device{Vendor: vendor}}
+		if s.afterReset([]*unit{u}, errTest); u.refused != errTest.Error()+want || u.out.Message != "" || u.out.Assurance.Reset != taskcatalog.ResetRefused {
+			t.Errorf("%s: %q, %+v", vendor, u.refused, u.out)
+		}
 	}
 }

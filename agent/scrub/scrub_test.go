@@ -97,7 +97,9 @@ func TestAHangEndsAndIsNoVerdict(t *testing.T) {
 	l := newLab(t, "nvidia")
 	l.faults("fault.1 hang fill")
 	l.Helper.Silence = 15 * time.Second // which the three others never need, however busy the machine is
-	l.want(l.good(), 1, taskcatalog.VerdictInconclusive, gpu.CodeHelperHung)
+	if g := l.want(l.good(), 1, taskcatalog.VerdictInconclusive, gpu.CodeHelperHung); g.After != nil {
+		t.Error("a GPU that hung was asked again")
+	}
 }
 
 func TestAGPUThatIsMissingOrNewMakesNoCleanNode(t *testing.T) {
@@ -169,7 +171,10 @@ func TestWhatCannotBePutBackIsTriedAgain(t *testing.T) {
 	l := newLab(t, "nvidia")
 	l.systemd.active["dcgm.service"] = true
 	l.systemd.fail = errTest
-	res := l.good()
+	res, report, err := l.run(t.Context())
+	if err != nil || res.Verdict != taskcatalog.VerdictInconclusive || len(report.Findings) != 1 || report.Findings[0].Subject != "dcgm.service" {
+		t.Errorf("%v, %s, %+v", err, res.Verdict, report.Findings)
+	}
 	if len(res.Stopped) != 1 || res.Stopped[0].PutBack || res.Stopped[0].Message == "" || len(l.ledger.names) != 1 {
 		t.Fatalf("%+v, ledger %v", res.Stopped, l.ledger.names)
 	}
@@ -217,6 +222,26 @@ func TestTheKernelsLogTellsAgainstTheGPUThatItNames(t *testing.T) {
 	l.KernelLog = func() ([]string, error) { return nil, errTest }
 	if res := l.good(); res.Verdict != taskcatalog.VerdictInconclusive {
 		t.Errorf("a log that cannot be read: %s", res.Verdict)
+	}
+	l = newLab(t, "nvidia")
+	l.KernelLog = nil
+	if res := l.good(); res.Verdict != taskcatalog.VerdictInconclusive {
+		t.Errorf("no log at all: %s", res.Verdict)
+	}
+}
+
+// A probe that gets less than was overwritten has not seen what the next tenant may.
+func TestAProbeCoversWhatWasOverwritten(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.Params.Policy.MinCoveragePercent = 20
+	l.Progress = func(step string, _, _, percent int, message string) {
+		if step == profiles.StepProbe && message == "" {
+			l.faults("fault.2 oom_early 12M")
+		}
+	}
+	g := l.want(l.good(), 2, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete)
+	if *g.ProbedBytes >= *g.CoveredBytes {
+		t.Errorf("%d probed of %d", *g.ProbedBytes, *g.CoveredBytes)
 	}
 }
 

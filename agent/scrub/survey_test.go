@@ -1,0 +1,159 @@
+package scrub
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func size(mib uint64) *uint64 {
+	bytes := mib << 20
+	return &bytes
+}
+
+// An option of a driver makes a large GPU look small: what cannot be seen was not
+// overwritten.
+func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
+	l := newLab(t, "amd")
+	l.Params.Expected[1].MemoryBytes = size(64)
+	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, codeGPUChanged)
+	if *g.CoveragePercent > 50 || *g.TotalBytes != 64<<20 || !strings.Contains(g.Message, "had 64 MiB") {
+		t.Errorf("%.1f percent of %d: %s", *g.CoveragePercent, *g.TotalBytes, g.Message)
+	}
+	// The library of the survey may know better than that of the overwrite.
+	u := &unit{size: 64 << 20}
+	if m := u.memory(gpu.MemoryInfo{Total: 32 << 20}); m.Total != 64<<20 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
+	is := taskcatalog.GPUFacts{Serial: "s", PCIAddress: "0000:3b:00.0", MemoryBytes: size(32), Instances: []taskcatalog.GPUInstance{{UUID: "b"}, {UUID: "a"}}}
+	was := taskcatalog.BaselineGPU{Serial: "s", PCIAddress: "0000:3b:00.0", MemoryBytes: size(32), Instances: []string{"a", "b"}}
+	if got := Changed(was, is); got != nil {
+		t.Errorf("the same GPU: %q", got)
+	}
+	for what, change := range map[string]func(){
+		"serial number": func() { was.Serial = "t" }, "PCI address": func() { was.PCIAddress = "0000:3c:00.0" },
+		"33 MiB": func() { was.MemoryBytes = size(33) }, "instances": func() { was.Instances = nil },
+		"does not say how much": func() { is.MemoryBytes = nil },
+	} {
+		oldWas, oldIs := was, is
+		change()
+		if got := Changed(was, is); len(got) != 1 || !strings.Contains(got[0], what) {
+			t.Errorf("%s: %q", what, got)
+		}
+		was, is = oldWas, oldIs
+	}
+	if was.MemoryBytes = size(31); Changed(was, is) != nil {
+		t.Error("more memory than before is a finding")
+	}
+}
+
+func TestAScrubOfNoGPUIsNotClean(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.Params.Expected = nil
+	l.faults("devices 0", "fault driver_missing")
+	res, report, err := l.run(t.Context())
+	if err != nil || res.Verdict != taskcatalog.VerdictInconclusive || len(report.Findings) != 1 || res.Assurance.Overwrite != taskcatalog.OverwriteNone {
+		t.Errorf("%v, %s, %+v", err, res.Verdict, report.Findings)
+	}
+}
+
+func onBus(address string) taskcatalog.PCIDevice {
+	return taskcatalog.PCIDevice{Address: address, Vendor: "10de", Device: "2330", Class: "030200", Driver: "vfio-pci"}
+}
+
+// A GPU that was given to another driver is on the bus, and its library does not
+// list it.
+func TestAGPUOnTheBusThatNoLibraryListsIsNotClean(t *testing.T) {
+	l := newLab(t, "nvidia")
+	for _, g := range l.Params.Expected {
+		l.Facts.PCI = append(l.Facts.PCI, onBus(g.PCIAddress))
+	}
+	if res := l.good(); res.Verdict != taskcatalog.VerdictClean || len(res.GPUs) != 4 {
+		t.Fatalf("all are listed: %s, %d", res.Verdict, len(res.GPUs))
+	}
+	again := newLab(t, "nvidia")
+	again.Facts.PCI = append(l.Facts.PCI, onBus("0000:99:00.0"))
+	res, report, err := again.run(t.Context())
+	i := slices.IndexFunc(res.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.PCIAddress == "0000:99:00.0" })
+	if err != nil || i < 0 || res.GPUs[i].Verdict != taskcatalog.VerdictNotClean || res.Verdict != taskcatalog.VerdictNotClean || res.Assurance.Overwrite != taskcatalog.OverwriteNone {
+		t.Fatalf("%v, %s, %+v", err, res.Verdict, res.GPUs)
+	}
+	if len(report.Findings) != 1 || report.Findings[0].Subject != "0000:99:00.0" {
+		t.Errorf("%+v", report.Findings)
+	}
+}
+
+func TestALibraryMayBeMissingOnlyWhereItsGPUsAre(t *testing.T) {
+	bus := taskcatalog.Facts{PCI: []taskcatalog.PCIDevice{onBus("0000:3b:00.0")}}
+	for name, c := range map[string]struct {
+		facts   taskcatalog.Facts
+		vendor  string
+		problem taskcatalog.Code
+		gpus    int
+		unsure  bool
+	}{
+		"all is well":                        {bus, "nvidia", "", 1, false},
+		"no library, no GPU":                 {taskcatalog.Facts{}, "nvidia", gpu.CodeLibraryMissing, 0, false},
+		"no driver, no GPU":                  {taskcatalog.Facts{}, "nvidia", gpu.CodeDriverMissing, 0, false},
+		"no library of another vendor":       {bus, "amd", gpu.CodeLibraryMissing, 0, false},
+		"no library, and a GPU on the bus":   {bus, "nvidia", gpu.CodeLibraryMissing, 0, true},
+		"no driver, and a GPU on the bus":    {bus, "nvidia", gpu.CodeDriverMissing, 0, true},
+		"a library that does not fit":        {taskcatalog.Facts{}, "nvidia", gpu.CodeLibraryMismatched, 0, true},
+		"one GPU of several does not answer": {taskcatalog.Facts{}, "nvidia", gpu.CodeDeviceLost, 3, true},
+		"the second library is missing":      {taskcatalog.Facts{}, "nvidia", gpu.CodeLibraryMissing, 3, true},
+		"a helper that crashed":              {taskcatalog.Facts{}, "nvidia", gpu.CodeHelperCrashed, 0, true},
+	} {
+		seen := gpu.Survey{GPUs: make([]taskcatalog.GPUFacts, c.gpus), Libraries: []taskcatalog.LibraryFacts{{Name: "l", Problem: c.problem}}}
+		if err := Unsurveyed(c.facts, c.vendor, seen); (err != nil) != c.unsure {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	l := newLab(t, "nvidia")
+	l.Params.Expected = nil
+	l.faults("fault library_mismatched")
+	res, report, err := l.run(t.Context())
+	if err != nil || res.Verdict != taskcatalog.VerdictInconclusive || !slices.ContainsFunc(report.Findings, func(f taskcatalog.Finding) bool { return f.Subject == "nvidia" }) {
+		t.Errorf("%v, %s, %+v", err, res.Verdict, report.Findings)
+	}
+}
+
+// Whatever policy allows: what nothing here can overwrite was not.
+func TestAGPUOfAnUnknownVendorIsNeverClean(t *testing.T) {
+	s := &Scrub{Vendors: []string{"nvidia"}, Params: &taskcatalog.GPUScrubParams{Expected: []taskcatalog.BaselineGPU{{Vendor: "x", UUID: "u"}}}}
+	s.policy.AllowUnverified = true
+	s.compare([]taskcatalog.GPUFacts{{Vendor: "x", UUID: "u"}})
+	if res, _ := s.sum(nil); res.Verdict != taskcatalog.VerdictInconclusive || !s.units[0].done {
+		t.Errorf("%+v", res)
+	}
+}
+
+// What is in no instance is judged for each GPU by itself, in whatever order.
+func TestMemoryInNoInstanceIsToldOfEachGPU(t *testing.T) {
+	instances := func(gpu string, whole, each *uint64) []*unit {
+		var all []*unit
+		for _, uuid := range []string{gpu + "-1", gpu + "-2"} {
+			u := &unit{facts: taskcatalog.GPUFacts{UUID: gpu, MemoryBytes: whole}}
+			u.device.UUID, u.device.Vendor = uuid, "nvidia"
+			u.out = taskcatalog.GPUScrubbed{Parent: gpu, UUID: uuid, Verdict: taskcatalog.VerdictClean, TotalBytes: each}
+			all = append(all, u)
+		}
+		return all
+	}
+	for range 20 { // the order of a map
+		s := &Scrub{}
+		s.units = slices.Concat(instances("whole", size(100), size(50)), instances("half", size(100), size(25)),
+			instances("unknown", nil, size(50)), instances("unmeasured", size(100), nil))
+		s.judgeParents()
+		for _, u := range s.units {
+			if clean := u.out.Verdict == taskcatalog.VerdictClean; clean != (u.out.Parent == "whole") {
+				t.Fatalf("%s is %s: %s", u.out.UUID, u.out.Verdict, u.out.Message)
+			}
+		}
+	}
+}
