@@ -68,6 +68,7 @@ func TestTheAgentMayDoWhatItsTasksNeed(t *testing.T) {
 		"CAP_FOWNER":          "files in sticky directories",
 		"CAP_CHOWN":           "homes of new users",
 		"CAP_AUDIT_WRITE":     "useradd and userdel",
+		"CAP_SYSLOG":          "/dev/kmsg, where dmesg is for root alone",
 	} {
 		if !slices.Contains(may, capability) {
 			t.Errorf("the agent has no %s: %s", capability, why)

@@ -88,12 +88,16 @@ type MainPIDs interface {
 }
 
 // ServiceOf is the service of the system whose main process this is; "" where it is
-// none. That a process is in a service's cgroup says nothing: root may move it.
+// none. That a process is in a service's cgroup says nothing: root may move it. A
+// transient one is gone once it is stopped, and is no more than its processes.
 func ServiceOf(ctx context.Context, m *machine.Machine, systemd MainPIDs, pid int) (string, error) {
 	cgroup, err := m.Cgroup(pid)
 	unit := path.Base(cgroup)
 	if err != nil || !strings.HasPrefix(cgroup, "/system.slice/") || !strings.HasSuffix(unit, ".service") {
 		return "", nil
+	}
+	if transient, err := m.Has("/run/systemd/transient/" + unit); err != nil || transient {
+		return "", err
 	}
 	main, err := systemd.MainPID(ctx, unit)
 	if err != nil || main != pid {

@@ -169,10 +169,11 @@ func TestAManagerThatComputesIsAHolder(t *testing.T) {
 func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
 	m := lay(t, map[string]string{
 		"proc/4242/cgroup": "0::/system.slice/site-monitor.service\n", "proc/4243/cgroup": "0::/system.slice/site-monitor.service\n",
-		"proc/4244/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n",
+		"proc/4244/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n", "proc/4246/cgroup": "0::/system.slice/run-u7.service\n",
+		"run/systemd/transient/run-u7.service": "",
 	})
-	systemd := &units{main: map[string]int{"site-monitor.service": 4242}}
-	for pid, want := range map[int]string{4242: "site-monitor.service", 4243: "", 4244: "", 4245: ""} {
+	systemd := &units{main: map[string]int{"site-monitor.service": 4242, "run-u7.service": 4246}}
+	for pid, want := range map[int]string{4242: "site-monitor.service", 4243: "", 4244: "", 4245: "", 4246: ""} {
 		if got, err := ServiceOf(t.Context(), m, systemd, pid); err != nil || got != want {
 			t.Errorf("process %d is of %q (%v), want %q", pid, got, err, want)
 		}
