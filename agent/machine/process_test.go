@@ -29,6 +29,23 @@ func TestAProcessNameMayHoldAnything(t *testing.T) {
 	}
 }
 
+func TestAZombieWithAThreadThatGoesOnHasNotEnded(t *testing.T) {
+	for _, c := range []struct {
+		p    Process
+		want bool
+	}{
+		{Process{State: "Z", Threads: 1}, true},
+		{Process{State: "Z"}, true},
+		{Process{State: "Z", Threads: 2}, false},
+		{Process{State: "X", Threads: 2}, true},
+		{Process{State: "D", Threads: 1}, false},
+	} {
+		if got := c.p.Ended(); got != c.want {
+			t.Errorf("%+v: ended %v", c.p, got)
+		}
+	}
+}
+
 func FuzzProcStat(f *testing.F) {
 	f.Add([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0 1"))
 	f.Add([]byte("7 (a) b) R 1 2"))
