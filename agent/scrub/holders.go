@@ -53,13 +53,15 @@ func (h *holder) at(uuid string) {
 func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 	vendor, byPID := units[0].device.Vendor, map[int]*holder{}
 	owner := map[string]string{}
-	for d, of := range gpus(units) {
+	for d, of := range gpus(s.units) {
 		for _, name := range of[0].before.Nodes {
-			owner[name] = d.UUID
+			if d.Vendor == vendor {
+				owner[name] = d.UUID
+			}
 		}
 	}
-	// Whoever has a GPU's own file open is known by that; who has one of all, may be
-	// at any of them.
+	// Whoever has a GPU's own file open is known by that, and be it one that is worth
+	// no more work; who has a file of all, may be at any of them.
 	opened, err := s.Openers(s.Machine)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find who has a GPU open: %w", err)

@@ -106,6 +106,25 @@ func TestANumberOfAnotherNamespaceEndsNobodyHere(t *testing.T) {
 	}
 }
 
+// A helper that is still there holds a GPU, and is the agent's own to end.
+func TestTheAgentsOwnHelperIsNotEndedAsATenants(t *testing.T) {
+	l := newLab(t, "nvidia")
+	cmd := exec.CommandContext(t.Context(), helperPath, "gpu", "helper")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), cmd.Wait() })
+	l.holds(cmd.Process.Pid)
+	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
+	if len(g.Holders) != 1 || g.Holders[0].Outcome != "kept" || !alive(l, cmd.Process.Pid) {
+		t.Errorf("%+v", g.Holders)
+	}
+}
+
 // holds makes a process one that has the files of GPU 1 open.
 func (l *lab) holds(pid int) {
 	l.Openers = func(*machine.Machine) ([]gpu.Opener, error) {
@@ -141,7 +160,7 @@ func TestOnlyTheFabricManagerItselfMayHoldAGPU(t *testing.T) {
 		l := newLab(t, "nvidia")
 		cmd := sleeper(t)
 		l.holds(cmd.Process.Pid)
-		l.systemd.main = map[string]int{"nvidia-fabricmanager.service": map[bool]int{true: cmd.Process.Pid}[c.isMain]}
+		l.systemd.main = map[string]int{"nvidia-fabricmanager.service": map[bool]int{true: cmd.Process.Pid, false: os.Getpid()}[c.isMain]}
 		g := l.want(l.good(), 1, taskcatalog.VerdictClean, "")
 		if alive(l, cmd.Process.Pid) != c.stays {
 			t.Errorf("%s: stays is %t: %+v", name, !c.stays, g.Holders)
