@@ -25,7 +25,7 @@ func TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed(t *testing.T) {
 	s := newSite(t)
 	s.config = "scratch: [/scratch*]\n"
 	s.restore()
-	g := s.install("nvidia", 8)
+	g := s.install("nvidia", 8, "fabric on", "persistence on") // a second witness of a reset: the fabric is joined again
 	s.put("/etc/systemd/system/"+persistence, []byte(daemon), 0o644)
 	s.root("mkdir", "/scratch0")
 	s.root("systemctl", "enable", "--now", persistence)

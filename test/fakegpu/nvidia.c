@@ -15,6 +15,7 @@ int nv_open(void)
 		if (!s->setting[NV_SETTLED]) {
 			s->setting[NV_SETTLED] = s->pending[NV_SETTLED] = 1;
 			s->setting[NV_MIG] = fg_fault(g, "mig_on", NULL);
+			s->setting[NV_PERSISTENCE] = s->pending[NV_PERSISTENCE] = !strcmp(fg_conf(g, "persistence", "off"), "on");
 			s->pending[NV_MIG] = s->setting[NV_MIG] || fg_fault(g, "mig_pending", NULL);
 		}
 		fg_unlock(g);

@@ -6,7 +6,8 @@
 
 enum { NV_MIG, NV_COMPUTE_MODE, NV_ECC_OFF, NV_PERSISTENCE, NV_POWER_MW, NV_CLOCKS_SET, NV_SETTLED = 31 };
 
-/* Opens the NVIDIA GPUs; puts a new one into the state that the config gives it. */
+/* Opens the NVIDIA GPUs; puts a new one into the state that the config gives it.
+ * Keys of the vendor's: fabric on|off (off), persistence on|off (off). */
 int nv_open(void);
 void nv_uuid(fg_gpu *g, int instance, char out[48]);
 /* Finds GPU-… or MIG-…; the GPU, or NULL. */
