@@ -1,12 +1,10 @@
 package scrub
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -18,8 +16,6 @@ import (
 // witnesses is how many values must have been set back before a reset is taken
 // for proven.
 const witnesses = 2
-
-const defaultFabricWait = 5 * time.Minute
 
 // reset resets the GPUs, those of one NVLink domain or XGMI hive only as a whole.
 // What settings only take with a reset joins it. All go at once: what one reset
@@ -203,66 +199,4 @@ func (s *Scrub) display(vendor string) string {
 		return ""
 	}
 	return " (" + strings.Join(loaded, " and ") + " loaded, which may be why)"
-}
-
-// states reads the state of the units' GPUs; one that cannot be read has none, and
-// one that hung before is not asked again. All readings are kept.
-func (s *Scrub) states(ctx context.Context, units []*unit) map[gpu.Device]*gpu.State {
-	all := gpus(units)
-	for _, u := range s.units {
-		if u.hung {
-			delete(all, u.whole())
-		}
-	}
-	states := askEach(all, func(d gpu.Device) *gpu.State {
-		state, err := s.Helper.State(ctx, d)
-		if err != nil {
-			return nil
-		}
-		return &state
-	})
-	for d, state := range states {
-		for _, u := range s.units {
-			if state != nil && u.whole() == d {
-				u.looks = append(u.looks, state.Health)
-			}
-		}
-	}
-	return states
-}
-
-// awaitFabric waits until the GPUs answer again and their fabric is ready.
-func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]*gpu.State, error) {
-	limit := cmp.Or(time.Duration(s.policy.FabricWaitSeconds)*time.Second, defaultFabricWait)
-	for begun := s.Now(); ; {
-		now := s.states(ctx, units)
-		var waiting []*unit
-		for _, u := range units {
-			if state := now[u.whole()]; state == nil || !ready(u.before.Health.Fabric, state.Health.Fabric) {
-				waiting = append(waiting, u)
-			}
-		}
-		if len(waiting) == 0 {
-			return now, nil
-		}
-		if s.Now().Sub(begun) >= limit {
-			for _, u := range waiting {
-				if state := now[u.whole()]; state == nil {
-					u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the GPU did not come back within %s of its reset", limit)
-				} else {
-					u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady, "the fabric is %s, %s after the reset (is the fabric manager running?)", state.Health.Fabric, limit)
-				}
-			}
-			return now, nil
-		}
-		if err := s.pause(ctx); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// ready judges a fabric by what it was at first: where it was there, silence is no
-// answer.
-func ready(was, is string) bool {
-	return is == "completed" || is == "not_supported" || is == "" && (was == "" || was == "not_supported")
 }
