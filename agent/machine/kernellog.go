@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxKernelLog bounds how many lines are kept.
+// maxKernelLog bounds how many records are read at a time.
 const maxKernelLog = 20_000
 
 // KernelLog is what the kernel logs from the moment on at which it was opened. It
@@ -40,7 +41,7 @@ func (l *KernelLog) Close() error { return unix.Close(l.fd) }
 func (l *KernelLog) Lines() ([]string, error) {
 	var lines []string
 	record := make([]byte, 16<<10)
-	for len(lines) < maxKernelLog {
+	for range maxKernelLog {
 		n, err := l.read(record)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
@@ -54,22 +55,30 @@ func (l *KernelLog) Lines() ([]string, error) {
 		case n == 0:
 			return nil, errors.New("the kernel's log has an end, and so is none")
 		}
-		text, err := parseKernelRecord(record[:n])
+		text, own, err := parseKernelRecord(record[:n])
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, text)
+		if own {
+			lines = append(lines, text)
+		}
 	}
-	return nil, fmt.Errorf("the kernel logged more than %d lines", maxKernelLog)
+	return nil, fmt.Errorf("the kernel's log grew by more than %d lines", maxKernelLog)
 }
 
 // parseKernelRecord reads "priority,sequence,microseconds,flags;text", and leaves
-// out the lines of the dictionary below it.
-func parseKernelRecord(raw []byte) (string, error) {
-	head, text, ok := bytes.Cut(raw, []byte(";"))
-	if !ok || bytes.Count(head, []byte(",")) < 2 {
-		return "", errors.New("cannot parse a record of the kernel's log")
+// out the lines of the dictionary below it. own says that the kernel itself wrote
+// it: what a process writes into the log never has the kernel's facility, 0.
+func parseKernelRecord(raw []byte) (text string, own bool, err error) {
+	head, rest, ok := bytes.Cut(raw, []byte(";"))
+	fields := bytes.Split(head, []byte(","))
+	if !ok || len(fields) < 3 {
+		return "", false, errors.New("cannot parse a record of the kernel's log")
 	}
-	text, _, _ = bytes.Cut(text, []byte("\n"))
-	return string(text), nil
+	priority, err := strconv.ParseUint(string(fields[0]), 10, 32)
+	if err != nil {
+		return "", false, errors.New("cannot parse the priority of a record of the kernel's log")
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(line), priority>>3 == 0, nil
 }

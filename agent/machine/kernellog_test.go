@@ -9,12 +9,12 @@ import (
 )
 
 func TestARecordOfTheKernelsLogIsItsText(t *testing.T) {
-	text, err := parseKernelRecord([]byte("3,1234,98765432,-;NVRM: Xid (PCI:0000:3b:00): 79, gone; really\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n"))
-	if err != nil || text != "NVRM: Xid (PCI:0000:3b:00): 79, gone; really" {
+	text, own, err := parseKernelRecord([]byte("3,1234,98765432,-;NVRM: Xid (PCI:0000:3b:00): 79, gone; really\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n"))
+	if err != nil || !own || text != "NVRM: Xid (PCI:0000:3b:00): 79, gone; really" {
 		t.Errorf("%q %v", text, err)
 	}
-	for _, bad := range []string{"", "3,1;x", "no record"} {
-		if text, err := parseKernelRecord([]byte(bad)); err == nil {
+	for _, bad := range []string{"", "3,1;x", "no record", "x,1,2,-;text"} {
+		if text, _, err := parseKernelRecord([]byte(bad)); err == nil {
 			t.Errorf("%q: %s", bad, text)
 		}
 	}
@@ -37,7 +37,8 @@ func log(answers ...any) *KernelLog {
 }
 
 func TestTheKernelsLogIsReadToItsEnd(t *testing.T) {
-	l := log("6,1,1,-;one\n", unix.EINTR, "6,2,2,-;two\n", unix.EAGAIN, "6,3,3,-;three\n")
+	// 12 is a warning of a process: a tenant may write what it likes.
+	l := log("6,1,1,-;one\n", "12,4,4,-;NVRM: a lie\n", unix.EINTR, "6,2,2,-;two\n", unix.EAGAIN, "6,3,3,-;three\n")
 	if lines, err := l.Lines(); err != nil || !slices.Equal(lines, []string{"one", "two"}) {
 		t.Errorf("%q, %v", lines, err)
 	}
@@ -78,7 +79,7 @@ func FuzzKernelRecord(f *testing.F) {
 	f.Add([]byte("6,339,5140900,-;NET: Registered PF_INET6 protocol family\n SUBSYSTEM=acpi\n"))
 	f.Add([]byte("3,1234,98765432,c;"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if text, err := parseKernelRecord(raw); err == nil && strings.Contains(text, "\n") {
+		if text, _, err := parseKernelRecord(raw); err == nil && strings.Contains(text, "\n") {
 			t.Errorf("%q has lines: %q", raw, text)
 		}
 	})
