@@ -16,6 +16,18 @@ func amdGPUs(s *site) {
 	s.root("systemctl", "restart", "hostler-agent") // nobody puts in a GPU under a running one
 	s.hostler("node", "baseline", "retake", node, "--wait")
 	s.hostler("node", "baseline", "accept", node, "--yes", "--reason", "four GPUs were put in")
+	err := s.Wait(s.ctx, "the GPUs among the node's facts", func() error {
+		if f := s.facts(); len(f.GPUs) != 4 || f.Keys["gpu.vendor"] != "amd" {
+			return fmt.Errorf("the facts are %+v", f.Keys)
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.explains("gpu.driver.validate", "amd", "amd_driver_validate")
+	s.explains("gpu.scrub.overwrite", "amd", "builtin:amd.overwrite")
+
 	s.root("fakegpu-tenant-amd", "4194304", canary)
 	if n := g.tokens(canary); slices.Min(n) == 0 {
 		g.t.Fatalf("the tenant left %d tokens, so the test proves nothing", n)
@@ -29,23 +41,13 @@ func amdGPUs(s *site) {
 		if clean := i != 2; (u.Verdict == "clean") != clean || (has == 0) != clean || (tokens[i] == 0) != clean {
 			s.t.Errorf("GPU %d is %s %s (%s), has %d wrong words and %d tokens", i, u.Verdict, u.Code, u.Message, has, tokens[i])
 		}
-		if had == 0 || len(u.ResetGroup) != 4 || len(u.ResetWitnesses) < 2 || u.Assurance.Reset != taskcatalog.ResetProven {
-			s.t.Errorf("GPU %d had %d words of residue, was reset with %q, witnesses %q", i, had, u.ResetGroup, u.ResetWitnesses)
+		// No kernel driver is there to say so: counters alone are no proof, and the
+		// library writes into the kernel's log as any program may.
+		if had == 0 || len(u.ResetGroup) != 4 || u.Assurance.Reset != taskcatalog.ResetUnproven {
+			s.t.Errorf("GPU %d had %d words of residue, its reset with %q is %s (%q)", i, had, u.ResetGroup, u.Assurance.Reset, u.ResetWitnesses)
 		}
 	}
 	if lied.Verdict != "not_clean" {
 		s.t.Errorf("with a GPU that lies the node is %s", lied.Verdict)
 	}
-
-	err := s.Wait(s.ctx, "the GPUs among the node's facts", func() error {
-		if f := s.facts(); len(f.GPUs) != 4 || f.Keys["gpu.vendor"] != "amd" {
-			return fmt.Errorf("the facts are %+v", f.Keys)
-		}
-		return nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.explains("gpu.driver.validate", "amd", "amd_driver_validate")
-	s.explains("gpu.scrub.overwrite", "amd", "builtin:amd.overwrite")
 }
