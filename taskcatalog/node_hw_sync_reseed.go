@@ -54,7 +54,7 @@ func (t MAASMachineToken) Rack() (*url.URL, error) {
 type HWSyncReseedParams struct {
 	// IntervalMinutes is the time between two syncs. Zero means 15, MAAS's own
 	// default.
-	IntervalMinutes int `json:"interval_minutes,omitempty" jsonschema:"enum=5,enum=10,enum=15,enum=20,enum=30,enum=60"`
+	IntervalMinutes int `json:"interval_minutes,omitempty" jsonschema:"enum=0,enum=5,enum=10,enum=15,enum=20,enum=30,enum=60"`
 	// Reinstall writes service and timer anew where they are there already.
 	Reinstall bool `json:"reinstall,omitempty"`
 }
