@@ -44,11 +44,6 @@ func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved,
 	return r, nil
 }
 
-// Explain says for each rule whether it matched and why, and which one won.
-func Explain(set *profiles.Set, facts map[string]string, step string) profiles.Explanation {
-	return set.Explain(facts, step)
-}
-
 // Profile is what was resolved to, as records name it: a command profile's id,
 // or builtin:NAME, or nothing.
 func (r Resolved) Profile() string {

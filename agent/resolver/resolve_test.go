@@ -79,7 +79,7 @@ func TestTheFirstRuleThatMatchesWinsAsAWhole(t *testing.T) {
 }
 
 func TestAnExplanationSaysOfEveryRuleWhy(t *testing.T) {
-	e := Explain(shipped(t), map[string]string{"gpu.vendor": "amd", "fabric.type": "ethernet"}, profiles.StepFabricVerify)
+	e := shipped(t).Explain(map[string]string{"gpu.vendor": "amd", "fabric.type": "ethernet"}, profiles.StepFabricVerify)
 	if e.Rule != "amd" || e.Profile != "amd_xgmi_links" || e.Argv[0] != "/opt/rocm/bin/amd-smi" || e.Code != "" {
 		t.Errorf("%+v", e)
 	}
@@ -103,7 +103,7 @@ func TestAnExplanationSaysOfEveryRuleWhy(t *testing.T) {
 	if last := e.Rules[len(e.Rules)-1]; !last.Fallback || !last.Matched || last.Won {
 		t.Errorf("the fallback: %+v", last)
 	}
-	e = Explain(shipped(t), nil, profiles.StepReset)
+	e = shipped(t).Explain(nil, profiles.StepReset)
 	if e.Rule != "fallback" || e.Code != profiles.CodeProfileMissing || e.Rules[0].Conditions[0].Known {
 		t.Errorf("a machine of which nothing is known: %+v", e)
 	}

@@ -33,7 +33,9 @@
 //     GPU is are looked at by the agent in any case.
 //   - Nobody is ended whom this machine does not show at the GPU.
 //   - What is stopped is in the ledger before it is stopped, and leaves it only
-//     once it runs again: PutBack does that after a crash too.
+//     once it runs again: PutBack does that after a crash too. That holds for what
+//     is named. A service that held a GPU and is not may be the tenant's: it is
+//     stopped, told, and never started again.
 //   - A reset is proven by two witnesses at least: values that only a reset sets
 //     back. An exit status proves nothing.
 //   - A figure that was not measured is missing.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 const (
@@ -28,8 +29,8 @@ func mayEnd(holders []*holder) []*holder {
 	return all
 }
 
-// end asks the holders to go, and then makes them. Services are stopped and put
-// back afterwards: one that is killed comes back at once, or never.
+// end asks the holders to go, and then makes them. Services are stopped: one that
+// is killed comes back at once.
 func (s *Scrub) end(ctx context.Context, holders []*holder) error {
 	left := mayEnd(holders)
 	var services []string
@@ -42,7 +43,7 @@ func (s *Scrub) end(ctx context.Context, holders []*holder) error {
 			services = append(services, unit)
 		}
 	}
-	if err := s.stop(ctx, services); err != nil {
+	if err := s.stopOthers(ctx, services); err != nil {
 		return err
 	}
 	grace := time.Duration(s.policy.HolderGraceSeconds) * time.Second
@@ -77,6 +78,21 @@ func (s *Scrub) end(ctx context.Context, holders []*holder) error {
 	}
 	for _, h := range left {
 		h.out.Outcome = "stuck"
+	}
+	return nil
+}
+
+// stopOthers stops services that held a GPU and that nobody named. They may be the
+// tenant's, so they are not started again, and a person is told.
+func (s *Scrub) stopOthers(ctx context.Context, names []string) error {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if err := s.Systemd.Stop(ctx, name); err != nil {
+			return err
+		}
+		s.others = append(s.others, taskcatalog.GPUInterrupted{
+			Unit: name, Message: "it held a GPU and nobody named it: see whose it is, then start it and name it in the site's stop_services, or reimage the node",
+		})
 	}
 	return nil
 }

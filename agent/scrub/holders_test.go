@@ -209,6 +209,25 @@ func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
 	}
 }
 
+// A service that nobody named may be the tenant's, with its hands at the GPU again
+// as soon as it runs.
+func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
+	l := newLab(t, "nvidia")
+	l.systemd.active["tenant.service"] = true
+	l.ledger.names = []string{"tenant.service"} // only so that the lab lets it be stopped
+	if err := l.stopOthers(t.Context(), []string{"tenant.service", "tenant.service"}); err != nil {
+		t.Fatal(err)
+	}
+	l.ledger.names = nil
+	res := l.good()
+	if l.systemd.active["tenant.service"] || slices.Contains(l.systemd.asked, "start tenant.service") {
+		t.Errorf("it was started again: %q", l.systemd.asked)
+	}
+	if res.Verdict != taskcatalog.VerdictInconclusive || len(res.Stopped) != 1 || res.Stopped[0].PutBack {
+		t.Errorf("%s, %+v", res.Verdict, res.Stopped)
+	}
+}
+
 // A process at AMD's compute driver may hold memory though it closed every file.
 func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 	l := newLab(t, "amd")

@@ -64,6 +64,7 @@ type Scrub struct {
 	notes    []note
 	records  []taskcatalog.StepRecord
 	stopped  []taskcatalog.GPUInterrupted
+	others   []taskcatalog.GPUInterrupted // services that held a GPU and stay stopped
 }
 
 // plan is the order of the steps. Those after a failure of the whole are left out;
