@@ -26,12 +26,14 @@ func without(t *testing.T, vendor, step string) *profiles.Set {
 // the scrub is left out: where a search of the memory finds a token, the GPU is
 // not clean.
 func TestAStepThatIsLeftOutIsSeen(t *testing.T) {
+	t.Parallel()
 	for step, left := range map[string]bool{
 		profiles.StepQuiesce: true, profiles.StepOverwrite: true,
 		profiles.StepVerify: false, profiles.StepReset: false, profiles.StepProbe: false, profiles.StepRestore: false, profiles.StepHealth: false,
 	} {
 		for _, vendor := range []string{"nvidia", "amd"} {
 			t.Run(vendor+" "+step, func(t *testing.T) {
+				t.Parallel()
 				l := newLab(t, vendor)
 				l.Params.Reset = "never" // it would clear what the overwrite leaves
 				l.faults("scrub_on_free off")
@@ -59,6 +61,7 @@ func TestAStepThatIsLeftOutIsSeen(t *testing.T) {
 // Whoever takes a GPU while it is scrubbed holds it at the end, and was not
 // looked at.
 func TestAHolderThatComesDuringTheScrubIsSeen(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	came := false
 	l.Progress = func(step string, _, _, _ int, _ string) {

@@ -44,6 +44,7 @@ func loaded(t *testing.T, name, text string) *machine.Machine {
 }
 
 func TestADriverThatDoesNotClearIsFoundWhereverItWasTold(t *testing.T) {
+	t.Parallel()
 	for value, off := range map[string]bool{
 		"RMDisableScrubOnFree=1": true, "a=b;RMDisableScrubOnFree=0x1": true, "rmdisablefastscrubber=1": true,
 		"RMDisableScrubOnFree=-1": true, "RM Disable ScrubOnFree = 01": true, "RMDisableScrubOnFree": true, "RMDisableScrubOnFree=0;RMDisableScrubOnFree=1": true,
@@ -65,6 +66,7 @@ func TestADriverThatDoesNotClearIsFoundWhereverItWasTold(t *testing.T) {
 }
 
 func TestALoadedDriverThatDoesNotSayIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"proc/driver/nvidia/params": "->/nowhere", "proc/driver/nvidia/registry": "->/nowhere", dwords: "->/nowhere",
 	} {
@@ -80,6 +82,7 @@ func TestALoadedDriverThatDoesNotSayIsNoAnswer(t *testing.T) {
 }
 
 func TestAScrubAsksWhetherTheDriverClears(t *testing.T) {
+	t.Parallel()
 	for verdict, answer := range map[taskcatalog.Verdict]struct {
 		why string
 		err error

@@ -22,6 +22,7 @@ func figures(set func(*gpu.Health, *uint64), all ...int) []gpu.Health {
 }
 
 func TestACounterIsComparedPieceByPiece(t *testing.T) {
+	t.Parallel()
 	volatile := func(h *gpu.Health, n *uint64) { h.ECCUncorrected = n }
 	total := func(h *gpu.Health, n *uint64) { h.ECCTotal = n }
 	links := func(h *gpu.Health, n *uint64) { h.LinkErrors = n }
@@ -60,6 +61,7 @@ func TestACounterIsComparedPieceByPiece(t *testing.T) {
 }
 
 func TestAFabricThatSaysNothingAfterItWasReadyIsNotReady(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		was, is string
 		ready   bool
@@ -71,6 +73,7 @@ func TestAFabricThatSaysNothingAfterItWasReadyIsNotReady(t *testing.T) {
 }
 
 func TestSettingsAreJudgedByWhatIsReadAtTheEnd(t *testing.T) {
+	t.Parallel()
 	on := true
 	want := taskcatalog.GPUSettings{Partition: "mig_disabled", ECC: &on}
 	for _, c := range []struct {

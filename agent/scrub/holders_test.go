@@ -17,6 +17,7 @@ import (
 
 // Who was not seen whole is not ended, and leaves no GPU clean.
 func TestAProcessThatCannotBeLookedAtLeavesNoGPUClean(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "amd")
 	cmd := sleeper(t)
 	l.Openers = func(*machine.Machine) ([]gpu.Opener, error) {
@@ -58,6 +59,7 @@ func alive(l *lab, pid int) bool {
 }
 
 func TestAHolderIsEndedAndNamed(t *testing.T) {
+	t.Parallel()
 	for how, c := range map[string]struct {
 		outcome string
 		grace   int
@@ -80,6 +82,7 @@ func TestAHolderIsEndedAndNamed(t *testing.T) {
 }
 
 func TestAHolderThatMayStayKeepsItsGPUFromBeingTouched(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	cmd := l.tenant(1)
 	l.Params.Policy.KeepHolders = true
@@ -92,6 +95,7 @@ func TestAHolderThatMayStayKeepsItsGPUFromBeingTouched(t *testing.T) {
 // The library may list a process by the number that it has elsewhere: who has that
 // number here is somebody else, and is left alone.
 func TestANumberOfAnotherNamespaceEndsNobodyHere(t *testing.T) {
+	t.Parallel()
 	bystander := sleeper(t)
 	for name, pid := range map[string]int{"nobody here": 4194000, "somebody else here": bystander.Process.Pid, "the first of all": 1, "this process": os.Getpid()} {
 		l := newLab(t, "nvidia")
@@ -108,6 +112,7 @@ func TestANumberOfAnotherNamespaceEndsNobodyHere(t *testing.T) {
 
 // A helper that is still there holds a GPU, and is the agent's own to end.
 func TestTheAgentsOwnHelperIsNotEndedAsATenants(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	cmd := exec.CommandContext(t.Context(), helperPath, "gpu", "helper")
 	in, err := cmd.StdinPipe()
@@ -186,6 +191,7 @@ func TestAManagerThatComputesIsAHolder(t *testing.T) {
 // A service that holds a GPU is stopped and put back; its process is not killed
 // behind systemd's back.
 func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
+	t.Parallel()
 	m := lay(t, map[string]string{
 		"proc/4242/cgroup": "0::/system.slice/site-monitor.service\n", "proc/4243/cgroup": "0::/system.slice/site-monitor.service\n",
 		"proc/4244/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n", "proc/4246/cgroup": "0::/system.slice/run-u7.service\n",
@@ -212,6 +218,7 @@ func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
 // A service that nobody named may be the tenant's, with its hands at the GPU again
 // as soon as it runs.
 func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	l.systemd.active["tenant.service"] = true
 	l.ledger.names = []string{"tenant.service"} // only so that the lab lets it be stopped
@@ -230,6 +237,7 @@ func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
 
 // A process at AMD's compute driver may hold memory though it closed every file.
 func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "amd")
 	if err := l.survey(t.Context()); err != nil {
 		t.Fatal(err)
@@ -240,7 +248,7 @@ func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 		"proc/4242/status":                  "Name:\tpython\nUid:\t1001\t1001\t1001\t1001\n",
 	})
 	holders, err := l.holders(t.Context(), l.units)
-	if err != nil || len(holders) != 1 || holders[0].out.Name != "python" || !holders[0].holds(l.units[3]) {
+	if err != nil || len(holders) != 1 || holders[0].out.Name != "python" || !holders[0].holds(l.units[2]) {
 		t.Errorf("%+v, %v", holders, err)
 	}
 }
@@ -248,6 +256,7 @@ func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 // Whoever takes a GPU between two steps is found before the next one that counts on
 // nobody being there.
 func TestAHolderThatComesBetweenStepsIsFoundBeforeTheNext(t *testing.T) {
+	t.Parallel()
 	for step, when := range map[string]string{profiles.StepOverwrite: "before the overwrite", profiles.StepProbe: "before the probe", profiles.StepHealth: "after the scrub"} {
 		l := newLab(t, "nvidia")
 		came := false
@@ -282,6 +291,7 @@ func byCommand(t *testing.T, vendor, program string, steps ...string) *profiles.
 
 // A site's command comes besides the agent's own look, and never in its place.
 func TestACommandInPlaceOfAStepHidesNothing(t *testing.T) {
+	t.Parallel()
 	steps := []string{profiles.StepQuiesce, profiles.StepVerify, profiles.StepProbe, profiles.StepHealth}
 	for name, c := range map[string]struct {
 		does    func(l *lab)
@@ -297,6 +307,7 @@ func TestACommandInPlaceOfAStepHidesNothing(t *testing.T) {
 		}, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, "nvidia")
 			l.Profiles = byCommand(t, "nvidia", "/usr/bin/true", steps...)
 			c.does(l)
@@ -306,6 +317,7 @@ func TestACommandInPlaceOfAStepHidesNothing(t *testing.T) {
 }
 
 func TestAQuiesceThatFailsOrIsMissingLeavesTheGPUAlone(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]*profiles.Set{
 		"it fails": byCommand(t, "nvidia", "/usr/bin/false", profiles.StepQuiesce), "it is left out": without(t, "nvidia", profiles.StepQuiesce),
 	} {
@@ -321,6 +333,7 @@ func TestAQuiesceThatFailsOrIsMissingLeavesTheGPUAlone(t *testing.T) {
 
 // With two vendors the first one's missing check says nothing of the other's.
 func TestAnOptionalCheckThatOneVendorHasNotIsAskedOfTheOther(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	l.Vendors = []string{"amd", "nvidia"}
 	l.units = []*unit{

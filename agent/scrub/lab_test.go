@@ -46,7 +46,11 @@ func withAgent(m *testing.M) int {
 
 const token = "SECRET-OF-A-TENANT"
 
-// lab is a machine of four fake GPUs of 32 MiB.
+// gpuCount is how many GPUs a lab has: enough for one to be bad, one before it and one
+// after it. Each is asked by some twenty processes in a scrub.
+const gpuCount = 3
+
+// lab is a machine of fake GPUs of 32 MiB.
 type lab struct {
 	*fakegpu.Machine
 	*Scrub
@@ -91,7 +95,7 @@ func newLab(t *testing.T, vendor string, config ...string) *lab {
 }
 
 func (l *lab) lines(config []string) []string {
-	return append([]string{"vendor " + l.vendor, "devices 4", "memory 32M", "reserved 2M"}, config...)
+	return append([]string{"vendor " + l.vendor, "devices " + strconv.Itoa(gpuCount), "memory 32M", "reserved 2M"}, config...)
 }
 
 // faults changes the machine's config.

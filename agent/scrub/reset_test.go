@@ -10,6 +10,7 @@ import (
 )
 
 func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fault, reset string
 		code         taskcatalog.Code // with a policy that wants a proven reset
@@ -20,6 +21,7 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 		"one that failed":  {"fault.1 reset_failed", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, "amd")
 			l.faults(c.fault)
 			res := l.good()
@@ -43,6 +45,7 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 }
 
 func TestNoResetIsTriedWhereTheTaskLeavesItOut(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "amd")
 	l.Params.Reset = "never"
 	res := l.good()
@@ -57,13 +60,14 @@ func TestNoResetIsTriedWhereTheTaskLeavesItOut(t *testing.T) {
 
 // GPUs of one hive are reset together, or not at all.
 func TestAHiveIsResetAsOne(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "amd", "hive 7")
 	res := l.good()
-	if g := l.of(res, 0); len(g.ResetGroup) != 4 || g.Assurance.Reset != taskcatalog.ResetProven {
+	if g := l.of(res, 0); len(g.ResetGroup) != gpuCount || g.Assurance.Reset != taskcatalog.ResetProven {
 		t.Errorf("%+v", g)
 	}
 	l = newLab(t, "amd", "hive 7")
-	l.faults("hive 7", "fault.3 ecc_in_verify")
+	l.faults("hive 7", "fault.2 ecc_in_verify")
 	res = l.good()
 	if g := l.of(res, 0); g.Assurance.Reset != taskcatalog.ResetRefused || g.Code != taskcatalog.CodeGPUResetRefused {
 		t.Errorf("a hive with a GPU that fell out: %+v", g)
@@ -72,6 +76,7 @@ func TestAHiveIsResetAsOne(t *testing.T) {
 
 // Whoever is at a GPU that is left alone loses it all the same.
 func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "amd")
 	l.faults("fault.0 reset_disturbs 2", "fault.2 holder 4194000")
 	l.Params.Policy.KeepHolders = true
@@ -83,6 +88,7 @@ func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 
 // A module of the display keeps a GPU from being reset, though nobody holds it.
 func TestWhatMayRefuseAResetIsNamed(t *testing.T) {
+	t.Parallel()
 	for vendor, want := range map[string]string{"nvidia": " (nvidia_drm and nvidia_modeset loaded, which may be why)", "amd": ""} {
 		s := &Scrub{Machine: lay(t, map[string]string{"sys/module/nvidia_drm/refcnt": "1", "sys/module/nvidia_modeset/refcnt": "1"}), Log: zap.NewNop()}
 		u := &unit{device: gpu.Device{Vendor: vendor}}

@@ -17,6 +17,7 @@ func size(mib uint64) *uint64 {
 // An option of a driver makes a large GPU look small: what cannot be seen was not
 // overwritten.
 func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "amd")
 	l.Params.Expected[1].MemoryBytes = size(64)
 	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, codeGPUChanged)
@@ -31,6 +32,7 @@ func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
 }
 
 func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
+	t.Parallel()
 	is := taskcatalog.GPUFacts{Serial: "s", PCIAddress: "0000:3b:00.0", MemoryBytes: size(32), Instances: []taskcatalog.GPUInstance{{UUID: "b"}, {UUID: "a"}}}
 	was := taskcatalog.BaselineGPU{Serial: "s", PCIAddress: "0000:3b:00.0", MemoryBytes: size(32), Instances: []string{"a", "b"}}
 	if got := Changed(was, is); got != nil {
@@ -54,6 +56,7 @@ func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
 }
 
 func TestAScrubOfNoGPUIsNotClean(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	l.Params.Expected = nil
 	l.faults("devices 0", "fault driver_missing")
@@ -70,11 +73,12 @@ func onBus(address string) taskcatalog.PCIDevice {
 // A GPU that was given to another driver is on the bus, and its library does not
 // list it.
 func TestAGPUOnTheBusThatNoLibraryListsIsNotClean(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "nvidia")
 	for _, g := range l.Params.Expected {
 		l.Facts.PCI = append(l.Facts.PCI, onBus(g.PCIAddress))
 	}
-	if res := l.good(); res.Verdict != taskcatalog.VerdictClean || len(res.GPUs) != 4 {
+	if res := l.good(); res.Verdict != taskcatalog.VerdictClean || len(res.GPUs) != gpuCount {
 		t.Fatalf("all are listed: %s, %d", res.Verdict, len(res.GPUs))
 	}
 	again := newLab(t, "nvidia")
@@ -90,6 +94,7 @@ func TestAGPUOnTheBusThatNoLibraryListsIsNotClean(t *testing.T) {
 }
 
 func TestALibraryMayBeMissingOnlyWhereItsGPUsAre(t *testing.T) {
+	t.Parallel()
 	bus := taskcatalog.Facts{PCI: []taskcatalog.PCIDevice{onBus("0000:3b:00.0")}}
 	for name, c := range map[string]struct {
 		facts   taskcatalog.Facts
@@ -125,6 +130,7 @@ func TestALibraryMayBeMissingOnlyWhereItsGPUsAre(t *testing.T) {
 
 // Whatever policy allows: what nothing here can overwrite was not.
 func TestAGPUOfAnUnknownVendorIsNeverClean(t *testing.T) {
+	t.Parallel()
 	s := &Scrub{Vendors: []string{"nvidia"}, Params: &taskcatalog.GPUScrubParams{Expected: []taskcatalog.BaselineGPU{{Vendor: "x", UUID: "u"}}}}
 	s.policy.AllowUnverified = true
 	s.compare([]taskcatalog.GPUFacts{{Vendor: "x", UUID: "u"}})
@@ -135,6 +141,7 @@ func TestAGPUOfAnUnknownVendorIsNeverClean(t *testing.T) {
 
 // What is in no instance is judged for each GPU by itself, in whatever order.
 func TestMemoryInNoInstanceIsToldOfEachGPU(t *testing.T) {
+	t.Parallel()
 	instances := func(gpu string, whole, each *uint64) []*unit {
 		var all []*unit
 		for _, uuid := range []string{gpu + "-1", gpu + "-2"} {
