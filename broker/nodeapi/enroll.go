@@ -1,11 +1,15 @@
 package nodeapi
 
 import (
+	"context"
 	"crypto/x509"
 	"regexp"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -27,8 +31,9 @@ var (
 )
 
 // enroll makes a node a member: a one-time token and a certificate request for
-// a certificate and the trust bundle. Asked again with the same token and key,
-// as after a lost answer, it gives the same certificate.
+// a certificate, the trust bundle and the resolver profiles that it shall have.
+// Asked again with the same token and key, as after a lost answer, it gives the
+// same certificate and the same task.
 func (a *API) enroll(c *call) (any, error) {
 	if err := a.limitEnroll(c.w, c.r); err != nil {
 		return nil, err
@@ -70,7 +75,21 @@ func (a *API) enroll(c *call) (any, error) {
 	return wire.EnrollReply{
 		NodeID: enrolled.Node.ID, NodeEpoch: enrolled.Node.Epoch,
 		Certificate: enrolled.Cert.PEM, TrustBundle: string(rawBundle), Now: a.c.Now().UTC(),
+		ResolverConfig: a.profilesFor(c.r.Context(), enrolled.Node),
 	}, nil
+}
+
+// profilesFor is the task with the resolver profiles that a new member shall
+// have. The member is one without them: they follow by a poll.
+func (a *API) profilesFor(ctx context.Context, n broker.Node) *wire.CarriedTask {
+	k, ok, err := resolver.AtEnrolment(ctx, a.c.DB, a.c.Queue, a.c.Now(), n)
+	if err != nil {
+		a.c.Log.Warn("cannot give a new node its resolver profiles with the answer", zap.String("node", n.ID), zap.Error(err))
+	}
+	if err != nil || !ok {
+		return nil
+	}
+	return &wire.CarriedTask{TaskID: k.ID, Envelope: string(k.Envelope)}
 }
 
 // issue makes a node certificate.

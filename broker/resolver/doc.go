@@ -12,6 +12,10 @@
 //
 //   - A node that is enrolling gets its set at once: it becomes active only with
 //     it, and is quarantined where three tries ended without.
+//   - The answer to an enrolment carries that task (AtEnrolment). What it carries
+//     is queued as well: an answer may be lost, and only a result counts.
+//   - A node that was in service and enrols anew gets with the answer what it took
+//     before by the same want; anything else comes in its wave.
 //   - All others get it in waves: one node first, then a tenth of those meant, at
 //     most MaxWave, and no next wave before the last has ended.
 //   - A task that failed stops the want for every node that is not enrolling. It

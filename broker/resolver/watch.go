@@ -88,14 +88,7 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 		}
 	}
 	for _, n := range s.give {
-		params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
-		if err != nil {
-			return err
-		}
-		k, _, err := w.Queue.Enqueue(ctx, actor, taskqueue.Request{
-			NodeID: n.ID, Type: "node.resolver_config", Params: params,
-			IdempotencyKey: broker.ResolverKey(want.ID, strconv.Itoa(len(tasks[n.ID])+1)),
-		})
+		k, err := give(ctx, w.Queue, want, n.ID, len(tasks[n.ID]))
 		if err != nil {
 			// One node that cannot be given a task keeps no other from its own.
 			w.Log.Warn("cannot give a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
@@ -104,6 +97,20 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 		w.Log.Info("gave a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID), zap.String("version", want.Version))
 	}
 	return nil
+}
+
+// give makes a node's next task for a want, for which it had so many before.
+// Whoever makes the same one at the same time gets the same one.
+func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, nodeID string, had int) (broker.Task, error) {
+	params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
+	if err != nil {
+		return broker.Task{}, err
+	}
+	k, _, err := queue.Enqueue(ctx, actor, taskqueue.Request{
+		NodeID: nodeID, Type: "node.resolver_config", Params: params,
+		IdempotencyKey: broker.ResolverKey(want.ID, strconv.Itoa(had+1)),
+	})
+	return k, err
 }
 
 // keepOut leaves a new node that cannot take its set to a person, as one without a

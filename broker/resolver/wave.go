@@ -36,6 +36,10 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 	have, open := 0, 0
 	for _, n := range nodes {
 		made := tasks[n.ID]
+		if n.Status == broker.Enrolling {
+			// What came of an earlier enrolment ends with it, and is no try of this one.
+			made = ofEpoch(n.Epoch, made)
+		}
 		switch {
 		case n.ResolverDigest == w.Digest:
 			// A node that says it has the set, without a task of this want, is no
@@ -87,6 +91,13 @@ func failed(made []broker.Task) *broker.Task {
 	return &made[len(made)-1]
 }
 
+// ofEpoch are the tasks that were made for one enrolment.
+func ofEpoch(epoch int64, made []broker.Task) []broker.Task {
+	return slices.DeleteFunc(slices.Clone(made), func(k broker.Task) bool { return k.NodeEpoch != epoch })
+}
+
+// mayEnrol reports whether a node that is enrolling is given its set now. made
+// are the tasks of this enrolment.
 func mayEnrol(now time.Time, n broker.Node, made []broker.Task) bool {
 	if n.Epoch == 0 || !slices.Contains(n.TaskTypes, taskType) || len(made) >= enrolTries {
 		return false

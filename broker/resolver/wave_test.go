@@ -127,7 +127,7 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.give) != 1 {
 			t.Errorf("after %d tries: %+v", i, s)
 		}
-		tries = append(tries, broker.Task{ID: "t", Status: broker.TaskFailed, EndedAt: now})
+		tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskFailed, EndedAt: now})
 		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.give) != 0 {
 			t.Errorf("at once after a failure: %+v", s)
 		}

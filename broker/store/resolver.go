@@ -228,9 +228,9 @@ func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) err
 // ResolverTasks lists the tasks that were made for a want, by node, the latest
 // of each last.
 func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broker.Task, error) {
-	prefix := broker.ResolverKey(want, "")
+	from, to := resolverKeys(want)
 	all, err := collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
-		WHERE type = 'node.resolver_config' AND idempotency_key >= $1 AND idempotency_key < $2 ORDER BY id`, prefix, prefix+"\x7f")
+		WHERE type = 'node.resolver_config' AND idempotency_key >= $1 AND idempotency_key < $2 ORDER BY id`, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -239,4 +239,18 @@ func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broke
 		byNode[k.NodeID] = append(byNode[k.NodeID], k)
 	}
 	return byNode, nil
+}
+
+// NodeResolverTasks lists the tasks of one node that were made for a want, the
+// latest last.
+func (db *DB) NodeResolverTasks(ctx context.Context, nodeID string, want int64) ([]broker.Task, error) {
+	from, to := resolverKeys(want)
+	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
+		WHERE node_id = $1 AND type = 'node.resolver_config' AND idempotency_key >= $2 AND idempotency_key < $3 ORDER BY id`, nodeID, from, to)
+}
+
+// resolverKeys is the range of the idempotency keys of a want's tasks.
+func resolverKeys(want int64) (from, to string) {
+	from = broker.ResolverKey(want, "")
+	return from, from + "\x7f"
 }

@@ -22,6 +22,8 @@
 //     outcome_unknown: store.UnknownGrace after not_after, or after the last
 //     lease that progress renewed where that is later.
 //   - A task that was delivered is canceled only by its node's word.
+//   - A task that an answer carries beside (wire.CarriedTask) is not delivered by
+//     that: a lost answer costs nothing, and its result is taken after its delivery.
 //   - Evidence counts only if the node's certified key signed it for this task,
 //     envelope, nonce, node, epoch, outcome and result. A verdict is never
 //     better than its findings and its checks: a row of the table of checks that

@@ -46,6 +46,11 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	if err != nil {
 		return wire.ResultReply{}, err
 	}
+	if r.Attempt == 0 && k.Attempt == 0 && r.Outcome == taskcatalog.OutcomeRefused {
+		// What an answer carried is not delivered yet: the audit log keeps why the
+		// node does not want it, and its delivery is judged by itself.
+		return wire.ResultReply{}, broker.Errorf(broker.Refused, "attempt_unknown", "task %s stays queued: node %s refused it as an answer carried it, before its delivery: %s: %s", k.ID, k.NodeID, out.Code, out.Message)
+	}
 	if scrub, ok := decoded.(*taskcatalog.GPUScrubResult); ok && out.Verdict == taskcatalog.VerdictClean {
 		if out.Verdict, err = q.scrubbedAll(ctx, k, scrub); err != nil {
 			return wire.ResultReply{}, err

@@ -59,6 +59,17 @@ type EnrollReply struct {
 	Certificate string    `json:"certificate"`  // PEM: leaf, then the chain up to the root
 	TrustBundle string    `json:"trust_bundle"` // DSSE envelope as JSON text
 	Now         time.Time `json:"now"`
+	// ResolverConfig is the task with the resolver profiles that the node shall
+	// have; nil where nobody wants any for it.
+	ResolverConfig *CarriedTask `json:"resolver_config,omitempty"`
+}
+
+// CarriedTask is a task that an answer brings along. That is no delivery: it has
+// no attempt and no lease, and the broker takes its result once it has delivered
+// the task as any other.
+type CarriedTask struct {
+	TaskID   string `json:"task_id"`
+	Envelope string `json:"envelope"` // DSSE envelope as JSON text: exactly the bytes that were signed
 }
 
 // RenewRequest asks for a new certificate for the node's present key, or for

@@ -1,0 +1,56 @@
+package resolver
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+)
+
+// AtEnrolment is the task with the set that a node shall have, whole, for the
+// answer to its enrolment to carry. It is queued as any other and is the one that
+// a Watch would have made, so that none of the two makes a second; asked again
+// for the same enrolment it is the same. ok is false where there is nothing to
+// carry: no set is wanted, or a Watch decides when the node gets it.
+func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now time.Time, n broker.Node) (k broker.Task, ok bool, err error) {
+	if n.ResolverWant == 0 {
+		return k, false, nil
+	}
+	wants, err := db.ResolverWants(ctx)
+	if err != nil {
+		return k, false, err
+	}
+	i := slices.IndexFunc(wants, func(w store.ResolverWant) bool { return w.ID == n.ResolverWant })
+	if i < 0 {
+		return k, false, nil // another want took its place this moment
+	}
+	made, err := db.NodeResolverTasks(ctx, n.ID, n.ResolverWant)
+	if err != nil {
+		return k, false, err
+	}
+	if this := ofEpoch(n.Epoch, made); len(this) > 0 && !this[len(this)-1].Status.Ended() {
+		k = this[len(this)-1]
+	} else if mayCarry(now, n, made) {
+		k, err = give(ctx, queue, wants[i], n.ID, len(made))
+	} else {
+		return k, false, nil
+	}
+	if err == nil {
+		k, err = db.Task(ctx, k.ID)
+	}
+	return k, err == nil && k.NodeEpoch == n.Epoch && !k.Status.Ended() && !k.CancelRequested, err
+}
+
+// mayCarry reports whether a node gets its set with its enrolment, without
+// waiting for a wave: while it is enrolling, and later, when it was installed
+// anew, what it could take before by the same want.
+func mayCarry(now time.Time, n broker.Node, made []broker.Task) bool {
+	if n.Status == broker.Enrolling {
+		return mayEnrol(now, n, ofEpoch(n.Epoch, made))
+	}
+	return slices.Contains(n.TaskTypes, taskType) &&
+		slices.ContainsFunc(made, func(k broker.Task) bool { return k.Status == broker.TaskSucceeded })
+}
