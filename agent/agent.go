@@ -76,6 +76,7 @@ type Agent struct {
 	freed   chan struct{}  // a lane has room again
 	turns   atomic.Int64   // of the main loop
 	renewAt time.Time      // owned by the main loop
+	carried *wire.Delivery // came with the enrolment's answer; owned by the main loop
 	fatal   context.CancelCauseFunc
 	ending  atomic.Bool // uninstalled: nothing more is taken
 	// at is called where a crash would matter most: the crash sweep dies there.

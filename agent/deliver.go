@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -32,6 +33,30 @@ func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 	a.at("after accept", d.TaskID)
 	a.logTask(admitted.Task).Info("accepted the task", zap.Int("attempt", d.Attempt))
 	a.launch(work, admitted, d.Attempt)
+}
+
+// takeCarried takes the task that the answer to the enrolment carried, as if a
+// poll had brought it, and waits until it has ended, up to a minute: what it puts
+// in force is there for the first that a poll brings. It has no attempt yet. Its
+// result is sent once the broker has delivered it; without this process, that
+// delivery does the work.
+func (a *Agent) takeCarried(ctx, work context.Context) {
+	d := *a.carried
+	a.carried = nil
+	a.deliver(work, d)
+	a.mu.Lock()
+	r := a.running[d.TaskID]
+	a.mu.Unlock()
+	if r == nil {
+		return
+	}
+	long := time.NewTimer(longPause)
+	defer long.Stop()
+	select {
+	case <-r.done:
+	case <-long.C:
+	case <-ctx.Done():
+	}
 }
 
 // again deals with an envelope that was accepted before, byte for byte: its

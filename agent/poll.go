@@ -80,6 +80,10 @@ func (a *Agent) turn(ctx, work context.Context) error {
 			a.Log.Warn("cannot renew the certificate yet", zap.String("node", m.NodeID), zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
 		}
 	}
+	if a.carried != nil {
+		a.takeCarried(ctx, work)
+		return nil
+	}
 	if err := a.poll(ctx, work); err != nil {
 		return a.outcast(ctx, err)
 	}

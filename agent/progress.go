@@ -90,12 +90,14 @@ func (a *Agent) reportProgress(r *run) (stop func()) {
 // sendProgress renews the lease. A try that fails is followed by the next: the
 // task goes on, and if the lease is lost the broker delivers it again.
 func (a *Agent) sendProgress(ctx context.Context, r *run) {
+	now := r.snapshot(a.Now())
+	if now.Attempt = int(r.attempt.Load()); now.Attempt == 0 {
+		return // not delivered yet: there is no lease
+	}
 	client, err := a.uplink()
 	if err != nil {
 		return
 	}
-	now := r.snapshot(a.Now())
-	now.Attempt = int(r.attempt.Load())
 	ctx, cancel := context.WithTimeout(ctx, progressTick)
 	defer cancel()
 	reply, err := client.Progress(ctx, r.task.TaskID, now)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"maps"
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -57,6 +58,13 @@ func (a *Agent) sendAll(ctx context.Context) error {
 	for _, e := range waiting {
 		if e.Task.NodeEpoch != m.Epoch {
 			a.settle(ctx, e, "the node has enrolled again since, and the broker has ended the task")
+			continue
+		}
+		if e.Attempt == 0 {
+			// An answer carried it: the broker takes the result once it has delivered it.
+			if a.Now().After(e.Task.NotAfter.Add(2 * taskcatalog.ClockSkew)) {
+				a.settle(ctx, e, "the broker never delivered the task that its answer carried")
+			}
 			continue
 		}
 		client, err := a.uplink()
@@ -143,7 +151,8 @@ func (a *Agent) sendRefusals(ctx context.Context) error {
 			return err
 		}
 		_, err = client.Result(ctx, id, result)
-		if answer, ok := uplink.RefusalOf(err); err != nil && (!ok || !answer.Lasting()) {
+		// A redirect, which is not followed, means that the id fits no path.
+		if answer, ok := uplink.RefusalOf(err); err != nil && (!ok || !answer.Lasting() && answer.Status >= http.StatusBadRequest) {
 			return err
 		}
 		a.mu.Lock()

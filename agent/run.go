@@ -32,7 +32,8 @@ type run struct {
 	digest  string
 	attempt atomic.Int64
 	cancel  context.CancelCauseFunc
-	started time.Time // zero: it waits for its lane; changed under Agent.mu
+	started time.Time     // zero: it waits for its lane; changed under Agent.mu
+	done    chan struct{} // closed once nothing more of it runs
 	progress
 }
 
@@ -46,7 +47,7 @@ type returned struct {
 // launch begins an accepted task. It runs as soon as its lane has a place.
 func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt int) {
 	ctx, cancel := context.WithCancelCause(work)
-	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, progress: newProgress(a.Now())}
+	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, done: make(chan struct{}), progress: newProgress(a.Now())}
 	r.attempt.Store(int64(attempt))
 	a.mu.Lock()
 	a.running[r.task.TaskID] = r
@@ -65,6 +66,7 @@ func (a *Agent) ended(r *run) {
 	a.mu.Lock()
 	delete(a.running, r.task.TaskID)
 	a.mu.Unlock()
+	close(r.done)
 	wake(a.freed)
 	wake(a.results)
 	a.publish(func(*Status) {})

@@ -38,6 +38,12 @@ type Broker struct {
 	LoseAnswer func(route string) bool
 	// Secrets are what tasks may mint, by credential type.
 	Secrets map[string]string
+	// Carries are the params of a node.resolver_config task: each enrolment queues
+	// one and its answer carries it. Empty: none.
+	Carries string
+	// Forge, where it is set, changes what an answer carries of the task, and
+	// nothing else. It is called with the broker locked.
+	Forge func(*wire.CarriedTask, *Task)
 	// Denied are certificate serials.
 	Denied map[string]bool
 
@@ -45,6 +51,8 @@ type Broker struct {
 	Enrolled int            // certificates given for a token, lost answers included
 	Renewals []bool         // late or not
 	Reports  []identity.Report
+	// Early are the results of what was not delivered yet: refusals.
+	Early []wire.ResultRequest
 
 	t      testing.TB
 	server *http.Server
@@ -61,6 +69,7 @@ type token struct {
 	key    string
 	cert   string
 	spent  bool
+	task   *Task // that the answer carries
 }
 
 type node struct {
@@ -166,6 +175,11 @@ func (b *Broker) Enqueue(nodeID, typ, params string, change ...func(*taskcatalog
 	b.t.Helper()
 	b.Lock()
 	defer b.Unlock()
+	return b.enqueue(nodeID, typ, params, change...)
+}
+
+func (b *Broker) enqueue(nodeID, typ, params string, change ...func(*taskcatalog.Task)) *Task {
+	b.t.Helper()
 	t, err := taskcatalog.Latest(typ)
 	if err != nil {
 		b.t.Fatal(err)
@@ -197,6 +211,18 @@ func (b *Broker) Enqueue(nodeID, typ, params string, change ...func(*taskcatalog
 	b.tasks = append(b.tasks, q)
 	b.changed()
 	return q
+}
+
+// Find is a task by its id; nil: there is none.
+func (b *Broker) Find(id string) *Task {
+	b.Lock()
+	defer b.Unlock()
+	for _, q := range b.tasks {
+		if q.ID == id {
+			return q
+		}
+	}
+	return nil
 }
 
 // Requeue delivers a task again, as after a lease that ran out.

@@ -17,6 +17,13 @@ func (b *Broker) result(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	}
 	b.Lock()
 	defer b.Unlock()
+	if req.Attempt == 0 {
+		if req.Outcome != taskcatalog.OutcomeRefused {
+			b.t.Errorf("task %s, which was not delivered, ended %s", r.PathValue("task"), req.Outcome)
+		}
+		b.Early = append(b.Early, req)
+		return nil, problem(http.StatusConflict, "attempt_unknown", "it was not delivered yet")
+	}
 	q := b.find(peer.NodeID, r.PathValue("task"))
 	if q == nil {
 		return nil, problem(http.StatusNotFound, "task_not_found", "no such task")

@@ -160,10 +160,20 @@ func (b *Broker) enroll(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
 		b.nodes[tok.nodeID].epoch++
 		tok.key = key
 		tok.cert = b.issue(csr, pki.NodeIdentity{NodeID: tok.nodeID, Epoch: b.nodes[tok.nodeID].epoch})
+		if b.Carries != "" {
+			tok.task = b.enqueue(tok.nodeID, "node.resolver_config", b.Carries)
+		}
 	}
 	b.Enrolled++
 	b.Reports = append(b.Reports, identity.Report{AgentVersion: req.AgentVersion, TaskTypes: req.TaskTypes, Capabilities: req.Capabilities, Facts: req.Facts, Hostname: req.Hostname})
-	return wire.EnrollReply{NodeID: tok.nodeID, NodeEpoch: b.nodes[tok.nodeID].epoch, Certificate: tok.cert, TrustBundle: string(b.Auth.RawBundle), Now: b.Clock()}, nil
+	reply := wire.EnrollReply{NodeID: tok.nodeID, NodeEpoch: b.nodes[tok.nodeID].epoch, Certificate: tok.cert, TrustBundle: string(b.Auth.RawBundle), Now: b.Clock()}
+	if tok.task != nil {
+		reply.ResolverConfig = &wire.CarriedTask{TaskID: tok.task.ID, Envelope: tok.task.Envelope}
+		if b.Forge != nil {
+			b.Forge(reply.ResolverConfig, tok.task)
+		}
+	}
+	return reply, nil
 }
 
 func (b *Broker) renew(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
