@@ -1,0 +1,196 @@
+package broker
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// SiteStatus says whether new work may begin at a site, or by a profile.
+type SiteStatus string
+
+// The statuses. At a disabled site what runs goes on; nothing new begins.
+const (
+	SiteActive   SiteStatus = "active"
+	SiteDisabled SiteStatus = "disabled"
+)
+
+// Site is one MAAS region controller: seed 001 §3.1 and §3.6. A node's site is
+// its Name, which therefore never changes. Secrets are elsewhere: the record
+// holds their paths and when each was set.
+type Site struct {
+	ID         string
+	Name       string
+	RegionCode string
+	Status     SiteStatus
+
+	APIBaseURL string // http(s)://HOST:5240/MAAS
+	CACert     string // PEM; empty: the system's roots
+
+	PXEIface     string // of the MAAS server
+	PXEVLANVID   int
+	NodePXEIface string // of a node
+
+	DistroSeries       string
+	Architecture       string
+	UpstreamDNSServers []string
+
+	DeployUser         string
+	DeploySSHIface     string
+	DeploySSHPublicKey string // made with the first credentials; its other half is a secret
+
+	// CommissioningScripts are what the site's owner keeps in MAAS and runs
+	// depend on; their content is not ours.
+	CommissioningScripts []ScriptVersion
+
+	DefaultProfileID string
+
+	APITokenPath, PowerPath, DeployPasswordPath, DeploySSHKeyPath string    // *_vault_path
+	APITokenSetAt, PowerSetAt, DeployPasswordSetAt                time.Time // zero: never
+	CreatedAt, UpdatedAt                                          time.Time
+}
+
+// ScriptVersion is a script in MAAS that must be there as it was recorded: by
+// the number or the comment of its newest revision.
+type ScriptVersion struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// NewSite is a site with the defaults of everything that has one.
+func NewSite(id string) Site {
+	at := "maas-sites/" + id + "/"
+	return Site{
+		ID: id, Status: SiteActive,
+		DistroSeries: "ubuntu/noble", Architecture: "amd64/generic", UpstreamDNSServers: []string{"1.1.1.1", "8.8.8.8"},
+		DeployUser: "hpcadmin", DeploySSHIface: "eno8303", CommissioningScripts: []ScriptVersion{},
+		APITokenPath: at + "api-token", PowerPath: at + "power/default",
+		DeployPasswordPath: at + "deploy-password", DeploySSHKeyPath: at + "deploy-ssh-key",
+	}
+}
+
+var (
+	// SiteNameForm is what a site may be called.
+	SiteNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+	idForm       = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	regionForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	ifaceForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	seriesForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}(/[A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
+	archForm     = regexp.MustCompile(`^[a-z0-9]{1,31}/[a-z0-9][a-z0-9._-]{0,31}$`)
+	accountForm  = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	scriptForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
+	hostnameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+)
+
+const (
+	maxURL        = 500 // bytes
+	maxCACert     = 64 << 10
+	maxDNSServers = 8
+	maxScripts    = 64
+	maxVLAN       = 4094
+)
+
+// Check refuses what is no site, and brings the address into its one form.
+// Code: site_invalid.
+func (s *Site) Check() error {
+	bad := func(format string, args ...any) error {
+		return Errorf(Invalid, "site_invalid", "cannot keep site %s: "+format, append([]any{said(s.Name)}, args...)...)
+	}
+	switch {
+	case !SiteNameForm.MatchString(s.Name) || idForm.MatchString(s.Name):
+		return bad("its name is 1 to 63 of a-z, 0-9 and '-', and no id")
+	case !regionForm.MatchString(s.RegionCode):
+		return bad("region_code %q is not one (letters, digits, '.', '_' and '-')", said(s.RegionCode))
+	case s.Status != SiteActive && s.Status != SiteDisabled:
+		return bad("status %q is neither active nor disabled", said(string(s.Status)))
+	case !ifaceForm.MatchString(s.PXEIface):
+		return bad("pxe_iface %q is no interface of the MAAS server, such as ens19", said(s.PXEIface))
+	case !ifaceForm.MatchString(s.NodePXEIface):
+		return bad("node_pxe_iface %q is no interface of a node, such as eno8303", said(s.NodePXEIface))
+	case s.PXEVLANVID < 0 || s.PXEVLANVID > maxVLAN:
+		return bad("pxe_vlan_vid %d is not between 0 (untagged) and %d", s.PXEVLANVID, maxVLAN)
+	case !seriesForm.MatchString(s.DistroSeries):
+		return bad("distro_series %q is not one, such as ubuntu/noble or custom/IMAGE", said(s.DistroSeries))
+	case !archForm.MatchString(s.Architecture):
+		return bad("architecture %q is not one, such as amd64/generic", said(s.Architecture))
+	case !accountForm.MatchString(s.DeployUser) || s.DeployUser == "root":
+		return bad("deploy_user %q is no account of its own, such as hpcadmin", said(s.DeployUser))
+	case !ifaceForm.MatchString(s.DeploySSHIface):
+		return bad("deploy_ssh_iface %q is no interface of a node", said(s.DeploySSHIface))
+	case len(s.UpstreamDNSServers) == 0 || len(s.UpstreamDNSServers) > maxDNSServers:
+		return bad("upstream_dns_servers has %d addresses, and 1 to %d are allowed", len(s.UpstreamDNSServers), maxDNSServers)
+	case len(s.CommissioningScripts) > maxScripts:
+		return bad("it wants more than %d commissioning_scripts", maxScripts)
+	}
+	for _, d := range s.UpstreamDNSServers {
+		if a, err := netip.ParseAddr(d); err != nil || a.Zone() != "" {
+			return bad("upstream DNS server %q is no IP address", said(d))
+		}
+	}
+	for _, c := range s.CommissioningScripts {
+		if !scriptForm.MatchString(c.Name) || c.Version == "" || len(c.Version) > 255 || taskcatalog.Clean(c.Version, 1024) != c.Version {
+			return bad("commissioning script %q has no good name or version", said(c.Name))
+		}
+	}
+	base, why := baseURL(s.APIBaseURL)
+	if why != "" {
+		return bad("api_base_url %s (such as https://10.0.0.2:5443/MAAS)", why)
+	}
+	s.APIBaseURL = base
+	if why := checkCACert(s.CACert); why != "" {
+		return bad("ca_cert %s", why)
+	}
+	return nil
+}
+
+// baseURL is the one way to write an address, or why it is none. It never
+// repeats what was given: somebody may have put a password into it.
+func baseURL(raw string) (base, why string) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || len(raw) > maxURL:
+		return "", "is no URL"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", "is neither http nor https"
+	case u.User != nil:
+		return "", "has a user in it: the MAAS token is given with the credentials"
+	case u.Hostname() == "":
+		return "", "names no host"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(raw, "#") || u.RawPath != "" || strings.Contains(u.Path+"/", "/../"):
+		return "", "is more than scheme, host, port and path"
+	}
+	path := strings.TrimRight(u.Path, "/")
+	if strings.Contains(path+"/", "/api/") {
+		return "", "goes too deep: it ends before /api/2.0"
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Host) + path, ""
+}
+
+func checkCACert(text string) (why string) {
+	if text == "" {
+		return ""
+	}
+	if len(text) > maxCACert {
+		return "is too large"
+	}
+	for rest := []byte(text); strings.TrimSpace(string(rest)) != ""; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
+			return "holds something that is no PEM certificate"
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return "holds a certificate that cannot be read"
+		}
+	}
+	return ""
+}
+
+// said is text from outside, fit to be repeated in an error.
+func said(s string) string { return taskcatalog.Clean(s, 100) }

@@ -1,0 +1,124 @@
+package broker
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// SKU is what a machine of a kind is made of, and how it shall be set. A machine
+// that does not match its SKU is hardware_mismatch.
+type SKU struct {
+	ID             string // mi300x.192g.8gpu
+	Description    string
+	GPUVendor      string // nvidia, amd; empty: no GPUs
+	GPUModel       string
+	GPUCount       int
+	GPUMemoryBytes uint64 // of each
+	NICs           []string
+	BootDisk       BootDiskRule
+	GPUSettings    taskcatalog.GPUSettings // wanted; what is left out may be anything
+	ScrubFloor     ScrubFloor
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// BootDiskRule says which disk a machine boots from.
+type BootDiskRule struct {
+	// Pattern is a regular expression over a disk's model, name and id_path, in
+	// any case.
+	Pattern string `json:"pattern"`
+	// Pick decides between several that match; empty: none, they are a mismatch.
+	Pick BootDiskPick `json:"pick"`
+}
+
+// BootDiskPick is one way to decide between disks.
+type BootDiskPick string
+
+// The ways.
+const (
+	PickNone     BootDiskPick = ""
+	PickSmallest BootDiskPick = "smallest"
+	PickLargest  BootDiskPick = "largest"
+	PickFirst    BootDiskPick = "first" // by MAAS's id
+)
+
+// BootDiskPattern is the one of a new SKU: a BOSS card, or an M.2 disk.
+const BootDiskPattern = `boss|boot optimized|m\.2`
+
+// ScrubFloor is the least that a scrub of such a machine must reach, whatever a
+// site's policy says.
+type ScrubFloor struct {
+	MinCoveragePercent float64 `json:"min_coverage_percent"` // 0: the vendor's default
+	RequireReset       bool    `json:"require_reset"`
+}
+
+// NewSKU is a SKU with the defaults of everything that has one.
+func NewSKU() SKU {
+	return SKU{NICs: []string{}, BootDisk: BootDiskRule{Pattern: BootDiskPattern}}
+}
+
+// SKUForm is what a SKU may be called.
+var SKUForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+const (
+	maxGPUs    = 64
+	maxNICs    = 64
+	maxPattern = 200     // bytes
+	maxGPUSize = 4 << 40 // bytes
+)
+
+// Check refuses what is no SKU. Code: sku_invalid.
+func (s *SKU) Check() error {
+	bad := func(format string, args ...any) error {
+		return Errorf(Invalid, "sku_invalid", "cannot keep SKU %s: "+format, append([]any{said(s.ID)}, args...)...)
+	}
+	hasGPUs := s.GPUVendor != ""
+	switch {
+	case !SKUForm.MatchString(s.ID):
+		return bad("its id is 1 to 63 letters, digits, '.', '_' and '-', such as mi300x.192g.8gpu")
+	case len(s.Description) > 500 || taskcatalog.Clean(s.Description, 1000) != s.Description:
+		return bad("its description is too long or has control characters")
+	case hasGPUs && s.GPUVendor != "nvidia" && s.GPUVendor != "amd":
+		return bad("gpu_vendor %q is neither nvidia nor amd", said(s.GPUVendor))
+	case len(s.GPUModel) > 100 || taskcatalog.Clean(s.GPUModel, 200) != s.GPUModel:
+		return bad("gpu_model is too long or has control characters")
+	case hasGPUs != (s.GPUCount > 0) || !hasGPUs && (s.GPUModel != "" || s.GPUMemoryBytes != 0):
+		return bad("gpu_vendor and gpu_count go together, and gpu_model and gpu_memory_bytes with them")
+	case s.GPUCount < 0 || s.GPUCount > maxGPUs:
+		return bad("gpu_count %d is not between 0 and %d", s.GPUCount, maxGPUs)
+	case s.GPUMemoryBytes > maxGPUSize:
+		return bad("gpu_memory_bytes is more than 4 TiB")
+	case len(s.NICs) > maxNICs:
+		return bad("it has more than %d nics", maxNICs)
+	case len(s.BootDisk.Pattern) > maxPattern || s.BootDisk.Pattern == "":
+		return bad("boot_disk.pattern has 1 to %d bytes", maxPattern)
+	case s.ScrubFloor.MinCoveragePercent != 0 && !(s.ScrubFloor.MinCoveragePercent >= 50 && s.ScrubFloor.MinCoveragePercent <= 100):
+		return bad("scrub_floor.min_coverage_percent is not between 50 and 100")
+	}
+	if _, err := regexp.Compile(s.BootDisk.Pattern); err != nil {
+		return bad("boot_disk.pattern is no regular expression")
+	}
+	switch s.BootDisk.Pick {
+	case PickNone, PickSmallest, PickLargest, PickFirst:
+	default:
+		return bad("boot_disk.pick %q is none of smallest, largest, first", said(string(s.BootDisk.Pick)))
+	}
+	seen := map[string]bool{}
+	for _, nic := range s.NICs {
+		if !ifaceForm.MatchString(nic) || seen[nic] {
+			return bad("nic %q is no name of an interface, or is there twice", said(nic))
+		}
+		seen[nic] = true
+	}
+	for name, value := range map[string]string{
+		"partition": s.GPUSettings.Partition, "memory_partition": s.GPUSettings.MemoryPartition,
+		"compute_mode": s.GPUSettings.ComputeMode, "clocks": s.GPUSettings.Clocks,
+	} {
+		if len(value) > 64 || taskcatalog.Clean(value, 128) != value {
+			return bad("gpu_settings.%s is too long or has control characters", name)
+		}
+	}
+	return nil
+}

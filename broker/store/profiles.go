@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"maps"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const profileColumns = `id, site_id, name, description, status, policy, created_at, updated_at`
+
+// scanProfile reads a policy over the default one: a knob that came later has
+// its default in rows that are older.
+func scanProfile(row interface{ Scan(...any) error }) (p broker.Profile, err error) {
+	p.Policy = broker.DefaultPolicy()
+	p.Policy.StageRetries = nil
+	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, doc(&p.Policy), at(&p.CreatedAt), at(&p.UpdatedAt))
+	return p, err
+}
+
+// profile reads one of a site by its id or name, with a lock clause of the
+// dialect; "" is the site's default one.
+func profile(ctx context.Context, r runner, siteID, ref, lock string) (broker.Profile, error) {
+	if ref == "" {
+		if err := r.QueryRowContext(ctx, `SELECT default_profile_id FROM maas_sites WHERE id = $1`, siteID).Scan(&ref); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return broker.Profile{}, err
+		}
+	}
+	p, err := scanProfile(r.QueryRowContext(ctx, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 AND (id = $2 OR name = $2)`+lock, siteID, ref))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, broker.Errorf(broker.NotFound, "profile_not_found", "the site has no profile %q (see hostler site profile list SITE)", ref)
+	}
+	return p, err
+}
+
+// Profile finds one of a site by its id or name; "" is the default one. Code:
+// profile_not_found.
+func (db *DB) Profile(ctx context.Context, siteID, ref string) (broker.Profile, error) {
+	return profile(ctx, db.reader(), siteID, ref, "")
+}
+
+// Profiles lists a site's, by name.
+func (db *DB) Profiles(ctx context.Context, siteID string) ([]broker.Profile, error) {
+	return collect(ctx, db.reader(), scanProfile, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 ORDER BY name`, siteID)
+}
+
+// CreateProfile adds one to its site. Codes: site_not_found, profile_invalid,
+// profile_exists.
+func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Profile) (made broker.Profile, err error) {
+	if err := p.Check(); err != nil {
+		return made, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		s, err := site(ctx, t, p.SiteID, t.forKeyShare())
+		if err != nil {
+			return err
+		}
+		if err := t.insertProfile(ctx, actor, s, p); err != nil {
+			return err
+		}
+		made, err = profile(ctx, t, s.ID, p.ID, "")
+		return err
+	})
+	return made, err
+}
+
+func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) error {
+	n, err := changed(t.ExecContext(ctx, `INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (site_id, name) DO NOTHING`,
+		p.ID, s.ID, p.Name, p.Description, string(p.Status), text(p.Policy), micros(t.now)))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return broker.Errorf(broker.Refused, "profile_exists", "cannot create profile %s: site %s has one of that name", p.Name, s.Name)
+	}
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.create", Subject: "site/" + s.Name, After: profileAudit(p)})
+}
+
+// UpdateProfile changes one as change says; its name stays. Runs that have begun
+// go on with what they copied. Codes: site_not_found, profile_not_found,
+// profile_invalid, profile_is_default.
+func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref, reason string, change func(*broker.Profile) error) (p broker.Profile, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		s, err := site(ctx, t, siteID, t.forUpdate()) // its default profile must stay active
+		if err != nil {
+			return err
+		}
+		before, err := profile(ctx, t, siteID, ref, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		p = before
+		p.Policy.StageRetries = maps.Clone(before.Policy.StageRetries)
+		if err := change(&p); err != nil {
+			return err
+		}
+		if err := p.Check(); err != nil {
+			return err
+		}
+		switch {
+		case p.ID != before.ID || p.SiteID != before.SiteID || p.Name != before.Name:
+			return broker.Errorf(broker.Invalid, "profile_invalid", "cannot rename profile %s: runs are known by it", before.Name)
+		case p.Status != broker.SiteActive && s.DefaultProfileID == p.ID:
+			return broker.Errorf(broker.Refused, "profile_is_default", "cannot disable profile %s: it is the default of site %s (hostler site profile set-default %s another one first)", p.Name, s.Name, s.Name)
+		}
+		p.UpdatedAt = t.now
+		if _, err := t.ExecContext(ctx, `UPDATE maas_site_profiles SET description = $1, status = $2, policy = $3, updated_at = $4 WHERE id = $5`,
+			p.Description, string(p.Status), text(p.Policy), micros(t.now), p.ID); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.update", Subject: "site/" + s.Name, Reason: reason, Before: profileAudit(before), After: profileAudit(p)})
+	})
+	return p, err
+}
+
+func profileAudit(p broker.Profile) json.RawMessage {
+	return small("id", p.ID, "name", p.Name, "description", p.Description, "status", p.Status, "policy", p.Policy)
+}

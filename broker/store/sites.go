@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface, distro_series, architecture,
+	upstream_dns_servers, deploy_user, deploy_ssh_iface, deploy_ssh_public_key, commissioning_scripts, default_profile_id,
+	api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path,
+	api_token_set_at, default_power_creds_set_at, deploy_password_set_at, created_at, updated_at`
+
+func scanSite(row interface{ Scan(...any) error }) (s broker.Site, err error) {
+	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface, &s.DistroSeries, &s.Architecture,
+		doc(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, doc(&s.CommissioningScripts), &s.DefaultProfileID,
+		&s.APITokenPath, &s.PowerPath, &s.DeployPasswordPath, &s.DeploySSHKeyPath,
+		at(&s.APITokenSetAt), at(&s.PowerSetAt), at(&s.DeployPasswordSetAt), at(&s.CreatedAt), at(&s.UpdatedAt))
+	return s, err
+}
+
+// site reads one by its id or name, with a lock clause of the dialect.
+func site(ctx context.Context, r runner, ref, lock string) (broker.Site, error) {
+	s, err := scanSite(r.QueryRowContext(ctx, `SELECT `+siteColumns+` FROM maas_sites WHERE id = $1 OR name = $1`+lock, ref))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)", ref)
+	}
+	return s, err
+}
+
+// Site finds one by its id or name. Code: site_not_found.
+func (db *DB) Site(ctx context.Context, ref string) (broker.Site, error) {
+	return site(ctx, db.reader(), ref, "")
+}
+
+// Sites lists those of the names (nil: all), by name.
+func (db *DB) Sites(ctx context.Context, names []string) ([]broker.Site, error) {
+	var w where
+	in(&w, "name", names)
+	return collect(ctx, db.reader(), scanSite, `SELECT `+siteColumns+` FROM maas_sites`+w.String()+` ORDER BY name`, w.args...)
+}
+
+// CreateSite makes a site and its default profile. Codes: site_invalid,
+// profile_invalid, site_exists.
+func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) (made broker.Site, err error) {
+	if err := errors.Join(s.Check(), p.Check()); err != nil {
+		return made, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		s := s
+		s.DefaultProfileID = p.ID
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO maas_sites (id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface,
+			distro_series, architecture, upstream_dns_servers, deploy_user, deploy_ssh_iface, commissioning_scripts, default_profile_id,
+			api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21) ON CONFLICT (name) DO NOTHING`,
+			s.ID, s.Name, s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
+			s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, text(s.CommissioningScripts), s.DefaultProfileID,
+			s.APITokenPath, s.PowerPath, s.DeployPasswordPath, s.DeploySSHKeyPath, micros(t.now)))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return broker.Errorf(broker.Refused, "site_exists", "cannot create site %s: there is one of that name (hostler site show %s)", s.Name, s.Name)
+		}
+		if err := t.insertProfile(ctx, actor, s, p); err != nil {
+			return err
+		}
+		if made, err = site(ctx, t, s.ID, ""); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.create", Subject: "site/" + s.Name, After: siteAudit(made)})
+	})
+	return made, err
+}
+
+// UpdateSite changes a site as change says. Its name, paths and credentials stay
+// what they are, and so does its address while a token is kept for it: that goes
+// nowhere else than where it was checked. Codes: site_not_found, site_invalid,
+// site_address_bound, profile_not_found.
+func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := site(ctx, t, ref, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		s = before
+		if err := change(&s); err != nil {
+			return err
+		}
+		if err := s.Check(); err != nil {
+			return err
+		}
+		switch {
+		case s.ID != before.ID || s.Name != before.Name:
+			return broker.Errorf(broker.Invalid, "site_invalid", "cannot rename site %s: nodes are known by it", before.Name)
+		case s.APIBaseURL != before.APIBaseURL && !before.APITokenSetAt.IsZero():
+			return broker.Errorf(broker.Refused, "site_address_bound", "cannot move site %s: its MAAS token was checked at the address it has (give the token with the new address: hostler site credentials %s --api-base-url URL --maas-token-file FILE)", s.Name, s.Name)
+		}
+		if s.DefaultProfileID != before.DefaultProfileID {
+			p, err := profile(ctx, t, s.ID, s.DefaultProfileID, "")
+			if err != nil {
+				return err
+			}
+			if p.Status != broker.SiteActive {
+				return broker.Errorf(broker.Refused, "profile_disabled", "cannot make profile %s the default of site %s: it is disabled", p.Name, s.Name)
+			}
+			s.DefaultProfileID = p.ID
+		}
+		return t.saveSite(ctx, actor, "site.update", reason, before, &s)
+	})
+	return s, err
+}
+
+// Credentials says which of a site's secrets are about to be written, and at
+// which address the token was checked.
+type Credentials struct {
+	APIToken, Power, DeployPassword bool
+	APIBaseURL                      string // with APIToken
+	DeploySSHPublicKey              string // empty: as it is
+}
+
+// SetSiteCredentials records what is about to be written to the secrets. The
+// record comes first: what a crash leaves between the two is a site whose token
+// is not the one it claims, which is refused when it is used.
+func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, reason string, c Credentials) (s broker.Site, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := site(ctx, t, id, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		s = before
+		for set, to := range map[*time.Time]bool{&s.APITokenSetAt: c.APIToken, &s.PowerSetAt: c.Power, &s.DeployPasswordSetAt: c.DeployPassword} {
+			if to {
+				*set = t.now
+			}
+		}
+		if c.APIToken {
+			s.APIBaseURL = c.APIBaseURL
+		}
+		if c.DeploySSHPublicKey != "" {
+			s.DeploySSHPublicKey = c.DeploySSHPublicKey
+		}
+		return t.saveSite(ctx, actor, "site.credentials", reason, before, &s)
+	})
+	return s, err
+}
+
+func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason string, before broker.Site, s *broker.Site) error {
+	s.UpdatedAt = t.now
+	if _, err := t.ExecContext(ctx, `UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,
+		distro_series = $8, architecture = $9, upstream_dns_servers = $10, deploy_user = $11, deploy_ssh_iface = $12, deploy_ssh_public_key = $13, commissioning_scripts = $14,
+		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19 WHERE id = $20`,
+		s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
+		s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey, text(s.CommissioningScripts),
+		s.DefaultProfileID, micros(s.APITokenSetAt), micros(s.PowerSetAt), micros(s.DeployPasswordSetAt), micros(t.now), s.ID); err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "site/" + s.Name, Reason: reason, Before: siteAudit(before), After: siteAudit(*s)})
+}
+
+// siteAudit is a site as the audit log keeps it: all of it, as it holds no
+// secret.
+func siteAudit(s broker.Site) json.RawMessage {
+	when := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339)
+	}
+	return small("id", s.ID, "region_code", s.RegionCode, "status", s.Status, "api_base_url", s.APIBaseURL, "ca_cert", s.CACert,
+		"pxe_iface", s.PXEIface, "pxe_vlan_vid", s.PXEVLANVID, "node_pxe_iface", s.NodePXEIface, "distro_series", s.DistroSeries, "architecture", s.Architecture,
+		"upstream_dns_servers", s.UpstreamDNSServers, "deploy_user", s.DeployUser, "deploy_ssh_iface", s.DeploySSHIface, "deploy_ssh_public_key", s.DeploySSHPublicKey,
+		"commissioning_scripts", s.CommissioningScripts, "default_profile_id", s.DefaultProfileID,
+		"api_token_set_at", when(s.APITokenSetAt), "default_power_creds_set_at", when(s.PowerSetAt), "deploy_password_set_at", when(s.DeployPasswordSetAt))
+}

@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// skuRow is a SKU as its column keeps it.
+type skuRow struct {
+	Description    string                  `json:"description"`
+	GPUVendor      string                  `json:"gpu_vendor"`
+	GPUModel       string                  `json:"gpu_model"`
+	GPUCount       int                     `json:"gpu_count"`
+	GPUMemoryBytes uint64                  `json:"gpu_memory_bytes"`
+	NICs           []string                `json:"nics"`
+	BootDisk       broker.BootDiskRule     `json:"boot_disk"`
+	GPUSettings    taskcatalog.GPUSettings `json:"gpu_settings"`
+	ScrubFloor     broker.ScrubFloor       `json:"scrub_floor"`
+}
+
+func rowOf(s broker.SKU) skuRow {
+	return skuRow{s.Description, s.GPUVendor, s.GPUModel, s.GPUCount, s.GPUMemoryBytes, s.NICs, s.BootDisk, s.GPUSettings, s.ScrubFloor}
+}
+
+func scanSKU(row interface{ Scan(...any) error }) (broker.SKU, error) {
+	var r skuRow
+	var id string
+	var created, updated time.Time
+	err := row.Scan(&id, doc(&r), at(&created), at(&updated))
+	return broker.SKU{
+		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount, GPUMemoryBytes: r.GPUMemoryBytes,
+		NICs: r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, CreatedAt: created, UpdatedAt: updated,
+	}, err
+}
+
+func sku(ctx context.Context, r runner, id, lock string) (broker.SKU, error) {
+	s, err := scanSKU(r.QueryRowContext(ctx, `SELECT id, sku, created_at, updated_at FROM skus WHERE id = $1`+lock, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, broker.Errorf(broker.NotFound, "sku_not_found", "there is no SKU %q (see hostler sku list)", id)
+	}
+	return s, err
+}
+
+// SKU finds one by its id. Code: sku_not_found.
+func (db *DB) SKU(ctx context.Context, id string) (broker.SKU, error) {
+	return sku(ctx, db.reader(), id, "")
+}
+
+// SKUs lists them, by id.
+func (db *DB) SKUs(ctx context.Context) ([]broker.SKU, error) {
+	return collect(ctx, db.reader(), scanSKU, `SELECT id, sku, created_at, updated_at FROM skus ORDER BY id`)
+}
+
+// CreateSKU keeps a new one. Codes: sku_invalid, sku_exists.
+func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (made broker.SKU, err error) {
+	if err := s.Check(); err != nil {
+		return made, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID, text(rowOf(s)), micros(t.now)))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return broker.Errorf(broker.Refused, "sku_exists", "cannot create SKU %s: there is one of that id (hostler sku show %s)", s.ID, s.ID)
+		}
+		if made, err = sku(ctx, t, s.ID, ""); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.create", Subject: "sku/" + s.ID, After: []byte(text(rowOf(s)))})
+	})
+	return made, err
+}
+
+// UpdateSKU changes one as change says; its id stays. Codes: sku_not_found,
+// sku_invalid.
+func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error) (s broker.SKU, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := sku(ctx, t, id, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		s = before
+		if err := change(&s); err != nil {
+			return err
+		}
+		if err := s.Check(); err != nil {
+			return err
+		}
+		if s.ID != before.ID {
+			return broker.Errorf(broker.Invalid, "sku_invalid", "cannot rename SKU %s: nodes are known by it", before.ID)
+		}
+		s.UpdatedAt = t.now
+		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, text(rowOf(s)), micros(t.now), s.ID); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.update", Subject: "sku/" + s.ID, Reason: reason, Before: []byte(text(rowOf(before))), After: []byte(text(rowOf(s)))})
+	})
+	return s, err
+}
