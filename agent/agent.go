@@ -71,12 +71,12 @@ type Agent struct {
 	refusals map[string]wire.ResultRequest // of envelopes not worth recording, until sent
 	status   Status
 
-	work    sync.WaitGroup // running tasks
-	results chan struct{}  // a result waits to be sent
-	freed   chan struct{}  // a lane has room again
-	turns   atomic.Int64   // of the main loop
-	renewAt time.Time      // owned by the main loop
-	carried *wire.Delivery // came with the enrolment's answer; owned by the main loop
+	work    sync.WaitGroup    // running tasks
+	results chan struct{}     // a result waits to be sent
+	freed   chan struct{}     // a lane has room again
+	turns   atomic.Int64      // of the main loop
+	renewAt time.Time         // owned by the main loop
+	carried *wire.CarriedTask // came with the enrolment; owned by the main loop
 	fatal   context.CancelCauseFunc
 	ending  atomic.Bool // uninstalled: nothing more is taken
 	// at is called where a crash would matter most: the crash sweep dies there.

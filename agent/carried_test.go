@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
@@ -101,6 +102,39 @@ func TestALostAnswerCarriesTheSameTaskAgain(t *testing.T) {
 		l.works(p)
 		if l.broker.Enrolled != 4 || runs.Load() != 1 || p.host.Profiles.InForce().Digest() != set.Digest() {
 			t.Errorf("enrolled %d times, ran %d times, %s in force", l.broker.Enrolled, runs.Load(), p.host.Profiles.InForce().Version)
+		}
+	})
+}
+
+// hostler-agent enroll is another process than the agent, and the one that a first
+// boot runs.
+func TestTheAgentTakesWhatAnEnrolmentByHandWasCarried(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		set, runs := l.carries()
+		if _, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.boot, "")); err != nil {
+			t.Fatal(err)
+		}
+		if runs.Load() != 0 || l.broker.Count("wait") != 0 {
+			t.Fatal("it did more than to enrol")
+		}
+		var polls atomic.Int64
+		p := l.start(func(p *process) {
+			p.at = func(boundary, _ string) {
+				if boundary == "after finish" && p.state.Carried() == nil {
+					polls.CompareAndSwap(0, 1+int64(l.broker.Count("wait")))
+				}
+			}
+		})
+		if r := l.broker.Wait(l.carried(), time.Minute); r.Outcome != taskcatalog.OutcomeSucceeded || p.host.Profiles.InForce().Digest() != set.Digest() {
+			t.Errorf("%+v, in force: %s", r, p.host.Profiles.InForce().Version)
+		}
+		if polls.Load() != 1 {
+			t.Errorf("it had ended after %d polls", polls.Load()-1)
+		}
+		p.quit()
+		l.works(l.start())
+		if runs.Load() != 1 || l.broker.Enrolled != 1 {
+			t.Errorf("after a restart: %d runs, enrolled %d times", runs.Load(), l.broker.Enrolled)
 		}
 	})
 }

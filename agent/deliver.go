@@ -37,13 +37,13 @@ func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 
 // takeCarried takes the task that the answer to the enrolment carried, as if a
 // poll had brought it, and waits until it has ended, up to a minute: what it puts
-// in force is there for the first that a poll brings. It has no attempt yet. Its
-// result is sent once the broker has delivered it; without this process, that
-// delivery does the work.
+// in force is there for the first that a poll brings. It has no attempt yet: its
+// result is sent once the broker has delivered it.
 func (a *Agent) takeCarried(ctx, work context.Context) {
-	d := *a.carried
+	d := wire.Delivery{TaskID: a.carried.TaskID, Envelope: a.carried.Envelope}
 	a.carried = nil
 	a.deliver(work, d)
+	a.state.DropCarried()
 	a.mu.Lock()
 	r := a.running[d.TaskID]
 	a.mu.Unlock()

@@ -12,6 +12,9 @@
 //	deliver → inbox.Admit → ledger.Accept → lane → ledger.Start
 //	        → handler → evidence → ledger.Finish → result → ledger.Reported
 //
+// The answer to an enrolment may carry a task: it goes the same way before the
+// first poll, without an attempt (takeCarried).
+//
 // The ledger's steps are on disk before what follows them. kill -9 between any
 // two leaves a state that says what may have happened, and the next start acts on
 // that: see recover.go and the crash sweep.
@@ -23,7 +26,8 @@
 //   - A handler that does not stop when it must ends the agent, because only a
 //     new process can say truly what became of the task.
 //   - Work that was done is reported as done, whatever was asked meanwhile.
-//   - A result is sent until the broker has it.
+//   - A result is sent until the broker has it. That of a carried task waits for
+//     the task's delivery.
 //   - The config file decides what signed tasks may do; nothing signed does.
 //   - A broker that is away is waited for, with pauses that grow to a minute and
 //     are jittered. What it asks for with Retry-After is honoured up to five.

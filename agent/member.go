@@ -12,7 +12,6 @@ import (
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
-	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 // minRenewal is the least time between two tries to renew.
@@ -39,7 +38,7 @@ func (a *Agent) enroll(ctx context.Context) error {
 	}
 	b, err := identity.Find(a.sources())
 	if err == nil {
-		_, a.carried, err = enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report)
+		_, err = enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report)
 	}
 	if err != nil {
 		a.state.Unlock()
@@ -50,8 +49,7 @@ func (a *Agent) enroll(ctx context.Context) error {
 }
 
 // Enroll makes this machine a node with what b says, for the running or the next
-// agent to find: one try. It carries no task out: that agent's first poll delivers
-// what the answer brought along.
+// agent to find: one try. That agent carries out what the answer carried.
 func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member, error) {
 	state, err := identity.Open(c.StateDir, c.Now)
 	if err != nil {
@@ -71,30 +69,21 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 			facts = &seen
 		}
 	}
-	m, _, err := enrollWith(ctx, &c, state, found, c.report(facts))
-	return m, err
+	return enrollWith(ctx, &c, state, found, c.report(facts))
 }
 
-// enrollWith also returns the task that the answer carried: nothing in it has
-// been looked at.
-func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report) (m *identity.Member, carried *wire.Delivery, err error) {
+func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report) (*identity.Member, error) {
 	client, err := uplink.New(uplink.Options{Broker: b.Broker, CASHA256: b.CASHA256, Version: c.Version, Now: c.Now, Dial: c.Dial})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer client.Close()
-	m, err = state.Enroll(ctx, b, c.Key, report, func(ctx context.Context, r wire.EnrollRequest) (*wire.EnrollReply, error) {
-		reply, err := client.Enroll(ctx, r)
-		if err == nil && reply.ResolverConfig != nil {
-			carried = &wire.Delivery{TaskID: reply.ResolverConfig.TaskID, Envelope: reply.ResolverConfig.Envelope}
-		}
-		return reply, err
-	})
+	m, err := state.Enroll(ctx, b, c.Key, report, client.Enroll)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c.Log.Info("enrolled", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch), zap.String("source", b.Source), zap.String("broker", b.Broker))
-	return m, carried, nil
+	return m, nil
 }
 
 // rejoin enrols a member that its broker wants no more, if someone has left a
@@ -105,11 +94,9 @@ func (a *Agent) rejoin(ctx context.Context, why error) error {
 		return why
 	}
 	a.Log.Warn("the broker refuses this node; enrolling with a new token", zap.Error(why))
-	_, carried, err := enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report)
-	if err != nil {
+	if _, err := enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report); err != nil {
 		return errors.Join(why, err)
 	}
-	a.carried = carried
 	a.joined()
 	return nil
 }
@@ -118,6 +105,7 @@ func (a *Agent) rejoin(ctx context.Context, why error) error {
 func (a *Agent) joined() {
 	a.planRenewal()
 	a.recoverTasks()
+	a.carried = a.state.Carried()
 	m := a.state.Member()
 	a.publish(func(s *Status) { s.NodeID, s.Epoch, s.Broker = m.NodeID, m.Epoch, a.brokerOf(m) })
 }

@@ -22,6 +22,10 @@
 // trust bundle, so that there is no moment at which they belong to different
 // enrolments.
 //
+// A task that the answer carries is not looked at here. It is left beside, for the
+// agent to judge before its first poll: hostler-agent enroll is another process
+// than the agent. Lost, it costs nothing, as the broker delivers it too.
+//
 // # Rules
 //
 //   - A private key never leaves the state directory (0700, files 0600).

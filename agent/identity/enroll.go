@@ -82,9 +82,11 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 	if m.Cert, err = certificateFor(key, reply.Certificate, m.NodeIdentity); err != nil {
 		return nil, answerError("its certificate: %v", err)
 	}
+	s.DropCarried() // of an earlier enrolment
 	if err := s.save(m, false); err != nil {
 		return nil, err
 	}
+	s.keepCarried(reply.ResolverConfig)
 	// From here on the node is a member; what is left over is swept next time.
 	_ = s.dir.Remove(pendingFile)
 	s.sweep()
