@@ -14,7 +14,8 @@ import (
 // answer to its enrolment to carry. It is queued as any other and is the one that
 // a Watch would have made, so that none of the two makes a second; asked again
 // for the same enrolment it is the same. ok is false where there is nothing to
-// carry: no set is wanted, or a Watch decides when the node gets it.
+// carry: no set is wanted, a Watch decides when the node gets it, or it is too
+// late for the task to start.
 func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now time.Time, n broker.Node) (k broker.Task, ok bool, err error) {
 	if n.ResolverWant == 0 {
 		return k, false, nil
@@ -41,7 +42,7 @@ func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now 
 	if err == nil {
 		k, err = db.Task(ctx, k.ID)
 	}
-	return k, err == nil && k.NodeEpoch == n.Epoch && !k.Status.Ended() && !k.CancelRequested, err
+	return k, err == nil && k.NodeEpoch == n.Epoch && !k.Status.Ended() && !k.CancelRequested && now.Before(k.NotAfter), err
 }
 
 // mayCarry reports whether a node gets its set with its enrolment, without

@@ -139,6 +139,13 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries})); s.stop != "" || len(s.give) != 10 {
 		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
 	}
+	// What was tried in an earlier enrolment, or was left open by it, is none of this.
+	again := node
+	again.Epoch++
+	tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskQueued})
+	if s := next(now, want, []broker.Node{again}, map[string][]broker.Task{"n-000": tries}); len(s.give) != 1 || len(s.out) != 0 {
+		t.Errorf("enrolled again: %+v", s)
+	}
 	node.Epoch = 0
 	if s := next(now, want, []broker.Node{node}, nil); len(s.give) != 0 {
 		t.Error("a node that has not enrolled was given a task")

@@ -236,3 +236,33 @@ func TestWantsSaidAtOnceAreInOneOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestTheTasksOfAWantAreFoundByNode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		one, two := newMember(t, db, "h1"), newMember(t, db, "h2")
+		give := func(n broker.Node, typ, key string) string {
+			t.Helper()
+			k := newTask(db, n, taskcatalog.LaneExclusive)
+			k.Type, k.IdempotencyKey = typ, key
+			if _, _, err := db.InsertTask(ctx, admin, k); err != nil {
+				t.Fatal(err)
+			}
+			return k.ID
+		}
+		first := give(one, "node.resolver_config", broker.ResolverKey(7, "1"))
+		second := give(one, "node.resolver_config", broker.ResolverKey(7, "2"))
+		give(one, "node.resolver_config", broker.ResolverKey(77, "1"))
+		give(one, "node.resolver_config", "of a person")
+		give(one, "node.drain", broker.ResolverKey(7, "3"))
+		other := give(two, "node.resolver_config", broker.ResolverKey(7, "1"))
+
+		got := must(db.NodeResolverTasks(ctx, one.ID, 7))(t)
+		if len(got) != 2 || got[0].ID != first || got[1].ID != second {
+			t.Errorf("%+v", got)
+		}
+		all := must(db.ResolverTasks(ctx, 7))(t)
+		if len(all) != 2 || len(all[one.ID]) != 2 || len(all[two.ID]) != 1 || all[two.ID][0].ID != other {
+			t.Errorf("%+v", all)
+		}
+	})
+}
