@@ -16,6 +16,8 @@ const (
 	get  = http.MethodGet
 	post = http.MethodPost
 	put  = http.MethodPut
+	edit = http.MethodPatch
+	drop = http.MethodDelete
 )
 
 const (
@@ -71,6 +73,21 @@ var routes = []route{
 	{get, "/nodes/{node}/resolver", viewer, "show-resolver", "show a node's resolver profiles", answers((*API).showResolver)},
 	{get, "/nodes/{node}/resolver/explain", viewer, "explain-resolver", "say how a step resolves on a node, and why", answers((*API).explainResolver)},
 	{post, "/nodes/{node}/resolver/rollback", admin, "roll-back-resolver", "give a node the set that it had before, or another one", answers((*API).rollBackResolver)},
+
+	{get, "/maas-sites", viewer, "list-sites", "list MAAS sites", answers((*API).listSites)},
+	{post, "/maas-sites", admin, "create-site", "create a MAAS site", answers((*API).createSite)},
+	{get, "/maas-sites/{site}", viewer, "show-site", "show a MAAS site", answers((*API).showSite)},
+	{edit, "/maas-sites/{site}", admin, "update-site", "change, disable or enable a MAAS site", answers((*API).updateSite)},
+	{drop, "/maas-sites/{site}", admin, "disable-site", "disable a MAAS site", answers((*API).disableSite)},
+	{get, "/maas-sites/{site}/profiles", viewer, "list-site-profiles", "list a site's profiles", answers((*API).listProfiles)},
+	{post, "/maas-sites/{site}/profiles", admin, "create-site-profile", "add a profile to a site", answers((*API).createProfile)},
+	{get, "/maas-sites/{site}/profiles/{profile}", viewer, "show-site-profile", "show a site's profile", answers((*API).showProfile)},
+	{edit, "/maas-sites/{site}/profiles/{profile}", admin, "update-site-profile", "change a site's profile", answers((*API).updateProfile)},
+
+	{get, "/skus", viewer, "list-skus", "list SKUs", answers((*API).listSKUs)},
+	{post, "/skus", admin, "create-sku", "create a SKU", answers((*API).createSKU)},
+	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", answers((*API).showSKU)},
+	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", answers((*API).updateSKU)},
 
 	{get, "/agent-releases", viewer, "list-agent-releases", "list agent releases", answers((*API).listReleases)},
 	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish an agent release", answers((*API).publishRelease)},

@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write the golden files")
 // filled puts something that could be there into a path's parameters.
 func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
-		"{name}", "nobody", "{digest}", strings.Repeat("0", 64)).Replace(path)
+		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
+		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none").Replace(path)
 }
 
 func body(method string) any {

@@ -38,6 +38,19 @@
 //	GET    /trust                               Trust
 //	POST   /trust/rotate                        TrustRotate → Trust
 //	POST   /trust/finish                        TrustFinish → Trust
+//	GET    /maas-sites                          SiteList
+//	POST   /maas-sites                          SiteConfig → Site (with a default profile)
+//	GET    /maas-sites/{site}                   Site              {site} is an id or a name
+//	PATCH  /maas-sites/{site}                   SiteConfig → Site
+//	DELETE /maas-sites/{site}                   Site (disabled; the record stays)
+//	GET    /maas-sites/{site}/profiles          SiteProfileList
+//	POST   /maas-sites/{site}/profiles          SiteProfileConfig → SiteProfile
+//	GET    /maas-sites/{site}/profiles/{profile}  SiteProfile     {profile} is an id or a name
+//	PATCH  /maas-sites/{site}/profiles/{profile}  SiteProfileConfig → SiteProfile
+//	GET    /skus                                SKUList
+//	POST   /skus                                SKUConfig → SKU
+//	GET    /skus/{sku}                          SKU
+//	PATCH  /skus/{sku}                          SKUConfig → SKU
 //	GET    /agent-releases                      AgentReleaseList
 //	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease
 //	                                            ?version= &arch= &filename=; {digest} is the hex SHA-256

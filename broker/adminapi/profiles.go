@@ -1,0 +1,112 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// ProfileInput names a profile of a site.
+type ProfileInput struct {
+	SiteInput
+	Profile string `path:"profile" maxLength:"63" doc:"an id or a name"`
+}
+
+func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*resource.SiteProfileList, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.c.DB.Profiles(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.SiteProfileList{Items: make([]resource.SiteProfile, len(all))}
+	for i, p := range all {
+		out.Items[i] = profileResource(s, p)
+	}
+	return out, nil
+}
+
+func (a *API) showProfile(ctx context.Context, in *ProfileInput) (*resource.SiteProfile, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.c.DB.Profile(ctx, s.ID, in.Profile)
+	if err != nil {
+		return nil, err
+	}
+	out := profileResource(s, p)
+	return &out, nil
+}
+
+type createProfileInput struct {
+	SiteInput
+	Body document[resource.SiteProfileConfig]
+}
+
+func (a *API) createProfile(ctx context.Context, in *createProfileInput) (*resource.SiteProfile, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	p := broker.NewProfile(uuid.NewString(), s.ID, "")
+	c, err := in.Body.over(profileConfig(p))
+	if err != nil {
+		return nil, err
+	}
+	configureProfile(&p, c)
+	made, err := a.c.DB.CreateProfile(withReason(ctx, c.Reason), callerOf(ctx).actor(), p)
+	if err != nil {
+		return nil, err
+	}
+	out := profileResource(s, made)
+	return &out, nil
+}
+
+type updateProfileInput struct {
+	ProfileInput
+	Body document[resource.SiteProfileConfig]
+}
+
+// updateProfile changes what later runs copy.
+func (a *API) updateProfile(ctx context.Context, in *updateProfileInput) (*resource.SiteProfile, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	said, err := in.Body.over(resource.SiteProfileConfig{}) // for the reason alone
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.c.DB.UpdateProfile(ctx, callerOf(ctx).actor(), s.ID, in.Profile, taskcatalog.Clean(said.Reason, 500), func(p *broker.Profile) error {
+		c, err := in.Body.over(profileConfig(*p))
+		if err != nil {
+			return err
+		}
+		configureProfile(p, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := profileResource(s, p)
+	return &out, nil
+}
+
+func configureProfile(p *broker.Profile, c resource.SiteProfileConfig) {
+	p.Name, p.Description, p.Status, p.Policy = c.Name, c.Description, broker.SiteStatus(c.Status), broker.Policy(c.SitePolicy)
+}
+
+func profileConfig(p broker.Profile) resource.SiteProfileConfig {
+	return resource.SiteProfileConfig{Name: p.Name, Description: p.Description, Status: string(p.Status), SitePolicy: resource.SitePolicy(p.Policy)}
+}
+
+func profileResource(s broker.Site, p broker.Profile) resource.SiteProfile {
+	return resource.SiteProfile{ID: p.ID, SiteID: p.SiteID, Default: p.ID == s.DefaultProfileID, SiteProfileConfig: profileConfig(p), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt}
+}

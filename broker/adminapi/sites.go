@@ -1,0 +1,147 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// SiteInput names a site: its id or its name.
+type SiteInput struct {
+	Site string `path:"site" maxLength:"63" doc:"an id or a name"`
+}
+
+// site finds what the caller means. A site that they may not see is not there.
+func (a *API) site(ctx context.Context, ref string) (broker.Site, error) {
+	s, err := a.c.DB.Site(ctx, ref)
+	if err == nil && !callerOf(ctx).MaySee(s.Name) {
+		return broker.Site{}, broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)", taskcatalog.Clean(ref, 64))
+	}
+	return s, err
+}
+
+func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, error) {
+	all, err := a.c.DB.Sites(ctx, callerOf(ctx).sites())
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.SiteList{Items: make([]resource.Site, len(all))}
+	for i, s := range all {
+		out.Items[i] = siteResource(s)
+	}
+	return out, nil
+}
+
+func (a *API) showSite(ctx context.Context, in *SiteInput) (*resource.Site, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	out := siteResource(s)
+	return &out, nil
+}
+
+type createSiteInput struct {
+	Body document[resource.SiteConfig]
+}
+
+// createSite makes a site with a default profile. Its credentials come after it.
+func (a *API) createSite(ctx context.Context, in *createSiteInput) (*resource.Site, error) {
+	s := broker.NewSite(uuid.NewString())
+	c, err := in.Body.over(siteConfig(s))
+	if err != nil {
+		return nil, err
+	}
+	if c.DefaultProfileID != "" {
+		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot keep site %s: its default profile is made with it", taskcatalog.Clean(c.Name, 64))
+	}
+	configure(&s, c)
+	s.Name = c.Name
+	p := broker.NewProfile(uuid.NewString(), s.ID, broker.DefaultProfile)
+	made, err := a.c.DB.CreateSite(withReason(ctx, c.Reason), callerOf(ctx).actor(), s, p)
+	if err != nil {
+		return nil, err
+	}
+	out := siteResource(made)
+	return &out, nil
+}
+
+type updateSiteInput struct {
+	SiteInput
+	Body document[resource.SiteConfig]
+}
+
+func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*resource.Site, error) {
+	said, err := in.Body.over(resource.SiteConfig{}) // for the reason alone
+	if err != nil {
+		return nil, err
+	}
+	return a.changeSite(ctx, in.Site, said.Reason, func(s *broker.Site) error {
+		c, err := in.Body.over(siteConfig(*s))
+		if err != nil {
+			return err
+		}
+		configure(s, c)
+		s.Name = c.Name // a rename is refused, not passed over
+		return nil
+	})
+}
+
+// disableSite is what DELETE does: the record stays, and what runs goes on.
+func (a *API) disableSite(ctx context.Context, in *SiteInput) (*resource.Site, error) {
+	return a.changeSite(ctx, in.Site, "", func(s *broker.Site) error {
+		s.Status = broker.SiteDisabled
+		return nil
+	})
+}
+
+func (a *API) changeSite(ctx context.Context, ref, reason string, change func(*broker.Site) error) (*resource.Site, error) {
+	s, err := a.site(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = a.c.DB.UpdateSite(ctx, callerOf(ctx).actor(), s.ID, taskcatalog.Clean(reason, 500), change); err != nil {
+		return nil, err
+	}
+	out := siteResource(s)
+	return &out, nil
+}
+
+func configure(s *broker.Site, c resource.SiteConfig) {
+	s.RegionCode, s.Status, s.APIBaseURL, s.CACert = c.RegionCode, broker.SiteStatus(c.Status), c.APIBaseURL, c.CACert
+	s.PXEIface, s.PXEVLANVID, s.NodePXEIface = c.PXEIface, c.PXEVLANVID, c.NodePXEIface
+	s.DistroSeries, s.Architecture, s.UpstreamDNSServers = c.DistroSeries, c.Architecture, c.UpstreamDNSServers
+	s.DeployUser, s.DeploySSHIface, s.DefaultProfileID = c.DeployUser, c.DeploySSHIface, c.DefaultProfileID
+	s.CommissioningScripts = make([]broker.ScriptVersion, len(c.CommissioningScripts))
+	for i, v := range c.CommissioningScripts {
+		s.CommissioningScripts[i] = broker.ScriptVersion(v)
+	}
+}
+
+func siteConfig(s broker.Site) resource.SiteConfig {
+	c := resource.SiteConfig{
+		Name: s.Name, RegionCode: s.RegionCode, Status: string(s.Status), APIBaseURL: s.APIBaseURL, CACert: s.CACert,
+		PXEIface: s.PXEIface, PXEVLANVID: s.PXEVLANVID, NodePXEIface: s.NodePXEIface,
+		DistroSeries: s.DistroSeries, Architecture: s.Architecture, UpstreamDNSServers: s.UpstreamDNSServers,
+		DeployUser: s.DeployUser, DeploySSHIface: s.DeploySSHIface, DefaultProfileID: s.DefaultProfileID,
+		CommissioningScripts: make([]resource.SiteScript, len(s.CommissioningScripts)),
+	}
+	for i, v := range s.CommissioningScripts {
+		c.CommissioningScripts[i] = resource.SiteScript(v)
+	}
+	return c
+}
+
+func siteResource(s broker.Site) resource.Site {
+	return resource.Site{
+		ID: s.ID, SiteConfig: siteConfig(s), DeploySSHPublicKey: s.DeploySSHPublicKey,
+		APITokenVaultPath: s.APITokenPath, DefaultPowerCredsVaultPath: s.PowerPath,
+		DeployPasswordVaultPath: s.DeployPasswordPath, DeploySSHKeyVaultPath: s.DeploySSHKeyPath,
+		APITokenSetAt: s.APITokenSetAt, DefaultPowerCredsSetAt: s.PowerSetAt, DeployPasswordSetAt: s.DeployPasswordSetAt,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+}

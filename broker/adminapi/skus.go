@@ -1,0 +1,99 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// SKUInput names a SKU.
+type SKUInput struct {
+	SKU string `path:"sku" maxLength:"63"`
+}
+
+func (a *API) listSKUs(ctx context.Context, _ *struct{}) (*resource.SKUList, error) {
+	all, err := a.c.DB.SKUs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.SKUList{Items: make([]resource.SKU, len(all))}
+	for i, s := range all {
+		out.Items[i] = skuResource(s)
+	}
+	return out, nil
+}
+
+func (a *API) showSKU(ctx context.Context, in *SKUInput) (*resource.SKU, error) {
+	s, err := a.c.DB.SKU(ctx, in.SKU)
+	if err != nil {
+		return nil, err
+	}
+	out := skuResource(s)
+	return &out, nil
+}
+
+type createSKUInput struct {
+	Body document[resource.SKUConfig]
+}
+
+func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*resource.SKU, error) {
+	c, err := in.Body.over(skuConfig(broker.NewSKU()))
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.c.DB.CreateSKU(withReason(ctx, c.Reason), callerOf(ctx).actor(), skuOf(c))
+	if err != nil {
+		return nil, err
+	}
+	out := skuResource(s)
+	return &out, nil
+}
+
+type updateSKUInput struct {
+	SKUInput
+	Body document[resource.SKUConfig]
+}
+
+func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*resource.SKU, error) {
+	said, err := in.Body.over(resource.SKUConfig{}) // for the reason alone
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.c.DB.UpdateSKU(ctx, callerOf(ctx).actor(), in.SKU, taskcatalog.Clean(said.Reason, 500), func(s *broker.SKU) error {
+		c, err := in.Body.over(skuConfig(*s))
+		if err != nil {
+			return err
+		}
+		created := s.CreatedAt
+		*s = skuOf(c)
+		s.CreatedAt = created
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := skuResource(s)
+	return &out, nil
+}
+
+func skuOf(c resource.SKUConfig) broker.SKU {
+	return broker.SKU{
+		ID: c.ID, Description: c.Description, GPUVendor: c.GPUVendor, GPUModel: c.GPUModel, GPUCount: c.GPUCount, GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
+		BootDisk:    broker.BootDiskRule{Pattern: c.BootDisk.Pattern, Pick: broker.BootDiskPick(c.BootDisk.Pick)},
+		GPUSettings: c.GPUSettings, ScrubFloor: broker.ScrubFloor(c.ScrubFloor),
+	}
+}
+
+func skuConfig(s broker.SKU) resource.SKUConfig {
+	return resource.SKUConfig{
+		ID: s.ID, Description: s.Description, GPUVendor: s.GPUVendor, GPUModel: s.GPUModel, GPUCount: s.GPUCount, GPUMemoryBytes: s.GPUMemoryBytes, NICs: s.NICs,
+		BootDisk:    resource.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
+		GPUSettings: s.GPUSettings, ScrubFloor: resource.ScrubFloor(s.ScrubFloor),
+	}
+}
+
+func skuResource(s broker.SKU) resource.SKU {
+	return resource.SKU{SKUConfig: skuConfig(s), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+}
