@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -24,7 +25,8 @@ import (
 )
 
 // carries makes the broker's answers carry the shipped set as v1, and counts how
-// often a node carries that task out.
+// often a node carries that task out. Each time takes longer than to poll, and than
+// a progress.
 func (l *lab) carries() (set *profiles.Set, runs *atomic.Int64) {
 	l.t.Helper()
 	set, problems := profiles.Parse(profiles.Shipped()...)
@@ -40,6 +42,9 @@ func (l *lab) carries() (set *profiles.Set, runs *atomic.Int64) {
 	handler, _ := tasks.Lookup("node.resolver_config", 1)
 	l.handle("node.resolver_config@1", tasks.Handler{Probe: handler.Probe, Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
 		runs.Add(1)
+		if err := sleep(ctx, 3*progressTick); err != nil {
+			return nil, taskcatalog.Report{}, err
+		}
 		return handler.Do(ctx, r)
 	}})
 	return set, runs
@@ -76,13 +81,33 @@ func TestTheCarriedSetIsInForceBeforeTheFirstPoll(t *testing.T) {
 		}
 		l.works(p)
 		// The delivery is what the result answers: it ran once and was sent once.
-		if runs.Load() != 1 || q.Attempt != 1 || q.Results != 1 || len(q.Progress) != 0 {
-			t.Errorf("%d runs, %d attempts, %d results, %d progress", runs.Load(), q.Attempt, q.Results, len(q.Progress))
+		if runs.Load() != 1 || q.Attempt != 1 || q.Results != 1 || l.broker.Count("progress") != 0 {
+			t.Errorf("%d runs, %d attempts, %d results, %d progress", runs.Load(), q.Attempt, q.Results, l.broker.Count("progress"))
 		}
 		l.broker.Forget(q)
 		if r := l.broker.Wait(q, time.Hour); r.Outcome == "" || runs.Load() != 1 {
 			t.Errorf("delivered again: %s, %d runs", r.Outcome, runs.Load())
 		}
+	})
+}
+
+// One that hangs keeps the node from its polls for a minute and no longer.
+func TestACarriedTaskThatHangsDoesNotHoldUpTheNode(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.carries()
+		done := make(chan struct{})
+		l.handle("node.resolver_config@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+			<-done
+			return nil, taskcatalog.Report{}, errors.New("it took too long")
+		}))
+		begun := time.Now()
+		p := l.start()
+		l.works(p)
+		if took := time.Since(begun); took < longPause || took > 2*longPause {
+			t.Errorf("the node worked after %s", took)
+		}
+		close(done)
+		wantResult(t, l.broker.Wait(l.carried(), time.Minute), taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerFailed)
 	})
 }
 
@@ -202,6 +227,7 @@ func TestAForgedCarriedTaskIsRefusedAndTheNodeEnrols(t *testing.T) {
 					t.Errorf("%d runs, %s in force", runs.Load(), p.host.Profiles.InForce().Version)
 				}
 				l.works(p)
+				l.until("nothing is left to be told", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.refusals) == 0 })
 				l.broker.Lock()
 				defer l.broker.Unlock()
 				if early := l.broker.Early; test.code == "" && len(early) != 0 || test.code != "" && (len(early) != 1 || early[0].Code != test.code) {
