@@ -1,0 +1,212 @@
+package maassim
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// commission begins it for the caller. A power failure takes it back, but not the
+// owner.
+func (c *call) commission() answer {
+	m := c.machine
+	if !m.status.in(New, FailedCommissioning, Ready, Broken) {
+		return invalid("__all__", "Commission is not available because of the current state of the node.")
+	}
+	if refusal := m.commission(c.user, c.params.Get("testing_scripts")); refusal != nil {
+		return *refusal
+	}
+	return ok(m.body())
+}
+
+func (m *machine) commission(by *user, testing string) *answer {
+	was := m.status
+	m.begin()
+	m.setOwner(by.name)
+	if m.switchable() {
+		if refusal := m.power(true); refusal != nil {
+			return refusal
+		}
+	}
+	m.change("commission", "", "")
+	m.enter(Commissioning)
+	m.previous = was
+	m.testing = testing != "none"
+	m.results["commissioning"] = m.region.id("result")
+	m.token = ptr(m.region.newToken())
+	m.errorDescription = ""
+	t, h := m.timing(), m.metal()
+	if h == nil || h.NoPXE || m.region.identity(h) != m || m.region.noDHCP || m.hit(CommissioningStalls) {
+		m.after(t.NodeTimeout, func() { m.timeOut(FailedCommissioning, t.NodeTimeout) })
+		return nil
+	}
+	if m.hit(CommissioningFails) {
+		m.after(t.Commission, func() {
+			m.fail(FailedCommissioning, "1 script failed")
+			m.setOwner("")
+		})
+		return nil
+	}
+	m.after(t.Commission, m.commissionedOnce)
+	return nil
+}
+
+// timeOut is MAAS's own patience at its end.
+func (m *machine) timeOut(to Status, after time.Duration) {
+	m.fail(to, "Node operation '"+m.status.String()+"' timed out after "+minutes(after)+".")
+	if to == FailedCommissioning {
+		m.setOwner("")
+	}
+}
+
+// commissionedOnce is the end of scripts that passed: what they found is the
+// machine's from now on.
+func (m *machine) commissionedOnce() {
+	h := m.metal()
+	if h == nil {
+		m.fail(FailedCommissioning, "the machine is gone")
+		m.setOwner("")
+		return
+	}
+	m.discover(h)
+	m.commissioned = true
+	m.begin()
+	m.token = nil
+	if m.testing {
+		m.previous = Ready
+		m.toTesting(Ready)
+		return
+	}
+	m.rest(Ready)
+}
+
+// rest puts the machine, switched off, where it can be taken from.
+func (m *machine) rest(s Status) {
+	m.begin()
+	if h := m.metal(); h != nil && m.switchable() && h.on {
+		h.switchTo(false)
+		m.powerState = "off"
+	}
+	m.enter(s)
+}
+
+// discover writes down what the hardware is.
+func (m *machine) discover(h *metal) {
+	r := m.region
+	m.cpus, m.memory = h.CPUs, h.MemoryMiB
+	if h.Architecture != "" {
+		m.architecture = h.Architecture
+	}
+	m.hardwareInfo = map[string]string{
+		"system_vendor": h.Vendor, "system_product": h.Product, "system_serial": h.Serial, "mainboard_serial": h.Serial, "chassis_serial": h.Serial,
+	}
+	kept := m.interfaces
+	m.interfaces = nil
+	for n, card := range h.NICs {
+		i := findInterface(kept, card.MAC)
+		if i == nil {
+			i = &iface{id: r.id("interface"), mac: card.MAC}
+		}
+		i.name, i.speed, i.connected = card.Name, card.Speed, !card.Unplugged
+		if i.network == nil && i.connected {
+			i.network = &r.Networks[card.Network]
+		}
+		m.interfaces = append(m.interfaces, i)
+		for _, l := range i.links {
+			if l.address.IsValid() {
+				delete(l.network.taken, l.address)
+			}
+		}
+		if i.links = nil; i.network == nil {
+			continue
+		}
+		if n == 0 {
+			m.link(i, "auto", i.network)
+		} else {
+			m.link(i, "link_up", nil)
+		}
+	}
+	m.discoverDisks(h)
+	if m.hit(NoInterfaces) {
+		m.interfaces = nil
+	}
+	if m.hit(NoStatusMessage) {
+		m.statusUnsaid = true
+	}
+}
+
+func (m *machine) discoverDisks(h *metal) {
+	m.disks, m.bootDisk = nil, 0
+	noCard, two, noPath := m.hit(NoBootCard), m.hit(TwoBootCards), m.hit(NoIDPath)
+	if m.hit(NoDisks) {
+		return
+	}
+	for _, d := range h.Disks {
+		if noPath {
+			d.IDPath = ""
+		}
+		if d.boss() && noCard {
+			continue
+		}
+		m.addDisk(d)
+		if d.boss() && two {
+			d.Name, d.Serial, d.IDPath = d.Name+"b", d.Serial+"B", d.IDPath+"B"
+			m.addDisk(d)
+		}
+	}
+	if m.region.settings["default_storage_layout"] == "flat" {
+		m.layOut(m.boot())
+	}
+}
+
+func findInterface(among []*iface, mac string) *iface {
+	for _, i := range among {
+		if strings.EqualFold(i.mac, mac) {
+			return i
+		}
+	}
+	return nil
+}
+
+// accept takes machines that were discovered into commissioning.
+func (c *call) accept() answer {
+	var chosen []*machine
+	var refused []string
+	for _, id := range c.params["machines"] {
+		m := c.find(id)
+		switch {
+		case m == nil:
+			return text(http.StatusBadRequest, "Unknown machine(s): %s.", id)
+		case m.status == New:
+			chosen = append(chosen, m)
+		case !m.status.in(Ready, Commissioning):
+			refused = append(refused, "Cannot accept node enlistment: node "+id+" is in state "+m.status.String()+".")
+		}
+		c.about(m)
+	}
+	if len(refused) > 0 {
+		return conflict("%s", strings.Join(refused, "\n"))
+	}
+	return c.acceptThese(chosen)
+}
+
+func (c *call) acceptAll() answer {
+	var chosen []*machine
+	for _, m := range c.machines {
+		if m.status == New {
+			chosen = append(chosen, m)
+		}
+	}
+	return c.acceptThese(chosen)
+}
+
+func (c *call) acceptThese(chosen []*machine) answer {
+	bodies := []machineBody{}
+	for _, m := range chosen {
+		if refusal := m.commission(c.user, ""); refusal != nil {
+			return *refusal
+		}
+		bodies = append(bodies, m.body())
+	}
+	return ok(bodies)
+}

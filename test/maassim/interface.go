@@ -1,0 +1,237 @@
+package maassim
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// iface is a network card as MAAS records it.
+type iface struct {
+	id        int
+	name, mac string
+	speed     int
+	connected bool
+	network   *Network // whose VLAN it is in, nil for none
+	links     []*link
+}
+
+type link struct {
+	id      int
+	mode    string // auto, dhcp, static, link_up
+	network *Network
+	address netip.Addr
+}
+
+type linkBody struct {
+	ID        int         `json:"id"`
+	Mode      string      `json:"mode"`
+	IPAddress *string     `json:"ip_address,omitempty"`
+	Subnet    *subnetBody `json:"subnet,omitempty"`
+}
+
+type interfaceBody struct {
+	SRIOVMaxVF      int            `json:"sriov_max_vf"`
+	Parents         []string       `json:"parents"`
+	LinkConnected   bool           `json:"link_connected"`
+	Vendor          *string        `json:"vendor"`
+	Product         *string        `json:"product"`
+	Enabled         bool           `json:"enabled"`
+	SystemID        string         `json:"system_id"`
+	Discovered      []any          `json:"discovered"`
+	MACAddress      string         `json:"mac_address"`
+	Name            string         `json:"name"`
+	Tags            []string       `json:"tags"`
+	Links           []linkBody     `json:"links"`
+	VLAN            *vlanBody      `json:"vlan"`
+	Children        []string       `json:"children"`
+	LinkSpeed       int            `json:"link_speed"`
+	Type            string         `json:"type"`
+	NUMANode        int            `json:"numa_node"`
+	ID              int            `json:"id"`
+	FirmwareVersion *string        `json:"firmware_version"`
+	EffectiveMTU    int            `json:"effective_mtu"`
+	Params          map[string]any `json:"params"`
+	InterfaceSpeed  int            `json:"interface_speed"`
+	ResourceURI     string         `json:"resource_uri"`
+}
+
+func (m *machine) interfaceBody(i *iface) interfaceBody {
+	b := interfaceBody{
+		Parents: []string{}, LinkConnected: i.connected, Enabled: true, SystemID: m.systemID, MACAddress: i.mac, Name: i.name, Tags: []string{},
+		Links: []linkBody{}, Children: []string{}, LinkSpeed: i.speed, Type: "physical", ID: i.id, EffectiveMTU: 1500, Params: map[string]any{},
+		InterfaceSpeed: i.speed, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/nodes/%s/interfaces/%d/", m.systemID, i.id),
+	}
+	if i.network != nil {
+		b.VLAN = ptr(m.region.vlan(i.network))
+	}
+	for _, l := range i.links {
+		lb := linkBody{ID: l.id, Mode: l.mode}
+		if l.network != nil {
+			lb.Subnet = ptr(m.region.subnet(l.network))
+		}
+		if l.address.IsValid() {
+			lb.IPAddress = ptr(l.address.String())
+		}
+		b.Links = append(b.Links, lb)
+	}
+	return b
+}
+
+func (m *machine) interfaceBodies() []interfaceBody {
+	all := []interfaceBody{}
+	for _, i := range m.interfaces {
+		all = append(all, m.interfaceBody(i))
+	}
+	return all
+}
+
+// addInterface records a network card that is in that network, nil for none.
+func (m *machine) addInterface(name, mac string, n *Network) *iface {
+	i := &iface{id: m.region.id("interface"), name: name, mac: mac, network: n, connected: true}
+	m.interfaces = append(m.interfaces, i)
+	return i
+}
+
+func (m *machine) link(i *iface, mode string, n *Network) *link {
+	l := &link{id: m.region.id("link"), mode: mode, network: n}
+	i.links = append(i.links, l)
+	return l
+}
+
+// claimAddresses gives each AUTO link its address, as a deployment does.
+func (m *machine) claimAddresses() {
+	for _, i := range m.interfaces {
+		for _, l := range i.links {
+			if l.mode == "auto" && !l.address.IsValid() {
+				l.address = l.network.claim()
+			}
+		}
+	}
+}
+
+// dropAddresses takes the addresses of AUTO links back.
+func (m *machine) dropAddresses() {
+	for _, i := range m.interfaces {
+		for _, l := range i.links {
+			if l.mode == "auto" && l.address.IsValid() {
+				delete(l.network.taken, l.address)
+				l.address = netip.Addr{}
+			}
+		}
+	}
+}
+
+func (m *machine) addresses() []string {
+	all := []string{}
+	for _, i := range m.interfaces {
+		for _, l := range i.links {
+			if l.address.IsValid() {
+				all = append(all, l.address.String())
+			}
+		}
+	}
+	return all
+}
+
+func (c *call) listInterfaces() answer { return ok(c.machine.interfaceBodies()) }
+
+// iface is the one of the path, nil if the machine has none such.
+func (c *call) iface() *iface {
+	i := slices.IndexFunc(c.machine.interfaces, func(i *iface) bool { return strconv.Itoa(i.id) == c.req.PathValue("id") })
+	if i < 0 {
+		return nil
+	}
+	return c.machine.interfaces[i]
+}
+
+func noInterface() answer { return text(http.StatusNotFound, "No Interface matches the given query.") }
+
+func (c *call) readInterface() answer {
+	if i := c.iface(); i != nil {
+		return ok(c.machine.interfaceBody(i))
+	}
+	return noInterface()
+}
+
+// rewirable are the statuses in which links may be changed.
+var rewirable = []Status{New, Ready, Allocated, Broken, FailedTesting}
+
+func (c *call) rewire(what string, change func(*iface) *answer) answer {
+	if !c.machine.status.in(rewirable...) {
+		return conflict("Cannot %s interface because the machine is not New, Ready, Allocated, or Broken.", what)
+	}
+	i := c.iface()
+	if i == nil {
+		return noInterface()
+	}
+	if refusal := change(i); refusal != nil {
+		return *refusal
+	}
+	c.machine.change("interface", "", what)
+	return ok(c.machine.interfaceBody(i))
+}
+
+func (c *call) linkSubnet() answer {
+	return c.rewire("link subnet", func(i *iface) *answer {
+		mode := strings.ToLower(c.params.Get("mode"))
+		if !slices.Contains([]string{"auto", "dhcp", "static", "link_up"}, mode) {
+			return ptr(invalid("mode", fmt.Sprintf("Select a valid choice. %s is not one of the available choices.", c.params.Get("mode"))))
+		}
+		n, given := c.network(c.params.Get("subnet")), c.params.Get("subnet")
+		switch {
+		case n == nil && given != "" && mode != "link_up":
+			return ptr(invalid("subnet", fmt.Sprintf("None found with id=%s.", given), "This field is required."))
+		case n == nil && (mode == "auto" || mode == "static"):
+			return ptr(invalid("subnet", "This field is required."))
+		case n != nil && i.network != nil && n.vlanID != i.network.vlanID && !c.flag("force"):
+			return ptr(invalid("subnet", "Select a valid choice. That choice is not one of the available choices."))
+		}
+		address := netip.Addr{}
+		if given := c.params.Get("ip_address"); mode == "static" && given != "" {
+			a, err := netip.ParseAddr(given)
+			if err != nil || !netip.MustParsePrefix(n.CIDR).Contains(a) {
+				return ptr(invalid("ip_address", fmt.Sprintf("IP address is not in the given subnet '%s'.", n.CIDR)))
+			}
+			address = a
+		} else if mode == "static" {
+			address = n.claim()
+		}
+		if c.flag("force") {
+			i.links = nil
+		} else {
+			// A card that is merely up gives that link up for a real one.
+			i.links = slices.DeleteFunc(i.links, func(l *link) bool { return l.mode == "link_up" })
+		}
+		if n != nil {
+			i.network = n
+		}
+		c.machine.link(i, mode, n).address = address
+		return nil
+	})
+}
+
+func (c *call) unlinkSubnet() answer {
+	return c.rewire("unlink subnet", func(i *iface) *answer {
+		left := slices.DeleteFunc(slices.Clone(i.links), func(l *link) bool { return strconv.Itoa(l.id) == c.params.Get("id") })
+		if len(left) == len(i.links) {
+			return ptr(invalid("id", fmt.Sprintf("Select a valid choice. %s is not one of the available choices.", c.params.Get("id"))))
+		}
+		i.links = left
+		return nil
+	})
+}
+
+func (c *call) disconnect() answer {
+	return c.rewire("disconnect", func(i *iface) *answer {
+		i.links, i.network = nil, nil
+		return nil
+	})
+}
+
+func (c *call) setDefaultGateway() answer {
+	return c.rewire("set default gateway on", func(*iface) *answer { return nil })
+}

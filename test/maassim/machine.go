@@ -1,0 +1,208 @@
+package maassim
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// machine is MAAS's record of a machine.
+type machine struct {
+	region  *Region
+	id      int
+	gone    bool // deleted
+	process int  // counts what was begun with it; appointments of an older one are void
+
+	systemID, hostname, description, architecture, minKernel string
+
+	powerType   string
+	powerParams map[string][]string
+	powerState  string
+
+	status, previous Status
+	owner, agent     string
+	annotations      map[string]string
+	pool             int
+	locked           bool
+	commissioned     bool
+	errorDescription string
+
+	osystem, series, kernel string
+	userData                []byte
+	ephemeral               bool
+	token                   *token
+	syncs                   bool
+	syncInterval            int // seconds
+	lastSync                time.Time
+
+	hardwareInfo map[string]string
+	cpus, memory int
+	interfaces   []*iface
+	disks        []*disk
+	bootDisk     int // id, 0 if not set
+	testing      bool
+	results      map[string]int // the newest result of each kind
+
+	ownerBeforeTest string
+	statusUnsaid    bool // status_message is null whatever happened
+}
+
+// newMachine is a record without hardware data, in New.
+func (r *Region) newMachine(hostname string) *machine {
+	m := &machine{
+		region: r, id: r.id("machine"), systemID: r.systemID(), hostname: hostname, architecture: "amd64/generic",
+		powerParams: map[string][]string{}, powerState: "unknown", annotations: map[string]string{}, testing: true,
+		results: map[string]int{},
+	}
+	if m.hostname == "" {
+		m.hostname = r.letters("bcdfgklmnprst", 1) + r.letters("aeiou", 1) + r.letters("bcdfgklmnprst", 2) + "-" + r.letters("aeioubdfgklmnprst", 5)
+	}
+	r.machines = append(r.machines, m)
+	return m
+}
+
+func (m *machine) powerParam(name string) string {
+	if v := m.powerParams[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// timing is how fast things go with this machine's hardware.
+func (m *machine) timing() Timing {
+	if h := m.metal(); h != nil && h.Timing != nil {
+		return *h.Timing
+	}
+	return m.region.Timing
+}
+
+// begin voids what was to happen with the machine by itself.
+func (m *machine) begin() { m.process++ }
+
+// enter changes the status and tells the events feed and the history.
+func (m *machine) enter(s Status) {
+	if s == m.status {
+		return
+	}
+	m.region.event(m, debug, "Node changed status", "From '"+m.status.String()+"' to '"+s.String()+"'")
+	m.enterUnseen(s)
+	if kind := s.announced(); kind != "" {
+		m.region.event(m, info, kind, "")
+	}
+}
+
+// enterUnseen changes the status past the hook that writes events.
+func (m *machine) enterUnseen(s Status) {
+	if s == m.status {
+		return
+	}
+	m.change("status", m.status.String(), s.String())
+	m.previous, m.status = m.status, s
+	if s.in(New, Ready) {
+		m.setOwner("")
+	}
+}
+
+// setOwner changes the owner. The machine's token never outlives that.
+func (m *machine) setOwner(name string) {
+	if name == m.owner {
+		return
+	}
+	m.change("owner", m.owner, name)
+	m.owner = name
+	m.token = nil
+}
+
+// settled undoes what a use of the machine left behind: what a release does at
+// its end, and an abort of a deployment, a broken mark and the rest in part.
+func (m *machine) forgetSystem() {
+	m.osystem, m.series, m.kernel, m.agent, m.userData = "", "", "", "", nil
+	m.ephemeral = false
+	m.forgetSync()
+}
+
+func (m *machine) forgetSync() { m.syncs, m.syncInterval, m.lastSync = false, 0, time.Time{} }
+
+// free gives the machine back to the pool.
+func (m *machine) free() {
+	m.begin()
+	m.forgetSystem()
+	m.dropAddresses()
+	clear(m.annotations)
+	m.setOwner("")
+	m.locked = false
+	if m.commissioned {
+		m.enter(Ready)
+	} else {
+		m.enter(New)
+	}
+	m.region.event(m, info, "Released", "")
+}
+
+// fail is MAAS giving the machine up, with the reason in the feed.
+func (m *machine) fail(to Status, reason string) {
+	m.begin()
+	m.errorDescription = reason
+	m.region.event(m, failure, "Marking node failed", reason)
+	m.enter(to)
+}
+
+// Machine is a copy of what the region knows of a machine, and of the hardware
+// behind it that no API tells.
+type Machine struct {
+	SystemID, Hostname, Owner, Pool, PowerState string
+	Status                                      Status
+	Locked                                      bool
+	Annotations                                 map[string]string
+	OSystem, Series                             string
+	UserData                                    []byte
+	Token                                       string // token key, empty where there is none
+	LastSync                                    time.Time
+	Interfaces                                  []string // MAC addresses
+	BootDisk                                    string   // serial
+
+	Serial string // of the hardware at its BMC, empty where nothing stands there
+	On     bool   // the hardware has power
+	HostUp bool   // the installed system can be reached
+	Boots  int    // how often the hardware was switched on or reset
+}
+
+// Machine returns the machine with that system_id.
+func (r *Region) Machine(systemID string) (Machine, bool) {
+	defer r.enter()()
+	if m := r.find(systemID); m != nil {
+		return m.snapshot(), true
+	}
+	return Machine{}, false
+}
+
+// Machines returns all of them, in the order of their making.
+func (r *Region) Machines() []Machine {
+	defer r.enter()()
+	var all []Machine
+	for _, m := range r.machines {
+		all = append(all, m.snapshot())
+	}
+	return all
+}
+
+func (m *machine) snapshot() Machine {
+	s := Machine{
+		SystemID: m.systemID, Hostname: m.hostname, Owner: m.owner, Pool: m.region.poolNamed(m.pool).name, PowerState: m.powerState,
+		Status: m.status, Locked: m.locked, Annotations: maps.Clone(m.annotations), OSystem: m.osystem, Series: m.series,
+		UserData: slices.Clone(m.userData), LastSync: m.lastSync,
+	}
+	if m.token != nil {
+		s.Token = m.token.key
+	}
+	for _, i := range m.interfaces {
+		s.Interfaces = append(s.Interfaces, i.mac)
+	}
+	if d := m.boot(); d != nil {
+		s.BootDisk = d.Serial
+	}
+	if h := m.metal(); h != nil {
+		s.Serial, s.On, s.HostUp, s.Boots = h.Serial, h.on, h.hostUp, h.boots
+	}
+	return s
+}

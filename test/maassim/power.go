@@ -1,0 +1,141 @@
+package maassim
+
+import (
+	"net/http"
+	"slices"
+)
+
+// power switches the hardware on or off through its BMC; on is a cycle when it is
+// on already. The answer is nil, or the 503 with which a call ends then.
+func (m *machine) power(on bool) *answer {
+	h, refusal := m.reach()
+	if refusal != nil {
+		return refusal
+	}
+	if h.powerFails || m.hit(PowerFails) {
+		m.region.event(m, failure, map[bool]string{true: "Failed to power on node", false: "Failed to power off node"}[on], "power driver: the BMC did not act")
+		return ptr(text(http.StatusServiceUnavailable, "Could not contact node's BMC: the BMC did not act"))
+	}
+	m.change("power", m.powerState, map[bool]string{true: "on", false: "off"}[on])
+	if on && h.on {
+		m.change("hard reset", "", "")
+	}
+	h.switchTo(on)
+	m.sawPower()
+	return nil
+}
+
+// reach is the hardware if its BMC can be spoken to.
+func (m *machine) reach() (*metal, *answer) {
+	h := m.metal()
+	switch {
+	case m.region.noRack:
+		return nil, ptr(retryAfter(http.StatusServiceUnavailable, 10, "Unable to connect to any rack controller; no connections available."))
+	case h == nil:
+		return nil, ptr(text(http.StatusServiceUnavailable, "Could not contact node's BMC: connection timeout"))
+	case !h.admits(m.powerParam("power_user"), m.powerParam("power_pass")):
+		return nil, ptr(text(http.StatusServiceUnavailable, "Could not contact node's BMC: username or password invalid"))
+	}
+	return h, nil
+}
+
+// switchable reports whether MAAS can switch the machine's power at all.
+func (m *machine) switchable() bool { return m.powerType != "" && m.powerType != "manual" }
+
+// sawPower stores what the BMC says. That ends a release and an exit from rescue
+// mode, whoever switched.
+func (m *machine) sawPower() {
+	h := m.metal()
+	m.powerState = map[bool]string{true: "on", false: "off"}[h.on]
+	switch {
+	case m.status == Releasing && !h.on:
+		m.after(m.timing().PowerOff, m.free)
+	case m.status == ExitingRescueMode && (m.previous == Deployed) == h.on:
+		m.begin()
+		if m.previous == Deployed {
+			m.enter(Deployed)
+			m.comeUp()
+		} else {
+			m.enter(m.previous)
+		}
+	case m.status == ExitingRescueMode:
+		m.begin()
+		m.enter(FailedExitingRescueMode)
+	}
+}
+
+func (c *call) powerOn() answer {
+	m := c.machine
+	if m.owner == "" {
+		return conflict("Can't start node: it hasn't been allocated.")
+	}
+	if m.status == Allocated {
+		if refusal := c.deployable(m); refusal != nil {
+			return *refusal
+		}
+		return c.start(m)
+	}
+	before := m.body()
+	if refusal := m.power(true); refusal != nil {
+		return *refusal
+	}
+	if m.status == Deployed {
+		m.after(m.timing().PhoneHome, m.up)
+	}
+	return ok(before)
+}
+
+func (c *call) powerOff() answer {
+	m := c.machine
+	if !m.switchable() {
+		return ok(nil)
+	}
+	before := m.body()
+	if refusal := m.power(false); refusal != nil {
+		return *refusal
+	}
+	return ok(before)
+}
+
+func (c *call) queryPower() answer {
+	m := c.machine
+	state := struct {
+		State string `json:"state"`
+	}{"unknown"}
+	if !m.switchable() {
+		return ok(state)
+	}
+	if _, refusal := m.reach(); refusal != nil {
+		m.powerState = "error"
+		m.region.event(m, warning, "Failed to query node's BMC", string(refusal.body))
+		return *refusal
+	}
+	m.sawPower()
+	state.State = m.powerState
+	return ok(state)
+}
+
+func (c *call) powerParameters() answer { return ok(c.machine.powerBody()) }
+
+func (c *call) allPowerParameters() answer {
+	all := map[string]map[string]any{}
+	for _, m := range c.machines {
+		if ids := c.params["id"]; len(ids) == 0 || slices.Contains(ids, m.systemID) {
+			all[m.systemID] = m.powerBody()
+		}
+	}
+	return ok(all)
+}
+
+// powerBody is the power parameters as they are stored, the password in clear.
+func (m *machine) powerBody() map[string]any {
+	body := map[string]any{}
+	for name, values := range m.powerParams {
+		if name == "workaround_flags" {
+			body[name] = values
+		} else {
+			body[name] = values[0]
+		}
+	}
+	return body
+}

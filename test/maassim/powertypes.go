@@ -1,0 +1,3 @@
+package maassim
+
+func (c *call) powerTypes() answer { return ok([]any{}) }

@@ -1,0 +1,171 @@
+package maassim
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// rackID is the system_id of the one rack controller.
+const rackID = "rack01"
+
+// SetRack connects or disconnects the rack controller: without it no BMC is
+// reached and no image is known.
+func (r *Region) SetRack(connected bool) {
+	defer r.enter()()
+	r.noRack = !connected
+}
+
+type serviceBody struct {
+	Name       string `json:"name"`
+	Status     string `json:"status"`
+	StatusInfo string `json:"status_info"`
+}
+
+type rackBody struct {
+	SystemID     string            `json:"system_id"`
+	Hostname     string            `json:"hostname"`
+	FQDN         string            `json:"fqdn"`
+	Version      string            `json:"version"`
+	NodeType     int               `json:"node_type"`
+	NodeTypeName string            `json:"node_type_name"`
+	Architecture string            `json:"architecture"`
+	OSystem      string            `json:"osystem"`
+	DistroSeries string            `json:"distro_series"`
+	IPAddresses  []string          `json:"ip_addresses"`
+	Services     []serviceBody     `json:"service_set"`
+	TagNames     []string          `json:"tag_names"`
+	Zone         poolBody          `json:"zone"`
+	HardwareInfo map[string]string `json:"hardware_info"`
+	ResourceURI  string            `json:"resource_uri"`
+}
+
+func (r *Region) rack() rackBody {
+	b := rackBody{
+		SystemID: rackID, Hostname: "rack-1", FQDN: "rack-1.maas", Version: r.Version, NodeType: 2, NodeTypeName: "Rack controller",
+		Architecture: "amd64/generic", OSystem: "ubuntu", DistroSeries: "jammy", IPAddresses: []string{}, TagNames: []string{}, Zone: zone,
+		HardwareInfo: map[string]string{}, ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + rackID + "/",
+	}
+	dhcp := slices.ContainsFunc(r.Networks, func(n Network) bool { return n.DHCP && !r.noDHCP })
+	for _, name := range []string{"rackd", "tftp", "http", "dhcpd", "dhcpd6", "dns_rack", "ntp_rack", "proxy_rack", "syslog_rack"} {
+		s := serviceBody{name, "running", ""}
+		switch {
+		case r.noRack:
+			s.Status = "dead"
+			if name == "rackd" {
+				s.StatusInfo = "Currently not connected to any region."
+			}
+		case name == "dhcpd6" || (name == "dhcpd" && !dhcp):
+			s.Status = "off"
+		}
+		b.Services = append(b.Services, s)
+	}
+	return b
+}
+
+func (c *call) listRacks() answer { return ok([]rackBody{c.rack()}) }
+
+func (c *call) isRack() bool { return c.req.PathValue("rack") == rackID }
+
+func noRackHere() answer {
+	return text(http.StatusNotFound, "No RackController matches the given query.")
+}
+
+func (c *call) readRack() answer {
+	if c.isRack() {
+		return ok(c.rack())
+	}
+	return noRackHere()
+}
+
+// Image is a boot image that the region has.
+type Image struct {
+	Name     string // ubuntu/jammy, custom/golden
+	Base     string // of a custom image: the image whose kernel installs it
+	Unsynced bool   // not yet on the rack controller
+}
+
+func (i Image) osystem() string { os, _, _ := strings.Cut(i.Name, "/"); return os }
+func (i Image) series() string  { _, series, _ := strings.Cut(i.Name, "/"); return series }
+
+// image finds what a distro_series means, as deploy reads it.
+func (r *Region) image(series string) (Image, bool) {
+	if series == "" {
+		series = fmt.Sprintf("%v/%v", r.settings["default_osystem"], r.settings["default_distro_series"])
+	}
+	i := slices.IndexFunc(r.Images, func(i Image) bool { return i.Name == series || i.series() == series })
+	if i < 0 || r.Images[i].Unsynced {
+		return Image{}, false
+	}
+	return r.Images[i], true
+}
+
+type imageBody struct {
+	Name         string   `json:"name"`
+	Architecture string   `json:"architecture"`
+	Subarches    []string `json:"subarches"`
+}
+
+func (c *call) listBootImages() answer {
+	if !c.isRack() {
+		return noRackHere()
+	}
+	body := struct {
+		Images    []imageBody `json:"images"`
+		Connected bool        `json:"connected"`
+		Status    string      `json:"status"`
+	}{[]imageBody{}, !c.noRack, "synced"}
+	if c.noRack {
+		body.Status = "unknown"
+		return ok(body)
+	}
+	for _, i := range c.Images {
+		if i.Unsynced {
+			body.Status = "out-of-sync"
+			continue
+		}
+		body.Images = append(body.Images, imageBody{i.Name, "amd64", kernels(i)})
+	}
+	return ok(body)
+}
+
+// kernels are the subarchitectures of an image.
+func kernels(i Image) []string {
+	switch i.Name {
+	case "ubuntu/jammy":
+		return []string{"generic", "ga-22.04", "hwe-22.04", "hwe-p", "hwe-q", "ga-20.04"}
+	case "ubuntu/noble":
+		return []string{"generic", "ga-24.04", "hwe-24.04"}
+	}
+	return []string{"generic"}
+}
+
+type bootResourceBody struct {
+	ID           int     `json:"id"`
+	Type         string  `json:"type"`
+	Name         string  `json:"name"`
+	Architecture string  `json:"architecture"`
+	ResourceURI  string  `json:"resource_uri"`
+	LastDeployed *string `json:"last_deployed"`
+	Subarches    string  `json:"subarches,omitempty"`
+	BaseImage    string  `json:"base_image,omitempty"`
+}
+
+func (c *call) listBootResources() answer {
+	all := []bootResourceBody{}
+	for n, i := range c.Images {
+		b := bootResourceBody{
+			ID: n + 1, Type: "Synced", Name: i.Name, Architecture: "amd64/generic", ResourceURI: fmt.Sprintf("/MAAS/api/2.0/boot-resources/%d/", n+1),
+		}
+		if i.osystem() == "custom" {
+			b.Type, b.BaseImage = "Uploaded", i.Base
+		} else {
+			b.Subarches = strings.Join(kernels(i), ",")
+		}
+		if want := c.params.Get("type"); want == "" || strings.EqualFold(want, b.Type) {
+			all = append(all, b)
+		}
+	}
+	return ok(all)
+}

@@ -1,0 +1,151 @@
+package maassim
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// releasable are the statuses from which a machine can be given back.
+var releasable = []Status{Reserved, Deployed, Broken, Deploying, Allocated, FailedDeployment, ReleasingFailed, FailedDiskErasing}
+
+func (c *call) release() answer {
+	m := c.machine
+	if m.status.in(Ready, Releasing) {
+		return ok(m.body()) // whatever was asked for
+	}
+	if !m.status.in(releasable...) {
+		return conflict("Machine cannot be released in its current state ('%s').", m.status)
+	}
+	erase := c.flag("erase") || c.settings["enable_disk_erasing_on_release"] == true
+	if c.since("3.5") {
+		erase = erase || c.flag("secure_erase") || c.flag("quick_erase")
+	}
+	if refusal := m.release(erase); refusal != nil {
+		return *refusal
+	}
+	return ok(m.body())
+}
+
+// release gives the machine back. When its power cannot be switched off the status
+// is as before, but what was known of the installed system is lost.
+func (m *machine) release(erase bool) *answer {
+	m.change("release", m.status.String(), "")
+	if erase {
+		return m.erase()
+	}
+	m.forgetSystem()
+	if !m.switchable() || m.powerState == "off" {
+		m.free()
+		return nil
+	}
+	if m.hit(ReleaseHangs) {
+		m.begin()
+		m.enter(Releasing)
+		m.after(m.timing().ReleaseTimeout, func() {
+			m.fail(ReleasingFailed, "Node operation 'Releasing' timed out after "+minutes(m.timing().ReleaseTimeout)+".")
+		})
+		return nil
+	}
+	was, before := m.status, m.previous
+	m.enter(Releasing)
+	if refusal := m.power(false); refusal != nil {
+		m.region.event(m, debug, "Node changed status", "From '"+m.status.String()+"' to '"+was.String()+"'")
+		m.enterUnseen(was)
+		m.previous = before
+		return refusal
+	}
+	m.begin()
+	m.sawPower()
+	return nil
+}
+
+func (m *machine) erase() *answer {
+	if m.switchable() {
+		if refusal := m.power(true); refusal != nil {
+			return refusal
+		}
+	}
+	m.begin()
+	m.forgetSystem()
+	m.change("erase", "", "")
+	m.enter(DiskErasing)
+	t := m.timing()
+	switch {
+	case m.hit(EraseHangs):
+	case m.hit(EraseFails):
+		m.after(t.Erase, func() { m.fail(FailedDiskErasing, "Failed to erase disks.") })
+	default:
+		m.after(t.Erase, func() {
+			m.begin()
+			m.enter(Releasing)
+			switch {
+			case !m.switchable():
+				m.after(t.PowerOff, m.free)
+			case m.power(false) != nil:
+				m.fail(ReleasingFailed, "Failed to power off node")
+			}
+		})
+	}
+	return nil
+}
+
+// releaseMany gives several back, or none when one of them cannot be.
+func (c *call) releaseMany() answer {
+	var chosen []*machine
+	for _, id := range c.params["machines"] {
+		m := c.find(id)
+		switch {
+		case m == nil:
+			return text(http.StatusBadRequest, "Unknown machine(s): %s.", id)
+		case !edit.admits(c.user, m):
+			return text(http.StatusForbidden, "You don't have the required permission to release the following machine(s): %s.", id)
+		case !m.status.in(releasable...) && !m.status.in(Ready, Releasing):
+			return conflict("Machine(s) cannot be released in their current state: %s ('%s').", id, m.status)
+		}
+		c.about(m)
+		if m.status.in(releasable...) {
+			chosen = append(chosen, m)
+		}
+	}
+	released := []string{}
+	for _, m := range chosen {
+		if refusal := m.release(c.settings["enable_disk_erasing_on_release"] == true); refusal != nil {
+			return *refusal
+		}
+		released = append(released, m.systemID)
+	}
+	return ok(released)
+}
+
+// abort stops what is going on; the body still shows what it was.
+func (c *call) abort() answer {
+	m := c.machine
+	to := map[Status]Status{Commissioning: New, Deploying: Allocated, DiskErasing: FailedDiskErasing, Testing: m.previous}
+	next, can := to[m.status]
+	if !can {
+		return conflict("Cannot abort in current state: node %s is in state %s.", m.systemID, m.status)
+	}
+	before := m.body()
+	if m.status == Commissioning {
+		m.setOwner("")
+	}
+	if m.switchable() {
+		if refusal := m.power(false); refusal != nil {
+			return *refusal
+		}
+	}
+	kind := map[Status]string{
+		Commissioning: "Aborted commissioning", Deploying: "Aborted deployment", DiskErasing: "Aborted disk erasing", Testing: "Aborted testing",
+	}[m.status]
+	m.begin()
+	if m.status == Deploying {
+		m.forgetSystem()
+		m.dropAddresses()
+	}
+	m.region.event(m, info, kind, "")
+	m.enter(next)
+	return ok(before)
+}
+
+func minutes(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Minutes())) }

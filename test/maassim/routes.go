@@ -1,0 +1,283 @@
+package maassim
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// access is who may do an operation.
+type access int
+
+const (
+	anyone    access = iota // signed or not
+	view                    // every user
+	adminRead               // an administrator
+	lock                    // the owner or an administrator, on a locked machine as well
+	edit                    // the owner or an administrator, unless the machine is locked
+	admin                   // an administrator, unless the machine is locked
+)
+
+// operation is a row of the tables below.
+type operation struct {
+	name string // as the log has it
+	may  access
+	do   func(*call) answer
+}
+
+// resource is what a path serves, by method and op.
+type resource map[string]operation
+
+// api is the whole of the REST API that is played, below /MAAS/api/2.0/.
+var api = map[string]resource{
+	"version/": {"GET": {"version", anyone, (*call).version}},
+	"users/":   {"GET": {"users", view, (*call).listUsers}, "GET whoami": {"whoami", view, (*call).whoami}},
+	"machines/": {
+		"GET":                  {"list", view, (*call).listMachines},
+		"GET list_allocated":   {"list_allocated", view, (*call).listAllocated},
+		"GET power_parameters": {"power_parameters", adminRead, (*call).allPowerParameters},
+		"POST":                 {"create", adminRead, (*call).create},
+		"POST accept":          {"accept", adminRead, (*call).accept},
+		"POST accept_all":      {"accept_all", adminRead, (*call).acceptAll},
+		"POST allocate":        {"allocate", view, (*call).allocate},
+		"POST release":         {"release_many", view, (*call).releaseMany},
+	},
+	"machines/{machine}/": {
+		"GET":                           {"read", view, (*call).read},
+		"PUT":                           {"update", admin, (*call).update},
+		"DELETE":                        {"delete", admin, (*call).delete},
+		"GET query_power_state":         {"query_power_state", view, (*call).queryPower},
+		"GET power_parameters":          {"power_parameters", adminRead, (*call).powerParameters},
+		"GET get_token":                 {"get_token", adminRead, (*call).getToken},
+		"GET get_curtin_config":         {"get_curtin_config", adminRead, (*call).curtinConfig},
+		"POST commission":               {"commission", admin, (*call).commission},
+		"POST deploy":                   {"deploy", edit, (*call).deploy},
+		"POST release":                  {"release", edit, (*call).release},
+		"POST abort":                    {"abort", edit, (*call).abort},
+		"POST mark_broken":              {"mark_broken", edit, (*call).markBroken},
+		"POST mark_fixed":               {"mark_fixed", admin, (*call).markFixed},
+		"POST power_on":                 {"power_on", edit, (*call).powerOn},
+		"POST power_off":                {"power_off", edit, (*call).powerOff},
+		"POST lock":                     {"lock", lock, (*call).lock},
+		"POST unlock":                   {"unlock", lock, (*call).unlock},
+		"POST test":                     {"test", admin, (*call).test},
+		"POST override_failed_testing":  {"override_failed_testing", admin, (*call).overrideFailedTesting},
+		"POST rescue_mode":              {"rescue_mode", admin, (*call).rescueMode},
+		"POST exit_rescue_mode":         {"exit_rescue_mode", admin, (*call).exitRescueMode},
+		"POST set_storage_layout":       {"set_storage_layout", admin, (*call).setStorageLayout},
+		"POST clear_default_gateways":   {"clear_default_gateways", admin, (*call).clearDefaultGateways},
+		"POST set_workload_annotations": {"set_workload_annotations", edit, (*call).annotate},
+	},
+	"nodes/{machine}/blockdevices/":      {"GET": {"blockdevices", view, (*call).listDisks}},
+	"nodes/{machine}/blockdevices/{id}/": {"GET": {"blockdevice", view, (*call).readDisk}, "POST set_boot_disk": {"set_boot_disk", admin, (*call).setBootDisk}},
+	"nodes/{machine}/interfaces/":        {"GET": {"interfaces", view, (*call).listInterfaces}},
+	"nodes/{machine}/interfaces/{id}/": {
+		"GET":                      {"interface", view, (*call).readInterface},
+		"POST link_subnet":         {"link_subnet", admin, (*call).linkSubnet},
+		"POST unlink_subnet":       {"unlink_subnet", admin, (*call).unlinkSubnet},
+		"POST disconnect":          {"disconnect", admin, (*call).disconnect},
+		"POST set_default_gateway": {"set_default_gateway", admin, (*call).setDefaultGateway},
+	},
+	"nodes/{machine}/results/":  {"GET": {"results", view, (*call).listResults}},
+	"subnets/":                  {"GET": {"subnets", view, (*call).listSubnets}},
+	"subnets/{id}/":             {"GET": {"subnet", view, (*call).readSubnet}},
+	"fabrics/":                  {"GET": {"fabrics", view, (*call).listFabrics}},
+	"fabrics/{id}/":             {"GET": {"fabric", view, (*call).readFabric}},
+	"fabrics/{id}/vlans/":       {"GET": {"vlans", view, (*call).listVLANs}},
+	"fabrics/{id}/vlans/{vid}/": {"GET": {"vlan", view, (*call).readVLAN}},
+	"events/":                   {"GET query": {"events", view, (*call).queryEvents}},
+	"notifications/":            {"GET": {"notifications", view, (*call).listNotifications}},
+	"maas/":                     {"GET get_config": {"get_config", adminRead, (*call).getConfig}, "POST set_config": {"set_config", adminRead, (*call).setConfig}},
+	"rackcontrollers/":          {"GET": {"racks", view, (*call).listRacks}, "GET describe_power_types": {"describe_power_types", view, (*call).powerTypes}},
+	"rackcontrollers/{rack}/":   {"GET": {"rack", view, (*call).readRack}, "GET list_boot_images": {"list_boot_images", view, (*call).listBootImages}},
+	"boot-resources/":           {"GET": {"boot_resources", view, (*call).listBootResources}},
+	"scripts/":                  {"GET": {"scripts", view, (*call).listScripts}},
+	"scripts/{name}/":           {"GET": {"script", view, (*call).readScript}},
+	"commissioning-scripts/":    {"GET": {"commissioning_scripts", view, (*call).listCommissioningScripts}},
+	"resourcepools/":            {"GET": {"pools", view, (*call).listPools}, "POST": {"create_pool", adminRead, (*call).createPool}},
+	"zones/":                    {"GET": {"zones", view, (*call).listZones}},
+	"tags/":                     {"GET": {"tags", view, (*call).listTags}},
+}
+
+// anonymous are the collections that nobody in particular may ask something of,
+// though nothing that is played here.
+var anonymous = map[string]bool{"machines/": true}
+
+const apiRoot = "/MAAS/api/2.0/"
+
+func (r *Region) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for path, res := range api {
+		mux.HandleFunc(apiRoot+path+"{$}", func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, path, res) })
+	}
+	for path, do := range metadata {
+		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) { r.serveMetadata(w, req, do) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
+		a := text(http.StatusNotFound, "Unknown API endpoint: %s.", req.URL.Path)
+		a.write(w)
+	})
+	return mux
+}
+
+// ServeHTTP is the region's web API and its metadata service, on one port.
+func (r *Region) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.once.Do(r.begin)
+	if strings.HasPrefix(req.URL.Path, apiRoot) && !strings.HasSuffix(req.URL.Path, "/") {
+		a := text(http.StatusNotFound, "Unknown API endpoint: %s.", req.URL.Path)
+		a.write(w)
+		return
+	}
+	r.routes.ServeHTTP(w, req)
+}
+
+// params are the query's for what only reads, the body's otherwise.
+func params(req *http.Request) (url.Values, error) {
+	if req.Method == http.MethodGet || req.Method == http.MethodDelete {
+		p := req.URL.Query()
+		p.Del("op")
+		return p, nil
+	}
+	kind, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if kind == "multipart/form-data" {
+		err := req.ParseMultipartForm(16 << 20)
+		return req.PostForm, err
+	}
+	err := req.ParseForm()
+	return req.PostForm, err
+}
+
+// serve answers a call of the API: first what goes wrong on the way in, then the
+// call, then what goes wrong on the way out.
+func (r *Region) serve(w http.ResponseWriter, req *http.Request, path string, res resource) {
+	p, err := params(req)
+	if err != nil {
+		a := text(http.StatusBadRequest, "Unable to parse request: %v", err)
+		a.write(w)
+		return
+	}
+	op := res[strings.TrimSpace(req.Method+" "+req.URL.Query().Get("op"))]
+	if wait := r.slowness(op.name, req); wait > 0 {
+		if r.Sleep(req.Context(), wait) != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	a := r.answer(req, path, res, op, p)
+	if a.code == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	a.write(w)
+}
+
+func (r *Region) answer(req *http.Request, path string, res resource, op operation, p url.Values) answer {
+	defer r.enter()()
+	c := &call{Region: r, req: req, params: p}
+	if id := req.PathValue("machine"); id != "" {
+		if c.machine = r.find(id); c.machine != nil {
+			c.about(c.machine)
+		}
+	} else if m := r.find(p.Get("system_id")); m != nil {
+		c.about(m)
+	}
+	fault := r.strike(onTheWayIn, op.name, c.subject)
+	a, stopped := fault.in(c)
+	if !stopped {
+		a = c.carryOut(path, res, op)
+		if fault == nil {
+			fault = r.strike(onTheWayOut, op.name, c.subject)
+		}
+		a = fault.out(a)
+		if a.code < 300 && a.header == nil && a.code != 0 {
+			a.header = http.Header{"X-Maas-Api-Hash": {fmt.Sprintf("%x", len(api))}}
+		}
+	}
+	c.record(op.name, &a, fault.kind())
+	if !stopped {
+		r.strikeByHand(op.name, c.subject)
+	}
+	return a
+}
+
+// carryOut does a call once it is known to be let through.
+func (c *call) carryOut(path string, res resource, op operation) answer {
+	name := c.req.URL.Query().Get("op")
+	u, m, refusal := c.authenticate(c.req)
+	if refusal != nil {
+		return *refusal
+	}
+	c.user = u
+	if op.may != anyone || op.do == nil {
+		switch {
+		case m != nil || (u != nil && u.inactive):
+			return text(http.StatusForbidden, "User is not allowed access to this API.")
+		case u == nil && anonymous[path]:
+			return unrecognised(c.req.Method, name)
+		case u == nil:
+			return text(http.StatusUnauthorized, "Forbidden")
+		}
+	}
+	if op.do == nil {
+		return c.unserved(res, name)
+	}
+	if c.req.PathValue("machine") != "" {
+		if c.machine == nil {
+			kind, _, _ := strings.Cut(path, "/")
+			return text(http.StatusNotFound, "No %s matches the given query.", map[string]string{"machines": "Machine", "nodes": "Node"}[kind])
+		}
+	}
+	if !op.may.admits(u, c.machine) {
+		if c.machine != nil {
+			return forbidden()
+		}
+		return text(http.StatusForbidden, "This method is reserved for admin users.")
+	}
+	c.caller = u
+	defer func() { c.caller = nil }()
+	return op.do(c)
+}
+
+// unserved answers a method or an op that the path does not know.
+func (c *call) unserved(res resource, op string) answer {
+	if op != "" {
+		return unrecognised(c.req.Method, op)
+	}
+	var allowed []string
+	for key := range res {
+		method, _, _ := strings.Cut(key, " ")
+		allowed = append(allowed, method)
+	}
+	slices.Sort(allowed)
+	if allowed = slices.Compact(allowed); slices.Contains(allowed, c.req.Method) {
+		return unrecognised(c.req.Method, op)
+	}
+	a := text(http.StatusMethodNotAllowed, "Method Not Allowed")
+	a.header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
+	return a
+}
+
+func unrecognised(method, op string) answer {
+	if op == "" {
+		op = "None"
+	}
+	return text(http.StatusBadRequest, "Unrecognised signature: method=%s op=%s", method, op)
+}
+
+// admits reports whether a user may do that with the machine, or with the region
+// where m is nil.
+func (a access) admits(u *user, m *machine) bool {
+	switch a {
+	case anyone, view:
+		return true
+	case adminRead:
+		return u.superuser
+	case lock:
+		return u.superuser || (m != nil && m.owner == u.name)
+	case edit:
+		return !m.locked && (u.superuser || m.owner == u.name || m.owner == "")
+	default:
+		return !m.locked && u.superuser
+	}
+}

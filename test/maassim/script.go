@@ -1,0 +1,176 @@
+package maassim
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Script is a commissioning or testing script. MAAS keeps each version that was
+// uploaded; the newest comes first and its number is the script's version.
+type Script struct {
+	Name    string
+	Testing bool
+	Default bool // comes with MAAS
+	Version int  // 1 where 0
+	Comment string
+}
+
+var stockScripts = []Script{
+	{Name: "20-maas-01-install-lldpd", Default: true},
+	{Name: "20-maas-02-dhcp-unconfigured-ifaces", Default: true},
+	{Name: "50-maas-01-commissioning", Default: true},
+	{Name: "maas-lshw", Default: true},
+	{Name: "smartctl-validate", Testing: true, Default: true},
+}
+
+type scriptVersionBody struct {
+	ID      int    `json:"id"`
+	Comment string `json:"comment"`
+	Created string `json:"created"`
+}
+
+type scriptBody struct {
+	ID               int                 `json:"id"`
+	Name             string              `json:"name"`
+	Title            string              `json:"title"`
+	Description      string              `json:"description"`
+	Tags             []string            `json:"tags"`
+	Type             int                 `json:"type"`
+	TypeName         string              `json:"type_name"`
+	HardwareType     int                 `json:"hardware_type"`
+	HardwareTypeName string              `json:"hardware_type_name"`
+	Parallel         int                 `json:"parallel"`
+	ParallelName     string              `json:"parallel_name"`
+	Results          map[string]any      `json:"results"`
+	Parameters       map[string]any      `json:"parameters"`
+	Packages         map[string]any      `json:"packages"`
+	Timeout          string              `json:"timeout"`
+	Destructive      bool                `json:"destructive"`
+	History          []scriptVersionBody `json:"history"`
+	Default          bool                `json:"default"`
+	ForHardware      []string            `json:"for_hardware"`
+	MayReboot        bool                `json:"may_reboot"`
+	Recommission     bool                `json:"recommission"`
+	Networking       bool                `json:"apply_configured_networking"`
+	ResourceURI      string              `json:"resource_uri"`
+}
+
+func (r *Region) scriptBody(n int, s Script) scriptBody {
+	b := scriptBody{
+		ID: n + 1, Name: s.Name, Tags: []string{"commissioning"}, Type: 0, TypeName: "Commissioning script", HardwareTypeName: "Node",
+		ParallelName: "Disabled", Results: map[string]any{}, Parameters: map[string]any{}, Packages: map[string]any{}, Timeout: "0:05:00",
+		Default: s.Default, ForHardware: []string{}, ResourceURI: "/MAAS/api/2.0/scripts/" + s.Name,
+	}
+	if s.Testing {
+		b.Type, b.TypeName, b.Tags = 2, "Testing script", []string{"testing"}
+	}
+	for v := max(s.Version, 1); v > 0; v-- {
+		b.History = append(b.History, scriptVersionBody{(n+1)*100 + v, fmt.Sprint("version ", v), "Sat, 21 Nov 2026 09:00:00 -0000"})
+	}
+	if s.Comment != "" {
+		b.History[0].Comment = s.Comment
+	}
+	return b
+}
+
+func (c *call) listScripts() answer {
+	all := []scriptBody{}
+	for n, s := range c.Scripts {
+		b := c.scriptBody(n, s)
+		want := c.params.Get("type")
+		if want == "" || strings.HasPrefix(strings.ToLower(b.TypeName), strings.ToLower(want)) || want == fmt.Sprint(b.Type) {
+			all = append(all, b)
+		}
+	}
+	return ok(all)
+}
+
+func (c *call) readScript() answer {
+	n := slices.IndexFunc(c.Scripts, func(s Script) bool { return s.Name == c.req.PathValue("name") })
+	if n < 0 {
+		return text(http.StatusNotFound, "No Script matches the given query.")
+	}
+	return ok(c.scriptBody(n, c.Scripts[n]))
+}
+
+// listCommissioningScripts answers as the older path did: names alone, of those
+// that do not come with MAAS.
+func (c *call) listCommissioningScripts() answer {
+	names := []string{}
+	for _, s := range c.Scripts {
+		if !s.Testing && !s.Default {
+			names = append(names, s.Name)
+		}
+	}
+	return ok(names)
+}
+
+type resultBody struct {
+	ID               int            `json:"id"`
+	Created          string         `json:"created"`
+	Updated          string         `json:"updated"`
+	Name             string         `json:"name"`
+	Status           int            `json:"status"`
+	StatusName       string         `json:"status_name"`
+	ExitStatus       *int           `json:"exit_status"`
+	Started          *string        `json:"started"`
+	Ended            *string        `json:"ended"`
+	Runtime          string         `json:"runtime"`
+	StartTime        any            `json:"starttime"`
+	EndTime          any            `json:"endtime"`
+	EstimatedRuntime string         `json:"estimated_runtime"`
+	Parameters       map[string]any `json:"parameters"`
+	ScriptID         int            `json:"script_id"`
+	ScriptRevisionID *int           `json:"script_revision_id"`
+	Suppressed       bool           `json:"suppressed"`
+}
+
+type resultSetBody struct {
+	ID          int          `json:"id"`
+	SystemID    string       `json:"system_id"`
+	Type        int          `json:"type"`
+	TypeName    string       `json:"type_name"`
+	LastPing    *string      `json:"last_ping"`
+	Status      int          `json:"status"`
+	StatusName  string       `json:"status_name"`
+	Started     *string      `json:"started"`
+	Ended       *string      `json:"ended"`
+	Runtime     string       `json:"runtime"`
+	Results     []resultBody `json:"results"`
+	ResourceURI string       `json:"resource_uri"`
+}
+
+// listResults tells the newest commissioning run: aborted while there is none
+// that passed.
+func (c *call) listResults() answer {
+	m, all := c.machine, []resultSetBody{}
+	id, ran := m.results["commissioning"]
+	if !ran {
+		return ok(all)
+	}
+	status, name := 5, "Aborted"
+	switch {
+	case m.status == Commissioning:
+		status, name = 1, "Running"
+	case m.status == FailedCommissioning:
+		status, name = 3, "Failed"
+	case m.commissioned:
+		status, name = 2, "Passed"
+	}
+	at := c.moment.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0000")
+	set := resultSetBody{
+		ID: id, SystemID: m.systemID, TypeName: "Commissioning", Status: status, StatusName: name,
+		ResourceURI: fmt.Sprintf("/MAAS/api/2.0/nodes/%s/results/%d/", m.systemID, id),
+	}
+	for n, s := range c.Scripts {
+		if !s.Testing {
+			set.Results = append(set.Results, resultBody{
+				ID: id*100 + n, Created: at, Updated: at, Name: s.Name, Status: status, StatusName: name, StartTime: "", EndTime: "",
+				EstimatedRuntime: "0:00:30", Parameters: map[string]any{}, ScriptID: n + 1,
+			})
+		}
+	}
+	return ok(append(all, set))
+}
