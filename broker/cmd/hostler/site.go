@@ -1,0 +1,197 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func siteCommand(a *app) *cobra.Command {
+	return noun("site", "MAAS sites: where machines come from, and by which policy", "  hostler site probe dc1",
+		siteCreateCommand(a), siteListCommand(a), siteShowCommand(a), siteUpdateCommand(a),
+		siteStatusCommand(a, "disable", "begin nothing new at a site; what runs goes on", string(broker.SiteDisabled)),
+		siteStatusCommand(a, "enable", "let work begin at a site again", string(broker.SiteActive)),
+		siteProfileCommand(a))
+}
+
+// siteFields are the flags of create and update.
+func siteFields(a *app, c *cobra.Command) *fields {
+	f := fieldsOf(c)
+	f.text("region-code", "region_code", "the region that the site belongs to")
+	f.text("api-base-url", "api_base_url", "where MAAS is: `URL`, such as https://10.0.0.2:5443/MAAS")
+	ca := c.Flags().String("ca-cert-file", "", "PEM `FILE` of the authority to trust at an https address")
+	f.on("ca-cert-file", func(d client.Document) error {
+		raw, err := readBounded(*ca, a.in)
+		d["ca_cert"] = string(raw)
+		return err
+	})
+	f.text("pxe-iface", "pxe_iface", "interface of the MAAS server, such as ens19")
+	f.number("pxe-vlan-vid", "pxe_vlan_vid", "VLAN of PXE; 0 is untagged")
+	f.text("node-pxe-iface", "node_pxe_iface", "interface of a node, such as eno8303")
+	f.text("distro-series", "distro_series", "what is deployed: ubuntu/noble or custom/IMAGE")
+	f.text("architecture", "architecture", "such as amd64/generic")
+	f.list("upstream-dns-server", "upstream_dns_servers", "`ADDRESS` of a DNS server")
+	f.text("deploy-user", "deploy_user", "account that is made on every node")
+	f.text("deploy-ssh-iface", "deploy_ssh_iface", "interface where it is reached first")
+	scripts := c.Flags().StringArray("commissioning-script", nil, "`NAME=VERSION` of a script that must be in MAAS (may be repeated)")
+	f.on("commissioning-script", func(d client.Document) error {
+		list := []resource.SiteScript{}
+		for _, s := range *scripts {
+			if s == "" {
+				continue // an empty one empties the list
+			}
+			name, version, ok := strings.Cut(s, "=")
+			if !ok {
+				return usage("--commissioning-script takes NAME=VERSION")
+			}
+			list = append(list, resource.SiteScript{Name: name, Version: version})
+		}
+		d["commissioning_scripts"] = list
+		return nil
+	})
+	f.reason()
+	return f
+}
+
+func siteCreateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create SITE", Short: "make a record of a MAAS region", Args: exactly("SITE"),
+		Long: `Make a record of a MAAS region, with a profile called default. SITE is also what
+its nodes call it, and never changes. hostler site credentials comes next, then
+hostler site probe.`,
+		Example: "  hostler site create dc1 --region-code eu-1 --api-base-url https://10.0.0.2:5443/MAAS --ca-cert-file maas-ca.pem --pxe-iface ens19 --pxe-vlan-vid 46 --node-pxe-iface eno8303",
+	}
+	f := siteFields(a, c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := f.document()
+		if err != nil {
+			return err
+		}
+		d["name"] = args[0]
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		s, err := api.CreateSite(c.Context(), d)
+		if err != nil {
+			return err
+		}
+		a.note("site %s is made; give it credentials next: hostler site credentials %s --maas-token-file FILE --power-user U --power-password-file FILE", s.Name, s.Name)
+		return a.showSite(s)
+	}
+	return c
+}
+
+func siteUpdateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "update SITE", Short: "change what is said of a site", Args: exactly("SITE"),
+		Example:           "  hostler site update dc1 --upstream-dns-server 10.0.0.53 --reason 'own resolver'\n  hostler site update dc1 --commissioning-script 50-burn-in=7",
+		ValidArgsFunction: a.completeSite,
+	}
+	f := siteFields(a, c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := f.change()
+		if err != nil {
+			return err
+		}
+		return a.changeSite(c, args[0], d)
+	}
+	return c
+}
+
+func siteStatusCommand(a *app, verb, short, status string) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: verb + " SITE", Short: short, Args: exactly("SITE"),
+		Example: "  hostler site " + verb + " dc1 --reason 'new switches'", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeSite(c, args[0], client.Document{"status": status, "reason": reason})
+		},
+	}
+	reasonFlag(c, &reason)
+	return c
+}
+
+func (a *app) changeSite(c *cobra.Command, ref string, d client.Document) error {
+	api, err := a.connect()
+	if err != nil {
+		return err
+	}
+	s, err := api.UpdateSite(c.Context(), ref, d)
+	if err != nil {
+		return err
+	}
+	return a.showSite(s)
+}
+
+func siteListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "list the sites", Args: exactly(), Example: "  hostler site list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.Sites(c.Context())
+			if err != nil {
+				return err
+			}
+			names, rows := []string{}, [][]string{}
+			for _, s := range l.Items {
+				names = append(names, s.Name)
+				token := "not set"
+				if !s.APITokenSetAt.IsZero() {
+					token = "set " + render.Ago(s.APITokenSetAt, a.now())
+				}
+				rows = append(rows, []string{s.Name, s.Status, s.RegionCode, s.DistroSeries, token, s.APIBaseURL})
+			}
+			return a.show(l, names, func(p *render.Page) {
+				p.Table([]string{"SITE", "STATUS", "REGION", "SERIES", "TOKEN", "MAAS"}, rows)
+				if len(rows) == 0 {
+					a.note("no sites (hostler site create makes one)")
+				}
+			})
+		},
+	}
+}
+
+func siteShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show SITE", Short: "show a site", Args: exactly("SITE"),
+		Example: "  hostler site show dc1", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := api.Site(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showSite(s)
+		},
+	}
+}
+
+// completeSite offers the names of the sites.
+func (a *app) completeSite(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	api, err := a.connect()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	l, err := api.Sites(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := []string{}
+	for _, s := range l.Items {
+		names = append(names, s.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+

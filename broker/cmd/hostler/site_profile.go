@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func siteProfileCommand(a *app) *cobra.Command {
+	return noun("profile", "bundles of policy of a site", "  hostler site profile update dc1 default --set deploy_timeout_seconds=7200",
+		siteProfileCreateCommand(a), siteProfileListCommand(a), siteProfileShowCommand(a), siteProfileUpdateCommand(a), siteProfileDefaultCommand(a))
+}
+
+// profileFields are the flags of create and update.
+func profileFields(c *cobra.Command) *fields {
+	f := fieldsOf(c)
+	f.text("description", "description", "what it is for")
+	f.text("status", "status", "active or disabled")
+	set := c.Flags().StringArray("set", nil, "`KNOB=VALUE` (may be repeated)")
+	f.on("set", func(d client.Document) error { return setKnobs(d, knobsOf[resource.SitePolicy](), *set) })
+	f.reason()
+	return f
+}
+
+func siteProfileCreateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create SITE PROFILE", Short: "add a profile to a site", Args: exactly("SITE", "PROFILE"),
+		Long:              "Add a profile to a site, with the default of every knob that --set does not name:\n" + knobHelp(knobsOf[resource.SitePolicy]()),
+		Example:           "  hostler site profile create dc1 careful --set release_fallback_no_erase=false --set batch_max_parallel=2",
+		ValidArgsFunction: a.completeSite,
+	}
+	f := profileFields(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := f.document()
+		if err != nil {
+			return err
+		}
+		d["name"] = args[1]
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		p, err := api.CreateSiteProfile(c.Context(), args[0], d)
+		if err != nil {
+			return err
+		}
+		return a.showProfile(p)
+	}
+	return c
+}
+
+func siteProfileUpdateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "update SITE PROFILE", Short: "change a profile; runs that have begun keep what they copied", Args: exactly("SITE", "PROFILE"),
+		Long:              "Change a profile: the knobs that --set names, as hostler help site profile create\nlists them. Runs that have begun keep what they copied.",
+		Example:           "  hostler site profile update dc1 default --set stage_retries.deploy_via_maas=3 --set commission_timeout_seconds=7200 --reason 'slow BMCs'",
+		ValidArgsFunction: a.completeSite,
+	}
+	f := profileFields(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := f.change()
+		if err != nil {
+			return err
+		}
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		p, err := api.UpdateSiteProfile(c.Context(), args[0], args[1], d)
+		if err != nil {
+			return err
+		}
+		return a.showProfile(p)
+	}
+	return c
+}
+
+func siteProfileDefaultCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "set-default SITE PROFILE", Short: "say which profile holds where a run names none", Args: exactly("SITE", "PROFILE"),
+		Example: "  hostler site profile set-default dc1 careful", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := api.UpdateSite(c.Context(), args[0], client.Document{"default_profile_id": args[1], "reason": reason})
+			if err != nil {
+				return err
+			}
+			return a.show(s, []string{s.DefaultProfileID}, func(p *render.Page) {
+				p.Line("the default profile of site " + s.Name + " is " + args[1])
+			})
+		},
+	}
+	reasonFlag(c, &reason)
+	return c
+}
+
+func siteProfileListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list SITE", Short: "list a site's profiles", Args: exactly("SITE"),
+		Example: "  hostler site profile list dc1", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.SiteProfiles(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			names, rows := []string{}, [][]string{}
+			for _, p := range l.Items {
+				names = append(names, p.Name)
+				rows = append(rows, []string{p.Name, render.YesNo(p.Default), p.Status, orSite(p.DistroSeries), strconv.Itoa(p.BatchMaxParallel), render.Ago(p.UpdatedAt, a.now()), p.Description})
+			}
+			return a.show(l, names, func(p *render.Page) {
+				p.Table([]string{"PROFILE", "DEFAULT", "STATUS", "SERIES", "PARALLEL", "CHANGED", "DESCRIPTION"}, rows)
+			})
+		},
+	}
+}
+
+func orSite(s string) string {
+	if s == "" {
+		return "the site's"
+	}
+	return s
+}
+
+func siteProfileShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show SITE PROFILE", Short: "show a profile with all its knobs", Args: exactly("SITE", "PROFILE"),
+		Example: "  hostler site profile show dc1 default", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			p, err := api.SiteProfile(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.showProfile(p)
+		},
+	}
+}
+
+// showProfile lists the knobs under their names, so that what is read can be set.
+func (a *app) showProfile(v *resource.SiteProfile) error {
+	return a.show(v, []string{v.Name}, func(p *render.Page) {
+		p.Fields("profile", v.Name, "id", v.ID, "default", render.YesNo(v.Default), "status", v.Status, "description", v.Description,
+			"created", moment(a, v.CreatedAt), "changed", moment(a, v.UpdatedAt))
+		p.Title("Policy")
+		raw, err := taskcatalog.Encode(v.SitePolicy)
+		values := map[string]json.RawMessage{}
+		if err != nil || json.Unmarshal(raw, &values) != nil {
+			return
+		}
+		figures, retries := []string{}, map[string]string{}
+		for _, k := range knobsOf[resource.SitePolicy]() {
+			if k.typ.Kind() == reflect.Map {
+				continue
+			}
+			var value any
+			_ = json.Unmarshal(values[k.name], &value)
+			switch value {
+			case nil, "":
+				value = "-"
+			}
+			figures = append(figures, k.name, fmt.Sprint(value))
+		}
+		p.Fields(figures...)
+		for stage, n := range v.StageRetries {
+			retries["stage_retries."+stage] = strconv.Itoa(n)
+		}
+		pairs(p, "Retries", retries)
+	})
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func (a *app) showSite(s *resource.Site) error {
+	return a.show(s, []string{s.Name}, func(p *render.Page) {
+		ca := "the system's authorities"
+		if s.CACert != "" {
+			ca = "its own authority"
+		}
+		if strings.HasPrefix(s.APIBaseURL, "http:") {
+			ca = "nothing: the address is http, and the token crosses the network readable"
+		}
+		p.Fields("site", s.Name, "id", s.ID, "status", s.Status, "region", s.RegionCode,
+			"maas", s.APIBaseURL, "trusts", ca,
+			"pxe", fmt.Sprintf("%s of the server, VLAN %d, %s of a node", s.PXEIface, s.PXEVLANVID, s.NodePXEIface),
+			"series", s.DistroSeries, "architecture", s.Architecture, "dns", strings.Join(s.UpstreamDNSServers, ", "),
+			"deploy user", s.DeployUser, "reached at", s.DeploySSHIface, "its key", s.DeploySSHPublicKey,
+			"default profile", s.DefaultProfileID, "created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
+		p.Title("Secrets")
+		rows := [][]string{}
+		for _, row := range []struct {
+			what, path string
+			at         time.Time
+		}{
+			{"MAAS token", s.APITokenVaultPath, s.APITokenSetAt},
+			{"power credentials", s.DefaultPowerCredsVaultPath, s.DefaultPowerCredsSetAt},
+			{"deploy password", s.DeployPasswordVaultPath, s.DeployPasswordSetAt},
+		} {
+			set := "not set"
+			if !row.at.IsZero() {
+				set = moment(a, row.at)
+			}
+			rows = append(rows, []string{row.what, set, row.path})
+		}
+		p.Table([]string{"SECRET", "SET", "PATH"}, rows)
+		if len(s.CommissioningScripts) > 0 {
+			p.Title("Scripts that must be in MAAS")
+			rows := [][]string{}
+			for _, c := range s.CommissioningScripts {
+				rows = append(rows, []string{c.Name, c.Version})
+			}
+			p.Table([]string{"SCRIPT", "VERSION"}, rows)
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func skuCommand(a *app) *cobra.Command {
+	return noun("sku", "what machines of a kind are made of, and how they shall be set", "  hostler sku show mi300x.192g.8gpu",
+		skuCreateCommand(a), skuListCommand(a), skuShowCommand(a), skuUpdateCommand(a))
+}
+
+// skuFields are the flags of create and update.
+func skuFields(c *cobra.Command) *fields {
+	f := fieldsOf(c)
+	f.text("description", "description", "what it is")
+	f.text("gpu-vendor", "gpu_vendor", "nvidia or amd")
+	f.text("gpu-model", "gpu_model", "`MODEL`, as it is in the name that the vendor's library gives")
+	f.number("gpu-count", "gpu_count", "how many GPUs")
+	memory := c.Flags().String("gpu-memory", "", "memory of each GPU: `SIZE`, such as 192GiB")
+	f.on("gpu-memory", func(d client.Document) error {
+		n, err := humanize.ParseBytes(*memory)
+		if err != nil {
+			return usage("--gpu-memory takes a size such as 192GiB")
+		}
+		d["gpu_memory_bytes"] = n
+		return nil
+	})
+	f.list("nic", "nics", "`INTERFACE` that must be there")
+	pattern := c.Flags().String("boot-disk-pattern", "", "regular expression over model, name and id_path of the boot disk, in any case")
+	f.on("boot-disk-pattern", func(d client.Document) error { inside(d, "boot_disk")["pattern"] = *pattern; return nil })
+	pick := c.Flags().String("boot-disk-pick", "", "which of several that match: smallest, largest or first; empty: none")
+	f.on("boot-disk-pick", func(d client.Document) error { inside(d, "boot_disk")["pick"] = *pick; return nil })
+	settings := c.Flags().StringArray("gpu-setting", nil, "wanted setting of every GPU, `NAME=VALUE` (may be repeated)")
+	f.on("gpu-setting", func(d client.Document) error {
+		return setKnobs(inside(d, "gpu_settings"), knobsOf[taskcatalog.GPUSettings](), *settings)
+	})
+	coverage := c.Flags().Float64("scrub-min-coverage", 0, "least share of the memory that a scrub must reach, in percent")
+	f.on("scrub-min-coverage", func(d client.Document) error {
+		inside(d, "scrub_floor")["min_coverage_percent"] = *coverage
+		return nil
+	})
+	reset := c.Flags().Bool("scrub-require-reset", false, "a scrub must prove a reset of the GPU")
+	f.on("scrub-require-reset", func(d client.Document) error { inside(d, "scrub_floor")["require_reset"] = *reset; return nil })
+	f.reason()
+	return f
+}
+
+// inside is the object at a field of a document.
+func inside(d client.Document, field string) client.Document {
+	o, _ := d[field].(client.Document)
+	if o == nil {
+		o = client.Document{}
+		d[field] = o
+	}
+	return o
+}
+
+func skuCreateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create SKU", Short: "say what machines of a kind are made of", Args: exactly("SKU"),
+		Long: `Say what machines of a kind are made of. An onboarding that names an unknown SKU
+is refused; a machine that does not match its SKU stops for a person.
+
+Settings of GPUs: partition, memory_partition, compute_mode, clocks, power_limit_mw,
+ecc, persistence, isolation. What is not named may be anything.`,
+		Example: "  hostler sku create mi300x.192g.8gpu --gpu-vendor amd --gpu-model MI300X --gpu-count 8 --gpu-memory 192GiB --nic enp28s0np0 --gpu-setting partition=SPX --boot-disk-pick smallest",
+	}
+	f := skuFields(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := f.document()
+		if err != nil {
+			return err
+		}
+		d["id"] = args[0]
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		s, err := api.CreateSKU(c.Context(), d)
+		if err != nil {
+			return err
+		}
+		return a.showSKU(s)
+	}
+	return c
+}
+
+func skuUpdateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "update SKU", Short: "change what is said of a SKU", Args: exactly("SKU"),
+		Example:           "  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset",
+		ValidArgsFunction: a.completeSKU,
+	}
+	f := skuFields(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := f.change()
+		if err != nil {
+			return err
+		}
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		s, err := api.UpdateSKU(c.Context(), args[0], d)
+		if err != nil {
+			return err
+		}
+		return a.showSKU(s)
+	}
+	return c
+}
+
+func skuListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "list the SKUs", Args: exactly(), Example: "  hostler sku list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.SKUs(c.Context())
+			if err != nil {
+				return err
+			}
+			names, rows := []string{}, [][]string{}
+			for _, s := range l.Items {
+				names = append(names, s.ID)
+				rows = append(rows, []string{s.ID, gpusOf(s), strconv.Itoa(len(s.NICs)), s.BootDisk.Pattern, s.Description})
+			}
+			return a.show(l, names, func(p *render.Page) {
+				p.Table([]string{"SKU", "GPUS", "NICS", "BOOT DISK", "DESCRIPTION"}, rows)
+				if len(rows) == 0 {
+					a.note("no SKUs (hostler sku create makes one)")
+				}
+			})
+		},
+	}
+}
+
+func gpusOf(s resource.SKU) string {
+	if s.GPUCount == 0 {
+		return "none"
+	}
+	text := fmt.Sprintf("%d × %s %s", s.GPUCount, s.GPUVendor, s.GPUModel)
+	if s.GPUMemoryBytes > 0 {
+		text += ", " + bytesText(&s.GPUMemoryBytes) + " each"
+	}
+	return text
+}
+
+func skuShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show SKU", Short: "show a SKU", Args: exactly("SKU"),
+		Example: "  hostler sku show mi300x.192g.8gpu", ValidArgsFunction: a.completeSKU,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := api.SKU(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showSKU(s)
+		},
+	}
+}
+
+func (a *app) showSKU(s *resource.SKU) error {
+	return a.show(s, []string{s.ID}, func(p *render.Page) {
+		pick := "if it is the only one that matches"
+		if s.BootDisk.Pick != "" {
+			pick = "the " + s.BootDisk.Pick + " that matches"
+		}
+		coverage := "the vendor's default"
+		if s.ScrubFloor.MinCoveragePercent > 0 {
+			coverage = fmt.Sprint(s.ScrubFloor.MinCoveragePercent) + "%"
+		}
+		p.Fields("sku", s.ID, "description", s.Description, "gpus", gpusOf(*s), "nics", strings.Join(s.NICs, ", "),
+			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage, "reset must be proven", render.YesNo(s.ScrubFloor.RequireReset),
+			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
+		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
+	})
+}
+
+func (a *app) completeSKU(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	api, err := a.connect()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	l, err := api.SKUs(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ids := []string{}
+	for _, s := range l.Items {
+		ids = append(ids, s.ID)
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// settingsOf is what is said of settings, by their names in the API.
+func settingsOf(s taskcatalog.GPUSettings) map[string]string {
+	out := map[string]string{}
+	for name, value := range map[string]string{"partition": s.Partition, "memory_partition": s.MemoryPartition, "compute_mode": s.ComputeMode, "clocks": s.Clocks} {
+		if value != "" {
+			out[name] = value
+		}
+	}
+	if s.PowerLimitMW != nil {
+		out["power_limit_mw"] = strconv.FormatUint(*s.PowerLimitMW, 10)
+	}
+	for name, value := range map[string]*bool{"ecc": s.ECC, "persistence": s.Persistence, "isolation": s.Isolation} {
+		if value != nil {
+			out[name] = render.YesNo(*value)
+		}
+	}
+	return out
+}
