@@ -1,0 +1,190 @@
+package chain
+
+import (
+	"context"
+	"time"
+)
+
+// Action is what an operator does to a run: seed 001 §4.9.
+type Action string
+
+// The actions. Each is idempotent: asked for again while what it asked for is
+// under way, it changes nothing.
+const (
+	RetryStage   Action = "retry_stage"                       // the stage in hand again, attempts and clock from zero
+	Resume       Action = "resume"                            // the same, but out of a rescue to the stage it rescues
+	Rerun        Action = "rerun"                             // from the first stage; Done adopts what is there
+	RestartClean Action = "restart_clean"                     // take everything back, past the pivot, then from the first stage
+	Cancel       Action = "cancel"                            // take back, up to the pivot
+	Adopt        Action = "adopt_observed_state"              // as resume; ends reconciled
+	MarkManual   Action = "mark_manual_intervention_required" // stop until a person has looked
+)
+
+// Actions are all of them.
+var Actions = []Action{RetryStage, Resume, Rerun, RestartClean, Cancel, Adopt, MarkManual}
+
+// Act does an operator's action on a run. Refusals are *Refused, with the codes
+// run_not_found, run_ended, run_moving, run_compensating, stage_unknown,
+// kind_unknown, action_unknown.
+func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
+	return e.store.Act(ctx, o, func(now time.Time, r Record) (Change, error) {
+		l := e.lines[r.Kind]
+		if l == nil {
+			return Change{}, refused("kind_unknown", "cannot %s run %s: this broker runs no chain %s", o.Action, r.ID, r.Kind)
+		}
+		m := newMove(l, e.classes, now, r)
+		if err := m.act(o); err != nil {
+			return Change{}, err
+		}
+		return m.change(), nil
+	})
+}
+
+func (m *move) act(o Order) error {
+	r := &m.Record
+	if r.Status.Ended() {
+		if o.Action == Cancel && r.Status == Cancelled {
+			return m.nothing()
+		}
+		return refused("run_ended", "cannot %s run %s: it is %s (start a new one)", o.Action, r.ID, r.Status)
+	}
+	switch o.Action {
+	case RetryStage:
+		return m.retryStage(o)
+	case Resume, Rerun, Adopt:
+		return m.goOn(o)
+	case RestartClean:
+		return m.restart(o)
+	case Cancel:
+		return m.cancel(o)
+	case MarkManual:
+		return m.mark(o)
+	}
+	return refused("action_unknown", "there is no action %q on runs", o.Action)
+}
+
+// retryStage goes for both directions: a failed undo is retried like any stage.
+func (m *move) retryStage(o Order) error {
+	r := &m.Record
+	if r.Status.Moving() {
+		return m.nothing()
+	}
+	s, ok := m.line.named[r.Stage]
+	if !ok {
+		return refused("stage_unknown", "cannot %s run %s: this broker knows no stage %s (upgrade the broker, or rerun)", o.Action, r.ID, r.Stage)
+	}
+	m.revive(s, r.Direction)
+	return nil
+}
+
+// goOn is for runs that go forward.
+func (m *move) goOn(o Order) error {
+	r := &m.Record
+	if r.Direction == Undo {
+		return refused("run_compensating", "cannot %s run %s: it is taking back what it did, at %s (retry_stage that, or restart_clean)", o.Action, r.ID, r.Stage)
+	}
+	if r.Status.Moving() {
+		if o.Action == Adopt && !r.Progress.Adopted {
+			return refused("run_moving", "cannot %s run %s: it is %s (wait until it stops)", o.Action, r.ID, r.Status)
+		}
+		return m.nothing()
+	}
+	s, ok := m.line.named[r.Stage]
+	switch {
+	case o.Action == Rerun:
+		s = m.line.main[0]
+		r.Progress.Adopted = false
+	case !ok:
+		return refused("stage_unknown", "cannot %s run %s: this broker knows no stage %s (upgrade the broker, or rerun)", o.Action, r.ID, r.Stage)
+	case s.rescues != nil:
+		s = s.rescues
+	}
+	if o.Action == Adopt {
+		r.Progress.Adopted = true
+	}
+	m.revive(s, Forward)
+	return nil
+}
+
+// revive sets a stopped run in motion again.
+func (m *move) revive(s *stage, d Direction) {
+	r := &m.Record
+	r.Status, r.NextAction = Pending, ""
+	if d == Undo {
+		r.Status = Compensating
+	}
+	m.enter(s, d)
+}
+
+func (m *move) restart(o Order) error {
+	r := &m.Record
+	switch {
+	case r.Status == Compensating && r.Progress.Restart:
+		return m.nothing()
+	case r.Status.Moving():
+		return refused("run_moving", "cannot %s run %s: it is %s (cancel it, or wait until it stops)", o.Action, r.ID, r.Status)
+	}
+	r.Progress.Restart, r.Progress.Adopted = true, false
+	if r.Direction == Undo {
+		return m.retryStage(o)
+	}
+	return m.turn()
+}
+
+// cancel turns the run, or leaves that to the engine where a step is in flight.
+func (m *move) cancel(o Order) error {
+	r := &m.Record
+	switch {
+	case r.Status == Compensating && !r.Progress.Restart, r.Asked == AskCancel && r.InFlight(m.now):
+		return m.nothing()
+	case r.InFlight(m.now):
+		m.ask(AskCancel, o)
+		return nil
+	}
+	r.Asked, r.AskedBy, r.AskedCause = AskNothing, o.Actor.Name, bounded(o.Reason, maxReason)
+	return m.cancelled()
+}
+
+// cancelled turns a run of which no step is in flight.
+func (m *move) cancelled() error {
+	r := &m.Record
+	restart := r.Progress.Restart
+	r.Progress.Restart = false
+	switch {
+	case r.StartedAt.IsZero():
+		m.end(Cancelled)
+		return nil
+	case r.Direction == Undo && r.Status.Moving():
+		return nil // it goes on taking back, and then ends
+	case r.Direction == Undo && restart:
+		return m.retryStage(Order{Action: Cancel})
+	case r.Direction == Undo:
+		return refused("run_compensating", "cannot cancel run %s: taking back failed at %s (retry_stage it)", r.ID, r.Stage)
+	}
+	return m.turn()
+}
+
+func (m *move) mark(o Order) error {
+	r := &m.Record
+	switch {
+	case r.Status == FailedManual, r.Asked == AskMark && r.InFlight(m.now):
+		return m.nothing()
+	case r.InFlight(m.now):
+		m.ask(AskMark, o)
+		return nil
+	}
+	r.Asked, r.AskedBy, r.AskedCause = AskNothing, o.Actor.Name, bounded(o.Reason, maxReason)
+	m.marked(r.AskedCause)
+	return nil
+}
+
+// nothing is what is done for an action that is under way already.
+func (m *move) nothing() error {
+	m.Nothing = true
+	return nil
+}
+
+func (m *move) ask(what Ask, o Order) {
+	m.Beside = true
+	m.Record.Asked, m.Record.AskedBy, m.Record.AskedCause = what, o.Actor.Name, bounded(o.Reason, maxReason)
+}

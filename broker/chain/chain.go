@@ -1,0 +1,97 @@
+package chain
+
+import (
+	"context"
+	"time"
+)
+
+// Chain is a list of stages over one state. S is stored as JSON: it holds
+// references to secrets, never secrets, and the policies that its stages use,
+// copied in when the run starts.
+type Chain[S any] struct {
+	Kind   string // node.onboarding: of the runs, and the prefix of their messages
+	Stages []Stage[S]
+}
+
+// Stage is one line of the list. Done, Do and Undo may be called again after a
+// crash, at any point.
+type Stage[S any] struct {
+	Name string // stored; unique in the chain
+
+	// Done looks whether the goal holds already; then Do is not called, and the
+	// stage is recorded as skipped.
+	Done func(context.Context, *Run[S]) (bool, error)
+	Do   func(context.Context, *Run[S]) error
+	// Undo takes back. It looks before it acts, and is called for stages that
+	// never began, too. Nil: there is nothing to take back.
+	Undo func(context.Context, *Run[S]) error
+
+	Retry func(S) Retry // nil: one attempt
+	Limit func(S) Limit // nil: no limit
+
+	Pivot    bool // once it is passed, undo stops before it
+	Optional bool // its failure is recorded, and the run goes on
+
+	// Rescue is the detour from a failure of this stage. The last of it names in
+	// Then the stage to go on with; rescue stages have no rescue of their own.
+	Rescue []Stage[S]
+	Then   string
+
+	// About tells a person what the stage will do, before it does it.
+	About func(S) About
+}
+
+// Retry is how often, and how fast, a stage is tried again.
+type Retry struct {
+	Attempts int           // in all, the first included; Unlimited: until the stage's limit
+	First    time.Duration // before the second attempt; doubled for each one after it
+	Max      time.Duration // 0: First doubles on
+}
+
+// Unlimited attempts need a Limit; without one they are one.
+const Unlimited = -1
+
+// Backoff is how long to wait after so many failed attempts.
+func (r Retry) Backoff(failed int) time.Duration {
+	const longest = 24 * time.Hour
+	most := longest
+	if r.Max > 0 && r.Max < longest {
+		most = r.Max
+	}
+	d := r.First
+	for range failed - 1 {
+		if d >= most {
+			break
+		}
+		d *= 2
+	}
+	return min(d, most)
+}
+
+// Limit is how long a stage may take in all its attempts, counted from when it
+// was entered, and what it means when it has not succeeded by then. A stage is
+// called once more at its limit, so that a late success counts.
+type Limit struct {
+	After time.Duration // 0: no limit
+	Class Class         // empty: upstream_transient
+	Code  string        // error code: failed_commission_timeout; empty: timed_out
+}
+
+// About is what a stage tells of itself in a plan.
+type About struct {
+	Touches     string        // what it changes, and where
+	Destructive string        // what is lost for good; empty: nothing
+	Expected    time.Duration // how long it usually takes
+}
+
+// Wait makes a Do that waits until look holds, looking every so often. seen is
+// what it saw, for people.
+func Wait[S any](every time.Duration, look func(context.Context, *Run[S]) (ok bool, seen string, err error)) func(context.Context, *Run[S]) error {
+	return func(ctx context.Context, r *Run[S]) error {
+		ok, seen, err := look(ctx, r)
+		if err != nil || ok {
+			return err
+		}
+		return Again(every, "%s", seen)
+	}
+}

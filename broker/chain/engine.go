@@ -1,0 +1,192 @@
+package chain
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Options of an engine; what is zero has the value said here.
+type Options struct {
+	Owner   string        // of its leases, unique among the brokers of a store; empty: random
+	Workers int           // steps at a time: 8
+	Lease   time.Duration // 60 s; renewed while a step runs
+	Most    time.Duration // that one call of a stage may last: 5 min
+	Poll    time.Duration // between two looks at the store when nothing wakes it: 1 s
+	Grace   time.Duration // for steps in flight when it is stopped: 20 s
+	NewID   func(now time.Time) string
+	Log     *zap.Logger
+}
+
+// margin is how long before its lease a step ends.
+const margin = 10 * time.Second
+
+// Engine runs the runs of a store. Any number of engines may share one.
+type Engine struct {
+	store   Store
+	classes Classes
+	lines   map[string]*line
+	kinds   []string
+	Options
+}
+
+// New makes an engine for these chains. An error is a chain that cannot be run.
+func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, error) {
+	e := &Engine{store: store, classes: classes, lines: map[string]*line{}, Options: o}
+	e.Owner = either(o.Owner, strings.ToLower(rand.Text()))
+	e.Workers, e.Lease, e.Most = either(o.Workers, 8), either(o.Lease, time.Minute), either(o.Most, 5*time.Minute)
+	e.Poll, e.Grace = either(o.Poll, time.Second), either(o.Grace, 20*time.Second)
+	if e.NewID == nil {
+		e.NewID = newID
+	}
+	if e.Log == nil {
+		e.Log = zap.NewNop()
+	}
+	if e.Lease <= margin {
+		return nil, fmt.Errorf("a lease of %v is not longer than the %v that a step ends before it", e.Lease, margin)
+	}
+	for _, c := range chains {
+		l, err := c.compile()
+		if err != nil {
+			return nil, err
+		}
+		if e.lines[l.kind] != nil {
+			return nil, fmt.Errorf("two chains are called %s", l.kind)
+		}
+		e.lines[l.kind] = l
+		e.kinds = append(e.kinds, l.kind)
+	}
+	return e, nil
+}
+
+func either[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// newID sorts by time.
+func newID(now time.Time) string {
+	return fmt.Sprintf("r-%011x%s", now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
+}
+
+// Start is a run to start.
+type Start struct {
+	ID          string // empty: a new one
+	Kind, Site  string // Site is required: holds and batches are a site's
+	Subject     string // for lists
+	State       any    // of the chain's type
+	Locks       []string
+	RequestedBy string
+
+	CorrelationID string
+}
+
+// Start starts one run. *Locked names the runs that have its locks.
+func (e *Engine) Start(ctx context.Context, s Start) (Record, error) {
+	all, err := e.insert(ctx, []Start{s}, nil)
+	if err != nil {
+		return Record{}, err
+	}
+	return all[0], nil
+}
+
+// StartBatch starts runs together, or none of them. The batch needs an ID.
+func (e *Engine) StartBatch(ctx context.Context, b Batch, starts []Start) ([]Record, error) {
+	b.Parallel, b.RequestedAt = max(b.Parallel, 1), e.store.Now()
+	return e.insert(ctx, starts, &b)
+}
+
+func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record, error) {
+	now := e.store.Now()
+	var runs []NewRun
+	var records []Record
+	for _, s := range starts {
+		l := e.lines[s.Kind]
+		switch {
+		case l == nil:
+			return nil, refused("kind_unknown", "cannot start a run of %s: this broker runs no such chain", s.Kind)
+		case s.Site == "":
+			return nil, refused("site_missing", "cannot start a run of %s: it needs a site", s.Kind)
+		}
+		state, err := l.encode(s.State)
+		if err != nil {
+			return nil, err
+		}
+		r := Record{
+			ID: either(s.ID, e.NewID(now)), Kind: s.Kind, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
+			RequestedBy: s.RequestedBy, RequestedAt: now, Status: Pending,
+		}
+		if b != nil {
+			r.Batch = b.ID
+		}
+		m := newMove(l, e.classes, now, r)
+		m.enter(l.main[0], Forward)
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(r.ID))
+		runs = append(runs, NewRun{Record: m.Record, Locks: s.Locks, Spread: int(h.Sum32() % 1000)})
+		records = append(records, m.Record)
+	}
+	return records, e.store.Insert(ctx, runs, b)
+}
+
+// ContinueBatch lets a batch that stopped begin runs again. Its failed runs are
+// retried one by one, with Act.
+func (e *Engine) ContinueBatch(ctx context.Context, o Order) error {
+	return e.store.ContinueBatch(ctx, o)
+}
+
+// Run steps until ctx ends, and then until the steps in flight have ended, or
+// Grace is over and they are cut off.
+func (e *Engine) Run(ctx context.Context) {
+	steps, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	var workers sync.WaitGroup
+	for range e.Workers {
+		workers.Go(func() { e.work(ctx, steps) })
+	}
+	ended := make(chan struct{})
+	go func() {
+		workers.Wait()
+		close(ended)
+	}()
+	<-ctx.Done()
+	select {
+	case <-ended:
+	case <-time.After(e.Grace):
+		cut()
+		<-ended
+	}
+}
+
+// work steps while there is something to do, and waits where there is not.
+func (e *Engine) work(ctx, steps context.Context) {
+	wake := e.store.Wake(ctx)
+	for ctx.Err() == nil {
+		worked, err := e.Step(steps)
+		if err != nil {
+			e.Log.Warn("a step was lost", zap.Error(err))
+		}
+		if worked && (err == nil || errors.Is(err, ErrLost)) {
+			continue
+		}
+		idle := e.Poll
+		if next, err := e.store.NextDue(ctx); err == nil && !next.IsZero() {
+			idle = min(idle, max(next.Sub(e.store.Now()), time.Millisecond))
+		}
+		select {
+		case <-time.After(idle):
+		case <-wake:
+		case <-ctx.Done():
+		}
+	}
+}

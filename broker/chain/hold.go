@@ -1,0 +1,99 @@
+package chain
+
+import (
+	"slices"
+	"time"
+)
+
+// HoldKind says why no stage begins.
+type HoldKind string
+
+// The kinds.
+const (
+	Freeze      HoldKind = "freeze"      // an operator's stop button
+	Unreachable HoldKind = "unreachable" // a stage said Hold
+)
+
+// SiteHold keeps stages from beginning at a site.
+type SiteHold struct {
+	Site   string // empty: all
+	Kind   HoldKind
+	Reason string
+	By     string // an operator, or system
+	Since  time.Time
+	Until  time.Time // zero: it stands
+}
+
+const (
+	// ProbeEvery is how often one run tries an unreachable site.
+	ProbeEvery = 30 * time.Second
+	// SpreadOver is the time within which all runs of a site have gone on after a
+	// hold was lifted.
+	SpreadOver = time.Minute
+)
+
+// Stood is how much of the time between two moments lies in holds, each moment
+// counted once.
+func Stood(holds []SiteHold, from, to time.Time) time.Duration {
+	holds = slices.SortedFunc(slices.Values(holds), func(a, b SiteHold) int { return a.Since.Compare(b.Since) })
+	var stood time.Duration
+	for _, h := range holds {
+		until := to
+		if !h.Until.IsZero() && h.Until.Before(to) {
+			until = h.Until
+		}
+		since := h.Since
+		if since.Before(from) {
+			since = from
+		}
+		if until.After(since) {
+			stood += until.Sub(since)
+			from = until
+		}
+	}
+	return stood
+}
+
+// Action is the audit's word for placing a hold: site.freeze, site.unreachable.
+func (k HoldKind) Action() string { return "site." + string(k) }
+
+// Lifting is the audit's word for lifting it.
+func (k HoldKind) Lifting() string {
+	if k == Freeze {
+		return "site.unfreeze"
+	}
+	return "site.reachable"
+}
+
+// About is the audit's subject: site/dc1, or site/* for all.
+func (h SiteHold) About() string {
+	if h.Site == "" {
+		return "site/*"
+	}
+	return "site/" + h.Site
+}
+
+// Placed is the one message that a hold begins with.
+func (h SiteHold) Placed() Message { return h.message(h.Kind.Action()) }
+
+// Lifted is the one it ends with.
+func (h SiteHold) Lifted() Message { return h.message(h.Kind.Lifting()) }
+
+func (h SiteHold) message(kind string) Message {
+	return Message{Type: kind, Subject: h.About(), Data: map[string]any{"site": h.Site, "kind": h.Kind, "reason": h.Reason, "by": h.By, "since": h.Since}}
+}
+
+// HeldBy is a moving run with the hold that it waits for, the longest standing
+// of them, as why it waits.
+func (r Record) HeldBy(holds []SiteHold) Record {
+	if !r.Status.Moving() {
+		return r
+	}
+	for _, h := range holds {
+		if !h.Until.IsZero() || h.Site != "" && h.Site != r.Site || !r.HeldSince.IsZero() && !h.Since.Before(r.HeldSince) {
+			continue
+		}
+		r.HeldSince, r.Waiting = h.Since, string(h.Kind)+": "+h.Reason
+	}
+	return r
+}

@@ -1,0 +1,68 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// trust is a step's time. Its context ends margin before the lease does,
+// counted from before the claim was sent, by this machine's clock: a broker that
+// was paused, or cannot reach the store, stops before another may begin.
+type trust struct {
+	context.Context
+	cut   context.CancelCauseFunc
+	lasts time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+func newTrust(ctx context.Context, lease time.Duration) *trust {
+	t := &trust{lasts: lease - margin}
+	t.Context, t.cut = context.WithCancelCause(ctx)
+	t.timer = t.start()
+	return t
+}
+
+func (t *trust) start() *time.Timer {
+	return time.AfterFunc(t.lasts, func() { t.cut(ErrLost) })
+}
+
+// lost reports whether the lease can no longer be relied on.
+func (t *trust) lost() bool { return errors.Is(context.Cause(t), ErrLost) }
+
+// keep renews the lease until ctx, which is of the call, ends.
+func (t *trust) keep(ctx context.Context, renew func(context.Context) error, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		fresh := t.start() // from before the renewal is sent
+		switch err := renew(ctx); {
+		case err == nil:
+			t.mu.Lock()
+			t.timer.Stop()
+			t.timer = fresh
+			t.mu.Unlock()
+		case errors.Is(err, ErrLost):
+			t.cut(ErrLost)
+			fresh.Stop()
+		default:
+			fresh.Stop() // the store is away: what is left of the lease counts
+		}
+	}
+}
+
+// end stops the clock.
+func (t *trust) end() {
+	t.mu.Lock()
+	t.timer.Stop()
+	t.mu.Unlock()
+	t.cut(context.Canceled)
+}

@@ -1,0 +1,165 @@
+package chain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Kind is a Chain of whatever state, ready to be run. Only Chain is one.
+type Kind interface{ compile() (*line, error) }
+
+// line is a chain without its type parameter.
+type line struct {
+	kind  string
+	main  []*stage
+	named map[string]*stage
+	// open decodes the state into a Run; it is what the functions of the stages
+	// are called with.
+	open func(r *Record, out *output) (*call, error)
+	// encode checks that a first state is of the chain's type.
+	encode func(state any) (json.RawMessage, error)
+}
+
+// call is a Run[S] and what can be asked of it without knowing S.
+type call struct {
+	run   any
+	state func() (json.RawMessage, error)
+}
+
+// stage is a Stage without its type parameter, and with its place.
+type stage struct {
+	name           string
+	at             int      // its place in the main line; of a rescue stage, that of the stage it rescues
+	rescues        *stage   // nil: it is of the main line
+	nth            int      // in the rescue
+	rescue         []*stage // of a stage of the main line
+	then           string
+	pivot, opt     bool
+	look           func(context.Context, *call) (bool, error)
+	work, takeBack func(context.Context, *call) error // nil: none
+	retry          func(*call) Retry
+	limit          func(*call) Limit
+	about          func(*call) About
+}
+
+func (c Chain[S]) compile() (*line, error) {
+	l := &line{kind: c.Kind, named: map[string]*stage{}}
+	l.open = func(r *Record, out *output) (*call, error) {
+		run := &Run[S]{
+			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt,
+			Undoing: r.Direction == Undo, Adopted: r.Progress.Adopted, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
+			Now: r.UpdatedAt, Failure: r.Failure, out: out,
+		}
+		// A state that is not read whole would be saved short.
+		d := json.NewDecoder(strings.NewReader(string(r.State)))
+		d.DisallowUnknownFields()
+		err := d.Decode(&run.State)
+		return &call{run: run, state: func() (json.RawMessage, error) { return json.Marshal(run.State) }}, err
+	}
+	l.encode = func(state any) (json.RawMessage, error) {
+		s, ok := state.(S)
+		if !ok {
+			return nil, fmt.Errorf("the state of a run of %s is a %T, not a %T", c.Kind, s, state)
+		}
+		return json.Marshal(s)
+	}
+	for i, s := range c.Stages {
+		main := compileStage(s, i)
+		l.main = append(l.main, main)
+		for n, r := range s.Rescue {
+			rescue := compileStage(r, i)
+			rescue.rescues, rescue.nth = main, n
+			main.rescue = append(main.rescue, rescue)
+			if len(r.Rescue) > 0 || r.Pivot || r.Optional {
+				return nil, fmt.Errorf("rescue stage %s has a rescue or is a pivot or optional", r.Name)
+			}
+		}
+	}
+	return l, l.check()
+}
+
+func compileStage[S any](s Stage[S], at int) *stage {
+	of := func(c *call) *Run[S] { return c.run.(*Run[S]) }
+	out := &stage{
+		name: s.Name, at: at, then: s.Then, pivot: s.Pivot, opt: s.Optional,
+		retry: func(*call) Retry { return Retry{Attempts: 1} }, limit: func(*call) Limit { return Limit{} }, about: func(*call) About { return About{} },
+	}
+	if s.Done != nil {
+		out.look = func(ctx context.Context, c *call) (bool, error) { return s.Done(ctx, of(c)) }
+	}
+	if s.Do != nil {
+		out.work = func(ctx context.Context, c *call) error { return s.Do(ctx, of(c)) }
+	}
+	if s.Undo != nil {
+		out.takeBack = func(ctx context.Context, c *call) error { return s.Undo(ctx, of(c)) }
+	}
+	if s.Retry != nil {
+		out.retry = func(c *call) Retry { return s.Retry(of(c).State) }
+	}
+	if s.Limit != nil {
+		out.limit = func(c *call) Limit { return s.Limit(of(c).State) }
+	}
+	if s.About != nil {
+		out.about = func(c *call) About { return s.About(of(c).State) }
+	}
+	return out
+}
+
+// check refuses a list that cannot be run.
+func (l *line) check() error {
+	if l.kind == "" || len(l.main) == 0 {
+		return fmt.Errorf("a chain needs a kind and stages")
+	}
+	for _, s := range l.all() {
+		switch {
+		case s.name == "" || strings.ContainsAny(s.name, "/ "):
+			return fmt.Errorf("%q is no name for a stage", s.name)
+		case l.named[s.name] != nil:
+			return fmt.Errorf("two stages are called %s", s.name)
+		case s.work == nil:
+			return fmt.Errorf("stage %s has no Do", s.name)
+		}
+		l.named[s.name] = s
+	}
+	for _, s := range l.all() {
+		last := s.rescues != nil && s.nth == len(s.rescues.rescue)-1
+		to := l.named[s.then]
+		switch {
+		case last != (s.then != ""):
+			return fmt.Errorf("stage %s: Then belongs to the last rescue stage, and to no other", s.name)
+		case last && (to == nil || to.rescues != nil || to.at > s.at):
+			return fmt.Errorf("stage %s goes on with %s, which is not its own stage or one before it", s.name, s.then)
+		}
+	}
+	return nil
+}
+
+// all lists the stages, each rescue behind what it rescues.
+func (l *line) all() []*stage {
+	var all []*stage
+	for _, s := range l.main {
+		all = append(append(all, s), s.rescue...)
+	}
+	return all
+}
+
+// before is the stage to take back after s has been; nil: none is left.
+func (l *line) before(s *stage) *stage {
+	switch {
+	case s.nth > 0:
+		return s.rescues.rescue[s.nth-1]
+	case s.rescues != nil:
+		return s.rescues
+	case s.at > 0:
+		return l.main[s.at-1]
+	}
+	return nil
+}
+
+// reached is the furthest stage of the main line that a run has entered.
+func (l *line) reached(r *Record) (*stage, bool) {
+	s, ok := l.named[r.Progress.Reached]
+	return s, ok
+}

@@ -1,0 +1,237 @@
+package chain
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Begin is what a claim makes of a run: leased, running, and with the attempt's
+// event started if this is its first call. Stores call it; all other changes
+// come to them ready.
+func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
+	c := Change{Record: r}
+	b := &c.Record
+	b.Version++
+	b.Owner, b.LeaseTill, b.UpdatedAt = owner, now.Add(lease), now
+	if b.Status == Pending {
+		b.Status = Running
+	}
+	if b.StartedAt.IsZero() {
+		b.StartedAt = now
+		c.Messages = append(c.Messages, b.tell("started"))
+	}
+	if b.EnteredAt.IsZero() {
+		b.EnteredAt = now
+	}
+	if !b.Progress.Begun {
+		b.Progress.Begun = true
+		c.Events = append(c.Events, b.event(Started, "", nil))
+	}
+	return c
+}
+
+func (r *Record) event(status EventStatus, message string, details json.RawMessage) Event {
+	return Event{Stage: r.Stage, Direction: r.Direction, Attempt: r.Attempt, Status: status, Message: bounded(message, maxMessage), Details: details}
+}
+
+// words are the messages about a run that follow from its status.
+var words = map[Status]string{
+	Completed: "completed", FailedRetryable: "failed", FailedManual: "manual_intervention_required",
+	Cancelled: "cancelled", Compensating: "compensating", Reconciled: "reconciled",
+}
+
+func (r *Record) tell(word string) Message {
+	data := map[string]any{"run_id": r.ID, "site": r.Site, "batch_id": r.Batch, "subject": r.Subject, "status": r.Status, "stage": r.Stage, "attempt": r.Attempt}
+	if r.Failure != nil {
+		data["failure_class"], data["error_code"], data["error_message"] = r.Failure.Class, r.Failure.Code, r.Failure.Message
+		data["recommended_next_action"] = r.NextAction
+	}
+	return Message{Type: r.Kind + "." + word, Subject: "run/" + r.ID, Data: data}
+}
+
+// move works out what becomes of a run. It knows the list and the table, and
+// touches nothing but the change it builds.
+type move struct {
+	Change
+	line    *line
+	classes Classes
+	now     time.Time
+	was     Status
+}
+
+func newMove(l *line, classes Classes, now time.Time, r Record) *move {
+	r.Progress.Tries = maps.Clone(r.Progress.Tries)
+	if r.Progress.Tries == nil {
+		r.Progress.Tries = map[string]int{}
+	}
+	r.UpdatedAt = now
+	return &move{Change: Change{Record: r}, line: l, classes: classes, now: now, was: r.Status}
+}
+
+// change is the result, with the message that follows from a new status.
+func (m *move) change() Change {
+	if word, ok := words[m.Record.Status]; ok && m.Record.Status != m.was {
+		m.Messages = append(m.Messages, m.Record.tell(word))
+	}
+	return m.Change
+}
+
+func (m *move) record(status EventStatus, message string, details json.RawMessage) {
+	m.Events = append(m.Events, m.Record.event(status, message, details))
+}
+
+// enter puts the cursor on a stage.
+func (m *move) enter(s *stage, d Direction) {
+	r := &m.Record
+	r.Stage, r.Direction, r.EnteredAt, r.Progress.Spent = s.name, d, time.Time{}, 0
+	if far, ok := m.line.reached(r); d == Forward && s.rescues == nil && (!ok || s.at > far.at) {
+		r.Progress.Reached = s.name
+	}
+	m.attempt(m.now)
+}
+
+// attempt makes the next call one of a new attempt.
+func (m *move) attempt(due time.Time) {
+	r := &m.Record
+	key := r.Stage
+	if r.Direction == Undo {
+		key += "/undo"
+	}
+	r.Progress.Tries[key]++
+	r.Attempt, r.Progress.Begun = r.Progress.Tries[key], false
+	r.DueAt, r.Waiting, r.Held = due, "", false
+}
+
+// succeeded moves on from a stage whose goal holds.
+func (m *move) succeeded(s *stage, status EventStatus, message string, details json.RawMessage) {
+	m.record(status, message, details)
+	if s.rescues == nil || s.then != "" {
+		m.Record.Failure, m.Record.NextAction = nil, ""
+	}
+	m.onward(s)
+}
+
+func (m *move) onward(s *stage) {
+	switch {
+	case s.then != "":
+		m.enter(m.line.named[s.then], Forward)
+	case s.rescues != nil:
+		m.enter(s.rescues.rescue[s.nth+1], Forward)
+	case s.at+1 < len(m.line.main):
+		m.enter(m.line.main[s.at+1], Forward)
+	case m.Record.Progress.Adopted:
+		m.end(Reconciled)
+	default:
+		m.end(Completed)
+	}
+}
+
+func (m *move) end(status Status) {
+	r := &m.Record
+	r.Status, r.CompletedAt, r.Waiting, r.Held, r.EnteredAt = status, m.now, "", false, time.Time{}
+	if r.Batch != "" && status != Cancelled {
+		m.Result = &Result{}
+	}
+}
+
+// failed spends an attempt. late says that the stage's time is over.
+func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
+	r := &m.Record
+	m.record(Failed, f.Message, detail(map[string]any{"failure_class": f.Class, "error_code": f.Code, "details": f.Details}))
+	r.Failure = &f
+	r.Progress.Spent++
+	h := m.classes.of(f.Class)
+	forward := r.Direction == Forward
+	switch {
+	case h.Retry && !late && (retry.Attempts == Unlimited || r.Progress.Spent < retry.Attempts):
+		m.attempt(m.now.Add(retry.Backoff(r.Progress.Spent)))
+	case forward && s.opt:
+		r.Failure = nil // it stays in the history
+		m.onward(s)
+	case forward && h.Rescue && len(s.rescue) > 0:
+		m.enter(s.rescue[0], Forward)
+	default:
+		m.stop(h)
+	}
+}
+
+// stop leaves the run to an operator.
+func (m *move) stop(h Handling) {
+	r := &m.Record
+	r.Status, r.NextAction, r.Waiting, r.Held = h.Ends, h.NextAction, "", false
+	if r.Batch != "" && r.Direction == Forward {
+		m.Result = &Result{Failed: true, Stage: r.Stage, Class: r.Failure.Class}
+	}
+}
+
+// unknown stops a run that this version cannot go on with.
+func (m *move) unknown(code, format string, args ...any) {
+	f := Failure{Class: StateAmbiguity, Code: code, Message: bounded(fmt.Sprintf(format, args...), maxMessage)}
+	m.record(Failed, f.Message, nil)
+	m.Record.Failure = &f
+	m.stop(Handling{Ends: FailedManual, NextAction: m.classes.of(StateAmbiguity).NextAction})
+}
+
+// marked stops a run because an operator says so.
+func (m *move) marked(why string) {
+	f := Failure{Class: StateAmbiguity}
+	if m.Record.Failure != nil {
+		f = *m.Record.Failure
+	}
+	f.Code, f.Message = "marked_by_operator", bounded(why, maxMessage)
+	m.Record.Failure = &f
+	h := m.classes.of(f.Class)
+	h.Ends = FailedManual
+	m.stop(h)
+	m.Result = nil // no failure of the batch's kind
+}
+
+// turn begins to take back, at the furthest stage that was reached.
+func (m *move) turn() error {
+	r := &m.Record
+	from, ok := m.line.named[r.Stage]
+	far, known := m.line.reached(r)
+	if !ok || !known {
+		return refused("stage_unknown", "cannot take back run %s: this broker knows no stage %s or %s (upgrade the broker)", r.ID, r.Stage, r.Progress.Reached)
+	}
+	if far.at > from.at {
+		from = far
+	}
+	r.Status, r.NextAction = Compensating, ""
+	if from.takeBack != nil {
+		m.enter(from, Undo)
+	} else {
+		m.back(from)
+	}
+	return nil
+}
+
+// compensated moves back from a stage that is taken back.
+func (m *move) compensated(s *stage, message string, details json.RawMessage) {
+	m.record(Compensated, message, details)
+	m.back(s)
+}
+
+// back goes to the next stage that can be taken back, up to a pivot that has
+// been passed.
+func (m *move) back(s *stage) {
+	r := &m.Record
+	for p := m.line.before(s); p != nil; p = m.line.before(p) {
+		if p.pivot && p.at < s.at && !r.Progress.Restart {
+			break
+		}
+		if p.takeBack != nil {
+			m.enter(p, Undo)
+			return
+		}
+	}
+	if !r.Progress.Restart {
+		m.end(Cancelled)
+		return
+	}
+	r.Status, r.Failure, r.NextAction = Running, nil, ""
+	r.Progress.Restart, r.Progress.Reached = false, ""
+	m.enter(m.line.main[0], Forward)
+}

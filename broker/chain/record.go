@@ -1,0 +1,140 @@
+package chain
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is how a run stands: seed 000 §4.1.
+type Status string
+
+// The statuses.
+const (
+	Pending         Status = "pending"
+	Running         Status = "running"
+	Completed       Status = "completed"
+	FailedRetryable Status = "failed_retryable"
+	FailedManual    Status = "failed_manual_intervention"
+	Cancelled       Status = "cancelled"
+	Compensating    Status = "compensating"
+	Reconciled      Status = "reconciled"
+)
+
+// Moving reports whether the engine will claim the run by itself.
+func (s Status) Moving() bool { return s == Pending || s == Running || s == Compensating }
+
+// Stopped reports whether the run waits for an operator's action.
+func (s Status) Stopped() bool { return s == FailedRetryable || s == FailedManual }
+
+// Ended reports whether the run is over; then it has no locks.
+func (s Status) Ended() bool { return s == Completed || s == Cancelled || s == Reconciled }
+
+// Direction is which way a run goes, whatever its status.
+type Direction string
+
+// The directions.
+const (
+	Forward Direction = "forward"
+	Undo    Direction = "undo"
+)
+
+// Ask is what an operator asked for while a step was in flight.
+type Ask string
+
+// The asks.
+const (
+	AskNothing Ask = ""
+	AskCancel  Ask = "cancel"
+	AskMark    Ask = "mark_manual_intervention_required"
+)
+
+// Record is a run as it is stored.
+type Record struct {
+	ID, Kind, Site, Batch, Subject, CorrelationID string
+
+	Status    Status
+	Stage     string // the cursor; where the run ended, for one that has
+	Direction Direction
+	Attempt   int // at the cursor
+	Progress  Progress
+	State     json.RawMessage
+
+	EnteredAt time.Time // when the cursor's stage began; zero: not yet
+	DueAt     time.Time
+	Version   int64
+	Owner     string // of the lease
+	LeaseTill time.Time
+
+	Held      bool      // its own last step could not reach the site
+	Waiting   string    // why it is not going on just now
+	HeldSince time.Time // of the hold it waits for; worked out when it is read
+	Probe     bool      // its site is unreachable, and this claim is to find out whether it still is; not stored
+
+	Asked               Ask
+	AskedBy, AskedCause string // who asked last for a cancel or a mark, and why
+
+	Failure    *Failure // of the last attempt, until its stage succeeds
+	NextAction string
+
+	RequestedBy                                    string
+	RequestedAt, StartedAt, CompletedAt, UpdatedAt time.Time
+}
+
+// Progress is how far a run has come beyond its cursor.
+type Progress struct {
+	Begun   bool           `json:"begun,omitempty"`   // the attempt has its event started
+	Spent   int            `json:"spent,omitempty"`   // failed attempts that the policy counts
+	Reached string         `json:"reached,omitempty"` // the furthest stage of the main line
+	Tries   map[string]int `json:"tries,omitempty"`   // attempts by stage, and stage/undo
+	Restart bool           `json:"restart,omitempty"` // when undone, forward again
+	Adopted bool           `json:"adopted,omitempty"` // ends reconciled
+}
+
+// InFlight reports whether a step may be running.
+func (r *Record) InFlight(now time.Time) bool { return r.Owner != "" && now.Before(r.LeaseTill) }
+
+// Urged is a run of which something was asked while the step was in flight that
+// made it what it is: it goes on at once, so that the engine can do it. Stores
+// call it.
+func (r Record) Urged(now time.Time) Record {
+	if r.Status.Stopped() {
+		r.Status = Running
+		if r.Direction == Undo {
+			r.Status = Compensating
+		}
+	}
+	r.DueAt = now
+	return r
+}
+
+// EventStatus is what an event says of an attempt.
+type EventStatus string
+
+// What events say.
+const (
+	Started     EventStatus = "started"
+	Succeeded   EventStatus = "succeeded"
+	Failed      EventStatus = "failed"
+	Compensated EventStatus = "compensated"
+	Skipped     EventStatus = "skipped"
+)
+
+// Event is a line of a run's history.
+type Event struct {
+	ID        int64 // in the order in which they were written
+	RunID     string
+	At        time.Time
+	Stage     string
+	Direction Direction
+	Attempt   int
+	Status    EventStatus
+	Message   string
+	Details   json.RawMessage // nil: none
+}
+
+// Message is a line of the outbox.
+type Message struct {
+	Type    string // node.onboarding.started
+	Subject string // node/n-1, run/r-1
+	Data    any    // JSON
+}

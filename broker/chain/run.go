@@ -1,0 +1,67 @@
+package chain
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Run is what a stage sees of its run. State is saved with the step, whatever
+// the step returns; so are the effects, messages and locks that it asked for,
+// in the same transaction. What is saved never comes twice, but a step whose save
+// was lost is called again.
+type Run[S any] struct {
+	ID, Site, Batch, Subject, CorrelationID string
+
+	Stage       string
+	Attempt     int  // of this stage in this run, from 1; undo counts apart
+	Undoing     bool // the call is an Undo
+	Adopted     bool // an operator accepted what is there (adopt_observed_state)
+	RequestedBy string
+	RequestedAt time.Time
+	EnteredAt   time.Time // when this stage was entered
+	Now         time.Time // when this step was claimed, by the store's clock
+
+	// Failure is that of the attempt before, or in a rescue that of the stage it
+	// rescues. Nil where there is none.
+	Failure *Failure
+
+	State S
+
+	out *output
+}
+
+// output is what a step asked for.
+type output struct {
+	effects  []any
+	messages []Message
+	locks    []string
+	note     string
+	details  json.RawMessage
+}
+
+// Key is the idempotency key of this attempt: run/stage/attempt. It is the same
+// for each call of one attempt, and for no other attempt ever.
+func (r *Run[S]) Key() string {
+	if r.Undoing {
+		return fmt.Sprintf("%s/%s/undo/%d", r.ID, r.Stage, r.Attempt)
+	}
+	return fmt.Sprintf("%s/%s/%d", r.ID, r.Stage, r.Attempt)
+}
+
+// Apply adds effects: plain data that the store knows how to apply. One that is
+// refused fails the attempt, and nothing of the step is applied.
+func (r *Run[S]) Apply(effects ...any) { r.out.effects = append(r.out.effects, effects...) }
+
+// Publish adds a message to the outbox.
+func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m) }
+
+// Lock takes a lock with the save of this step. If a live run has it, the
+// attempt fails with code locked. One that this run has already is no matter.
+func (r *Run[S]) Lock(name string) { r.out.locks = append(r.out.locks, name) }
+
+// Note is the message of the event that this step writes, with details that
+// become JSON, or nil. Again writes no event.
+func (r *Run[S]) Note(details any, format string, args ...any) {
+	r.out.note, r.out.details = fmt.Sprintf(format, args...), detail(details)
+}

@@ -1,0 +1,219 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Step claims one due run, calls one function of one stage, and saves what came
+// of it. worked is false when nothing was due. An error means that nothing was
+// saved: the run is claimed again when its lease is over.
+func (e *Engine) Step(ctx context.Context) (worked bool, err error) {
+	t := newTrust(ctx, e.Lease)
+	defer t.end()
+	r, err := e.store.Claim(t, Claim{Owner: e.Owner, Lease: e.Lease, Kinds: e.kinds})
+	if err != nil || r == nil {
+		return false, err
+	}
+	s := &step{Engine: e, trust: t, line: e.lines[r.Kind], was: *r}
+	if err := s.run(); err != nil {
+		return true, fmt.Errorf("run %s at %s: %w", r.ID, r.Stage, err)
+	}
+	return true, nil
+}
+
+// step is one call, from the claim to the save.
+type step struct {
+	*Engine
+	trust *trust
+	line  *line
+	was   Record // as it was claimed
+	stage *stage
+	call  *call
+	out   output
+}
+
+func (s *step) run() error {
+	if s.was.Asked != AskNothing {
+		return s.save(s.honour())
+	}
+	var err error
+	var ok bool
+	if s.stage, ok = s.line.named[s.was.Stage]; !ok {
+		return s.save(s.unknown("stage_unknown", "this broker knows no stage %s (upgrade the broker, or rerun)", s.was.Stage))
+	}
+	if s.call, err = s.line.open(&s.was, &s.out); err != nil {
+		return s.save(s.unknown("state_unreadable", "this broker cannot read the run's state: %v (upgrade the broker)", err))
+	}
+	status, said := s.called()
+	switch {
+	case s.trust.lost():
+		return ErrLost
+	case said != nil && s.trust.Err() != nil:
+		// Cut off by a stop: nothing is known of it, and the attempt goes on
+		// with whoever claims the run next.
+		return s.save(Change{Record: s.was})
+	}
+	c, err := s.outcome(status, said)
+	if err != nil {
+		return err
+	}
+	err = s.save(c)
+	if refusal := refusalOf(err); refusal != nil {
+		s.out = output{} // refused with all that the step asked for
+		if c, err = s.outcome("", refusal); err == nil {
+			err = s.save(c)
+		}
+	}
+	return err
+}
+
+// save may still be made when the step's own time is over: the fence decides.
+func (s *step) save(c Change) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.trust.Context), margin)
+	defer cancel()
+	return s.store.Save(ctx, c)
+}
+
+func (s *step) move() *move { return newMove(s.line, s.classes, s.store.Now(), s.was) }
+
+// honour does what an operator asked for while the step before was in flight.
+func (s *step) honour() Change {
+	m := s.move()
+	m.Honoured = s.was.Asked
+	if s.was.Asked == AskMark {
+		m.marked(s.was.AskedCause)
+	} else if err := m.cancelled(); err != nil {
+		m.unknown("stage_unknown", "%v", err)
+	}
+	return m.change()
+}
+
+func (s *step) unknown(code, format string, args ...any) Change {
+	m := s.move()
+	m.unknown(code, format, args...)
+	return m.change()
+}
+
+// called calls the stage, renewing the lease meanwhile.
+func (s *step) called() (status EventStatus, said error) {
+	renewed := make(chan struct{})
+	ctx, cancel := context.WithTimeout(s.trust, s.Most)
+	go func() {
+		defer close(renewed)
+		s.trust.keep(ctx, func(ctx context.Context) error { return s.store.Renew(ctx, &s.was, s.Lease) }, s.Lease/3)
+	}()
+	defer func() {
+		cancel()
+		<-renewed
+		if p := recover(); p != nil {
+			status, said = "", Fail(UpstreamTransient, "stage %s panicked: %v", s.stage.name, p).With("stage_panicked", nil)
+		}
+	}()
+	if s.was.Direction == Undo {
+		if s.stage.takeBack == nil {
+			return Compensated, nil // it had an Undo when the cursor was put here
+		}
+		return Compensated, s.stage.takeBack(ctx, s.call)
+	}
+	if s.stage.look != nil {
+		if done, err := s.stage.look(ctx, s.call); err != nil || done {
+			return Skipped, err
+		}
+	}
+	return Succeeded, s.stage.work(ctx, s.call)
+}
+
+// outcome is what becomes of the run after what the stage said.
+func (s *step) outcome(status EventStatus, said error) (Change, error) {
+	m := s.move()
+	state, err := s.call.state()
+	if err != nil {
+		m.unknown("state_unwritable", "the run's state has no JSON form: %v", err)
+		return m.change(), nil
+	}
+	m.Record.State, m.Effects, m.Messages, m.Locks = state, s.out.effects, s.out.messages, s.out.locks
+	if h, ok := errors.AsType[*hold](said); ok {
+		m.Record.Held, m.Record.Waiting, m.Record.DueAt, m.Unreachable = true, h.reason, m.now, h.reason
+		return m.change(), nil
+	}
+	m.Reached, m.Record.Held, m.Record.Waiting = s.was.Probe, false, ""
+	switch limit := s.stage.limit(s.call); {
+	case said == nil && s.was.Direction == Undo:
+		m.compensated(s.stage, s.out.note, s.out.details)
+	case said == nil:
+		m.succeeded(s.stage, status, s.out.note, s.out.details)
+	default:
+		deadline, err := s.deadline(m.now, limit)
+		if err != nil {
+			return Change{}, err
+		}
+		s.notYet(m, said, limit, deadline)
+	}
+	return m.change(), nil
+}
+
+// notYet is Again, or a failure, before or at the stage's limit.
+func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
+	late := !deadline.IsZero() && !m.now.Before(deadline)
+	over := Failure{Class: either(limit.Class, UpstreamTransient), Code: either(limit.Code, "timed_out")}
+	if a, ok := errors.AsType[*again](said); ok {
+		if late {
+			over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage)
+			m.failed(s.stage, over, Retry{}, true)
+			return
+		}
+		m.Record.Waiting, m.Record.DueAt = a.reason, earlier(m.now.Add(a.after), deadline)
+		return
+	}
+	f, retry := failure(said), s.stage.retry(s.call)
+	if limit.After == 0 && retry.Attempts == Unlimited {
+		retry.Attempts = 1
+	}
+	if late && s.classes.of(f.Class).Retry {
+		over.Message, over.Details = bounded(fmt.Sprintf("not within %v, last: %s", limit.After, f.Message), maxMessage), f.Details
+		f = over
+	}
+	m.failed(s.stage, f, retry, late)
+	if m.Record.Stage == s.stage.name && m.Record.Status.Moving() && !m.Record.EnteredAt.IsZero() {
+		m.Record.DueAt = earlier(m.Record.DueAt, deadline)
+	}
+}
+
+// deadline is when the stage's time is over; zero: never. Times in which its site
+// was held do not count.
+func (s *step) deadline(now time.Time, limit Limit) (time.Time, error) {
+	if limit.After == 0 {
+		return time.Time{}, nil
+	}
+	deadline := s.was.EnteredAt.Add(limit.After)
+	if now.Before(deadline) {
+		return deadline, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.trust.Context), margin)
+	defer cancel()
+	holds, err := s.store.Holds(ctx, s.was.Site, s.was.EnteredAt)
+	return deadline.Add(Stood(holds, s.was.EnteredAt, now)), err
+}
+
+// earlier is a, or b where b is set and before it.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// refusalOf is the failure that a refused save stands for; nil: it was not
+// refused.
+func refusalOf(err error) error {
+	if l, ok := errors.AsType[*Locked](err); ok {
+		return Fail(StateAmbiguity, "cannot take a lock: %w", l).With("locked", nil)
+	}
+	if e, ok := errors.AsType[*EffectRefused](err); ok {
+		return e.Err
+	}
+	return nil
+}
