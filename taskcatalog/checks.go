@@ -6,7 +6,7 @@ type Treatment string
 // The treatments.
 const (
 	Cleaned     Treatment = "cleaned"       // removed by CleanedBy, then verified
-	FoundOnly   Treatment = "found"         // reported, never mended: next action reimage
+	FoundOnly   Treatment = "found"         // reported; no task is for it. Its findings say what helps: reimage, if nothing less
 	NotLookedAt Treatment = "not_looked_at" // outside what software on the node can see
 )
 
@@ -58,7 +58,7 @@ var checks = []CheckRow{
 	{"homes", "directories in /home that are no home of a known user", Cleaned, ActionStorageCleanup},
 	{"temporary", "what is in /tmp and /var/tmp beside the system's own", Cleaned, ActionStorageCleanup},
 	{"scratch", "what is in the scratch directories of the node and the site's policy", Cleaned, ActionStorageCleanup},
-	{"containers", "containers, images and volumes of docker, containerd, podman, nspawn and LXC outside the baseline", Cleaned, ActionStorageCleanup},
+	{"containers", "containers, images and volumes of docker, containerd, CRI-O, podman, nspawn and LXC outside the baseline", Cleaned, ActionStorageCleanup},
 	{"dumps", "crash and core dumps", Cleaned, ActionStorageCleanup},
 	{"swap", "swap areas outside the baseline", Cleaned, ActionStorageCleanup},
 	{"hugepages", "files on hugetlbfs", Cleaned, ActionStorageCleanup},
