@@ -92,9 +92,9 @@ type machineBody struct {
 	Interfaces          []interfaceBody        `json:"interface_set"`
 	IPAddresses         []string               `json:"ip_addresses"`
 	DefaultGateways     map[string]gatewayBody `json:"default_gateways"`
-	BootDisk            *diskBody              `json:"boot_disk"`
-	BlockDevices        []diskBody             `json:"blockdevice_set"`
-	PhysicalDisks       []diskBody             `json:"physicalblockdevice_set"`
+	BootDisk            *machineDiskBody       `json:"boot_disk"`
+	BlockDevices        []machineDiskBody      `json:"blockdevice_set"`
+	PhysicalDisks       []machineDiskBody      `json:"physicalblockdevice_set"`
 	VirtualDisks        []any                  `json:"virtualblockdevice_set"`
 	VolumeGroups        []any                  `json:"volume_groups"`
 	RAIDs               []any                  `json:"raids"`
@@ -150,7 +150,7 @@ func (m *machine) body() machineBody {
 		CPUCount: m.cpus, Memory: m.memory, HardwareInfo: map[string]string{},
 		NUMANodes:  []numaBody{{Memory: m.memory, Cores: []int{}, HugepagesSet: none}},
 		Interfaces: m.interfaceBodies(), IPAddresses: m.addresses(), DefaultGateways: map[string]gatewayBody{"ipv4": {GatewayIP: m.gateway()}, "ipv6": {}},
-		BlockDevices: m.diskBodies(), PhysicalDisks: m.diskBodies(), VirtualDisks: none, VolumeGroups: none, RAIDs: none, BCaches: none,
+		BlockDevices: m.disksOfBody(), PhysicalDisks: m.disksOfBody(), VirtualDisks: none, VolumeGroups: none, RAIDs: none, BCaches: none,
 		CacheSets: none, SpecialFilesystems: none,
 		CommissioningStatus: -1, TestingStatus: -1, CPUTest: -1, MemoryTest: -1, StorageTest: -1, NetworkTest: -1, InterfaceTest: -1, OtherTest: -1,
 		CommissioningName: "Unknown", TestingName: "Unknown", CPUTestName: "Unknown", MemoryTestName: "Unknown", StorageTestName: "Unknown",
@@ -185,7 +185,7 @@ func (m *machine) body() machineBody {
 		b.BootInterface = &b.Interfaces[0]
 	}
 	if d := m.boot(); d != nil {
-		b.BootDisk = ptr(m.diskBody(d))
+		b.BootDisk = &machineDiskBody{diskBody: m.diskBody(d)}
 	}
 	if r.since("3.5") {
 		b.ErrorDescription = &m.errorDescription

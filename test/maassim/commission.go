@@ -32,7 +32,9 @@ func (m *machine) commission(by *user, testing string) *answer {
 	m.enter(Commissioning)
 	m.previous = was
 	m.testing = testing != "none"
-	m.results["commissioning"] = m.region.id("result")
+	now := &run{id: m.region.id("result"), begun: m.region.moment, status: runGoesOn}
+	m.runs = append(m.runs, now)
+	m.results["commissioning"] = now.id
 	m.token = ptr(m.region.newToken())
 	m.errorDescription = ""
 	t, h := m.timing(), m.metal()
@@ -40,8 +42,10 @@ func (m *machine) commission(by *user, testing string) *answer {
 		m.after(t.NodeTimeout, func() { m.timeOut(FailedCommissioning, t.NodeTimeout) })
 		return nil
 	}
+	m.after(t.Commission/2, func() { now.pinged = m.region.moment })
 	if m.hit(CommissioningFails) {
 		m.after(t.Commission, func() {
+			m.endRun(runFailed)
 			m.fail(FailedCommissioning, "1 script failed")
 			m.setOwner("")
 		})
@@ -53,6 +57,7 @@ func (m *machine) commission(by *user, testing string) *answer {
 
 // timeOut is MAAS's own patience at its end.
 func (m *machine) timeOut(to Status, after time.Duration) {
+	m.endRun(runTimeout)
 	m.fail(to, "Node operation '"+m.status.String()+"' timed out after "+minutes(after)+".")
 	if to == FailedCommissioning {
 		m.setOwner("")
@@ -69,6 +74,7 @@ func (m *machine) commissionedOnce() {
 		return
 	}
 	m.discover(h)
+	m.endRun(runPassed)
 	m.commissioned = true
 	m.begin()
 	m.token = nil

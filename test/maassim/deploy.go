@@ -151,6 +151,7 @@ func (m *machine) render() {
 func (m *machine) deployed() {
 	m.begin()
 	m.claimAddresses()
+	m.region.deployedImages[m.osystem+"/"+m.series] = m.region.moment
 	m.region.event(m, info, "Image Deployed", "deployed "+m.osystem+"/"+m.series+"/"+m.architecture)
 	m.enter(Deployed)
 	if m.syncs {
@@ -210,6 +211,9 @@ func (c *call) curtinConfig() answer {
 	m := c.machine
 	if !m.status.in(Deploying, Deployed, FailedDeployment) {
 		return text(http.StatusBadRequest, "Machine %s is not in a deployment state.", m.hostname)
+	}
+	if c.noRack && m.status != FailedDeployment {
+		return text(http.StatusInternalServerError, "'NoneType' object has no attribute 'fqdn'")
 	}
 	m.render()
 	return text(http.StatusOK, "install: {log_file: /tmp/install.log}\nkernel: {package: linux-%s, mapping: {}}\n", or(m.kernel, "generic"))

@@ -44,7 +44,6 @@ type partitionBody struct {
 }
 
 type diskBody struct {
-	FirmwareVersion    *string         `json:"firmware_version"`
 	Model              string          `json:"model"`
 	SystemID           string          `json:"system_id"`
 	Name               string          `json:"name"`
@@ -66,6 +65,12 @@ type diskBody struct {
 	IDPath             string          `json:"id_path"`
 	UsedSize           int64           `json:"used_size"`
 	ResourceURI        string          `json:"resource_uri"`
+}
+
+// machineDiskBody is a disk within a machine's body, which tells more.
+type machineDiskBody struct {
+	diskBody
+	FirmwareVersion *string `json:"firmware_version"`
 }
 
 const mebibyte = 1 << 20
@@ -98,6 +103,14 @@ func (m *machine) diskBodies() []diskBody {
 	all := []diskBody{}
 	for _, d := range m.disks {
 		all = append(all, m.diskBody(d))
+	}
+	return all
+}
+
+func (m *machine) disksOfBody() []machineDiskBody {
+	all := []machineDiskBody{}
+	for _, d := range m.disks {
+		all = append(all, machineDiskBody{diskBody: m.diskBody(d)})
 	}
 	return all
 }

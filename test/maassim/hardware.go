@@ -66,11 +66,10 @@ func Box(n int) Hardware {
 // metal is a piece of hardware with what is true of it now.
 type metal struct {
 	Hardware
-	on         bool
-	powerFails bool     // the BMC refuses to switch
-	users      []string // those that MAAS made on the BMC, as user:password
-	hostUp     bool     // an installed system runs and can be reached
-	boots      int
+	on     bool
+	users  []string // those that MAAS made on the BMC, as user:password
+	hostUp bool     // an installed system runs and can be reached
+	boots  int
 }
 
 // admits reports whether the BMC lets in whoever gives these.

@@ -43,6 +43,8 @@ type machine struct {
 	testing      bool
 	results      map[string]int // the newest result of each kind
 
+	runs []*run
+
 	ownerBeforeTest string
 	statusUnsaid    bool // status_message is null whatever happened
 }

@@ -12,7 +12,7 @@ func (m *machine) power(on bool) *answer {
 	if refusal != nil {
 		return refusal
 	}
-	if h.powerFails || m.hit(PowerFails) {
+	if m.hit(PowerFails) {
 		m.region.event(m, failure, map[bool]string{true: "Failed to power on node", false: "Failed to power off node"}[on], "power driver: the BMC did not act")
 		return ptr(text(http.StatusServiceUnavailable, "Could not contact node's BMC: the BMC did not act"))
 	}

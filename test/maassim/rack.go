@@ -157,6 +157,7 @@ func (c *call) listBootResources() answer {
 	for n, i := range c.Images {
 		b := bootResourceBody{
 			ID: n + 1, Type: "Synced", Name: i.Name, Architecture: "amd64/generic", ResourceURI: fmt.Sprintf("/MAAS/api/2.0/boot-resources/%d/", n+1),
+			LastDeployed: c.stamp(c.deployedImages[i.Name]),
 		}
 		if i.osystem() == "custom" {
 			b.Type, b.BaseImage = "Uploaded", i.Base

@@ -43,9 +43,11 @@ type Region struct {
 	nonces   map[string]time.Time
 	settings map[string]any
 	pools    []pool
-	events   []event
-	noRack   bool
-	noDHCP   bool
+	// deployedImages is when each image was last installed.
+	deployedImages map[string]time.Time
+	events         []event
+	noRack         bool
+	noDHCP         bool
 
 	faults  []*armed
 	calls   []Call
@@ -83,6 +85,7 @@ func (r *Region) begin() {
 	r.lastID = map[string]int{"fabric": -1, "pool": -1}
 	r.nonces = map[string]time.Time{}
 	r.settings = stockSettings()
+	r.deployedImages = map[string]time.Time{}
 	r.pools = []pool{{"default", "Default pool", r.id("pool")}}
 	for i := range r.Networks {
 		r.Networks[i].settle(r)

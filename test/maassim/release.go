@@ -139,6 +139,7 @@ func (c *call) abort() answer {
 		Commissioning: "Aborted commissioning", Deploying: "Aborted deployment", DiskErasing: "Aborted disk erasing", Testing: "Aborted testing",
 	}[m.status]
 	m.begin()
+	m.endRun(runAborted)
 	if m.status == Deploying {
 		m.forgetSystem()
 		m.dropAddresses()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Script is a commissioning or testing script. MAAS keeps each version that was
@@ -118,8 +119,8 @@ type resultBody struct {
 	Started          *string        `json:"started"`
 	Ended            *string        `json:"ended"`
 	Runtime          string         `json:"runtime"`
-	StartTime        any            `json:"starttime"`
-	EndTime          any            `json:"endtime"`
+	StartTime        string         `json:"starttime"`
+	EndTime          string         `json:"endtime"`
 	EstimatedRuntime string         `json:"estimated_runtime"`
 	Parameters       map[string]any `json:"parameters"`
 	ScriptID         int            `json:"script_id"`
@@ -142,35 +143,53 @@ type resultSetBody struct {
 	ResourceURI string       `json:"resource_uri"`
 }
 
-// listResults tells the newest commissioning run: aborted while there is none
-// that passed.
+// run is one commissioning of a machine.
+type run struct {
+	id     int
+	begun  time.Time
+	pinged time.Time // when its scripts last reported, zero if never
+	status int       // 1 while it runs
+}
+
+const (
+	runGoesOn  = 1
+	runPassed  = 2
+	runFailed  = 3
+	runTimeout = 4
+	runAborted = 5
+)
+
+var runNames = map[int]string{runGoesOn: "Running", runPassed: "Passed", runFailed: "Failed", runTimeout: "Timed out", runAborted: "Aborted"}
+
+// endRun closes the commissioning that is going on, if one is.
+func (m *machine) endRun(status int) {
+	if n := len(m.runs) - 1; n >= 0 && m.runs[n].status == runGoesOn {
+		m.runs[n].status = status
+	}
+}
+
+const mailTime = "Mon, 02 Jan 2006 15:04:05 -0000"
+
 func (c *call) listResults() answer {
 	m, all := c.machine, []resultSetBody{}
-	id, ran := m.results["commissioning"]
-	if !ran {
-		return ok(all)
-	}
-	status, name := 5, "Aborted"
-	switch {
-	case m.status == Commissioning:
-		status, name = 1, "Running"
-	case m.status == FailedCommissioning:
-		status, name = 3, "Failed"
-	case m.commissioned:
-		status, name = 2, "Passed"
-	}
-	at := c.moment.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0000")
-	set := resultSetBody{
-		ID: id, SystemID: m.systemID, TypeName: "Commissioning", Status: status, StatusName: name,
-		ResourceURI: fmt.Sprintf("/MAAS/api/2.0/nodes/%s/results/%d/", m.systemID, id),
-	}
-	for n, s := range c.Scripts {
-		if !s.Testing {
-			set.Results = append(set.Results, resultBody{
-				ID: id*100 + n, Created: at, Updated: at, Name: s.Name, Status: status, StatusName: name, StartTime: "", EndTime: "",
-				EstimatedRuntime: "0:00:30", Parameters: map[string]any{}, ScriptID: n + 1,
-			})
+	for _, r := range m.runs {
+		set := resultSetBody{
+			ID: r.id, SystemID: m.systemID, TypeName: "Commissioning", Status: r.status, StatusName: runNames[r.status],
+			ResourceURI: fmt.Sprintf("/MAAS/api/2.0/nodes/%s/results/%d/", m.systemID, r.id),
 		}
+		at := r.begun.UTC().Format(mailTime)
+		if !r.pinged.IsZero() {
+			set.LastPing = ptr(r.pinged.UTC().Format(mailTime))
+		}
+		for n, s := range c.Scripts {
+			if !s.Testing {
+				set.Results = append(set.Results, resultBody{
+					ID: r.id*100 + n, Created: at, Updated: at, Name: s.Name, Status: r.status, StatusName: runNames[r.status],
+					EstimatedRuntime: "0:00:30", Parameters: map[string]any{}, ScriptID: n + 1,
+				})
+			}
+		}
+		all = append(all, set)
 	}
-	return ok(append(all, set))
+	return ok(all)
 }

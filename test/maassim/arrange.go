@@ -1,0 +1,62 @@
+package maassim
+
+import (
+	"maps"
+	"slices"
+)
+
+// Arranged is a machine that MAAS has from the start, in any status, without the
+// calls that lead there. Fields left out are as after a commissioning.
+type Arranged struct {
+	SystemID, Hostname string
+	Hardware           Hardware
+	Status             Status
+	Previous           Status // where tests, rescue mode and the like go back to
+	Owner              string
+	Pool               string
+	Annotations        map[string]string
+	Series             string // what is installed, such as ubuntu/jammy
+	HWSync             bool
+	Token              bool
+	Locked             bool
+	Uncommissioned     bool // never was commissioned: a release ends in New
+	PowerOn            bool
+}
+
+// Arrange puts a machine's hardware into the rack and the machine into MAAS. It
+// returns the machine's system_id.
+func (r *Region) Arrange(a Arranged) string {
+	defer r.enter()()
+	h := &metal{Hardware: a.Hardware, on: a.PowerOn}
+	r.metals[h.BMC.Address] = h
+	m := r.newMachine(a.Hostname)
+	if a.SystemID != "" {
+		m.systemID = a.SystemID
+	}
+	m.powerType, m.powerParams = "ipmi", maps.Clone(ipmiDefaults)
+	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{h.BMC.User}, []string{h.BMC.Password}
+	m.powerState = map[bool]string{true: "on", false: "off"}[a.PowerOn]
+	m.discover(h)
+	m.commissioned = !a.Uncommissioned
+	m.status, m.previous, m.owner, m.locked = a.Status, a.Previous, a.Owner, a.Locked
+	maps.Copy(m.annotations, a.Annotations)
+	if a.Pool != "" {
+		m.pool, _ = r.poolID(a.Pool, true)
+	}
+	if i := slices.IndexFunc(r.Images, func(i Image) bool { return i.Name == a.Series }); i >= 0 {
+		m.osystem, m.series = r.Images[i].osystem(), r.Images[i].series()
+	}
+	if a.Token {
+		m.token = ptr(r.newToken())
+	}
+	if a.Status == Deployed {
+		m.claimAddresses()
+		if a.HWSync {
+			m.syncs, m.syncInterval, m.lastSync = true, int(span(r.settings["hardware_sync_interval"].(string)).Seconds()), r.moment
+		}
+		m.comeUp()
+	}
+	r.event(m, info, or(m.status.announced(), "New"), "")
+	m.change("arranged", "", m.status.String())
+	return m.systemID
+}
