@@ -194,4 +194,3 @@ func (a *app) completeSite(c *cobra.Command, args []string, _ string) ([]string,
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
-
