@@ -31,7 +31,7 @@ type Config struct {
 	Queue     *taskqueue.Queue
 	Trust     *trust.Authority
 	Operators *operators.Directory
-	Secrets   *secrets.Files
+	Secrets   secrets.Keeper
 	Now       func() time.Time
 	Tracer    trace.Tracer
 	Log       *zap.Logger

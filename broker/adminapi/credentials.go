@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -36,7 +37,7 @@ func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*resour
 	if err := a.c.DB.Audit(ctx, e); err != nil {
 		return nil, err
 	}
-	if err := a.c.Secrets.PutNodeToken(n.ID, raw); err != nil {
+	if err := secrets.PutNodeToken(ctx, a.c.Secrets, n.ID, raw); err != nil {
 		return nil, err
 	}
 	return &resource.NodeCredentialsSet{NodeID: n.ID, Set: []string{taskcatalog.CredentialMAASMachineToken}}, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
@@ -173,7 +174,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 		n, err = a.forget(ctx, n, in.Reason)
 		return n, nil, err
 	}
-	if err := a.c.Secrets.ForgetNode(n.ID); err != nil {
+	if err := secrets.ForgetNode(ctx, a.c.Secrets, n.ID); err != nil {
 		return n, nil, err
 	}
 	params := []byte(`{}`)
@@ -192,7 +193,7 @@ func (a *API) forget(ctx context.Context, n broker.Node, reason string) (broker.
 	if err := a.c.DB.DenyNode(ctx, callerOf(ctx).actor(), n.ID, "node removed"); err != nil {
 		return n, err
 	}
-	if err := a.c.Secrets.ForgetNode(n.ID); err != nil {
+	if err := secrets.ForgetNode(ctx, a.c.Secrets, n.ID); err != nil {
 		return n, err
 	}
 	return a.move(ctx, n, broker.Deleted, broker.OwnerRemoval, reason)

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -19,8 +20,6 @@ import (
 const (
 	suffix     = ".age"
 	tempPrefix = ".new-"
-	// maxValue bounds a secret, in bytes.
-	maxValue = 64 << 10
 )
 
 // Files keeps secrets in files. It is safe for concurrent use by one process;
@@ -52,14 +51,14 @@ func Open(dir string) (*Files, error) {
 // Close lets go of the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
-// Put makes value the secret at name. Codes: secret_path_invalid,
-// secret_size_invalid, secret_unwritable.
-func (f *Files) Put(name string, value []byte) error {
+// Put implements Keeper. Codes: secret_path_invalid, secret_value_invalid,
+// secret_unwritable.
+func (f *Files) Put(_ context.Context, name string, value []byte) error {
 	if err := checkPath(name); err != nil {
 		return err
 	}
-	if len(value) == 0 || len(value) > maxValue {
-		return broker.Errorf(broker.Invalid, "secret_size_invalid", "cannot keep secret %s: it has %d bytes, and 1 to %d are allowed", name, len(value), maxValue)
+	if err := checkValue(name, value); err != nil {
+		return err
 	}
 	var sealed bytes.Buffer
 	w, err := age.Encrypt(&sealed, f.id.Recipient())
@@ -88,9 +87,9 @@ func (f *Files) Put(name string, value []byte) error {
 	return nil
 }
 
-// Get reads the secret at name. Codes: secret_path_invalid, secret_not_found,
+// Get implements Keeper. Codes: secret_path_invalid, secret_not_found,
 // secret_unreadable.
-func (f *Files) Get(name string) ([]byte, error) {
+func (f *Files) Get(_ context.Context, name string) ([]byte, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func (f *Files) Get(name string) ([]byte, error) {
 	defer f.mu.RUnlock()
 	sealed, err := f.root.Open(name + suffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, broker.Errorf(broker.NotFound, "secret_not_found", "cannot find secret %s (set it first)", name)
+		return nil, notFound(name)
 	}
 	if err != nil {
 		return nil, unreadable(name, err)
@@ -119,8 +118,8 @@ func (f *Files) Get(name string) ([]byte, error) {
 	return value, nil
 }
 
-// Delete removes the secret at name. That it is not there is no error.
-func (f *Files) Delete(name string) error {
+// Delete implements Keeper. Codes: secret_path_invalid, secret_unwritable.
+func (f *Files) Delete(_ context.Context, name string) error {
 	if err := checkPath(name); err != nil {
 		return err
 	}

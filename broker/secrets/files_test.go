@@ -34,30 +34,30 @@ func TestASecretIsReadWhenUsedAndOverRestarts(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
 	for _, value := range []string{"first-value", "second-value\nwith lines"} {
-		if err := f.Put("sites/dc1/maas", []byte(value)); err != nil {
+		if err := f.Put(t.Context(), "sites/dc1/maas", []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 		for _, reader := range []*Files{f, open(t, dir)} {
-			got, err := reader.Get("sites/dc1/maas")
+			got, err := reader.Get(t.Context(), "sites/dc1/maas")
 			if err != nil || string(got) != value {
 				t.Fatalf("got %q, %v; want %q", got, err, value)
 			}
 		}
 	}
-	if err := f.Delete("sites/dc1/maas"); err != nil {
+	if err := f.Delete(t.Context(), "sites/dc1/maas"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Delete("sites/dc1/maas"); err != nil {
+	if err := f.Delete(t.Context(), "sites/dc1/maas"); err != nil {
 		t.Fatalf("deleting what is gone: %v", err)
 	}
-	_, err := f.Get("sites/dc1/maas")
+	_, err := f.Get(t.Context(), "sites/dc1/maas")
 	wantCode(t, err, "secret_not_found")
 }
 
 func TestNothingOnDiskHoldsTheValue(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := f.Put("a/b", []byte("tell-nobody")); err != nil {
+	if err := f.Put(t.Context(), "a/b", []byte("tell-nobody")); err != nil {
 		t.Fatal(err)
 	}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -94,10 +94,10 @@ func TestPathsThatLeaveTheDirectoryAreRefused(t *testing.T) {
 		"", "/", "/etc/x", "..", "../x", "a/../b", "a/./b", "a//b", "a/", ".hidden", "a/.new-x", "A", "a b", "a\x00b", "a\nb",
 		"a.age/b", "x.age", strings.Repeat("a", maxPath+1), "a/b/c/d/e/f/g/h/i",
 	} {
-		wantCode(t, f.Put(p, []byte("v")), "secret_path_invalid")
-		_, err := f.Get(p)
+		wantCode(t, f.Put(t.Context(), p, []byte("v")), "secret_path_invalid")
+		_, err := f.Get(t.Context(), p)
 		wantCode(t, err, "secret_path_invalid")
-		wantCode(t, f.Delete(p), "secret_path_invalid")
+		wantCode(t, f.Delete(t.Context(), p), "secret_path_invalid")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "sites")); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, f.Put("sites/maas", []byte("v")), "secret_unwritable")
+	wantCode(t, f.Put(t.Context(), "sites/maas", []byte("v")), "secret_unwritable")
 	if left, _ := os.ReadDir(outside); len(left) != 0 {
 		t.Errorf("%d files were written outside", len(left))
 	}
@@ -116,7 +116,7 @@ func TestALinkOutOfTheDirectoryIsNotFollowed(t *testing.T) {
 func TestAMovedOrChangedFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := f.Put("low", []byte("low-value")); err != nil {
+	if err := f.Put(t.Context(), "low", []byte("low-value")); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "low.age"))
@@ -129,7 +129,7 @@ func TestAMovedOrChangedFileIsRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name+".age"), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := f.Get(name)
+		_, err := f.Get(t.Context(), name)
 		wantCode(t, err, "secret_unreadable")
 		if strings.Contains(err.Error(), "low-value") {
 			t.Errorf("%s: the error holds the value: %v", name, err)
@@ -139,7 +139,7 @@ func TestAMovedOrChangedFileIsRefused(t *testing.T) {
 
 func TestTheKeyIsNotReplacedWhereSecretsAreLeft(t *testing.T) {
 	dir := t.TempDir()
-	if err := open(t, dir).Put("a", []byte("v")); err != nil {
+	if err := open(t, dir).Put(t.Context(), "a", []byte("v")); err != nil {
 		t.Fatal(err)
 	}
 	key := filepath.Join(dir, identityFile)
@@ -167,7 +167,7 @@ func TestTheKeyIsNotReplacedWhereSecretsAreLeft(t *testing.T) {
 func TestAFullDiskLeavesTheOldValue(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := f.Put("a", []byte("old")); err != nil {
+	if err := f.Put(t.Context(), "a", []byte("old")); err != nil {
 		t.Fatal(err)
 	}
 	// A file size limit makes the write fail as a full disk does, for root too.
@@ -178,12 +178,12 @@ func TestAFullDiskLeavesTheOldValue(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: before.Max}); err != nil {
 		t.Fatal(err)
 	}
-	err := f.Put("a", []byte("new"))
+	err := f.Put(t.Context(), "a", []byte("new"))
 	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); e != nil {
 		t.Fatal(e)
 	}
 	wantCode(t, err, "secret_unwritable")
-	got, err := f.Get("a")
+	got, err := f.Get(t.Context(), "a")
 	if err != nil || string(got) != "old" {
 		t.Fatalf("got %q, %v; want the old value", got, err)
 	}
@@ -196,7 +196,7 @@ func TestAFullDiskLeavesTheOldValue(t *testing.T) {
 func TestWhatACrashLeftIsClearedAway(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := f.Put("a/b", []byte("v")); err != nil {
+	if err := f.Put(t.Context(), "a/b", []byte("v")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{tempPrefix + "X", "a/" + tempPrefix + "Y"} {
@@ -208,7 +208,7 @@ func TestWhatACrashLeftIsClearedAway(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "a", tempPrefix+"Y")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("half a file is left: %v", err)
 	}
-	if got, err := again.Get("a/b"); err != nil || string(got) != "v" {
+	if got, err := again.Get(t.Context(), "a/b"); err != nil || string(got) != "v" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -23,13 +23,13 @@ var mintable = map[string]struct {
 
 // Minter gives secrets to the tasks that may have them.
 type Minter struct {
-	Files *Files
-	Now   func() time.Time
+	Keeper Keeper
+	Now    func() time.Time
 }
 
 // Mint reads the secret of a credential type for a task. Codes:
-// credential_type_unknown, credential_refused, secret_not_found.
-func (m *Minter) Mint(_ context.Context, task broker.Task, credentialType string) (secret string, expires time.Time, err error) {
+// credential_type_unknown, credential_refused, and those of Keeper.Get.
+func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType string) (secret string, expires time.Time, err error) {
 	row, ok := mintable[credentialType]
 	if !ok {
 		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_type_unknown", "cannot mint credential %q for task %s: there is none of that type", taskcatalog.Clean(credentialType, 64), task.ID)
@@ -37,6 +37,6 @@ func (m *Minter) Mint(_ context.Context, task broker.Task, credentialType string
 	if task.Type != row.taskType {
 		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
 	}
-	value, err := m.Files.Get(row.path(task))
+	value, err := m.Keeper.Get(ctx, row.path(task))
 	return string(value), m.Now().Add(mintLife), err
 }

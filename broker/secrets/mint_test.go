@@ -10,12 +10,12 @@ import (
 func TestATaskGetsOnlyWhatItsTypeMayHave(t *testing.T) {
 	files := open(t, t.TempDir())
 	now := time.Unix(1_800_000_000, 0)
-	m := &Minter{Files: files, Now: func() time.Time { return now }}
+	m := &Minter{Keeper: files, Now: func() time.Time { return now }}
 	update := broker.Task{ID: "t-1", Type: "node.self_update", Params: []byte(`{"credential_type":"maas_machine_token"}`)}
 
 	_, _, err := m.Mint(t.Context(), update, "oci_pull")
 	wantCode(t, err, "secret_not_found")
-	if err := files.Put("registry/oci-pull", []byte("pull-secret")); err != nil {
+	if err := files.Put(t.Context(), "registry/oci-pull", []byte("pull-secret")); err != nil {
 		t.Fatal(err)
 	}
 	secret, expires, err := m.Mint(t.Context(), update, "oci_pull")
@@ -24,7 +24,7 @@ func TestATaskGetsOnlyWhatItsTypeMayHave(t *testing.T) {
 	}
 	_, _, err = m.Mint(t.Context(), broker.Task{ID: "t-2", Type: "node.drain"}, "oci_pull")
 	wantCode(t, err, "credential_refused")
-	if err := files.PutNodeToken("n-aaaa", []byte("machine-secret")); err != nil {
+	if err := PutNodeToken(t.Context(), files, "n-aaaa", []byte("machine-secret")); err != nil {
 		t.Fatal(err)
 	}
 	reseed := broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: "n-aaaa"}
@@ -36,7 +36,7 @@ func TestATaskGetsOnlyWhatItsTypeMayHave(t *testing.T) {
 	wantCode(t, err, "secret_not_found")
 	_, _, err = m.Mint(t.Context(), update, "maas_machine_token")
 	wantCode(t, err, "credential_refused")
-	if err := files.ForgetNode("n-aaaa"); err != nil {
+	if err := ForgetNode(t.Context(), files, "n-aaaa"); err != nil {
 		t.Fatal(err)
 	}
 	reseed.NodeID = "n-aaaa"

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -24,10 +25,11 @@ const (
 // Config is what a broker is told.
 type Config struct {
 	DataDir     string
-	Listen      string // HOST:PORT of the operators' listener; empty: DefaultListen
-	AgentListen string // HOST:PORT of the agents' listener; empty: DefaultAgentListen
-	Advertise   string // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
-	Database    string // postgres://…; empty: SQLite in the data directory
+	Listen      string               // HOST:PORT of the operators' listener; empty: DefaultListen
+	AgentListen string               // HOST:PORT of the agents' listener; empty: DefaultAgentListen
+	Advertise   string               // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
+	Database    string               // postgres://…; empty: SQLite in the data directory
+	Vault       *secrets.VaultConfig // nil: secrets are files in the data directory
 	Version     string
 
 	Now    func() time.Time // nil: time.Now

@@ -46,7 +46,7 @@ type Server struct {
 	trust     *trust.Authority
 	queue     *taskqueue.Queue
 	operators *operators.Directory
-	secrets   *secrets.Files
+	secrets   secrets.Keeper
 	nodes     *nodeapi.API
 	admin     *adminapi.API
 	metrics   *metrics
@@ -104,14 +104,9 @@ func (s *Server) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	secretsDir, err := dir.ensureDir("secrets")
-	if err != nil {
+	if err := s.openSecrets(dir); err != nil {
 		return err
 	}
-	if s.secrets, err = secrets.Open(secretsDir); err != nil {
-		return err
-	}
-	s.onClose(s.secrets.Close)
 	s.operators = operators.New(s.db, c.Now, rand.Reader)
 	newSecret := func() (operators.Secret, error) { return operators.NewSecret(rand.Reader) }
 	if err := dir.ensureAdminToken(ctx, s.db, s.operators, newSecret); err != nil {
@@ -148,7 +143,7 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.queue = taskqueue.New(queue)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Files: s.secrets, Now: c.Now}, Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
+		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Keeper: s.secrets, Now: c.Now}, Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
 	})
 	if err != nil {
 		return err
@@ -235,6 +230,7 @@ func (s *Server) Run(ctx context.Context) error {
 	_, _ = fmt.Fprintf(s.c.Ready, "ready operators=%s agents=%s\n", s.at.operators, s.at.agents)
 	s.c.Notify("READY=1\nSTATUS=serving operators at " + s.at.operators + " and nodes at " + s.at.agents)
 	start(s.watchdog)
+	start(s.trySecrets)
 
 	var err error
 	select {

@@ -1,0 +1,50 @@
+package secrets
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// plainField holds a value in Vault that is no JSON object.
+const plainField = "value"
+
+type fields = map[string]jsontext.Value
+
+// document reads a value that is a JSON object. Anything else, an object that
+// names a member twice too, is plain text.
+func document(value []byte) (fields, bool) {
+	if jsontext.Value(value).Kind() != '{' {
+		return nil, false
+	}
+	var doc fields
+	if json.Unmarshal(value, &doc) != nil {
+		return nil, false
+	}
+	return doc, true
+}
+
+// isPlain reports that fields stand for plain text.
+func isPlain(doc fields) bool {
+	return len(doc) == 1 && doc[plainField].Kind() == '"'
+}
+
+// toFields is what Vault holds for a value: the members of a JSON object as
+// fields of the same names, or the text in the field "value".
+func toFields(value []byte) (fields, error) {
+	if doc, ok := document(value); ok {
+		return doc, nil
+	}
+	text, err := json.Marshal(string(value))
+	return fields{plainField: text}, err
+}
+
+// fromFields is the value that fields stand for. Members are in the order of
+// their names.
+func fromFields(doc fields) ([]byte, error) {
+	if isPlain(doc) {
+		var text string
+		err := json.Unmarshal(doc[plainField], &text)
+		return []byte(text), err
+	}
+	return json.Marshal(doc, json.Deterministic(true))
+}

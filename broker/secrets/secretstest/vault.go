@@ -1,0 +1,245 @@
+package secretstest
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// What the stand-in holds when it starts.
+const (
+	Mount    = "kv"      // a KV engine, version 2
+	OldMount = "old"     // a KV engine, version 1
+	Prefix   = "hostler" // what tokens of the role may use below Mount
+	RoleID   = "role-of-the-broker"
+	Root     = "root-token" // may do everything
+)
+
+// Faults are what goes wrong with each request until they are set again.
+type Faults struct {
+	Status int         // answer with it, and do nothing
+	Header http.Header // of that answer
+	Body   string      // of that answer
+	Lose   bool        // do it, and close the connection without an answer
+	Hang   <-chan struct{}
+	Life   int // seconds that a token lives from now on; 0: for ever
+}
+
+// Vault is a stand-in that listens.
+type Vault struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	faults   Faults
+	secretID string
+	tokens   map[string]bool
+	entries  map[string]*entry
+	old      map[string]json.RawMessage
+	sealed   bool
+	logins   int
+	seen     []string
+}
+
+// entry is a secret with its versions, the last one being the one in force.
+type entry struct {
+	max, created int
+	versions     map[int]json.RawMessage // nil: deleted, and could come back
+}
+
+// StartVault runs a stand-in until the test ends. With tls, clients need the
+// server's certificate.
+func StartVault(t testing.TB, tls bool) *Vault {
+	t.Helper()
+	v := &Vault{secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]json.RawMessage{}}
+	if tls {
+		v.Server = httptest.NewTLSServer(v)
+	} else {
+		v.Server = httptest.NewServer(v)
+	}
+	t.Cleanup(v.Close)
+	return v
+}
+
+// Set makes faults be what goes wrong from now on.
+func (v *Vault) Set(f Faults) { v.mu.Lock(); defer v.mu.Unlock(); v.faults = f }
+
+// Logins is how often the role logged in.
+func (v *Vault) Logins() int { v.mu.Lock(); defer v.mu.Unlock(); return v.logins }
+
+// Requests are the methods and paths asked for so far.
+func (v *Vault) Requests() []string { v.mu.Lock(); defer v.mu.Unlock(); return slices.Clone(v.seen) }
+
+// NewSecretID gives the role another secret id; the ones before are taken no more.
+func (v *Vault) NewSecretID() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.secretID = rand.Text()
+	return v.secretID
+}
+
+func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	f := v.faults
+	v.seen = append(v.seen, r.Method+" "+r.RequestURI)
+	v.mu.Unlock()
+	if f.Hang != nil {
+		select {
+		case <-f.Hang:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if f.Status != 0 {
+		maps.Copy(w.Header(), f.Header)
+		w.WriteHeader(f.Status)
+		_, _ = w.Write([]byte(f.Body))
+		return
+	}
+	status, body := v.answer(r)
+	if f.Lose {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if body != nil {
+		_ = json.NewEncoder(w).Encode(body)
+	}
+}
+
+type object = map[string]any
+
+func refuse(status int, text ...string) (int, any) {
+	return status, object{"errors": append([]string{}, text...)}
+}
+
+func (v *Vault) answer(r *http.Request) (int, any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	if path == "sys/unseal" {
+		v.sealed = false
+		return 200, object{"sealed": false}
+	}
+	if v.sealed {
+		return refuse(503, "Vault is sealed")
+	}
+	var body struct {
+		RoleID   string          `json:"role_id"`
+		SecretID string          `json:"secret_id"`
+		Max      int             `json:"max_versions"`
+		Data     json.RawMessage `json:"data"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	if path == "auth/approle/login" {
+		if body.RoleID != RoleID || body.SecretID != v.secretID {
+			return refuse(400, "invalid role or secret ID")
+		}
+		v.logins++
+		token := rand.Text()
+		v.tokens[token] = true
+		return 200, object{"auth": object{"client_token": token, "lease_duration": v.faults.Life}}
+	}
+	mount, rest, _ := strings.Cut(path, "/")
+	kind, name, _ := strings.Cut(rest, "/")
+	token := r.Header.Get("X-Vault-Token")
+	if token != Root && (!v.tokens[token] || mount != OldMount && !strings.HasPrefix(name, Prefix+"/")) {
+		return refuse(403, "1 error occurred:\n\t* permission denied\n\n")
+	}
+	switch {
+	case path == "sys/seal":
+		v.sealed = true
+		return 204, nil
+	case path == "sys/leases/revoke-prefix/auth/approle/login":
+		clear(v.tokens)
+		return 204, nil
+	case mount == OldMount:
+		return v.versionOne(r.Method, rest, body.Data)
+	case mount == Mount && kind == "data":
+		return v.data(r, name, body.Data)
+	case mount == Mount && kind == "metadata":
+		return v.metadata(r.Method, name, body.Max)
+	}
+	return refuse(404, "no handler for route \""+path+"\". route entry not found.")
+}
+
+func (v *Vault) data(r *http.Request, name string, data json.RawMessage) (int, any) {
+	e := v.entries[name]
+	switch r.Method {
+	case http.MethodGet:
+		if e == nil || e.created == 0 {
+			return refuse(404)
+		}
+		n := e.created
+		if asked, err := strconv.Atoi(r.URL.Query().Get("version")); err == nil {
+			n = asked
+		}
+		value, found := e.versions[n]
+		if !found {
+			return refuse(404)
+		}
+		if value == nil {
+			return 404, object{"data": object{"data": nil, "metadata": object{"version": n, "deletion_time": "2026-01-01T00:00:00Z"}}}
+		}
+		return 200, object{"data": object{"data": value, "metadata": object{"version": n}}}
+	case http.MethodDelete:
+		if e != nil {
+			e.versions[e.created] = nil
+		}
+		return 204, nil
+	}
+	e = v.entry(name)
+	e.created++
+	e.versions[e.created] = data
+	keep := e.max
+	if keep == 0 {
+		keep = 10
+	}
+	maps.DeleteFunc(e.versions, func(n int, _ json.RawMessage) bool { return n <= e.created-keep })
+	return 200, object{"data": object{"version": e.created}}
+}
+
+func (v *Vault) metadata(method, name string, most int) (int, any) {
+	switch e := v.entries[name]; {
+	case method == http.MethodDelete:
+		delete(v.entries, name)
+		return 204, nil
+	case method != http.MethodGet:
+		v.entry(name).max = most
+		return 204, nil
+	case e == nil:
+		return refuse(404)
+	default:
+		versions := object{}
+		for n := range e.versions {
+			versions[strconv.Itoa(n)] = object{"destroyed": false}
+		}
+		return 200, object{"data": object{"versions": versions, "current_version": e.created}}
+	}
+}
+
+func (v *Vault) entry(name string) *entry {
+	if v.entries[name] == nil {
+		v.entries[name] = &entry{versions: map[int]json.RawMessage{}}
+	}
+	return v.entries[name]
+}
+
+// versionOne is an engine without versions: it keeps what it is sent.
+func (v *Vault) versionOne(method, name string, data json.RawMessage) (int, any) {
+	switch value, found := v.old[name]; {
+	case method != http.MethodGet:
+		v.old[name] = data
+		return 204, nil
+	case !found:
+		return refuse(404)
+	default:
+		return 200, object{"data": object{"data": value}}
+	}
+}

@@ -1,0 +1,159 @@
+package secrets
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// login gives the tokens that requests carry.
+type login interface {
+	// token returns one that should be good now.
+	token(ctx context.Context) (string, error)
+	// renew reports that another token may be tried, now that this was denied.
+	renew(denied string) bool
+}
+
+// loginRefused says why there is no token. It holds nothing of a login.
+type loginRefused struct{ why string }
+
+func (e *loginRefused) Error() string { return e.why }
+
+// tokenFile is a file with a token, which something else keeps fresh: Vault
+// Agent, or a person. It is read at each use.
+type tokenFile string
+
+func (f tokenFile) token(context.Context) (string, error) { return credential(string(f)) }
+func (tokenFile) renew(string) bool                       { return false }
+
+const (
+	// maxCredential bounds a file of a login, in bytes.
+	maxCredential = 8 << 10
+	// leastLife is how long a token is kept though a request was denied. A path
+	// that no token may use would otherwise cost a login with each request.
+	leastLife = time.Minute
+)
+
+var credentialForm = regexp.MustCompile(`^[!-~]+$`)
+
+// credential reads one word from a file that others cannot read.
+func credential(file string) (string, error) {
+	refuse := func(why string) (string, error) {
+		return "", &loginRefused{"the broker cannot use its login file " + file + ": " + why}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return refuse(plain(err).Error())
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return refuse(plain(err).Error())
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o027 != 0 {
+		return refuse("it is open to others (chmod 640)")
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
+	if err != nil {
+		return refuse(plain(err).Error())
+	}
+	word := strings.TrimSpace(string(raw))
+	if len(raw) > maxCredential || !credentialForm.MatchString(word) {
+		return refuse("it must hold one word and nothing else")
+	}
+	return word, nil
+}
+
+// appRoleLogin logs in when a token is needed and there is none, or its time is
+// nearly up. Those who need one at the same time share a login.
+type appRoleLogin struct {
+	role  AppRole
+	wire  *wire
+	now   func() time.Time
+	group singleflight.Group
+
+	mu   sync.Mutex
+	have string
+	from time.Time
+	ends time.Time // zero: it has no end
+}
+
+func newAppRoleLogin(r AppRole, w *wire, now func() time.Time) *appRoleLogin {
+	if r.Mount == "" {
+		r.Mount = "approle"
+	}
+	return &appRoleLogin{role: r, wire: w, now: now}
+}
+
+func (l *appRoleLogin) token(ctx context.Context) (string, error) {
+	l.mu.Lock()
+	have, ends := l.have, l.ends
+	l.mu.Unlock()
+	if have != "" && (ends.IsZero() || l.now().Before(ends)) {
+		return have, nil
+	}
+	// One caller's end does not end the login of the others.
+	done := l.group.DoChan("", func() (any, error) { return l.login(context.WithoutCancel(ctx)) })
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case got := <-done:
+		token, _ := got.Val.(string)
+		return token, got.Err
+	}
+}
+
+func (l *appRoleLogin) renew(denied string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.have == denied {
+		if l.now().Sub(l.from) < leastLife {
+			return false
+		}
+		l.have = ""
+	}
+	return true
+}
+
+func (l *appRoleLogin) login(ctx context.Context) (string, error) {
+	roleID, err := credential(l.role.RoleIDFile)
+	if err != nil {
+		return "", err
+	}
+	secretID, err := credential(l.role.SecretIDFile)
+	if err != nil {
+		return "", err
+	}
+	var got struct {
+		Auth struct {
+			ClientToken   string `json:"client_token"`
+			LeaseDuration int64  `json:"lease_duration"` // seconds; 0: it has no end
+		} `json:"auth"`
+	}
+	from := l.now()
+	body := map[string]string{"role_id": roleID, "secret_id": secretID}
+	err = l.wire.send(ctx, "", request{http.MethodPost, "auth/" + l.role.Mount + "/login", body}, &got)
+	switch {
+	case isStatus(err, http.StatusBadRequest), isStatus(err, http.StatusForbidden), isStatus(err, http.StatusNotFound):
+		return "", &loginRefused{"it does not take the broker's AppRole (put a new secret id in " + l.role.SecretIDFile + ", and look at the role)"}
+	case err != nil:
+		return "", err
+	case !credentialForm.MatchString(got.Auth.ClientToken):
+		return "", errNotVault
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.have, l.from, l.ends = got.Auth.ClientToken, from, time.Time{}
+	if life := min(got.Auth.LeaseDuration, 10*365*24*3600); life > 0 {
+		// The last tenth is left for requests under way.
+		l.ends = from.Add(time.Duration(life) * time.Second * 9 / 10)
+	}
+	return l.have, nil
+}

@@ -1,0 +1,156 @@
+package secrets
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxAnswer bounds an answer, in bytes: a secret of maxValue with every byte
+// escaped, and what Vault puts around it.
+const maxAnswer = 6*maxValue + 64<<10
+
+var (
+	errTooLarge = errors.New("its answer is larger than any of Vault's")
+	errNotVault = errors.New("its answer is not one of Vault's")
+)
+
+// wire speaks to one Vault. It repeats nothing, follows no redirect (the token
+// would go with it), takes no settings from the environment, and bounds every
+// answer and its time.
+type wire struct {
+	base      *url.URL
+	namespace string
+	client    *http.Client
+	timeout   time.Duration
+}
+
+func newWire(base *url.URL, namespace string, tlsConfig *tls.Config) *wire {
+	return &wire{
+		base: base, namespace: namespace, timeout: callTime,
+		client: &http.Client{
+			Transport: &http.Transport{
+				TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true,
+				MaxConnsPerHost: 16, MaxIdleConns: 16, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// request is what goes to a path below /v1/. The path is made of names that
+// were checked: nothing in it needs escaping.
+type request struct {
+	method, path string
+	body         any // nil: none
+}
+
+// status is an answer that is no success.
+type status struct {
+	code    int
+	sealed  bool // it says that it is sealed
+	noMount bool // it says that nothing is mounted at the path
+}
+
+func (s *status) Error() string { return fmt.Sprintf("Vault answers with status %d", s.code) }
+
+// meaning says what an operator can do about it. What Vault wrote is not
+// repeated: it may quote what it was sent.
+func (s *status) meaning() string {
+	switch {
+	case s.sealed:
+		return "it is sealed (unseal it)"
+	case s.code == http.StatusTooManyRequests:
+		return "it has too many requests (look at its quotas)"
+	case s.code >= 300 && s.code < 400:
+		return "it sends its clients elsewhere (give the address of the active node as vault.address)"
+	}
+	return fmt.Sprintf("it answers with status %d (look at its health and its log)", s.code)
+}
+
+func isStatus(err error, code int) bool {
+	var s *status
+	return errors.As(err, &s) && s.code == code
+}
+
+// send makes one request and reads its answer into into, unless that is nil.
+func (w *wire) send(ctx context.Context, token string, r request, into any) error {
+	var body io.Reader
+	if r.body != nil {
+		raw, err := json.Marshal(r.body)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(raw)
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, r.method, w.base.JoinPath("v1", r.path).String(), body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-Vault-Request", "true") // asked for by a Vault Agent in between
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if w.namespace != "" {
+		req.Header.Set("X-Vault-Namespace", w.namespace)
+	}
+	if token != "" {
+		req.Header.Set("X-Vault-Token", token)
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return err
+	case len(raw) > maxAnswer:
+		return errTooLarge
+	case resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent:
+		return decode(raw, into)
+	}
+	return refusal(resp.StatusCode, raw)
+}
+
+func decode(raw []byte, into any) error {
+	if into == nil || len(raw) == 0 {
+		return nil
+	}
+	// The cause is left out: it may quote the secret.
+	if json.Unmarshal(raw, into) != nil {
+		return errNotVault
+	}
+	return nil
+}
+
+// refusal reads an answer that is no success. Only Vault may say that there is
+// no such secret: a proxy's page for a path it does not know says nothing.
+func refusal(code int, raw []byte) error {
+	var said struct {
+		Errors []string       `json:"errors"`
+		Data   jsontext.Value `json:"data"`
+	}
+	bad := json.Unmarshal(raw, &said) != nil || said.Errors == nil && said.Data == nil
+	if code == http.StatusNotFound && bad {
+		return errNotVault
+	}
+	has := func(text string) bool {
+		return slices.ContainsFunc(said.Errors, func(e string) bool { return strings.Contains(e, text) })
+	}
+	return &status{code: code, sealed: has("Vault is sealed"), noMount: has("no handler for route")}
+}

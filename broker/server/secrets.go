@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/secrets"
+)
+
+// openSecrets opens what keeps the secrets. The directory is left as it is
+// where Vault does, so that going back loses nothing.
+func (s *Server) openSecrets(dir *DataDir) error {
+	if s.c.Vault != nil {
+		vault, err := secrets.OpenVault(*s.c.Vault, s.c.Now)
+		if err != nil {
+			return err
+		}
+		s.secrets = vault
+		s.onClose(vault.Close)
+		return nil
+	}
+	path, err := dir.ensureDir("secrets")
+	if err != nil {
+		return err
+	}
+	files, err := secrets.Open(path)
+	if err != nil {
+		return err
+	}
+	s.secrets = files
+	s.onClose(files.Close)
+	return nil
+}
+
+// trySecrets looks once whether secrets can be read, so that a mistake in the
+// configuration is seen at the start. The broker serves all the same: what
+// needs a secret says so at its use.
+func (s *Server) trySecrets(ctx context.Context) error {
+	if _, err := s.secrets.Get(ctx, "broker/start"); secrets.Unreachable(err) {
+		s.c.Log.Warn("secrets cannot be read", zap.Error(err))
+	}
+	return nil
+}
