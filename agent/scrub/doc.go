@@ -10,7 +10,10 @@
 //	overwrite once more nobody holds them, all units side by side, each in a process
 //	          of its own (agent/gpu)
 //	verify    judged from what the overwrite measured
-//	reset     per NVLink domain or XGMI hive, where the platform allows
+//	reset     per NVLink domain or XGMI hive, where the platform allows. What settings
+//	          only take with a reset joins it
+//	again     where the reset brought a GPU back to its MIG or partition mode:
+//	          overwrite and verify, of all of it
 //	probe     each unit that nobody holds again, in a new process, as the next tenant
 //	          would
 //	restore   settings back to those of the baseline
@@ -20,6 +23,34 @@
 //
 // A unit is a GPU, or each instance of it where it is partitioned. Every step is
 // resolved by the node's profiles, and leaves a record.
+//
+// # A GPU that a tenant divided
+//
+// Its mode is another than the baseline's: MIG was switched on, say. Its instances
+// are overwritten first, as they are. Only then are they destroyed (the driver wants
+// the compute instances gone first, and nobody on them), the mode is set, the GPU is
+// reset, and all of it is overwritten once more. Three things forbid the shorter way,
+// to change the mode at once:
+//
+//   - Setting the mode may reset a GPU by itself (Ampere), or take effect with no reset
+//     at all (Hopper and later). Either would come before anything was overwritten or
+//     counted, and the reset might then be refused.
+//   - Destroyed instances give their memory back to the driver, which clears it only
+//     if no option of it says otherwise.
+//   - A reset that is refused leaves the GPU divided: what could be overwritten is.
+//
+// The second overwrite is not left out, because instances need not be all of the
+// memory, and each mode has a reserve of its own. No second reset follows: nobody but
+// the scrub was at the GPU since the first, which quiesce's looks say. The result is
+// the GPU's, by the second overwrite and the probe; the residue is the sum of both,
+// and what was wrong with an instance stays wrong. Where the mode cannot be changed
+// (the task or the platform has no reset, settings are the site's), nothing of this is
+// begun, and the result is the instances'.
+//
+// Instances of the baseline that are gone, or others in their place, stay a finding:
+// the library can make instances, not those that were. A baseline has their uuids and
+// neither sizes nor places, and which uuid a new one gets is the driver's to say. The
+// site's own tool makes them, and a baseline taken anew names them.
 //
 // # Rules
 //

@@ -16,7 +16,8 @@ func (s *Scrub) judgeOverwrite(u *unit) {
 	m := u.memory(r.Memory)
 	coverage := gpu.Coverage(m, r.CoveredBytes)
 	o.TotalBytes, o.ReservedBytes, o.CoveredBytes, o.CoveragePercent = &m.Total, m.Reserved, &r.CoveredBytes, &coverage
-	o.ResidueWords, o.MismatchedWords, o.RemainingWords = &r.ResidueWords, &r.MismatchedWords, &r.RemainingWords
+	residue := r.ResidueWords + u.residue
+	o.ResidueWords, o.MismatchedWords, o.RemainingWords = &residue, &r.MismatchedWords, &r.RemainingWords
 	o.ReadBackBytes, o.ReadBackMismatches, o.ComparedOnGPU = &r.ReadBackBytes, &r.ReadBackMismatches, &r.ComparedOnGPU
 	o.FillRate, o.VerifyRate, o.MemsetRate = r.FillRate, r.VerifyRate, r.MemsetRate
 	for _, e := range r.Excluded {

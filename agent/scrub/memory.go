@@ -3,6 +3,7 @@ package scrub
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hostler/hostler/agent/gpu"
@@ -13,7 +14,11 @@ import (
 // overwrite goes over the memory of all units at once, each in its own process.
 func (s *Scrub) overwrite(ctx context.Context) error {
 	s.allStillFree(ctx, "before the overwrite")
-	return s.each(ctx, profiles.StepOverwrite, s.live(),
+	return s.overwriteThese(ctx, slices.DeleteFunc(s.live(), (*unit).blind))
+}
+
+func (s *Scrub) overwriteThese(ctx context.Context, units []*unit) error {
+	return s.each(ctx, profiles.StepOverwrite, units,
 		func(ctx context.Context, units []*unit) error {
 			told := s.follow(profiles.StepOverwrite, units)
 			sideBySide(units, func(i int, u *unit) {
@@ -59,6 +64,10 @@ func (s *Scrub) cleanLocal(ctx context.Context, u *unit) {
 // verify judges what the overwrite measured. The pattern was compared while it
 // was still in memory, so that there is nothing more to run.
 func (s *Scrub) verify(ctx context.Context) error {
+	return s.verifyThese(ctx, slices.DeleteFunc(s.live(), (*unit).blind))
+}
+
+func (s *Scrub) verifyThese(ctx context.Context, units []*unit) error {
 	judge := func(_ context.Context, units []*unit) error {
 		for _, u := range units {
 			if u.scrub != nil {
@@ -67,7 +76,7 @@ func (s *Scrub) verify(ctx context.Context) error {
 		}
 		return nil
 	}
-	return s.each(ctx, profiles.StepVerify, s.live(), judge,
+	return s.each(ctx, profiles.StepVerify, units, judge,
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {

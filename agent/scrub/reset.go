@@ -24,16 +24,6 @@ func (s *Scrub) reset(ctx context.Context) error {
 	if s.Params.Reset == "never" {
 		return nil
 	}
-	live := gpus(s.live())
-	// What this does not do is looked at, and told, once all is restored.
-	askEach(live, func(d gpu.Device) error {
-		u := live[d][0]
-		if u.want == nil || len(u.want.Settings.Differences(u.before.Settings)) == 0 {
-			return nil
-		}
-		_, err := s.Helper.Apply(ctx, d, u.want.Settings)
-		return err
-	})
 	var going []*unit
 	groups := s.groups(s.live())
 	for _, group := range groups {
@@ -47,6 +37,9 @@ func (s *Scrub) reset(ctx context.Context) error {
 				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetRefused, "%s", why)
 			}
 		}
+	}
+	if err := s.owe(ctx, going); err != nil {
+		return err
 	}
 	before, from := s.states(ctx, s.units), map[*unit]int{}
 	for _, u := range s.units {
@@ -73,7 +66,10 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
-	return s.prove(ctx, going, before, from, len(logged))
+	if err := s.prove(ctx, going, before, from, len(logged)); err != nil {
+		return err
+	}
+	return s.again(ctx)
 }
 
 // groups are the units whose GPUs are reset together.
@@ -97,12 +93,13 @@ func (s *Scrub) groups(live []*unit) [][]*unit {
 // disturb, because somebody holds it or it fell out of the scrub.
 func (s *Scrub) held(group []*unit) string {
 	domain := group[0].before.Domain
-	if domain == "" {
-		return ""
-	}
 	for _, u := range s.units {
-		if u.device.Vendor == group[0].device.Vendor && u.before.Domain == domain && u.done {
+		switch {
+		case !u.done || u.device.Vendor != group[0].device.Vendor:
+		case domain != "" && u.before.Domain == domain:
 			return "GPU " + u.facts.UUID + " of the same domain cannot be reset with it: " + string(u.out.Code)
+		case u.facts.UUID == group[0].facts.UUID:
+			return "instance " + u.device.UUID + " of the same GPU cannot be reset with it: " + string(u.out.Code)
 		}
 	}
 	return ""

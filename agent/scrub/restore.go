@@ -20,7 +20,7 @@ func (s *Scrub) restore(ctx context.Context) error {
 				if all[d][0].want == nil {
 					return answer[[]taskcatalog.GPUDeviation]{}
 				}
-				return answerOf(s.Helper.Apply(ctx, d, all[d][0].want.Settings))
+				return answerOf(s.apply(ctx, d, all[d][0]))
 			}) {
 				for _, u := range all[d] {
 					if left.err != nil {
@@ -47,6 +47,18 @@ func (s *Scrub) restore(ctx context.Context) error {
 				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: nobody looked at its settings")
 			}
 		})
+}
+
+// apply puts the settings of a GPU back. Another MIG mode is the reset's to change:
+// it ends the instances, may reset the GPU, and leaves memory that nobody looked at.
+func (s *Scrub) apply(ctx context.Context, d gpu.Device, u *unit) ([]taskcatalog.GPUDeviation, error) {
+	want, have := u.want.Settings, u.facts.Partition
+	if mode := want.Partition; d.Vendor == "nvidia" && mode != "" && have != "" && mode != have {
+		want.Partition = ""
+		left, err := s.Helper.Apply(ctx, d, want)
+		return append(left, taskcatalog.GPUDeviation{Setting: "partition", Want: mode, Have: have, NeedsReset: true}), err
+	}
+	return s.Helper.Apply(ctx, d, want)
 }
 
 func deviations(left []taskcatalog.GPUDeviation) string {

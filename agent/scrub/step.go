@@ -13,19 +13,25 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// resolve finds what a step is for the GPUs of one vendor.
-func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
-	keys, vendor := map[string]string{}, units[0].device.Vendor
+// resolved finds what a step is for a GPU.
+func (s *Scrub) resolved(step, vendor, architecture string) (resolver.Resolved, error) {
+	keys := map[string]string{}
 	maps.Copy(keys, s.Facts.Keys)
 	if keys["gpu.vendor"] != vendor {
 		// The node's keys are those of another vendor's GPUs.
 		maps.DeleteFunc(keys, func(k, _ string) bool { return strings.HasPrefix(k, "gpu.") })
 		maps.Copy(keys, facts.GPUKeys(s.Facts, vendor))
 	}
-	if a := units[0].facts.Architecture; a != "" {
-		keys["gpu.architecture"] = a
+	if architecture != "" {
+		keys["gpu.architecture"] = architecture
 	}
-	r, err := resolver.Resolve(s.Profiles, keys, step)
+	return resolver.Resolve(s.Profiles, keys, step)
+}
+
+// resolve finds what a step is for the GPUs of one vendor. That there is nothing is
+// recorded.
+func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
+	r, err := s.resolved(step, units[0].device.Vendor, units[0].facts.Architecture)
 	if err != nil {
 		s.records = append(s.records, r.Record(1, taskcatalog.StepFailed, taskcatalog.CodeOf(err, ""), 0))
 	}
@@ -97,8 +103,15 @@ func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin fu
 	return nil
 }
 
+// record numbers what is done more than once.
 func (s *Scrub) record(r resolver.Resolved, status taskcatalog.StepStatus, code taskcatalog.Code, begun time.Time) {
-	s.records = append(s.records, r.Record(1, status, code, s.Now().Sub(begun)))
+	now := r.Record(1, status, code, s.Now().Sub(begun))
+	for _, was := range s.records {
+		if was.StepKind == now.StepKind && was.ResolvedProfile == now.ResolvedProfile {
+			now.AttemptNumber++
+		}
+	}
+	s.records = append(s.records, now)
 }
 
 // uuids are those of the units' GPUs, each once.

@@ -66,14 +66,7 @@ func (s *Scrub) compare(listed []taskcatalog.GPUFacts) {
 	for _, g := range listed {
 		want := expected[g.UUID]
 		delete(expected, g.UUID)
-		if len(g.Instances) == 0 {
-			s.units = append(s.units, s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, g, want))
-		}
-		for _, i := range g.Instances {
-			u := s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: i.UUID}, g, want)
-			u.out.Parent, u.size = g.UUID, deref(i.MemoryBytes)
-			s.units = append(s.units, u)
-		}
+		s.units = append(s.units, s.unitsOf(g, want)...)
 	}
 	for _, g := range s.Params.Expected {
 		if expected[g.UUID] != nil {
@@ -81,6 +74,20 @@ func (s *Scrub) compare(listed []taskcatalog.GPUFacts) {
 		}
 	}
 	s.unlisted = facts.Unlisted(s.Facts, listed)
+}
+
+// unitsOf are a GPU, or its instances.
+func (s *Scrub) unitsOf(g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) []*unit {
+	if len(g.Instances) == 0 {
+		return []*unit{s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, g, want)}
+	}
+	var all []*unit
+	for _, i := range g.Instances {
+		u := s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: i.UUID}, g, want)
+		u.out.Parent, u.size = g.UUID, deref(i.MemoryBytes)
+		all = append(all, u)
+	}
+	return all
 }
 
 func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) *unit {
@@ -102,7 +109,11 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUUnexpected, "GPU %s is on the node and not in its baseline (hostler node baseline retake, then accept)", g.UUID)
 	} else {
 		u.size = max(u.size, deref(want.MemoryBytes))
-		for _, text := range Changed(*want, g) {
+		was := *want
+		if u.divided = s.redivides(g, want); u.divided {
+			was.Instances = instances(g) // they are compared once it is divided as it was
+		}
+		for _, text := range Changed(was, g) {
 			u.worse(taskcatalog.VerdictNotClean, codeGPUChanged, "%s", text)
 		}
 	}
@@ -130,13 +141,17 @@ func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
 	case *is.MemoryBytes < *was.MemoryBytes:
 		all = append(all, fmt.Sprintf("it has %d MiB of memory and had %d MiB (see the options of its driver)", *is.MemoryBytes>>20, *was.MemoryBytes>>20))
 	}
-	var instances []string
-	for _, i := range is.Instances {
-		instances = append(instances, i.UUID)
+	now := slices.Sorted(slices.Values(instances(is)))
+	if before := slices.Sorted(slices.Values(was.Instances)); !slices.Equal(before, now) {
+		all = append(all, fmt.Sprintf("its instances are %q and were %q", now, before))
 	}
-	slices.Sort(instances)
-	if before := slices.Sorted(slices.Values(was.Instances)); !slices.Equal(before, instances) {
-		all = append(all, fmt.Sprintf("its instances are %q and were %q", instances, before))
+	return all
+}
+
+func instances(g taskcatalog.GPUFacts) []string {
+	var all []string
+	for _, i := range g.Instances {
+		all = append(all, i.UUID)
 	}
 	return all
 }

@@ -22,6 +22,12 @@ type unit struct {
 	restart int
 	refused string // why the reset was
 
+	// divided says that its GPU is in another MIG or partition mode than the baseline
+	// has it in, which the reset will change. residue is what was found in the memory
+	// before it did.
+	divided bool
+	residue uint64
+
 	scrub *gpu.ScrubResult
 	probe *gpu.ProbeResult
 	done  bool // no more work on it

@@ -31,12 +31,22 @@ void nv_uuid(fg_gpu *g, int instance, char out[48])
 		 u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 
+int nv_instance(fg_gpu *g, int instance)
+{
+	fg_state *s = fg_lock(g);
+	int there = s->setting[NV_MIG] && instance < fg_instances(g) && !(s->setting[NV_NO_COMPUTE_INSTANCE] >> instance & 1);
+	fg_unlock(g);
+	return there;
+}
+
 fg_gpu *nv_find(const char *uuid, int *instance)
 {
 	char text[48];
 	fg_gpu *g;
 	for (int i = 0; (g = fg_gpu_at(i)); i++) {
 		for (*instance = FG_WHOLE; *instance < fg_instances(g); ++*instance) {
+			if (*instance != FG_WHOLE && !nv_instance(g, *instance))
+				continue;
 			nv_uuid(g, *instance, text);
 			if (!strcmp(text, uuid))
 				return g;

@@ -7,7 +7,8 @@
  * Faults known here: driver_missing, library_mismatched, no_permission,
  * holder [PID], fabric_down, fabric_slow POLLS|never, mig_on, mig_pending,
  * struct_version, absurd (values that make no sense), refuses SETTING
- * (compute_mode, persistence, ecc, power_limit, clocks, mig), and those of memory.
+ * (compute_mode, persistence, ecc, power_limit, clocks, mig, mig_instances), and
+ * those of memory.
  */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS 1
 #pragma GCC visibility push(default)
@@ -498,7 +499,15 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlRe
 {
 	ENTER(device);
 	WHOLE_ONLY();
-	*activationStatus = setting(g, NV_MIG, 0) == (int64_t)mode ? NVML_SUCCESS : NVML_ERROR_RESET_REQUIRED;
+	int was = setting(g, NV_MIG, 0) != 0;
+	for (int i = 0; was && !mode && i < fg_instances(g); i++)
+		if (!(setting(g, NV_NO_GPU_INSTANCE, 0) >> i & 1))
+			return NVML_ERROR_IN_USE;
+	if (!was && mode) {
+		set(g, "", NV_NO_GPU_INSTANCE, 0, 0);
+		set(g, "", NV_NO_COMPUTE_INSTANCE, 0, 0);
+	}
+	*activationStatus = was == (int)mode ? NVML_SUCCESS : NVML_ERROR_RESET_REQUIRED;
 	return set(g, "mig", NV_MIG, mode, 1);
 }
 
@@ -512,7 +521,76 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *c
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *migDevice)
 {
 	ENTER(device);
-	if (!setting(g, NV_MIG, 0) || (int)index >= fg_instances(g))
+	if (!nv_instance(g, (int)index))
 		return NVML_ERROR_NOT_FOUND;
 	return handle(g, (int)index, migDevice);
+}
+
+/* All instances are of one profile, and each has one compute instance. */
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned int profile, nvmlGpuInstanceProfileInfo_t *info)
+{
+	ENTER(device);
+	WHOLE_ONLY();
+	if (profile != 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*info = (nvmlGpuInstanceProfileInfo_t){.id = 19, .sliceCount = 1, .instanceCount = (unsigned int)fg_instances(g)};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned int profileId, nvmlGpuInstance_t *gpuInstances, unsigned int *count)
+{
+	ENTER(device);
+	WHOLE_ONLY();
+	*count = 0;
+	for (int i = 0; profileId == 19 && setting(g, NV_MIG, 0) && i < fg_instances(g); i++) {
+		nvmlDevice_t h;
+		if (setting(g, NV_NO_GPU_INSTANCE, 0) >> i & 1)
+			continue;
+		if (handle(g, i, &h) != NVML_SUCCESS)
+			return NVML_ERROR_INSUFFICIENT_RESOURCES;
+		gpuInstances[(*count)++].handle = (struct nvmlGpuInstance_st *)h.handle;
+	}
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuInstance, unsigned int profile, unsigned int engProfile, nvmlComputeInstanceProfileInfo_t *info)
+{
+	(void)gpuInstance;
+	if (profile != 0 || engProfile != 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*info = (nvmlComputeInstanceProfileInfo_t){.id = 0, .sliceCount = 1, .instanceCount = 1};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gpuInstance, unsigned int profileId, nvmlComputeInstance_t *computeInstances, unsigned int *count)
+{
+	nvmlDevice_t device = {(struct nvmlDevice_st *)gpuInstance.handle};
+	ENTER(device);
+	*count = profileId == 0 && nv_instance(g, instance);
+	if (*count)
+		computeInstances[0].handle = (struct nvmlComputeInstance_st *)gpuInstance.handle;
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t destroy(fg_gpu *g, int instance, int which)
+{
+	fg_client clients[FG_MAX_CLIENTS];
+	for (int i = fg_clients(g, clients, FG_MAX_CLIENTS); i > 0; i--)
+		if (clients[i - 1].instance == instance)
+			return NVML_ERROR_IN_USE;
+	return set(g, "mig_instances", which, setting(g, which, 0) | 1ll << instance, 0);
+}
+
+nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t computeInstance)
+{
+	nvmlDevice_t device = {(struct nvmlDevice_st *)computeInstance.handle};
+	ENTER(device);
+	return destroy(g, instance, NV_NO_COMPUTE_INSTANCE);
+}
+
+nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance)
+{
+	nvmlDevice_t device = {(struct nvmlDevice_st *)gpuInstance.handle};
+	ENTER(device);
+	return nv_instance(g, instance) ? NVML_ERROR_IN_USE : destroy(g, instance, NV_NO_GPU_INSTANCE);
 }

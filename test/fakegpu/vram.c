@@ -49,8 +49,16 @@ static int norder;
 static int read_config(void)
 {
 	const char *env = getenv("FAKEGPU_DIR");
-	snprintf(dir, sizeof dir, "%s", env && *env ? env : "/var/lib/fakegpu");
-	char path[600], line[300];
+	char path[600], line[300], beside[420];
+	/* A program that is given no environment may have its machine beside it. */
+	ssize_t length = readlink("/proc/self/exe", beside, 400);
+	beside[length < 0 ? 0 : length] = 0;
+	char *end = strrchr(beside, '/');
+	if (end)
+		strcpy(end, "/fakegpu");
+	if (!env || !*env)
+		env = end && !access(beside, R_OK | X_OK) ? beside : "/var/lib/fakegpu";
+	snprintf(dir, sizeof dir, "%s", env);
 	snprintf(path, sizeof path, "%s/config", dir);
 	FILE *f = fopen(path, "re");
 	if (!f)

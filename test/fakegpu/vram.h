@@ -4,7 +4,8 @@
  * faults. libnvidia-ml, libcuda, libamd_smi, libamdhip64 and the fake nvidia-smi
  * are thin layers of vendor ABI over this.
  *
- * State lives in FAKEGPU_DIR (default /var/lib/fakegpu):
+ * State lives in FAKEGPU_DIR, or where that is not set in the folder fakegpu beside
+ * the program, or else in /var/lib/fakegpu:
  *
  *   config     "key value" lines, '#' comments. A key may end in ".N": it then
  *              holds for GPU N alone and wins over the plain key.

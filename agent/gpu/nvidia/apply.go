@@ -73,6 +73,12 @@ func (v *vendor) changes(d nvml.Device, want gpu.Settings, s gpu.State) []change
 		if !v.has("nvmlDeviceSetMigMode") {
 			return nvml.ERROR_FUNCTION_NOT_FOUND
 		}
+		// The mode does not end while there are instances.
+		if mode == nvml.DEVICE_MIG_DISABLE && s.Settings.Partition == "mig_enabled" {
+			if r := v.destroyInstances(d); r != nvml.SUCCESS {
+				return r
+			}
+		}
 		_, r := d.SetMigMode(mode)
 		return r
 	})
