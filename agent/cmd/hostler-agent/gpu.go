@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -25,6 +26,9 @@ var gpuVendors = []string{"nvidia", "amd"}
 
 // codeGPUNotFound: the machine has no such GPU, or none at all.
 const codeGPUNotFound taskcatalog.Code = "gpu_not_found"
+
+// gpuOpeners finds who has GPUs open: tests name others than those of this machine.
+var gpuOpeners = gpu.Openers
 
 // gpuHelperEnv is added to the fixed environment of the helper: tests name fakes.
 var gpuHelperEnv []string
@@ -70,14 +74,15 @@ func newGPUChild() *cobra.Command {
 type gpuUnit struct {
 	Index int `json:"index"` // of its GPU
 	gpu.Device
-	Parent     string           `json:"parent,omitempty"` // the GPU's uuid, of an instance
-	Name       string           `json:"name,omitempty"`
-	Serial     string           `json:"serial,omitempty"`
-	PCIAddress string           `json:"pci_address"`
-	Holders    []gpu.Holder     `json:"holders,omitempty"` // by the library's word
-	Openers    []gpu.Opener     `json:"openers,omitempty"` // by the machine's
-	Code       taskcatalog.Code `json:"code,omitempty"`
-	Message    string           `json:"message,omitempty"`
+	Parent     string       `json:"parent,omitempty"` // the GPU's uuid, of an instance
+	Name       string       `json:"name,omitempty"`
+	Serial     string       `json:"serial,omitempty"`
+	PCIAddress string       `json:"pci_address"`
+	Holders    []gpu.Holder `json:"holders,omitempty"` // by the library's word
+	// Openers are by the machine's word: those that have the GPU open, or may have.
+	Openers []gpu.Opener     `json:"openers,omitempty"`
+	Code    taskcatalog.Code `json:"code,omitempty"`
+	Message string           `json:"message,omitempty"`
 }
 
 func (u gpuUnit) held() bool { return len(u.Holders) > 0 || len(u.Openers) > 0 }
@@ -86,26 +91,46 @@ func (u *gpuUnit) fail(err error) {
 	u.Code, u.Message = taskcatalog.CodeOf(err, gpu.CodeDriverFailed), taskcatalog.Clean(err.Error(), taskcatalog.MaxText)
 }
 
-// holderText is for people.
-func (u gpuUnit) holderText() string {
-	var all []string
+// heldText is for people.
+func (u gpuUnit) heldText() string {
+	var sure, unsure []string
 	for _, h := range u.Holders {
-		all = append(all, fmt.Sprintf("%d (%s)", h.PID, h.Kind))
+		sure = append(sure, fmt.Sprintf("%d (%s)", h.PID, h.Kind))
 	}
 	for _, o := range u.Openers {
-		if !slices.ContainsFunc(u.Holders, func(h gpu.Holder) bool { return int(h.PID) == o.PID }) {
-			all = append(all, fmt.Sprintf("%d (%s, has %s open)", o.PID, o.Name, strings.Join(o.Nodes, " ")))
+		switch {
+		case slices.ContainsFunc(u.Holders, func(h gpu.Holder) bool { return int(h.PID) == o.PID }):
+		case len(o.Nodes) > 0:
+			sure = append(sure, fmt.Sprintf("%d (%s, has %s open)", o.PID, taskcatalog.Clean(o.Name, 64), strings.Join(o.Nodes, " ")))
+		default:
+			unsure = append(unsure, fmt.Sprintf("%d (%s: %s)", o.PID, taskcatalog.Clean(o.Name, 64), o.Unseen))
 		}
+	}
+	var texts []string
+	if len(sure) > 0 {
+		texts = append(texts, "held by "+some(sure))
+	}
+	if len(unsure) > 0 {
+		texts = append(texts, "nobody can tell whether it is held by "+some(unsure))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// some are the first few: who is not root can look at next to no process.
+func some(all []string) string {
+	const most = 4
+	if n := len(all) - most; n > 0 {
+		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", n))
 	}
 	return strings.Join(all, ", ")
 }
 
 // gpuUnits lists what wanted names, an index or a uuid, or with an empty one all
-// there is.
-func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, []taskcatalog.LibraryFacts, error) {
+// there is. The survey is of all.
+func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, gpu.Survey, error) {
 	s := h.Survey(ctx, gpuVendors...)
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+		return nil, s, err
 	}
 	var units []gpuUnit
 	for i, g := range s.GPUs {
@@ -126,12 +151,12 @@ func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, []t
 		}
 	}
 	if len(units) > 0 {
-		return units, s.Libraries, nil
+		return units, s, nil
 	}
 	if wanted != "" && len(s.GPUs) > 0 {
-		return nil, nil, taskcatalog.Errorf(codeGPUNotFound, "no GPU is %q: there are 0 to %d (see hostler-agent facts)", taskcatalog.Clean(wanted, 80), len(s.GPUs)-1)
+		return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no GPU is %q: there are 0 to %d (see hostler-agent facts)", taskcatalog.Clean(wanted, 80), len(s.GPUs)-1)
 	}
-	return nil, nil, taskcatalog.Errorf(codeGPUNotFound, "no library knows a GPU on this machine: %s", libraryText(s.Libraries))
+	return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no library knows a GPU on this machine: %s", libraryText(s.Libraries))
 }
 
 func libraryText(all []taskcatalog.LibraryFacts) string {
@@ -144,17 +169,34 @@ func libraryText(all []taskcatalog.LibraryFacts) string {
 	return strings.Join(texts, ", ")
 }
 
-// findHolders fills in who holds each unit. A unit whose holders cannot be known
-// gets an error of its own.
-func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit) error {
+// findHolders fills in who holds each unit, or may hold it. A unit whose holders
+// cannot be known gets an error of its own. all are the GPUs of the machine: who has
+// the file of one open is not at another.
+func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit, all []taskcatalog.GPUFacts) error {
 	m, err := machine.Open("/")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = m.Close() }()
-	openers, err := gpu.Openers(m)
+	openers, err := gpuOpeners(m)
 	if err != nil {
 		return err
+	}
+	openers = slices.DeleteFunc(openers, func(o gpu.Opener) bool { return keepsUp(m, o) })
+	devices := make([]gpu.Device, len(all))
+	for i, g := range all {
+		devices[i] = gpu.Device{Vendor: g.Vendor, UUID: g.UUID}
+	}
+	type read struct {
+		nodes []string
+		err   error
+	}
+	nodes, errs := map[gpu.Device][]string{}, map[gpu.Device]error{}
+	for i, r := range gpu.SideBySide(devices, func(d gpu.Device) read {
+		state, err := h.State(ctx, d)
+		return read{state.Nodes, err}
+	}) {
+		nodes[devices[i]], errs[devices[i]] = r.nodes, r.err
 	}
 	var wg sync.WaitGroup
 	for i := range units {
@@ -165,7 +207,7 @@ func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit) error {
 				whole.UUID = u.Parent
 			}
 			holders, err := h.Holders(ctx, whole)
-			if err != nil {
+			if err := cmp.Or(err, errs[whole]); err != nil {
 				u.fail(err)
 				return
 			}
@@ -174,27 +216,35 @@ func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit) error {
 					u.Holders = append(u.Holders, holder)
 				}
 			}
-			state, err := h.State(ctx, whole)
-			if err != nil {
-				u.fail(err)
-				return
-			}
-			for _, o := range openers {
-				if slices.ContainsFunc(o.Nodes, func(n string) bool { return slices.Contains(state.Nodes, n) }) && !keepsLoaded(m, o.PID) {
-					u.Openers = append(u.Openers, o)
-				}
-			}
+			u.Openers = slices.DeleteFunc(slices.Clone(openers), func(o gpu.Opener) bool { return !mayHold(o, whole, nodes) })
 		})
 	}
 	wg.Wait()
 	return ctx.Err()
 }
 
-// keepsLoaded knows NVIDIA's persistence daemon, which has every GPU open so that
-// the driver stays loaded, and uses none.
-func keepsLoaded(m *machine.Machine, pid int) bool {
-	exe, err := m.Exe(pid)
-	return err == nil && exe == "/usr/bin/nvidia-persistenced"
+// mayHold says whether a process may be at a GPU: it has a file of this one open, or
+// of none alone what all have, or cannot be looked at whole.
+func mayHold(o gpu.Opener, d gpu.Device, nodes map[gpu.Device][]string) bool {
+	elsewhere := false
+	for other, its := range nodes {
+		if slices.ContainsFunc(o.Nodes, func(n string) bool { return slices.Contains(its, n) }) {
+			if other == d {
+				return true
+			}
+			elsewhere = true
+		}
+	}
+	return !elsewhere && (o.Unseen != "" || o.Anywhere(d.Vendor))
+}
+
+// keepers have GPUs open and use none: NVIDIA's persistence daemon, so that the
+// driver stays loaded, and what manages the fabric.
+var keepers = []string{"/usr/bin/nvidia-persistenced", "/usr/bin/nv-fabricmanager"}
+
+func keepsUp(m *machine.Machine, o gpu.Opener) bool {
+	exe, err := m.Exe(o.PID)
+	return err == nil && o.Unseen == "" && slices.Contains(keepers, exe)
 }
 
 func rateText(perSecond *uint64) string {

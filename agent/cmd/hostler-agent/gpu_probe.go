@@ -40,7 +40,7 @@ func (u probedUnit) Sees() string {
 	case u.Code != "":
 		return fmt.Sprintf("not known: %s: %s", u.Code, u.Message)
 	case u.held():
-		return "not looked at: held by " + u.holderText()
+		return "not looked at: " + u.heldText()
 	case u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0:
 		return fmt.Sprintf("%d words of somebody's data in %s", max(u.Probe.NonZeroWords, u.Probe.ReadBackNonZero), humanize.IBytes(u.Probe.CoveredBytes))
 	}
@@ -67,7 +67,8 @@ func newGPUProbe() *cobra.Command {
 		Short: "Show what the next tenant would see in the memory of the GPUs",
 		Long: `Probe takes half of the free memory of each GPU that nobody uses, counts what is not
 zero, and gives it back. It writes nothing into it, changes no setting, stops no
-process and talks to no broker. A GPU that a process holds is left alone. What is
+process and talks to no broker. A GPU that a process holds, or may hold, is left alone;
+who is not root cannot look at other people's. What is
 there is counted, never shown: it is somebody's.`,
 		Example: "  hostler-agent gpu probe\n  hostler-agent gpu probe --device 0 -o json\n  hostler-agent gpu probe --html report.html",
 		Args:    noArgs,
@@ -102,12 +103,12 @@ func probeByHand(cmd *cobra.Command, device string) (probeReport, error) {
 	ctx, h := cmd.Context(), newGPUHelper()
 	r := probeReport{At: time.Now().UTC().Truncate(time.Second), Version: version}
 	r.Host, _ = os.Hostname()
-	units, libraries, err := gpuUnits(ctx, h, device)
+	units, seen, err := gpuUnits(ctx, h, device)
 	if err != nil {
 		return r, err
 	}
-	r.Libraries = libraries
-	if err := findHolders(ctx, h, units); err != nil {
+	r.Libraries = seen.Libraries
+	if err := findHolders(ctx, h, units, seen.GPUs); err != nil {
 		return r, err
 	}
 	progress := newGPUProgress(cmd.ErrOrStderr())

@@ -32,7 +32,8 @@ func newGPUScrub() *cobra.Command {
 		Short: "Overwrite the memory of GPUs, verify it, and look again",
 		Long: `Scrub takes all memory of a GPU that can be had, overwrites it with a pattern that
 nobody can know, compares it on the GPU, clears it and looks again in a new process.
-Nothing is stopped, reset or set: where a process holds one of the GPUs it refuses,
+Nothing is stopped, reset or set: where a process holds one of the GPUs, or nobody can
+tell whether it does, it refuses,
 with status 3, before any is touched. What was in the memory is gone.
 
 Stopping what holds a GPU and resetting it are done by the task node.gpu_scrub of a
@@ -65,16 +66,16 @@ broker, which also puts back what it stopped; that is why both options must be g
 
 func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatalog.LibraryFacts, error) {
 	ctx, h := cmd.Context(), newGPUHelper()
-	units, libraries, err := gpuUnits(ctx, h, device)
+	units, seen, err := gpuUnits(ctx, h, device)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := findHolders(ctx, h, units); err != nil {
+	if err := findHolders(ctx, h, units, seen.GPUs); err != nil {
 		return nil, nil, err
 	}
 	if i := slices.IndexFunc(units, gpuUnit.held); i >= 0 {
 		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeGPUHolderPresent,
-			"cannot scrub GPU %d, %s: held by %s (stop them first; nothing was touched)", units[i].Index, units[i].UUID, units[i].holderText())
+			"cannot scrub GPU %d, %s: %s (stop them first, and be root to see all; nothing was touched)", units[i].Index, units[i].UUID, units[i].heldText())
 	}
 	nonce := make([]byte, 32)
 	if _, err := rand.Read(nonce); err != nil {
@@ -93,7 +94,7 @@ func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatal
 		})
 	}
 	wg.Wait()
-	return all, libraries, ctx.Err()
+	return all, seen.Libraries, ctx.Err()
 }
 
 // run scrubs one unit and looks again in a new process.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
@@ -27,8 +29,9 @@ func gpuMachine(t *testing.T, config ...string) *fakegpu.Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gpuHelperEnv = m.Env()
-	t.Cleanup(func() { gpuHelperEnv = nil })
+	was := gpuOpeners
+	gpuHelperEnv, gpuOpeners = m.Env(), func(*machine.Machine) ([]gpu.Opener, error) { return nil, nil }
+	t.Cleanup(func() { gpuHelperEnv, gpuOpeners = nil, was })
 	return m
 }
 
@@ -107,6 +110,42 @@ func TestGPUProbeLeavesAGPUAloneThatSomebodyUses(t *testing.T) {
 	said := gpusOf(t, out)
 	if status != exitDone || len(said.GPUs) != 3 || said.GPUs[0].Probe != nil || len(said.GPUs[0].Holders) != 1 || said.GPUs[1].Probe == nil {
 		t.Errorf("status %d: %s%s", status, out, errOut)
+	}
+}
+
+// Where a process may hold a GPU nothing is taken of it: neither where it cannot be
+// looked at, nor where it has open what belongs to no GPU alone.
+func TestGPUsThatAProcessMayHoldAreLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		opener gpu.Opener
+		says   string
+		held   int // of three
+	}{
+		"one that cannot be looked at":      {gpu.Opener{Name: "tenant", Unseen: "cannot look at its descriptors"}, "nobody can tell whether it is held by 4194000 (tenant: cannot look at its descriptors)", 3},
+		"one with the files of all":         {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/nvidia-uvm", "/dev/nvidiactl"}}, "held by 4194000 (tenant, has /dev/nvidia-uvm /dev/nvidiactl open)", 3},
+		"one with a file of GPU 1":          {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/nvidia1", "/dev/nvidiactl"}}, "held by 4194000 (tenant, has /dev/nvidia1 /dev/nvidiactl open)", 1},
+		"one at GPU 1 that was seen partly": {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/nvidia1"}, Unseen: "it changes"}, "held by 4194000", 1},
+		"one at another vendor's":           {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/kfd"}}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := gpuMachine(t)
+			c.opener.PID = 4194000
+			gpuOpeners = func(*machine.Machine) ([]gpu.Opener, error) { return []gpu.Opener{c.opener}, nil }
+			status, out, errOut := call(t, "gpu", "probe")
+			if status != exitDone || strings.Count(out, "not looked at") != c.held || !strings.Contains(out, c.says) {
+				t.Errorf("probe: status %d: %s%s", status, out, errOut)
+			}
+			plant(t, m, 2)
+			status, out, errOut = call(t, "gpu", "scrub", "--no-reset", "--no-quiesce")
+			n, err := m.Count(2, residue)
+			if refused := c.held > 0; (status == exitRefused) != refused || !strings.Contains(errOut, c.says) || err != nil || (n == 0) == refused {
+				t.Errorf("scrub: status %d, %d tokens left: %s%s", status, n, out, errOut)
+			}
+			status, out, errOut = call(t, "gpu", "scrub", "--no-reset", "--no-quiesce", "--device", "0")
+			if (status == exitRefused) != (c.held == 3) {
+				t.Errorf("scrub of GPU 0: status %d: %s%s", status, out, errOut)
+			}
+		})
 	}
 }
 
