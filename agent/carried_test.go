@@ -61,10 +61,8 @@ func (l *lab) carried() *agenttest.Task {
 func TestTheCarriedSetIsInForceBeforeTheFirstPoll(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		set, runs := l.carries()
-		var p *process
 		polled, results := "", 0
-		p = l.start(func(started *process) {
-			p = started
+		p := l.start(func(p *process) {
 			p.at = func(boundary, _ string) {
 				if boundary == "after finish" {
 					polled, results = fmt.Sprint(l.broker.Count("wait")), l.broker.Count("result")
@@ -255,23 +253,23 @@ func TestKilledAtAnyBoundaryACarriedTaskEndsOnce(t *testing.T) {
 		t.Run(test.boundary, func(t *testing.T) {
 			inBubble(t, func(l *lab) {
 				_, runs := l.carries()
-				var first *process
-				died := make(chan struct{})
-				first = l.start(func(p *process) {
-					first = p
+				started, died := make(chan struct{}), make(chan struct{})
+				l.start(func(p *process) {
 					p.at = func(boundary, _ string) {
 						if boundary != test.boundary {
 							return
 						}
+						<-started
 						select {
 						case <-died:
 						default:
 							close(died)
-							first.kill()
+							p.kill()
 							runtime.Goexit()
 						}
 					}
 				})
+				close(started)
 				<-died
 				p := l.start()
 				q := l.carried()
