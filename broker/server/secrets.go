@@ -8,16 +8,24 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 )
 
-// openSecrets opens what keeps the secrets. The directory is left as it is
-// where Vault does, so that going back loses nothing.
+// openVault prepares the use of a Vault, where one keeps the secrets.
+func (s *Server) openVault() error {
+	if s.c.Vault == nil {
+		return nil
+	}
+	vault, err := secrets.OpenVault(*s.c.Vault, s.c.Now)
+	if err != nil {
+		return err
+	}
+	s.secrets = vault
+	s.onClose(vault.Close)
+	return nil
+}
+
+// openSecrets opens the files that keep the secrets. They are left alone where
+// a Vault does, so that going back loses nothing.
 func (s *Server) openSecrets(dir *DataDir) error {
 	if s.c.Vault != nil {
-		vault, err := secrets.OpenVault(*s.c.Vault, s.c.Now)
-		if err != nil {
-			return err
-		}
-		s.secrets = vault
-		s.onClose(vault.Close)
 		return nil
 	}
 	path, err := dir.ensureDir("secrets")

@@ -68,7 +68,10 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 			_ = s.close()
 		}
 	}()
-	// The ports first: a start that fails for them has made nothing.
+	// These first: a start that fails for them has made nothing.
+	if err := s.openVault(); err != nil {
+		return nil, err
+	}
 	if s.operatorPort, err = listen(c.Listen, "--listen"); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,10 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 			if err := s.load(c); err != nil {
 				return err
 			}
+			vault, err := s.keeper()
+			if err != nil {
+				return err
+			}
 			log := newLog(os.Stderr)
 			defer func() { _ = log.Sync() }()
 			watchdog, err := daemon.SdWatchdogEnabled(false)
@@ -34,7 +38,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 				watchdog = 0 // WATCHDOG_USEC is not ours, or not a number
 			}
 			b, err := server.New(c.Context(), server.Config{
-				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, Database: s.DB,
+				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, Database: s.DB, Vault: vault,
 				Version: version, Now: time.Now, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})
@@ -47,6 +51,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 	s.where(c)
 	c.Flags().StringVar(&s.Listen, "listen", "", "address of the operators' listener (default "+server.DefaultListen+")")
 	c.Flags().StringVar(&s.AgentListen, "agent-listen", "", "address of the agents' listener (default "+server.DefaultAgentListen+")")
+	c.Flags().StringVar(&s.Secrets, "secrets", "", "where secrets are kept: file (the default) or vault://HOST:PORT/MOUNT[/PREFIX], with the login in the config file")
 	c.Flags().StringVar(&s.Advertise, "advertise", "", "HOST[:PORT] under which nodes reach the agents' listener")
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -23,6 +24,9 @@ type settings struct {
 	AgentListen string `yaml:"agent_listen"`
 	Advertise   string `yaml:"advertise"`
 	DB          string `yaml:"db"`
+	// Secrets is file, vault, or vault://HOST[:PORT]/MOUNT[/PREFIX].
+	Secrets string              `yaml:"secrets"`
+	Vault   secrets.VaultConfig `yaml:"vault"`
 }
 
 const maxSettings = 64 << 10
@@ -31,7 +35,7 @@ const maxSettings = 64 << 10
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
-	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db")
+	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db, secrets, vault")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -57,6 +61,7 @@ func (s *settings) load(c *cobra.Command) error {
 		{&s.AgentListen, []string{file.AgentListen}},
 		{&s.Advertise, []string{file.Advertise}},
 		{&s.DB, []string{os.Getenv("HOSTLER_DB"), file.DB}},
+		{&s.Secrets, []string{file.Secrets}},
 	} {
 		for _, v := range f.from {
 			if *f.to == "" {
@@ -64,10 +69,31 @@ func (s *settings) load(c *cobra.Command) error {
 			}
 		}
 	}
+	s.Vault = file.Vault
 	if s.DataDir == "" {
 		return usage("%s needs a data directory (use --data-dir DIR)", c.CommandPath())
 	}
 	return nil
+}
+
+// keeper says which Vault keeps the secrets; nil: they are files. A vault: that
+// nothing asks for is refused, so that no secret ends up in a file by mistake.
+// Code: secrets_config_invalid.
+func (s *settings) keeper() (*secrets.VaultConfig, error) {
+	vault := s.Vault
+	switch {
+	case s.Secrets == "file":
+		return nil, nil
+	case s.Secrets == "" && vault == (secrets.VaultConfig{}):
+		return nil, nil
+	case s.Secrets == "vault":
+		return &vault, nil
+	case strings.HasPrefix(s.Secrets, "vault://"):
+		return &vault, vault.Locate(s.Secrets)
+	case s.Secrets == "":
+		return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where secrets are kept: the config has vault: and no secrets: (write secrets: vault, or secrets: file)")
+	}
+	return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where secrets are kept (write file, vault, or vault://HOST:PORT/MOUNT[/PREFIX])")
 }
 
 func readSettings(path string, into *settings) error {
