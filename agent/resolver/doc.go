@@ -8,6 +8,15 @@
 // signed tasks brought: each version in a file of its own, and which of them is
 // in force in one small file that a rename replaces.
 //
+// # How a task uses a step
+//
+// By its kind alone, whichever task it is: resolver.Resolve with the set that is in
+// force (tasks.Host.Profiles), the node's facts and, say, gpu.runtime.check. What
+// comes back is one of three: nothing to do here (Nothing), a builtin, which is the
+// task's own code under a name, or a command, which command.Runner.Step runs and
+// makes the records of. What a failure means is the task's to say. node.gpu_scrub
+// takes every step of a plan; agent/scrub/ask.go is all that a check needs.
+//
 // # Rules
 //
 //   - The rule that wins decides alone. Nothing is looked up below it.

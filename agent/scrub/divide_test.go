@@ -14,13 +14,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// withReset gives a machine of NVIDIA's the program that resets GPUs.
-func (l *lab) withReset() {
+// install gives the machine one of the vendor's programs.
+func (l *lab) install(program string) {
 	l.t.Helper()
 	root := l.t.TempDir()
 	bin := filepath.Join(root, "usr", "bin")
-	smi, err := os.ReadFile(filepath.Join(l.Libs, "nvidia-smi"))
-	for _, err := range []error{err, os.MkdirAll(bin, 0o755), os.WriteFile(filepath.Join(bin, "nvidia-smi"), smi, 0o755), os.Symlink(l.Dir, filepath.Join(bin, "fakegpu"))} {
+	content, err := os.ReadFile(filepath.Join(l.Libs, program))
+	for _, err := range []error{err, os.MkdirAll(bin, 0o755), os.WriteFile(filepath.Join(bin, program), content, 0o755), os.Symlink(l.Dir, filepath.Join(bin, "fakegpu"))} {
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -29,6 +29,12 @@ func (l *lab) withReset() {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = l.Commands.Close() })
+}
+
+// withReset gives a machine of NVIDIA's the program that resets GPUs.
+func (l *lab) withReset() {
+	l.t.Helper()
+	l.install("nvidia-smi")
 	text := strings.Replace(text("nvidia"), "gpu.scrub.reset: builtin:none", "gpu.scrub.reset: reset", 1)
 	text = strings.Replace(text, "command_profiles: []\n", `command_profiles:
   - id: reset

@@ -17,7 +17,11 @@
 //	probe     each unit that nobody holds again, in a new process, as the next tenant
 //	          would
 //	restore   settings back to those of the baseline
-//	check     gpu.runtime.check and gpu.fabric.verify, where the profiles have them
+//	check     gpu.runtime.check, gpu.fabric.verify and gpu.container_runtime.check,
+//	          where the profiles have them and, of the last, the node has an engine.
+//	          What fails here is no residue: nobody can tell whether the GPU works, and
+//	          it is inconclusive. They ask the driver alone and need none of what was
+//	          stopped; health comes after them and sees whom they left at a GPU
 //	health    holders, settings, ECC, remapped rows, Xid and RAS, scrub-on-free
 //	put back  what was stopped, whatever happened
 //

@@ -71,7 +71,8 @@ type Scrub struct {
 // what was stopped is put back in any case.
 var plan = []string{
 	stepSurvey, profiles.StepDriverValidate, profiles.StepQuiesce, profiles.StepOverwrite, profiles.StepVerify,
-	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepRuntimeCheck, profiles.StepFabricVerify, profiles.StepHealth,
+	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepRuntimeCheck, profiles.StepFabricVerify, profiles.StepContainerRuntime,
+	profiles.StepHealth,
 }
 
 const stepSurvey = "survey"
@@ -98,6 +99,8 @@ func (s *Scrub) step(ctx context.Context, name string) error {
 		return s.ask(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed")
 	case profiles.StepFabricVerify:
 		return s.ask(ctx, name, "fabric_check_failed", "the fabric is not as it must be")
+	case profiles.StepContainerRuntime:
+		return s.containers(ctx)
 	}
 	return s.health(ctx)
 }

@@ -26,6 +26,7 @@ var targets = []struct {
 	{"libnvidia-ml.so.1", []string{"nvml.c", "nvidia.c"}, []string{"-shared"}},
 	{"libcuda.so.1", []string{"cuda.c", "nvidia.c"}, []string{"-shared"}},
 	{"nvidia-smi", []string{"nvidia-smi.c", "nvidia.c"}, nil},
+	{"nvidia-ctk", []string{"nvidia-ctk.c", "nvidia.c"}, nil},
 	{"libamd_smi.so", []string{"amdsmi.c"}, []string{"-shared"}},
 	{"libamdhip64.so", []string{"hip.c"}, []string{"-shared"}},
 	{"libhiprtc.so", []string{"hiprtc.c"}, []string{"-shared"}},

@@ -10,5 +10,6 @@
 //	libnvidia-ml.so.1 libcuda.so.1 nvidia-smi     nvml.c cuda.c nvidia-smi.c
 //	libamd_smi.so libamdhip64.so libhiprtc.so     amdsmi.c hip.c hiprtc.c
 //	amd-smi amd-ctk                               amd-smi.c amd-ctk.c
+//	nvidia-ctk                                    nvidia-ctk.c nvidia.c
 //	fakegpu-tenant fakegpu-tenant-amd             tenant.c tenant-amd.c
 package fakegpu
