@@ -1,0 +1,174 @@
+package maas
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/canonical/gomaasclient/client"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Options say which region, and by which key.
+type Options struct {
+	BaseURL string // http(s)://HOST:5240/MAAS
+	Key     Key
+	CACert  string           // PEM; empty: the system's roots
+	Now     func() time.Time // signs, and judges how old a list is
+	Rand    io.Reader        // nil: crypto/rand
+	// Transport is how the region is reached; nil: over the network.
+	Transport http.RoundTripper
+}
+
+// Region is one MAAS region as one key sees it. It is safe for concurrent use.
+type Region struct {
+	base      string
+	api       *url.URL
+	key       Key
+	now       func() time.Time
+	rand      io.Reader
+	transport http.RoundTripper
+	roster    *roster
+}
+
+// Open makes a Region. It does not connect. Code: site_invalid.
+func Open(o Options) (*Region, error) {
+	base := strings.TrimRight(o.BaseURL, "/")
+	api, err := url.Parse(base + "/api/2.0/")
+	if err != nil || api.Host == "" {
+		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use the address of MAAS: it is no URL")
+	}
+	r := &Region{base: base, api: api, key: o.Key, now: o.Now, rand: o.Rand, transport: o.Transport, roster: &roster{now: o.Now}}
+	if r.rand == nil {
+		r.rand = rand.Reader
+	}
+	if r.transport == nil {
+		if r.transport, err = network(o.CACert); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// network reaches regions over TLS or without, past no proxy: on http the token
+// would be read there.
+func network(caCert string) (*http.Transport, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caCert != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(caCert)) {
+			return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use ca_cert: it holds no certificate")
+		}
+	}
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:     config,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxConnsPerHost:     8, // four threads a process serve a region
+		IdleConnTimeout:     30 * time.Second,
+	}, nil
+}
+
+// kind is a class of calls: how long one may take, and how much it may answer.
+type kind struct {
+	limit time.Duration
+	bytes int64
+}
+
+var (
+	looks    = kind{30 * time.Second, 4 << 20}  // reads one thing
+	lists    = kind{2 * time.Minute, 256 << 20} // reads machines, each about 9 kB
+	changes  = kind{60 * time.Second, 4 << 20}  // changes records
+	switches = kind{6 * time.Minute, 4 << 20}   // waits for a BMC before it answers
+)
+
+// noKey is what libraries get for a key: the RoundTripper signs.
+const noKey = "none:none:none"
+
+// call runs one operation of gomaasclient.
+func call[T any](ctx context.Context, r *Region, op string, k kind, f func(*client.Client) (T, error)) (T, error) {
+	out, _, err := answered(ctx, r, op, k, f)
+	return out, err
+}
+
+// answered is call, with the answer as it came.
+func answered[T any](ctx context.Context, r *Region, op string, k kind, f func(*client.Client) (T, error)) (T, *answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.limit)
+	defer cancel()
+	b := &bound{region: r, ctx: ctx, limit: k.bytes}
+	c, err := client.GetClientWithTransport(r.base, noKey, "2.0", b)
+	var out T
+	if err == nil {
+		out, err = f(c)
+	}
+	return out, &b.last, b.judge(op, err)
+}
+
+// raw makes a call that gomaasclient has no method for, or whose answer its types
+// have no room for.
+func (r *Region) raw(ctx context.Context, op string, k kind, method, at, verb string, params url.Values) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.limit)
+	defer cancel()
+	b := &bound{region: r, ctx: ctx, limit: k.bytes}
+	target := r.api.JoinPath(at, "/")
+	query, body := url.Values{}, io.Reader(nil)
+	if method == http.MethodGet {
+		for name, values := range params {
+			query[name] = values
+		}
+	} else {
+		body = strings.NewReader(params.Encode())
+	}
+	if verb != "" {
+		query.Set("op", verb)
+	}
+	target.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err == nil {
+		if body != nil {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		_, err = b.RoundTrip(req)
+	}
+	if err := b.judge(op, err); err != nil {
+		return nil, err
+	}
+	return b.last.body, nil
+}
+
+// notMAAS is an answer that cannot be read.
+func notMAAS(op string, changes bool) error {
+	e := &Error{Class: Unavailable, Op: op, Status: http.StatusOK, Detail: "the answer is not MAAS's (is there a proxy in between?)"}
+	if changes {
+		e.Class = UnknownOutcome
+	}
+	return e
+}
+
+func (r *Region) nonce() (string, error) {
+	raw := make([]byte, 16)
+	if _, err := io.ReadFull(r.rand, raw); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+var systemIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
+
+// checkID refuses what is no id of a machine: it becomes part of a path.
+func checkID(op, id string) error {
+	if !systemIDForm.MatchString(id) {
+		return &Error{Class: Invalid, Op: op, Detail: "that is no system id of MAAS"}
+	}
+	return nil
+}

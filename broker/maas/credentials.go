@@ -1,0 +1,125 @@
+package maas
+
+import (
+	"context"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Keeper keeps secrets by their paths.
+type Keeper interface {
+	Get(ctx context.Context, path string) ([]byte, error)
+	Put(ctx context.Context, path string, value []byte) error
+}
+
+// apiToken is a site's token as it is kept: with the address where it was
+// checked, so that no change of a record sends it anywhere else.
+type apiToken struct {
+	Token      string `json:"token"`
+	APIBaseURL string `json:"api_base_url"`
+}
+
+// PutToken keeps a site's API key for the address at which it was checked.
+func PutToken(ctx context.Context, keeper Keeper, s broker.Site, k Key) error {
+	return put(ctx, keeper, s.APITokenPath, apiToken{k.text(), s.APIBaseURL})
+}
+
+// Token reads a site's API key. Codes: site_credentials_missing,
+// site_credentials_moved, and those of the keeper.
+func Token(ctx context.Context, keeper Keeper, s broker.Site) (Key, error) {
+	t, err := read[apiToken](ctx, keeper, s, s.APITokenPath, "MAAS token")
+	if err != nil {
+		return Key{}, err
+	}
+	if t.APIBaseURL != s.APIBaseURL {
+		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved", "cannot use the MAAS token of site %s: it was checked at another address (give it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
+	}
+	return ParseKey(t.Token)
+}
+
+// Power is how a BMC is logged in to. Nothing prints it.
+type Power struct{ login *power }
+
+type power struct {
+	User string `json:"user"`
+	Pass string `json:"pass"`
+}
+
+// NewPower checks what is given as the login of BMCs. Code:
+// power_credentials_invalid.
+func NewPower(user, pass string) (Power, error) {
+	for name, text := range map[string]string{"user": user, "password": pass} {
+		if text == "" || len(text) > 256 || !utf8.ValidString(text) || taskcatalog.Clean(text, 2048) != text {
+			return Power{}, broker.Errorf(broker.Invalid, "power_credentials_invalid", "cannot use the power credentials: the %s is empty, longer than 256 bytes or has control characters", name)
+		}
+	}
+	return Power{&power{user, pass}}, nil
+}
+
+// Reveal is what MAAS is told.
+func (p Power) Reveal() (user, pass string) { return p.login.User, p.login.Pass }
+
+// String keeps it out of whatever is printed.
+func (p Power) String() string { return "[power credentials]" }
+
+// GoString is String.
+func (p Power) GoString() string { return p.String() }
+
+// PutPower keeps power credentials: a site's, or an override's.
+func PutPower(ctx context.Context, keeper Keeper, path string, p Power) error {
+	return put(ctx, keeper, path, p.login)
+}
+
+// PowerAt reads power credentials of a site: its own, or an override's. Codes:
+// site_credentials_missing, and those of the keeper.
+func PowerAt(ctx context.Context, keeper Keeper, s broker.Site, path string) (Power, error) {
+	v, err := read[power](ctx, keeper, s, path, "power credentials")
+	return Power{&v}, err
+}
+
+type deployPassword struct {
+	Password string `json:"password"`
+}
+
+// PutDeployPassword keeps the password of a site's deploy user.
+func PutDeployPassword(ctx context.Context, keeper Keeper, s broker.Site, password string) error {
+	return put(ctx, keeper, s.DeployPasswordPath, deployPassword{password})
+}
+
+// DeployPassword reads it; "" where the deploy user has none. Codes:
+// site_credentials_missing, and those of the keeper.
+func DeployPassword(ctx context.Context, keeper Keeper, s broker.Site) (string, error) {
+	if s.DeployPasswordSetAt.IsZero() {
+		return "", nil
+	}
+	v, err := read[deployPassword](ctx, keeper, s, s.DeployPasswordPath, "deploy password")
+	return v.Password, err
+}
+
+func put(ctx context.Context, keeper Keeper, path string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	defer clear(raw)
+	return keeper.Put(ctx, path, raw)
+}
+
+// read decodes a secret. What is wrong with it is never repeated.
+func read[T any](ctx context.Context, keeper Keeper, s broker.Site, path, what string) (v T, err error) {
+	raw, err := keeper.Get(ctx, path)
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.NotFound:
+		return v, broker.Errorf(broker.Refused, "site_credentials_missing", "cannot find the %s of site %s (set it: hostler help site credentials)", what, s.Name)
+	case err != nil:
+		return v, err
+	}
+	defer clear(raw)
+	if json.Unmarshal(raw, &v) != nil {
+		return v, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read the %s of site %s: it is not as hostler site credentials writes it (set it again)", what, s.Name)
+	}
+	return v, nil
+}

@@ -1,0 +1,67 @@
+package maas
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Key is an API key of MAAS. Nothing prints it, wherever it stands: package fmt
+// asks no method of what is inside something else, and shows a pointer's address.
+type Key struct{ parts *keyParts }
+
+type keyParts struct{ consumer, token, secret string }
+
+var keyForm = regexp.MustCompile(`^[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,128}$`)
+
+// ParseKey reads consumer_key:token_key:token_secret. The error repeats nothing
+// of it. Code: maas_token_invalid.
+func ParseKey(text string) (Key, error) {
+	text = strings.TrimSpace(text)
+	if !keyForm.MatchString(text) {
+		return Key{}, broker.Errorf(broker.Invalid, "maas_token_invalid", "cannot use the MAAS token: it is not written consumer_key:token_key:token_secret (as MAAS shows it under API keys)")
+	}
+	part := strings.Split(text, ":")
+	return Key{&keyParts{part[0], part[1], part[2]}}, nil
+}
+
+// text is the key as MAAS writes it, for the secrets alone.
+func (k Key) text() string { return k.parts.consumer + ":" + k.parts.token + ":" + k.parts.secret }
+
+func (k Key) equal(other Key) bool { return *k.parts == *other.parts }
+
+const hidden = "[MAAS key]"
+
+// Format keeps the key out of whatever is printed.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
+
+// MarshalJSON keeps it out of JSON.
+func (k Key) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
+
+// MarshalText keeps it out of everything else.
+func (k Key) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// sign is OAuth 1.0a PLAINTEXT as MAAS takes it: the secret of the consumer is
+// empty. A nonce is used once.
+func (k Key) sign(now time.Time, nonce string) string {
+	pairs := []string{`OAuth realm="MAAS API"`}
+	for _, p := range [][2]string{
+		{"oauth_consumer_key", k.parts.consumer},
+		{"oauth_token", k.parts.token},
+		{"oauth_signature_method", "PLAINTEXT"},
+		{"oauth_signature", "&" + k.parts.secret},
+		{"oauth_timestamp", strconv.FormatInt(now.Unix(), 10)},
+		{"oauth_nonce", nonce},
+		{"oauth_version", "1.0"},
+	} {
+		pairs = append(pairs, p[0]+`="`+url.QueryEscape(p[1])+`"`)
+	}
+	return strings.Join(pairs, ", ")
+}

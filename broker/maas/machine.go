@@ -1,0 +1,200 @@
+package maas
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Status is a machine's status by its number. Names change; numbers do not.
+type Status int
+
+// The statuses.
+const (
+	New Status = iota
+	Commissioning
+	FailedCommissioning
+	Missing
+	Ready
+	Reserved
+	Deployed
+	Retired
+	Broken
+	Deploying
+	Allocated
+	FailedDeployment
+	Releasing
+	ReleasingFailed
+	DiskErasing
+	FailedDiskErasing
+	RescueMode
+	EnteringRescueMode
+	FailedEnteringRescueMode
+	ExitingRescueMode
+	FailedExitingRescueMode
+	Testing
+	FailedTesting
+)
+
+// Machine is a machine as MAAS describes it: what decisions rest on. Other fields
+// are passed over, and so is what gomaasclient's type has no room for.
+type Machine struct {
+	SystemID         string            `json:"system_id"`
+	Hostname         string            `json:"hostname"`
+	FQDN             string            `json:"fqdn"`
+	Description      string            `json:"description"`
+	Status           Status            `json:"status"`
+	StatusName       string            `json:"status_name"`
+	StatusMessage    string            `json:"status_message"`    // of the newest event: history, not state
+	ErrorDescription string            `json:"error_description"` // since 3.5
+	PowerState       string            `json:"power_state"`
+	PowerType        string            `json:"power_type"`
+	Owner            string            `json:"owner"`
+	Annotations      map[string]string `json:"workload_annotations"`
+	OSystem          string            `json:"osystem"`
+	DistroSeries     string            `json:"distro_series"`
+	Architecture     string            `json:"architecture"`
+	IPAddresses      []string          `json:"ip_addresses"`
+	Interfaces       []Interface       `json:"interface_set"`
+	Disks            []Disk            `json:"physicalblockdevice_set"`
+	BootDisk         *Disk             `json:"boot_disk"`
+	BootInterface    *Interface        `json:"boot_interface"`
+	HardwareInfo     map[string]string `json:"hardware_info"`
+	Memory           int64             `json:"memory"` // MiB
+	CPUCount         int               `json:"cpu_count"`
+	Locked           bool              `json:"locked"`
+	Pool             Named             `json:"pool"`
+	Zone             Named             `json:"zone"`
+	Tags             []string          `json:"tag_names"`
+	EnableHWSync     bool              `json:"enable_hw_sync"`
+	SyncInterval     int               `json:"sync_interval"` // seconds; 0: none
+	LastSync         Time              `json:"last_sync"`
+	NextSync         Time              `json:"next_sync"`
+}
+
+// Named is a thing of which the name counts.
+type Named struct {
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+}
+
+// Interface is one of a machine's.
+type Interface struct {
+	ID      int    `json:"id"`
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	MAC     string `json:"mac_address"`
+	Enabled bool   `json:"enabled"`
+	VLAN    *VLAN  `json:"vlan"`
+	Links   []Link `json:"links"`
+}
+
+// Link joins an interface to a subnet.
+type Link struct {
+	ID        int     `json:"id"`
+	Mode      string  `json:"mode"` // auto, dhcp, static, link_up
+	IPAddress string  `json:"ip_address"`
+	Subnet    *Subnet `json:"subnet"`
+}
+
+// Subnet is one of the region's.
+type Subnet struct {
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+	CIDR string `json:"cidr"`
+	VLAN *VLAN  `json:"vlan"`
+}
+
+// VLAN is one of the region's.
+type VLAN struct {
+	ID           int             `json:"id"`
+	VID          int             `json:"vid"`
+	Name         string          `json:"name"`
+	Fabric       string          `json:"fabric"`
+	FabricID     int             `json:"fabric_id"`
+	DHCPOn       bool            `json:"dhcp_on"`
+	ExternalDHCP string          `json:"external_dhcp"`
+	RelayVLAN    json.RawMessage `json:"relay_vlan"` // an object, a number or null
+}
+
+// Disk is a physical block device.
+type Disk struct {
+	ID     int      `json:"id"`
+	Name   string   `json:"name"`
+	Model  string   `json:"model"`
+	Serial string   `json:"serial"`
+	IDPath string   `json:"id_path"` // may be empty
+	Size   int64    `json:"size"`    // bytes
+	Type   string   `json:"type"`
+	Tags   []string `json:"tags"`
+}
+
+// Time is a moment as MAAS writes it: up to 3.5 without a zone, which is read as
+// UTC; zero for null and for what cannot be read.
+type Time struct{ time.Time }
+
+// UnmarshalJSON never fails: a time that cannot be read is none.
+func (t *Time) UnmarshalJSON(raw []byte) error {
+	t.Time = time.Time{}
+	text := strings.Trim(string(raw), `"`)
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			t.Time = at.UTC()
+			break
+		}
+	}
+	return nil
+}
+
+// SyncHealthy reports what MAAS's own pages would: REST does not tell.
+func (m Machine) SyncHealthy(now time.Time) bool {
+	late := time.Duration(m.SyncInterval) * time.Second * 3 / 2
+	return m.EnableHWSync && !m.LastSync.IsZero() && m.SyncInterval > 0 && !now.After(m.LastSync.Add(late))
+}
+
+// Machine reads one machine as it is now.
+func (r *Region) Machine(ctx context.Context, id string) (Machine, error) {
+	const op = "read machine"
+	if err := checkID(op, id); err != nil {
+		return Machine{}, err
+	}
+	raw, err := r.raw(ctx, op, looks, http.MethodGet, "machines/"+id, "", nil)
+	if err != nil {
+		return Machine{}, err
+	}
+	m, ok := machineOf(raw)
+	if !ok || m.SystemID != id {
+		return Machine{}, notMAAS(op, false)
+	}
+	return m, nil
+}
+
+// machineOf reads a machine; false: that is none.
+func machineOf(raw []byte) (Machine, bool) {
+	var m Machine
+	return m, json.Unmarshal(raw, &m) == nil && systemIDForm.MatchString(m.SystemID)
+}
+
+// list reads all machines. One that cannot be read does not hide the others.
+func (r *Region) list(ctx context.Context) ([]Machine, error) {
+	const op = "list machines"
+	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", url.Values{})
+	if err != nil {
+		return nil, err
+	}
+	var each []json.RawMessage
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &each) != nil {
+		return nil, notMAAS(op, false)
+	}
+	out := make([]Machine, 0, len(each))
+	for _, one := range each {
+		if m, ok := machineOf(one); ok {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,65 @@
+package maas
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Sites knows the region of each site. One of it serves a whole broker, so that
+// a site's machines are listed once for all. It is safe for concurrent use.
+type Sites struct {
+	Secrets Keeper
+	Now     func() time.Time
+	// Transport is how a site is reached; nil: over the network. Tests put a
+	// simulated region here.
+	Transport func(broker.Site) http.RoundTripper
+
+	mu      sync.Mutex
+	regions map[string]known // by site id
+}
+
+type known struct {
+	region          *Region
+	address, caCert string
+}
+
+// Region is a site's, with its token as it is now: a new one counts from the next
+// call on. Codes: those of Token, site_invalid.
+func (s *Sites) Region(ctx context.Context, site broker.Site) (*Region, error) {
+	key, err := Token(ctx, s.Secrets, site)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, had := s.regions[site.ID]
+	same := had && k.address == site.APIBaseURL && k.caCert == site.CACert
+	if same && k.region.key.equal(key) {
+		return k.region, nil
+	}
+	region, err := s.Open(site, key)
+	if err != nil {
+		return nil, err
+	}
+	if same { // another key of the same region sees the same machines
+		region.roster, region.transport = k.region.roster, k.region.transport
+	}
+	if s.regions == nil {
+		s.regions = map[string]known{}
+	}
+	s.regions[site.ID] = known{region, site.APIBaseURL, site.CACert}
+	return region, nil
+}
+
+// Open makes the region of a site with a key that is not kept, to try it.
+func (s *Sites) Open(site broker.Site, key Key) (*Region, error) {
+	o := Options{BaseURL: site.APIBaseURL, Key: key, CACert: site.CACert, Now: s.Now}
+	if s.Transport != nil {
+		o.Transport = s.Transport(site)
+	}
+	return Open(o)
+}
