@@ -101,6 +101,20 @@ func TestTheDomainImportsNoneOfItsChildren(t *testing.T) {
 	}
 }
 
+// The engine of chains knows neither nodes nor MAAS: what runs on it brings that.
+func TestTheChainEngineImportsNothingOfOurs(t *testing.T) {
+	for _, p := range load(t) {
+		if from := ours(p.ImportPath); !within(from, "broker/chain") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to := ours(imp); to != "" && !within(to, "broker/chain") {
+				t.Errorf("%s imports %s", ours(p.ImportPath), to)
+			}
+		}
+	}
+}
+
 func TestEachDependencyHasOneImporter(t *testing.T) {
 	for _, p := range load(t) {
 		from := ours(p.ImportPath)

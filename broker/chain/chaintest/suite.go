@@ -1,0 +1,315 @@
+package chaintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// Backend is a store under test, with what the suite must see of it.
+type Backend struct {
+	chain.Store
+	Advance func(time.Duration) // moves its clock
+	Outbox  func() []string     // types of messages, oldest first
+	Audits  func() []string     // action, or action!code of a refusal
+	Effect  func(name string) any
+	Applied func() []string // names of the effects
+}
+
+// Suite holds a store to what chain.Store says. open makes an empty one.
+func Suite(t *testing.T, open func(t *testing.T) *Backend) {
+	for _, test := range []struct {
+		name string
+		rule func(*subject)
+	}{
+		{"a row comes back as it was written", wholeRows},
+		{"runs are claimed in the order in which they are due", claimOrder},
+		{"a claimed run is nobody else's until its lease is over", claimedRuns},
+		{"a lease is renewed by who has it", renewals},
+		{"an old version saves nothing", oldVersions},
+		{"a save is whole", wholeSaves},
+		{"an attempt has one start and one end", uniqueEvents},
+		{"runs are inserted with their locks or not at all", insertedLocks},
+		{"locks end with their run", endingLocks},
+		{"what is asked stands beside the fence", asks},
+		{"an action that changes nothing leaves a step in flight", nothings},
+		{"refusals are audited", refusals},
+		{"lists are filtered and paged", lists},
+		{"the next moment is known", nextMoments},
+		{"who waits is woken", wakes},
+		{"a batch has so many places", batchPlaces},
+		{"a batch stops after failures in a row", batchStops},
+		{"a freeze holds its site and no other", freezes},
+		{"a freeze of all holds all", freezesOfAll},
+		{"runs go on spread out", spreads},
+		{"an unreachable site is tried by one run at a time", probes},
+		{"holds are remembered", remembered},
+		{"chains run on it", runsChains},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.rule(&subject{open(t), t, context.Background()}) })
+	}
+}
+
+// subject is a store and the words to test it in.
+type subject struct {
+	*Backend
+	*testing.T
+	ctx context.Context
+}
+
+func (s *subject) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *subject) insert(ids ...string) {
+	s.Helper()
+	for _, id := range ids {
+		s.ok(s.Insert(s.ctx, []chain.NewRun{newRun(id, s.Store.Now())}, nil))
+	}
+}
+
+func newRun(id string, due time.Time) chain.NewRun {
+	return chain.NewRun{Record: chain.Record{
+		ID: id, Kind: ScriptKind, Site: "dc1", Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1, State: json.RawMessage(`{"trail":null}`),
+		Progress: chain.Progress{Reached: "a", Tries: map[string]int{"a": 1}}, DueAt: due, RequestedBy: "ada", RequestedAt: due, UpdatedAt: due,
+	}}
+}
+
+// claim expects to get a run; none is "".
+func (s *subject) claim(id string) *chain.Record {
+	s.Helper()
+	r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{ScriptKind}})
+	s.ok(err)
+	switch {
+	case r == nil && id != "":
+		s.Fatalf("nothing was claimed, want %s", id)
+	case r != nil && r.ID != id:
+		s.Fatalf("claimed %s, want %q", r.ID, id)
+	}
+	return r
+}
+
+// put saves a claimed run as it is, due after d.
+func (s *subject) put(r *chain.Record, d time.Duration) {
+	s.Helper()
+	r.DueAt = s.Store.Now().Add(d)
+	s.ok(s.Save(s.ctx, chain.Change{Record: *r}))
+}
+
+func (s *subject) read(id string) chain.Record {
+	s.Helper()
+	r, err := s.Run(s.ctx, id)
+	s.ok(err)
+	return r
+}
+
+// Run is the store's; the test's is not used.
+func (s *subject) Run(ctx context.Context, id string) (chain.Record, error) {
+	return s.Store.Run(ctx, id)
+}
+
+func (s *subject) same(what string, got, want any) {
+	s.Helper()
+	if !reflect.DeepEqual(got, want) {
+		s.Fatalf("%s:\n  %+v\nwant\n  %+v", what, got, want)
+	}
+}
+
+func wholeRows(s *subject) {
+	s.insert("r")
+	r := s.claim("r")
+	at := func(minutes int) time.Time { return s.Store.Now().Add(time.Duration(minutes) * time.Minute) }
+	r.Status, r.Stage, r.Direction, r.Attempt = chain.FailedManual, "b", chain.Undo, 3
+	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true}
+	r.State = json.RawMessage(`{"trail":["a"]}`)
+	r.EnteredAt, r.DueAt, r.StartedAt, r.CompletedAt, r.UpdatedAt = at(1), at(2), at(3), at(4), at(5)
+	r.Waiting, r.NextAction, r.Held = "machine is Deploying", "look", true
+	r.Failure = &chain.Failure{Class: "power", Code: "bmc", Message: "no answer", Details: json.RawMessage(`{"n":1}`)}
+	s.ok(s.Save(s.ctx, chain.Change{Record: *r}))
+	want := *r
+	want.Version, want.Owner, want.LeaseTill, want.Probe = r.Version+1, "", time.Time{}, false
+	s.same("the row", s.read("r"), want)
+	if _, err := s.Run(s.ctx, "x"); code(err) != "run_not_found" {
+		s.Fatal(err)
+	}
+	if _, err := s.Batch(s.ctx, "x"); code(err) != "batch_not_found" {
+		s.Fatal(err)
+	}
+}
+
+func code(err error) string {
+	if r, ok := errors.AsType[*chain.Refused](err); ok {
+		return r.Code
+	}
+	return fmt.Sprint(err)
+}
+
+func claimOrder(s *subject) {
+	late, other := newRun("r1", s.Store.Now().Add(time.Minute)), newRun("r0", s.Store.Now())
+	other.Kind = "test.other"
+	s.ok(s.Insert(s.ctx, []chain.NewRun{late, newRun("r3", s.Store.Now()), newRun("r2", s.Store.Now()), other}, nil))
+	r := s.claim("r2")
+	if r.Status != chain.Running || !r.StartedAt.Equal(s.Store.Now()) || !r.EnteredAt.Equal(s.Store.Now()) || !r.LeaseTill.Equal(s.Store.Now().Add(time.Minute)) {
+		s.Fatalf("claimed %+v", r)
+	}
+	s.claim("r3")
+	s.claim("")
+	s.put(r, time.Hour)
+	s.Advance(time.Minute - time.Second)
+	s.claim("")
+	s.Advance(time.Second)
+	s.claim("r3") // its lease is over, and it has been due for longer
+	s.claim("r1")
+	s.claim("")
+	s.same("messages", s.Outbox(), []string{ScriptKind + ".started", ScriptKind + ".started", ScriptKind + ".started"})
+}
+
+func claimedRuns(s *subject) {
+	s.insert("r")
+	first := s.claim("r")
+	s.claim("")
+	s.Advance(59 * time.Second)
+	s.claim("")
+	s.Advance(time.Second)
+	second := s.claim("r")
+	if second.Version != first.Version+1 || second.Attempt != first.Attempt {
+		s.Fatalf("claimed %+v after %+v", second, first)
+	}
+	s.put(second, 0)
+	s.claim("r")
+}
+
+func renewals(s *subject) {
+	s.insert("r")
+	r := s.claim("r")
+	s.Advance(50 * time.Second)
+	s.ok(s.Renew(s.ctx, r, time.Minute))
+	s.Advance(50 * time.Second)
+	s.claim("")
+	s.Advance(10 * time.Second)
+	if err := s.Renew(s.ctx, r, time.Minute); !errors.Is(err, chain.ErrLost) {
+		s.Fatalf("a lease that is over was renewed: %v", err)
+	}
+	s.claim("r")
+	if err := s.Renew(s.ctx, r, time.Minute); !errors.Is(err, chain.ErrLost) {
+		s.Fatalf("another's lease was renewed: %v", err)
+	}
+}
+
+func oldVersions(s *subject) {
+	s.insert("r")
+	old := s.claim("r")
+	s.Advance(time.Minute)
+	s.claim("r")
+	before := s.read("r")
+	err := s.Save(s.ctx, chain.Change{
+		Record: *old, Events: []chain.Event{{Stage: "a", Direction: chain.Forward, Attempt: 1, Status: chain.Succeeded}},
+		Messages: []chain.Message{{Type: "x"}}, Effects: []any{s.Effect("x")}, Locks: []string{"x"}, Unreachable: "x",
+	})
+	if !errors.Is(err, chain.ErrLost) {
+		s.Fatalf("saved: %v", err)
+	}
+	s.same("the row", s.read("r"), before)
+	s.nothingOf("r")
+}
+
+// nothingOf checks that a save which was refused left nothing behind.
+func (s *subject) nothingOf(id string) {
+	s.Helper()
+	events, err := s.Events(s.ctx, id)
+	s.ok(err)
+	if len(events) != 1 || len(s.Applied()) > 0 || slices.Contains(s.Outbox(), "x") || slices.Contains(s.Audits(), "site.unreachable") {
+		s.Fatalf("left behind: events %v, effects %v, messages %v, audit %v", events, s.Applied(), s.Outbox(), s.Audits())
+	}
+	free := newRun("free", s.Store.Now().Add(time.Hour))
+	free.Locks = []string{"x"}
+	s.ok(s.Insert(s.ctx, []chain.NewRun{free}, nil))
+}
+
+func wholeSaves(s *subject) {
+	s.insert("r", "s")
+	r, other := s.claim("r"), s.claim("s")
+	s.Advance(5 * time.Second)
+	s.ok(s.Save(s.ctx, chain.Change{
+		Record: *r, Events: []chain.Event{{Stage: "a", Direction: chain.Forward, Attempt: 1, Status: chain.Succeeded, Message: "done", Details: json.RawMessage(`{"n":1}`)}},
+		Messages: []chain.Message{{Type: "y", Subject: "node/n", Data: map[string]any{"a": 1}}}, Effects: []any{s.Effect("one"), s.Effect("two")}, Locks: []string{"node/n"},
+	}))
+	events, err := s.Events(s.ctx, "r")
+	s.ok(err)
+	if len(events) != 2 || events[0].Status != chain.Started || events[1].Status != chain.Succeeded || events[1].Message != "done" || string(events[1].Details) != `{"n":1}` ||
+		!events[1].At.Equal(s.Store.Now()) || !events[0].At.Equal(s.Store.Now().Add(-5*time.Second)) {
+		s.Fatalf("events %+v", events)
+	}
+	s.same("effects", s.Applied(), []string{"one", "two"})
+	s.same("messages", s.Outbox(), []string{ScriptKind + ".started", ScriptKind + ".started", "y"})
+	err = s.Save(s.ctx, chain.Change{Record: *other, Effects: []any{s.Effect("three")}, Locks: []string{"node/n"}})
+	if l, ok := errors.AsType[*chain.Locked](err); !ok || !slices.Equal(l.Taken, []chain.Taken{{Lock: "node/n", Run: "r"}}) {
+		s.Fatalf("a taken lock: %v", err)
+	}
+	err = s.Save(s.ctx, chain.Change{Record: *other, Locks: []string{"x"}, Messages: []chain.Message{{Type: "x"}}, Effects: []any{struct{ unknown int }{}}})
+	if _, ok := errors.AsType[*chain.EffectRefused](err); !ok {
+		s.Fatalf("an effect that nothing applies: %v", err)
+	}
+	s.same("effects", s.Applied(), []string{"one", "two"})
+	s.put(other, 0) // it is still the claim that may save
+}
+
+func uniqueEvents(s *subject) {
+	s.insert("r")
+	r := s.claim("r")
+	end := chain.Event{Stage: "a", Direction: chain.Forward, Attempt: 1, Status: chain.Failed}
+	s.ok(s.Save(s.ctx, chain.Change{Record: *r, Events: []chain.Event{end}}))
+	s.claim("r") // not begun anew
+	events, err := s.Events(s.ctx, "r")
+	s.ok(err)
+	if len(events) != 2 {
+		s.Fatalf("events %+v", events)
+	}
+}
+
+func insertedLocks(s *subject) {
+	a, b := newRun("a", s.Store.Now()), newRun("b", s.Store.Now())
+	a.Locks, b.Locks = []string{"hostname/dc1/h", "ipmi/dc1/1"}, []string{"ipmi/dc1/2"}
+	s.ok(s.Insert(s.ctx, []chain.NewRun{a, b}, nil))
+	c, d := newRun("c", s.Store.Now()), newRun("d", s.Store.Now())
+	c.Locks, d.Locks = []string{"ipmi/dc1/3"}, []string{"ipmi/dc1/2", "hostname/dc1/h"}
+	err := s.Insert(s.ctx, []chain.NewRun{c, d}, &chain.Batch{ID: "b1", Parallel: 1})
+	l, ok := errors.AsType[*chain.Locked](err)
+	if !ok || len(l.Taken) != 2 {
+		s.Fatalf("inserted: %v", err)
+	}
+	all, err := s.Runs(s.ctx, chain.Filter{})
+	s.ok(err)
+	if _, err := s.Batch(s.ctx, "b1"); len(all) != 2 || err == nil {
+		s.Fatalf("%d runs, batch: %v", len(all), err)
+	}
+	c.Locks = append(c.Locks, "ipmi/dc1/4")
+	s.ok(s.Insert(s.ctx, []chain.NewRun{c}, nil))
+}
+
+func endingLocks(s *subject) {
+	for i, status := range []chain.Status{chain.FailedRetryable, chain.FailedManual, chain.Completed, chain.Cancelled, chain.Reconciled} {
+		id := fmt.Sprint("r", i)
+		n := newRun(id, s.Store.Now())
+		n.Locks = []string{"node/" + id}
+		s.ok(s.Insert(s.ctx, []chain.NewRun{n}, nil))
+		r := s.claim(id)
+		r.Status = status
+		s.put(r, 0)
+		n.ID = id + "-next"
+		n.DueAt = s.Store.Now().Add(time.Hour)
+		if err := s.Insert(s.ctx, []chain.NewRun{n}, nil); (err == nil) != status.Ended() {
+			s.Fatalf("%s: the next run with its lock: %v", status, err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+)
+
+var _ chain.Store = (*DB)(nil)
+
+// HintRun says that a run may have become due. ID is empty.
+const HintRun HintKind = "run"
+
+const runColumns = `id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, entered_at, due_at, version,
+	lease_owner, lease_until, held, waiting, asked, asked_by, asked_reason, failure_class, error_code, error_message, error_details, next_action,
+	requested_by, requested_at, started_at, completed_at, updated_at`
+
+func runFields(r *chain.Record, f *chain.Failure) []any {
+	return []any{
+		&r.ID, &r.Kind, &r.Site, &r.Batch, &r.Subject, &r.CorrelationID, &r.Status, &r.Stage, &r.Direction, &r.Attempt, doc(&r.Progress), rawDoc(&r.State),
+		at(&r.EnteredAt), at(&r.DueAt), &r.Version, &r.Owner, at(&r.LeaseTill), &r.Held, &r.Waiting, &r.Asked, &r.AskedBy, &r.AskedCause,
+		&f.Class, &f.Code, &f.Message, rawDoc(&f.Details), &r.NextAction, &r.RequestedBy, at(&r.RequestedAt), at(&r.StartedAt), at(&r.CompletedAt), at(&r.UpdatedAt),
+	}
+}
+
+func scanRun(row interface{ Scan(...any) error }) (chain.Record, error) {
+	var r chain.Record
+	var f chain.Failure
+	err := row.Scan(runFields(&r, &f)...)
+	if f.Class != "" {
+		r.Failure = &f
+	}
+	return r, err
+}
+
+// run reads one, perhaps locked.
+func run(ctx context.Context, r runner, id, lock string) (chain.Record, error) {
+	out, err := scanRun(r.QueryRowContext(ctx, `SELECT `+runColumns+` FROM chain_runs WHERE id = $1`+lock, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return out, chain.NotFound("run", id)
+	}
+	return out, err
+}
+
+// Insert implements chain.Store.
+func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
+	var locked *chain.Locked
+	err := db.write(ctx, func(ctx context.Context, t *tx) error {
+		locked = nil
+		if batch != nil {
+			if _, err := t.ExecContext(ctx, `INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+				batch.ID, batch.Kind, batch.Site, batch.Parallel, batch.StopAfter, batch.RequestedBy, micros(batch.RequestedAt)); err != nil {
+				return err
+			}
+		}
+		var taken []chain.Taken
+		for _, r := range runs {
+			if err := t.insertRun(ctx, r); err != nil {
+				return err
+			}
+			more, err := t.takeLocks(ctx, r.ID, r.Locks)
+			if err != nil {
+				return err
+			}
+			taken = append(taken, more...)
+		}
+		if taken != nil {
+			locked = &chain.Locked{Taken: taken}
+			return locked
+		}
+		t.hint(HintRun, "")
+		return nil
+	})
+	if locked != nil {
+		return locked
+	}
+	return err
+}
+
+func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
+			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State),
+		micros(r.DueAt), r.Spread, r.RequestedBy, micros(r.RequestedAt), micros(r.UpdatedAt))
+	return err
+}
+
+// takeLocks takes locks for a run and says which of them others have. It takes
+// them in one order, so that two that want the same ones do not wait in a circle.
+func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken []chain.Taken, err error) {
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_locks (name, run_id, taken_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, runID, micros(t.now)))
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 {
+			continue
+		}
+		var by string
+		if err := t.QueryRowContext(ctx, `SELECT run_id FROM chain_locks WHERE name = $1`, name).Scan(&by); err != nil {
+			return nil, err
+		}
+		if by != runID {
+			taken = append(taken, chain.Taken{Lock: name, Run: by})
+		}
+	}
+	return taken, nil
+}
+
+// Run implements chain.Store.
+func (db *DB) Run(ctx context.Context, id string) (chain.Record, error) {
+	r, err := run(ctx, db.reader(), id, "")
+	if err != nil {
+		return r, err
+	}
+	all, err := db.heldBy(ctx, []chain.Record{r})
+	if err != nil {
+		return r, err
+	}
+	return all[0], nil
+}
+
+// heldBy says of runs which hold they wait for.
+func (db *DB) heldBy(ctx context.Context, runs []chain.Record) ([]chain.Record, error) {
+	standing, err := collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 ORDER BY id`)
+	for i := range runs {
+		runs[i] = runs[i].HeldBy(standing)
+	}
+	return runs, err
+}
+
+// Runs implements chain.Store.
+func (db *DB) Runs(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
+	var w where
+	w.equal("kind", f.Kind)
+	w.equal("site", f.Site)
+	w.equal("batch", f.Batch)
+	w.equal("stage", f.Stage)
+	w.equal("failure_class", string(f.Class))
+	in(&w, "status", f.Statuses)
+	if f.After != "" {
+		w.add("id > ?", f.After)
+	}
+	query := `SELECT ` + runColumns + ` FROM chain_runs` + w.String() + ` ORDER BY id` + w.limit(cmp.Or(f.Limit, 100))
+	runs, err := collect(ctx, db.reader(), scanRun, query, w.args...)
+	if err != nil {
+		return nil, err
+	}
+	return db.heldBy(ctx, runs)
+}
+
+// Events implements chain.Store.
+func (db *DB) Events(ctx context.Context, runID string) ([]chain.Event, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (e chain.Event, err error) {
+		err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
+		return e, err
+	}, `SELECT id, run_id, at, stage, direction, attempt, status, message, details FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
+}
+
+// NextDue implements chain.Store.
+func (db *DB) NextDue(ctx context.Context) (time.Time, error) {
+	var next sql.NullInt64
+	err := db.reader().QueryRowContext(ctx, `SELECT MIN(due) FROM (
+			SELECT MIN(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) AS due FROM chain_runs
+				WHERE status IN ('pending', 'running', 'compensating') AND (due_at > $1 OR lease_until > $1)
+			UNION ALL SELECT MIN(probe_at) FROM chain_holds WHERE until_at = 0 AND kind = 'unreachable' AND probe_at > $1
+		) AS moments`, micros(db.Now())).Scan(&next)
+	if err != nil || !next.Valid {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(next.Int64).UTC(), nil
+}
+
+// Wake implements chain.Store.
+func (db *DB) Wake(ctx context.Context) <-chan struct{} {
+	wake := make(chan struct{}, 1)
+	hints := db.Hints(ctx)
+	go func() {
+		for h := range hints {
+			if h.Kind != HintRun {
+				continue
+			}
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return wake
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// claimable is what a claim asks of a run, beside its kind. $1 is now.
+const claimable = `status IN ('pending', 'running', 'compensating') AND due_at <= $1 AND lease_until <= $1
+	AND site NOT IN (SELECT site FROM chain_holds WHERE until_at = 0 AND (kind = 'freeze' OR probe_at > $1))
+	AND NOT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND site = '')
+	AND (held OR site NOT IN (SELECT site FROM chain_runs WHERE held AND status IN ('pending', 'running', 'compensating')))
+	AND (status <> 'pending' OR batch = '' OR batch IN (SELECT id FROM chain_batches b WHERE (stopped_at = 0 OR started_at > 0)
+		AND (SELECT COUNT(*) FROM chain_runs m WHERE m.batch = b.id AND m.status IN ('running', 'compensating')) < b.parallel))`
+
+// errAgain ends a transaction that lost a race for what is not the run's row.
+var errAgain = errors.New("claim again")
+
+const claimTries = 20
+
+// Claim implements chain.Store.
+func (db *DB) Claim(ctx context.Context, c chain.Claim) (claimed *chain.Record, err error) {
+	// Looking costs no turn to write.
+	if any, err := db.anyClaimable(ctx, c); err != nil || !any {
+		return nil, err
+	}
+	for range claimTries {
+		err = db.write(ctx, func(ctx context.Context, t *tx) error {
+			claimed, err = t.claim(ctx, c)
+			return err
+		})
+		if !errors.Is(err, errAgain) {
+			return claimed, err
+		}
+	}
+	return nil, nil // others are at it
+}
+
+func (db *DB) anyClaimable(ctx context.Context, c chain.Claim) (bool, error) {
+	query, args := claimQuery(`id`, c, db.Now())
+	var id string
+	err := db.reader().QueryRowContext(ctx, query, args...).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func claimQuery(columns string, c chain.Claim, now time.Time) (string, []any) {
+	w := where{args: []any{micros(now)}, terms: []string{claimable}}
+	in(&w, "kind", c.Kinds)
+	return `SELECT ` + columns + ` FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.args
+}
+
+func (t *tx) claim(ctx context.Context, c chain.Claim) (*chain.Record, error) {
+	query, args := claimQuery(runColumns, c, t.now)
+	r, err := scanRun(t.QueryRowContext(ctx, query+t.forUpdate()+t.skipLocked(), args...))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if r.Batch != "" && r.Status == chain.Pending {
+		if err := t.takePlace(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	probe, err := t.takeProbe(ctx, r.Site)
+	if err != nil {
+		return nil, err
+	}
+	begun := r.Begin(c.Owner, c.Lease, t.now)
+	if _, err := t.writeRun(ctx, begun.Record, r, chain.AskNothing); err != nil {
+		return nil, err
+	}
+	if err := t.tellOf(ctx, begun); err != nil {
+		return nil, err
+	}
+	begun.Record.Probe = probe
+	return &begun.Record, nil
+}
+
+// takePlace makes sure that a batch has a place for one more, in a statement that
+// sees what others have committed meanwhile.
+func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
+	b, err := batch(ctx, t, r.Batch, t.forUpdate())
+	if err != nil {
+		return err
+	}
+	var moving int
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs WHERE batch = $1 AND status IN ('running', 'compensating')`, r.Batch).Scan(&moving); err != nil {
+		return err
+	}
+	if moving >= b.Parallel || !b.StoppedAt.IsZero() && r.StartedAt.IsZero() {
+		return errAgain
+	}
+	return nil
+}
+
+// takeProbe sees once more what holds the site: between the choice of the run and
+// now a hold may have been placed, or another may have taken the probe.
+func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error) {
+	holds, err := collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND site IN ('', $1)`, site)
+	if err != nil || len(holds) == 0 {
+		return false, err
+	}
+	n, err := changed(t.ExecContext(ctx, `UPDATE chain_holds SET probe_at = $1 WHERE site = $2 AND kind = 'unreachable' AND until_at = 0 AND probe_at <= $3`,
+		micros(t.now.Add(chain.ProbeEvery)), site, micros(t.now)))
+	if err == nil && n < int64(len(holds)) {
+		err = errAgain
+	}
+	return true, err
+}
+
+// Renew implements chain.Store.
+func (db *DB) Renew(ctx context.Context, r *chain.Record, lease time.Duration) error {
+	var n int64
+	err := db.write(ctx, func(ctx context.Context, t *tx) (err error) {
+		n, err = changed(t.ExecContext(ctx, `UPDATE chain_runs SET lease_until = $1 WHERE id = $2 AND version = $3 AND lease_owner = $4 AND lease_until > $5`,
+			micros(t.now.Add(lease)), r.ID, r.Version, r.Owner, micros(t.now)))
+		return err
+	})
+	if err == nil && n == 0 {
+		return chain.ErrLost
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+const holdColumns = `site, kind, reason, placed_by, since, until_at`
+
+func scanHold(row interface{ Scan(...any) error }) (h chain.SiteHold, err error) {
+	err = row.Scan(&h.Site, &h.Kind, &h.Reason, &h.By, at(&h.Since), at(&h.Until))
+	return h, err
+}
+
+// Holds implements chain.Store.
+func (db *DB) Holds(ctx context.Context, site string, endedAfter time.Time) ([]chain.SiteHold, error) {
+	return collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds
+		WHERE ($1 = '*' OR site = '' OR site = $1) AND (until_at = 0 OR until_at > $2) ORDER BY id`, site, micros(endedAfter))
+}
+
+// PlaceHold implements chain.Store.
+func (db *DB) PlaceHold(ctx context.Context, actor chain.Actor, h chain.SiteHold) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.placeHold(ctx, actor, h) })
+}
+
+func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold) error {
+	h.By, h.Since = actor.Name, t.now
+	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (site, kind) WHERE until_at = 0 DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
+	if err != nil || n == 0 {
+		return err // it stands already, and was told of
+	}
+	if err := t.send(ctx, "", correlationOf(ctx), h.Placed()); err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: h.Kind.Action(), Subject: h.About(), Reason: h.Reason, After: small("role", actor.Role)})
+}
+
+// LiftHold implements chain.Store.
+func (db *DB) LiftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.liftHold(ctx, actor, site, kind, reason) })
+}
+
+// liftHold ends a hold and spreads the runs that waited for it.
+func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, reason string) error {
+	lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 RETURNING `+holdColumns, micros(t.now), site, string(kind))
+	if err != nil || len(lifted) == 0 {
+		return err
+	}
+	h := lifted[0]
+	if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET held = FALSE, due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
+		WHERE status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
+		return err
+	}
+	t.hint(HintRun, "")
+	if err := t.send(ctx, "", correlationOf(ctx), h.Lifted()); err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: kind.Lifting(), Subject: h.About(), Reason: reason, Before: small("reason", h.Reason, "since", h.Since), After: small("role", actor.Role)})
+}

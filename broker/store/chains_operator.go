@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// Act implements chain.Store.
+func (db *DB) Act(ctx context.Context, o chain.Order, decide func(time.Time, chain.Record) (chain.Change, error)) (out chain.Record, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		was, err := run(ctx, t, o.ID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		t.now = db.Now() // after the wait for the row
+		e := broker.AuditEntry{Actor: o.Actor.Name, Action: "run." + string(o.Action), Subject: "run/" + o.ID, Reason: o.Reason, Before: runPlace(was)}
+		c, err := decide(t.now, was)
+		if no, ok := errors.AsType[*chain.Refused](err); ok {
+			e.Code, e.Reason, e.After = no.Code, no.Message, small("role", o.Actor.Role, "reason", o.Reason)
+			return &refusal{err: err, entry: e}
+		}
+		if err != nil {
+			return err
+		}
+		if out, err = t.act(ctx, was, c); err != nil {
+			return err
+		}
+		e.After = small("role", o.Actor.Role, "status", out.Status, "stage", out.Stage, "direction", out.Direction, "asked", out.Asked)
+		return t.audit(ctx, e)
+	})
+	return out, err
+}
+
+// runPlace is where a run is, for the audit log.
+func runPlace(r chain.Record) []byte {
+	class := chain.Class("")
+	if r.Failure != nil {
+		class = r.Failure.Class
+	}
+	return small("status", r.Status, "stage", r.Stage, "direction", r.Direction, "attempt", r.Attempt, "failure_class", class)
+}
+
+func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.Record, error) {
+	if c.Nothing {
+		return was, nil
+	}
+	r := c.Record
+	if !c.Beside {
+		r.Version++
+		r.Owner, r.LeaseTill = "", time.Time{}
+		c.Record = r
+		if _, err := t.writeRun(ctx, r, was, chain.AskNothing); err != nil {
+			return r, err
+		}
+		if err := t.tellOf(ctx, c); err != nil {
+			return r, err
+		}
+	}
+	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET asked = $1, asked_by = $2, asked_reason = $3 WHERE id = $4`, string(r.Asked), r.AskedBy, r.AskedCause, r.ID)
+	return r, err
+}
+
+const batchColumns = `id, kind, site, parallel, stop_after, last_stage, last_class, in_a_row, stopped_at, stop_reason, requested_by, requested_at`
+
+func batch(ctx context.Context, r runner, id, lock string) (b chain.Batch, err error) {
+	err = r.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM chain_batches WHERE id = $1`+lock, id).Scan(&b.ID, &b.Kind, &b.Site, &b.Parallel, &b.StopAfter,
+		&b.LastStage, &b.LastClass, &b.InARow, at(&b.StoppedAt), &b.StopReason, &b.RequestedBy, at(&b.RequestedAt))
+	if errors.Is(err, sql.ErrNoRows) {
+		return b, chain.NotFound("batch", id)
+	}
+	return b, err
+}
+
+func (t *tx) writeBatch(ctx context.Context, b chain.Batch) error {
+	_, err := t.ExecContext(ctx, `UPDATE chain_batches SET last_stage = $1, last_class = $2, in_a_row = $3, stopped_at = $4, stop_reason = $5 WHERE id = $6`,
+		b.LastStage, string(b.LastClass), b.InARow, micros(b.StoppedAt), b.StopReason, b.ID)
+	return err
+}
+
+// Batch implements chain.Store.
+func (db *DB) Batch(ctx context.Context, id string) (chain.Batch, error) {
+	return batch(ctx, db.reader(), id, "")
+}
+
+// ContinueBatch implements chain.Store.
+func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		b, err := batch(ctx, t, o.ID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if err := t.writeBatch(ctx, b.Continued()); err != nil {
+			return err
+		}
+		t.hint(HintRun, "")
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: o.Actor.Name, Action: "batch.continue", Subject: "batch/" + b.ID, Reason: o.Reason,
+			Before: small("stop_reason", b.StopReason), After: small("role", o.Actor.Role),
+		})
+	})
+}

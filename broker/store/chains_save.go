@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// Save implements chain.Store.
+func (db *DB) Save(ctx context.Context, c chain.Change) error {
+	var no error
+	err := db.write(ctx, func(ctx context.Context, t *tx) error {
+		no = nil
+		err := t.save(ctx, db, c)
+		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) {
+			no = err
+		}
+		return err
+	})
+	if no != nil {
+		return no
+	}
+	return err
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
+	was := c.Record
+	c.Record.Version++
+	c.Record.Owner, c.Record.LeaseTill = "", time.Time{}
+	asked, err := t.writeRun(ctx, c.Record, was, c.Honoured)
+	if err != nil {
+		return err
+	}
+	// The row is ours from here: whatever this waited for is behind it.
+	t.now = db.Now()
+	if asked != chain.AskNothing {
+		urged := c.Record.Urged(t.now)
+		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, due_at = $2 WHERE id = $3`, string(urged.Status), micros(urged.DueAt), was.ID); err != nil {
+			return err
+		}
+	}
+	taken, err := t.takeLocks(ctx, was.ID, c.Locks)
+	if err != nil {
+		return err
+	}
+	if taken != nil {
+		return &chain.Locked{Taken: taken}
+	}
+	for _, e := range c.Effects {
+		if err := t.applyToRun(ctx, was, e); err != nil {
+			return err
+		}
+	}
+	if err := t.tellOf(ctx, c); err != nil {
+		return err
+	}
+	system := chain.Actor{Name: "system"}
+	if c.Unreachable != "" {
+		if err := t.placeHold(ctx, system, chain.SiteHold{Site: was.Site, Kind: chain.Unreachable, Reason: c.Unreachable}); err != nil {
+			return err
+		}
+	}
+	if c.Reached {
+		if err := t.liftHold(ctx, system, was.Site, chain.Unreachable, "a stage got through"); err != nil {
+			return err
+		}
+	}
+	if c.Result != nil {
+		return t.countResult(ctx, was, *c.Result)
+	}
+	return nil
+}
+
+// writeRun writes all of a row but what was asked beside the fence, if it is
+// still as it was read. It returns what is asked that has not been honoured.
+func (t *tx) writeRun(ctx context.Context, r, was chain.Record, honoured chain.Ask) (asked chain.Ask, err error) {
+	f := chain.Failure{}
+	if r.Failure != nil {
+		f = *r.Failure
+	}
+	err = t.QueryRowContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, state = $6, entered_at = $7, due_at = $8,
+			version = $9, lease_owner = $10, lease_until = $11, held = $12, waiting = $13, asked = CASE WHEN asked = $14 THEN '' ELSE asked END,
+			failure_class = $15, error_code = $16, error_message = $17, error_details = $18, next_action = $19, started_at = $20, completed_at = $21, updated_at = $22
+		WHERE id = $23 AND version = $24 AND lease_owner = $25 RETURNING asked`,
+		string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State), micros(r.EnteredAt), micros(r.DueAt),
+		r.Version, r.Owner, micros(r.LeaseTill), r.Held, r.Waiting, string(honoured),
+		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, micros(r.StartedAt), micros(r.CompletedAt), micros(r.UpdatedAt),
+		was.ID, was.Version, was.Owner).Scan(&asked)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", chain.ErrLost
+	}
+	return asked, err
+}
+
+// tellOf writes the events and messages of a change, and lets go of the locks of
+// a run that has ended.
+func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
+	r := c.Record
+	for _, e := range c.Events {
+		if _, err := t.ExecContext(ctx, `INSERT INTO chain_events (run_id, at, stage, direction, attempt, status, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			r.ID, micros(t.now), e.Stage, string(e.Direction), e.Attempt, string(e.Status), e.Message, string(e.Details)); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.Messages {
+		if err := t.send(ctx, r.ID, r.CorrelationID, m); err != nil {
+			return err
+		}
+	}
+	if r.Status.Ended() {
+		if _, err := t.ExecContext(ctx, `DELETE FROM chain_locks WHERE run_id = $1`, r.ID); err != nil {
+			return err
+		}
+	}
+	t.hint(HintRun, "")
+	return nil
+}
+
+// send puts a message into the outbox.
+func (t *tx) send(ctx context.Context, runID, correlationID string, m chain.Message) error {
+	source := "hostler/broker"
+	if runID != "" {
+		source = "hostler/runs/" + runID
+	}
+	_, err := t.ExecContext(ctx, `INSERT INTO outbox (at, type, source, subject, data, correlation_id) VALUES ($1, $2, $3, $4, $5, $6)`,
+		micros(t.now), m.Type, source, m.Subject, text(m.Data), correlationID)
+	return err
+}
+
+// applyToRun applies an effect of a step, in the transaction of its save. What
+// the tables refuse fails the step; adding a kind of effect is adding a case.
+func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
+	var err error
+	switch e := effect.(type) {
+	case broker.AuditEntry:
+		e.CorrelationID = r.CorrelationID
+		err = t.audit(ctx, e)
+	default:
+		err = broker.Errorf(broker.Invalid, "effect_unknown", "cannot save run %s: nothing applies a %T", r.ID, effect)
+	}
+	if isA[*broker.Error](err) || isA[*refusal](err) {
+		return &chain.EffectRefused{Err: err}
+	}
+	return err
+}
+
+// countResult tells a batch what a run of it came to.
+func (t *tx) countResult(ctx context.Context, r chain.Record, result chain.Result) error {
+	b, err := batch(ctx, t, r.Batch, t.forUpdate())
+	if err != nil {
+		return err
+	}
+	after, stopped := b.After(result, t.now)
+	if stopped {
+		if err := t.send(ctx, "", r.CorrelationID, after.Stopped()); err != nil {
+			return err
+		}
+	}
+	return t.writeBatch(ctx, after)
+}

@@ -1,0 +1,11 @@
+package store
+
+import "context"
+
+// OutboxTypes lists the types of the messages in the outbox, oldest first.
+func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s string, err error) {
+		err = row.Scan(&s)
+		return s, err
+	}, `SELECT type FROM outbox ORDER BY id`)
+}
