@@ -72,6 +72,7 @@ func (n *testNode) opens(c *wire.CarriedTask) *taskcatalog.Task {
 	n.b.t.Helper()
 	if c == nil {
 		n.b.t.Fatal("the answer carries no task")
+		return nil
 	}
 	env := must(pki.ParseEnvelope([]byte(c.Envelope)))(n.b.t)
 	task := must(n.bundle.VerifyTask(env, n.b.clock.Now()))(n.b.t)
