@@ -1,0 +1,67 @@
+package broker
+
+// FailureClass says what kind of failure stopped, or set back, a run: seed 001
+// §4.7 and architecture chapter 6.
+type FailureClass string
+
+// The classes of onboarding.
+const (
+	InputConfigError       FailureClass = "input_config_error"
+	SiteCapabilityMissing  FailureClass = "site_capability_missing"
+	UpstreamTransient      FailureClass = "upstream_transient"
+	BMCPowerFailure        FailureClass = "bmc_power_failure"
+	PXEDiscoveryFailure    FailureClass = "pxe_discovery_failure"
+	HardwareMismatch       FailureClass = "hardware_mismatch"
+	DeployCloudInitFailure FailureClass = "deploy_cloud_init_failure"
+	PostDeployConnectivity FailureClass = "post_deploy_connectivity_failure"
+	HardwareSyncFailure    FailureClass = "hardware_sync_failure"
+	AgentEnrollmentFailure FailureClass = "agent_enrollment_failure"
+	StateAmbiguity         FailureClass = "state_ambiguity"
+)
+
+// The classes of a turnover.
+const (
+	GPUHolderPresent     FailureClass = "gpu_holder_present"
+	GPUScrubIncomplete   FailureClass = "gpu_scrub_incomplete"
+	GPUResetRefused      FailureClass = "gpu_reset_refused"
+	GPUResetUnproven     FailureClass = "gpu_reset_unproven"
+	GPUHardwareFault     FailureClass = "gpu_hw_fault"
+	DriverScrubDisabled  FailureClass = "driver_scrub_disabled"
+	EvidenceUntrusted    FailureClass = "evidence_untrusted"
+	EraseDowngraded      FailureClass = "erase_downgraded"
+	DiskEraseUnsupported FailureClass = "disk_erase_unsupported"
+)
+
+// FailureHandling is what a class leads to.
+type FailureHandling struct {
+	Class      FailureClass
+	Retry      bool   // by itself, as often as the stage's policy says
+	Rescue     bool   // then by the stage's rescue, if it has one
+	Person     bool   // then failed_manual_intervention; else failed_retryable
+	NextAction string // what the operator is told to do
+}
+
+// FailureHandlings is the one table of classes.
+var FailureHandlings = []FailureHandling{
+	{InputConfigError, false, false, false, "correct the input or the site's settings, then rerun; or cancel and start anew"},
+	{SiteCapabilityMissing, false, false, false, "give the site what is missing (hostler site preflight), then resume"},
+	{UpstreamTransient, true, false, false, "look whether MAAS, the secrets and the network answer, then resume"},
+	{BMCPowerFailure, true, true, true, "check the BMC's address, credentials and power, then resume"},
+	{PXEDiscoveryFailure, true, true, true, "check the machine's boot order, cabling and PXE VLAN, then resume"},
+	{HardwareMismatch, false, false, true, "compare the machine with its SKU, mend either, then resume"},
+	{DeployCloudInitFailure, false, true, true, "read the machine's console and MAAS's events, then restart_clean"},
+	{PostDeployConnectivity, true, true, true, "check the machine's network and SSH, then resume"},
+	{HardwareSyncFailure, true, true, true, "check MAAS's hardware sync on the machine, then resume"},
+	{AgentEnrollmentFailure, true, true, true, "check that the machine reaches the broker and read its first-boot log, then resume"},
+	{StateAmbiguity, false, false, true, "find out whose machine it is and what changed it, then adopt_observed_state, rerun or cancel"},
+
+	{GPUHolderPresent, true, false, true, "find the process that holds the GPU (hostler task show), end it, then retry_stage"},
+	{GPUScrubIncomplete, true, false, true, "read the scrub's findings; retry_stage, or have the node reimaged"},
+	{GPUResetRefused, true, false, true, "see what keeps the GPU from its reset, then retry_stage; a power cycle resets it as well"},
+	{GPUResetUnproven, true, false, true, "power-cycle the node, then retry_stage"},
+	{GPUHardwareFault, false, false, true, "have the GPU looked at or replaced; the node stays out of use"},
+	{DriverScrubDisabled, false, false, true, "enable the driver's scrubbing in the node's settings, then retry_stage"},
+	{EvidenceUntrusted, false, false, true, "find out why the node's word does not hold; have it reimaged before it is used"},
+	{EraseDowngraded, false, false, true, "decide whether the weaker erase will do for these disks, or replace them"},
+	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them, then retry_stage"},
+}
