@@ -138,7 +138,7 @@ func (m *machine) body() machineBody {
 	none := []any{}
 	b := machineBody{
 		SystemID: m.systemID, Hostname: m.hostname, FQDN: m.hostname + ".maas", Description: m.description,
-		Status: m.status, StatusName: m.status.String(), StatusMessage: r.statusMessage(m), StatusAction: ptr(""),
+		Status: m.status, StatusName: m.status.String(), StatusAction: ptr(""),
 		OwnerData: m.annotations, Annotations: m.annotations, Locked: m.locked, Netboot: true, Ephemeral: m.ephemeral,
 		Pool:     r.poolNamed(m.pool).body(),
 		Zone:     zone,
@@ -156,6 +156,9 @@ func (m *machine) body() machineBody {
 		CommissioningName: "Unknown", TestingName: "Unknown", CPUTestName: "Unknown", MemoryTestName: "Unknown", StorageTestName: "Unknown",
 		NetworkTestName: "Unknown", InterfaceTestName: "Unknown", OtherTestName: "Unknown",
 		CommissioningResult: m.result("commissioning"), TestingResult: m.result("testing"), InstallationResult: m.result("installation"),
+	}
+	if m.said > 0 && !m.statusUnsaid {
+		b.StatusMessage = &m.statusMessage
 	}
 	if m.owner != "" {
 		b.Owner = &m.owner

@@ -123,6 +123,8 @@ func (m *machine) install(diesUnseen bool) {
 	switch {
 	case h == nil || h.NoPXE || m.region.identity(h) != m || m.region.noDHCP:
 		m.after(patience, func() { m.timeOut(FailedDeployment, patience) })
+	case h.Guest:
+		m.after(patience, func() { m.timeOut(FailedDeployment, patience) })
 	case m.hit(DeployFails):
 		m.after(t.Deploy, func() {
 			m.region.event(m, failure, "Node installation failure", "'curtin' curtin command install")
@@ -165,7 +167,7 @@ func (m *machine) comeUp() {
 	if !m.hit(NeverUp) {
 		m.after(m.timing().PhoneHome, m.up)
 	}
-	if m.syncs {
+	if h := m.metal(); m.syncs && h != nil && !h.Guest {
 		stop, stops := m.strikes(SyncStops)
 		m.syncEvery(time.Duration(m.syncInterval)*time.Second, m.region.moment.Add(stop.After), stops)
 	}

@@ -40,18 +40,32 @@ type event struct {
 	kind, description string
 }
 
-// event writes one down, unless trouble has it that it is lost or late.
+// event writes one down, unless trouble has it that it is lost, or that it commits
+// after others whose ids are higher.
 func (r *Region) event(m *machine, l level, kind, description string) {
 	e := event{r.id("event"), m, l, r.moment, kind, description}
 	if m.hit(EventsMissing) {
 		return
 	}
-	if last := len(r.events) - 1; last >= 0 && r.events[last].machine == m && m.hit(EventsUnordered) {
-		r.events[last].id, e.id = e.id, r.events[last].id
-		r.events = slices.Insert(r.events, last, e)
+	if f, late := m.strikes(EventsUnordered); late {
+		r.after(max(f.After, 30*time.Second), func() { r.commit(e) })
 		return
 	}
-	r.events = append(r.events, e)
+	r.commit(e)
+}
+
+func (r *Region) commit(e event) {
+	at := len(r.events)
+	for at > 0 && r.events[at-1].id > e.id {
+		at--
+	}
+	r.events = slices.Insert(r.events, at, e)
+	if m := e.machine; e.level >= info && e.id > m.said {
+		m.said, m.statusMessage = e.id, e.kind
+		if e.description != "" {
+			m.statusMessage += " - " + e.description
+		}
+	}
 }
 
 // announced is the type of the event that follows on a change to the status.
@@ -62,22 +76,6 @@ func (s Status) announced() string {
 		return s.String()
 	}
 	return ""
-}
-
-// statusMessage is the newest event that is not just for debugging.
-func (r *Region) statusMessage(m *machine) *string {
-	if m.statusUnsaid {
-		return nil
-	}
-	for _, e := range slices.Backward(r.events) {
-		if e.machine == m && e.level >= info {
-			if e.description == "" {
-				return &e.kind
-			}
-			return ptr(e.kind + " - " + e.description)
-		}
-	}
-	return nil
 }
 
 type eventBody struct {

@@ -1,6 +1,7 @@
 package maassim
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
@@ -55,7 +56,7 @@ const (
 	EraseFails          Kind = "erase fails"
 	EraseHangs          Kind = "erase never ends"
 	EventsMissing       Kind = "events missing"      // the next one of the machine
-	EventsUnordered     Kind = "events out of order" // the next two of the machine
+	EventsUnordered     Kind = "events out of order" // the next one commits late, by After
 )
 
 // What a person does behind everybody's back, right after the operation, or
@@ -107,10 +108,20 @@ func (r *Region) Inject(faults ...Fault) {
 	}
 }
 
-// Relent takes all faults back that did not strike yet.
-func (r *Region) Relent() {
+// Relent takes back the faults of those kinds, all of them for none.
+func (r *Region) Relent(kinds ...Kind) {
 	defer r.enter()()
-	r.faults = nil
+	r.faults = slices.DeleteFunc(r.faults, func(f *armed) bool { return len(kinds) == 0 || slices.Contains(kinds, f.Kind) })
+}
+
+// Draw is trouble of any kind, by chance alone: at one of the operations where it
+// is of a call or a person, after up to three that go well.
+func Draw(by *rand.Rand, ops ...string) Fault {
+	f := Fault{Kind: Faults[by.IntN(len(Faults))], Skip: by.IntN(4), Times: 1 + by.IntN(2), After: time.Duration(by.IntN(300)) * time.Second}
+	if len(ops) > 0 {
+		f.Op = ops[by.IntN(len(ops))]
+	}
+	return f
 }
 
 // strike finds the fault of one of the kinds whose turn has come, nil if none.

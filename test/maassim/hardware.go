@@ -15,6 +15,7 @@ type Hardware struct {
 	Disks                   []Disk
 	BMC                     BMC
 	NoPXE                   bool    // never boots from the network
+	Guest                   bool    // a guest stands for it, and asks for its user-data itself when it is installed
 	Timing                  *Timing // the region's where nil
 }
 

@@ -46,7 +46,10 @@ type machine struct {
 	runs []*run
 
 	ownerBeforeTest string
-	statusUnsaid    bool // status_message is null whatever happened
+
+	said          int    // id of the newest event that is not just for debugging
+	statusMessage string // that event
+	statusUnsaid  bool   // status_message is null whatever happened
 }
 
 // newMachine is a record without hardware data, in New.

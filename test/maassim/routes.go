@@ -95,7 +95,7 @@ var api = map[string]resource{
 	"rackcontrollers/{rack}/":   {"GET": {"rack", view, (*call).readRack}, "GET list_boot_images": {"list_boot_images", view, (*call).listBootImages}},
 	"boot-resources/":           {"GET": {"boot_resources", view, (*call).listBootResources}},
 	"scripts/":                  {"GET": {"scripts", view, (*call).listScripts}},
-	"scripts/{name}/":           {"GET": {"script", view, (*call).readScript}},
+	"scripts/{name}":            {"GET": {"script", view, (*call).readScript}},
 	"commissioning-scripts/":    {"GET": {"commissioning_scripts", view, (*call).listCommissioningScripts}},
 	"resourcepools/":            {"GET": {"pools", view, (*call).listPools}, "POST": {"create_pool", adminRead, (*call).createPool}},
 	"zones/":                    {"GET": {"zones", view, (*call).listZones}},
@@ -111,10 +111,14 @@ const apiRoot = "/MAAS/api/2.0/"
 func (r *Region) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, res := range api {
-		mux.HandleFunc(apiRoot+path+"{$}", func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, path, res) })
+		end := "{$}"
+		if !strings.HasSuffix(path, "/") {
+			end = ""
+		}
+		mux.HandleFunc(apiRoot+path+end, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, path, res) })
 	}
-	for path, do := range metadata {
-		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) { r.serveMetadata(w, req, do) })
+	for pattern, op := range metadata {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) { r.serveMetadata(w, req, op) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 		a := text(http.StatusNotFound, "Unknown API endpoint: %s.", req.URL.Path)
@@ -126,7 +130,8 @@ func (r *Region) mux() *http.ServeMux {
 // ServeHTTP is the region's web API and its metadata service, on one port.
 func (r *Region) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.once.Do(r.begin)
-	if strings.HasPrefix(req.URL.Path, apiRoot) && !strings.HasSuffix(req.URL.Path, "/") {
+	path, ofAPI := strings.CutPrefix(req.URL.Path, apiRoot)
+	if ofAPI && !strings.HasSuffix(path, "/") && !strings.HasPrefix(path, "scripts/") {
 		a := text(http.StatusNotFound, "Unknown API endpoint: %s.", req.URL.Path)
 		a.write(w)
 		return

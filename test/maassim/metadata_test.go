@@ -1,0 +1,197 @@
+package maassim_test
+
+import (
+	"crypto/rand"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// ask is a machine asking the metadata service under its token; without one for "".
+func ask(t *testing.T, r *maassim.Region, key, method, path string, form url.Values) (int, string) {
+	t.Helper()
+	req := httptest.NewRequest(method, "http://rack:5248/MAAS/"+path, strings.NewReader(form.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if key != "" {
+		req.Header.Set("Authorization", signature(key, wallClock().Unix(), rand.Text()))
+	}
+	res, body := do(t, r, req)
+	return res.StatusCode, string(body)
+}
+
+const service = "metadata/2012-03-01/"
+
+// That the installed system asks for its user-data is what makes it Deployed.
+func TestAskingForUserDataMakesTheMachineDeployed(t *testing.T) {
+	r, clock, _ := start(t, "3.6")
+	box := maassim.Box(1)
+	box.Guest = true
+	id := r.Arrange(maassim.Arranged{Hardware: box, Status: maassim.Allocated, Owner: "admin"})
+	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=deploy", url.Values{"user_data": {"#!/bin/true"}})
+	clock.pass(maassim.Usual.Deploy + time.Minute)
+	if got := status(t, r, id); got != maassim.Deploying {
+		t.Fatalf("%v before it asked", got)
+	}
+	key := tokenKey(t, r, id)
+	for path, want := range map[string]string{"meta-data/instance-id": id, "meta-data/": "local-hostname"} {
+		if code, body := ask(t, r, key, http.MethodGet, service+path, nil); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if got := status(t, r, id); got != maassim.Deploying {
+		t.Fatalf("%v for its meta-data", got)
+	}
+	for _, key := range []string{"", r.APIKey(), "a:b:c"} {
+		if code, _ := ask(t, r, key, http.MethodGet, service+"user-data", nil); code != http.StatusUnauthorized && code != http.StatusForbidden {
+			t.Errorf("let in: %d", code)
+		}
+	}
+	if code, body := ask(t, r, key, http.MethodGet, service+"user-data", nil); code != http.StatusOK || body != "#!/bin/true" {
+		t.Errorf("%d %s", code, body)
+	}
+	if got := status(t, r, id); got != maassim.Deployed {
+		t.Errorf("%v after it asked", got)
+	}
+	if code, _ := ask(t, r, key, http.MethodGet, service+"maas-scripts", nil); code != http.StatusNoContent {
+		t.Errorf("maas-scripts: %d", code)
+	}
+}
+
+func TestAGuestTakesItsDataWithoutAToken(t *testing.T) {
+	r, _, id := allocated(t, "3.6")
+	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=deploy", url.Values{"user_data": {"#!/bin/true"}})
+	if code, body := ask(t, r, "", http.MethodGet, "nocloud/"+id+"/meta-data", nil); code != http.StatusOK || !strings.Contains(body, "instance-id: "+id) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := ask(t, r, "", http.MethodGet, "nocloud/"+id+"/user-data", nil); code != http.StatusOK || body != "#!/bin/true" {
+		t.Errorf("%d %s", code, body)
+	}
+	if got := status(t, r, id); got != maassim.Deployed {
+		t.Error(got)
+	}
+	if code, _ := ask(t, r, "", http.MethodGet, "nocloud/zzzzzz/user-data", nil); code != http.StatusNotFound {
+		t.Errorf("%d", code)
+	}
+}
+
+// What a signal does depends on the status; OK from a deployed host un-deploys it.
+func TestSignals(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		from   maassim.Status
+		signal string
+		sync   bool
+		code   int
+		to     maassim.Status
+		synced bool
+	}{
+		{"an installation that failed", maassim.Deploying, "FAILED", false, 200, maassim.FailedDeployment, false},
+		{"an installation that goes on", maassim.Deploying, "WORKING", false, 200, maassim.Deploying, false},
+		{"commissioning that failed", maassim.Commissioning, "FAILED", false, 200, maassim.FailedCommissioning, false},
+		{"commissioning that is done", maassim.Commissioning, "OK", false, 200, maassim.Testing, false},
+		{"a deployed host cannot fail", maassim.Deployed, "FAILED", false, 409, maassim.Deployed, false},
+		{"a deployed host that syncs", maassim.Deployed, "WORKING", true, 200, maassim.Deployed, true},
+		{"a deployed host that does not sync", maassim.Deployed, "WORKING", false, 200, maassim.Deployed, false},
+		{"a deployed host that sets itself free", maassim.Deployed, "OK", false, 200, maassim.Ready, false},
+		{"a broken machine", maassim.Broken, "WORKING", false, 409, maassim.Broken, false},
+		{"a signal that there is none", maassim.Deployed, "BORED", false, 400, maassim.Deployed, false},
+		{"a signal without a status", maassim.Deployed, "", false, 400, maassim.Deployed, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, clock, _ := start(t, "3.6")
+			box := maassim.Box(1)
+			box.Guest = true
+			id := r.Arrange(maassim.Arranged{Hardware: box, Status: tc.from, Owner: "admin", Token: true, HWSync: tc.sync, PowerOn: true})
+			key := tokenKey(t, r, id)
+			clock.pass(10 * time.Minute)
+			before, _ := r.Machine(id)
+			if code, body := ask(t, r, key, http.MethodPost, service, url.Values{"op": {"signal"}, "status": {tc.signal}}); code != tc.code {
+				t.Errorf("%d %s, want %d", code, body, tc.code)
+			}
+			m, _ := r.Machine(id)
+			if m.Status != tc.to || m.LastSync.After(before.LastSync) != tc.synced {
+				t.Errorf("%v, synced at %v; want %v", m.Status, m.LastSync, tc.to)
+			}
+			if m.Status == maassim.Ready && m.Owner != "" {
+				t.Errorf("owner %s", m.Owner)
+			}
+		})
+	}
+}
+
+// The vendor-data brings MAAS's own units, and what they run moves last_sync.
+func TestVendorDataBringsHardwareSync(t *testing.T) {
+	wall := newClock()
+	wall.now = wallClock().Add(-time.Hour)
+	r := &maassim.Region{Version: "3.6", Now: wall.Now, OAuthNow: wallClock}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	box := maassim.Box(1)
+	box.Guest = true
+	id := r.Arrange(maassim.Arranged{Hardware: box, Status: maassim.Allocated, Owner: "admin"})
+	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=deploy", url.Values{"enable_hw_sync": {"true"}})
+	get := func(path string) []byte {
+		t.Helper()
+		res, err := http.Get(server.URL + "/MAAS/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	var data struct {
+		WriteFiles []struct{ Path, Content, Permissions string } `yaml:"write_files"`
+		RunCmd     [][]string                                    `yaml:"runcmd"`
+	}
+	get("nocloud/" + id + "/user-data")
+	if err := yaml.Unmarshal(get("nocloud/"+id+"/vendor-data"), &data); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, f := range data.WriteFiles {
+		files[f.Path] = f.Content
+	}
+	creds := files["/etc/maas/maas-machine-creds.yml"]
+	timer := files["/lib/systemd/system/maas_hardware_sync.timer"]
+	unit := files["/lib/systemd/system/maas_hardware_sync.service"]
+	if !strings.Contains(timer, "OnCalendar=*-*-* *:00/15:00\n") || !strings.Contains(unit, server.URL+"/MAAS/maas-run-scripts") || len(data.RunCmd) != 3 {
+		t.Fatalf("timer %q, service %q, %v", timer, unit, data.RunCmd)
+	}
+	if token, _ := r.Machine(id); token.Token == "" || !strings.Contains(creds, token.Token) || strings.Contains(creds, "consumer_secret") {
+		t.Fatalf("creds for token %q", token.Token)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not here: what the units run cannot be run")
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"maas-run-scripts": get("maas-run-scripts"), "creds.yml": []byte(creds)} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wall.pass(time.Minute)
+	before, _ := r.Machine(id)
+	out, err := exec.CommandContext(t.Context(), python, filepath.Join(dir, "maas-run-scripts"), "report-results", "--config", filepath.Join(dir, "creds.yml")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if m, _ := r.Machine(id); m.LastSync.Sub(before.LastSync) != time.Minute {
+		t.Errorf("last_sync moved by %v: %s", m.LastSync.Sub(before.LastSync), out)
+	}
+}
