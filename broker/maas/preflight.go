@@ -1,0 +1,96 @@
+package maas
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Verdict is what a check found.
+type Verdict string
+
+// The verdicts. A run begins at a site where something is only warned of.
+const (
+	OK   Verdict = "ok"
+	Warn Verdict = "warn"
+	Fail Verdict = "fail"
+)
+
+// Check is one line of a report.
+type Check struct {
+	Name     string // address, clock, api_key, …
+	Verdict  Verdict
+	Detail   string
+	NextStep string // empty where nothing is to be done
+}
+
+// Report is what a site needs and has.
+type Report struct {
+	Version string // of MAAS; empty: not reached
+	Checks  []Check
+}
+
+// Failed lists the checks that keep work from beginning.
+func (r Report) Failed() []Check {
+	var out []Check
+	for _, c := range r.Checks {
+		if c.Verdict == Fail {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (r *Report) add(name string, v Verdict, next, format string, args ...any) {
+	if v == OK {
+		next = ""
+	}
+	r.Checks = append(r.Checks, Check{Name: name, Verdict: v, Detail: fmt.Sprintf(format, args...), NextStep: next})
+}
+
+// Preflight looks at a site before work begins there by one of the profiles: at
+// its record, and at what MAAS has. It changes nothing. Where MAAS or the secrets
+// cannot be reached, that is the last line.
+func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []broker.Profile, overrides []broker.PowerOverride) Report {
+	var r Report
+	r.record(site, profiles, overrides, s.Now())
+	region, err := s.Region(ctx, site)
+	if err != nil {
+		r.add("credentials", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%s", broker.AsError(err).Message)
+		return r
+	}
+	r.probe(ctx, region, site, profiles)
+	return r
+}
+
+// record looks at what we know ourselves.
+func (r *Report) record(site broker.Site, profiles []broker.Profile, overrides []broker.PowerOverride, now time.Time) {
+	if site.Status == broker.SiteActive {
+		r.add("site", OK, "", "%s is active", site.Name)
+	} else {
+		r.add("site", Fail, "hostler site enable "+site.Name, "%s is %s: nothing new begins", site.Name, site.Status)
+	}
+	for _, p := range profiles {
+		if p.Status != broker.SiteActive {
+			r.add("profile", Fail, "hostler site profile update "+site.Name+" "+p.Name+" --status active", "profile %s is %s", p.Name, p.Status)
+		}
+	}
+	if strings.HasPrefix(site.APIBaseURL, "http:") {
+		r.add("address", Warn, "give MAAS a certificate, and the site its https address and ca_cert", "%s is http: the token crosses the network readable", site.APIBaseURL)
+	} else {
+		r.add("address", OK, "", "%s", site.APIBaseURL)
+	}
+	if site.PowerSetAt.IsZero() {
+		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "the site's power credentials are not set")
+	} else {
+		r.add("power_credentials", OK, "", "set at %s", site.PowerSetAt.Format(time.RFC3339))
+	}
+	for _, o := range overrides {
+		if o.Unused(now) {
+			r.add("power_override", Warn, "hostler site power-override remove "+site.Name+" "+o.ID, "the override for %s %s was not used in 90 days", o.SelectorType, o.SelectorValue)
+		}
+	}
+}

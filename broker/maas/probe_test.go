@@ -1,0 +1,285 @@
+package maas_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// kept keeps secrets as a map.
+type kept map[string][]byte
+
+func (k kept) Get(_ context.Context, path string) ([]byte, error) {
+	if v, ok := k[path]; ok {
+		return append([]byte(nil), v...), nil
+	}
+	return nil, broker.Errorf(broker.NotFound, "secret_not_found", "no")
+}
+
+func (k kept) Put(_ context.Context, path string, v []byte) error {
+	k[path] = append([]byte(nil), v...)
+	return nil
+}
+
+// fixture is a site with a simulated region, over the wire.
+type fixture struct {
+	region   *maassim.Region
+	sites    *maas.Sites
+	site     broker.Site
+	profiles []broker.Profile
+	ahead    time.Duration // of the broker's clock
+	later    atomic.Int64  // how much time has passed for the machines
+}
+
+func newFixture(t *testing.T, version string) *fixture {
+	t.Helper()
+	f := &fixture{}
+	f.region = &maassim.Region{
+		Version: version, Seed: 1, OAuthNow: time.Now,
+		Now:      func() time.Time { return time.Now().Add(time.Duration(f.later.Load())) },
+		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}},
+		Images:   []maassim.Image{{Name: "ubuntu/jammy"}, {Name: "ubuntu/noble"}, {Name: "custom/gpuaas-noble", Base: "ubuntu/noble"}, {Name: "custom/orphan", Base: "ubuntu/focal"}},
+		Scripts:  []maassim.Script{{Name: "50-burn-in", Version: 7, Comment: "2026-11"}},
+	}
+	server := httptest.NewServer(f.region)
+	t.Cleanup(server.Close)
+	f.site = broker.NewSite("id")
+	f.site.Name, f.site.APIBaseURL, f.site.PXEIface, f.site.NodePXEIface, f.site.PXEVLANVID = "dc1", server.URL+"/MAAS", "ens19", "eno1", 46
+	f.site.PowerSetAt = time.Unix(1, 0)
+	f.profiles = []broker.Profile{broker.NewProfile("p", "id", "default")}
+	f.sites = &maas.Sites{Secrets: kept{}, Now: func() time.Time { return time.Now().Add(f.ahead) }}
+	f.token(t, f.region.APIKey())
+	return f
+}
+
+func (f *fixture) token(t *testing.T, text string) {
+	t.Helper()
+	key, err := maas.ParseKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := maas.PutToken(t.Context(), f.sites.Secrets, f.site, key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) report(t *testing.T) map[string]maas.Check {
+	t.Helper()
+	out := map[string]maas.Check{}
+	for _, c := range f.sites.Preflight(t.Context(), f.site, f.profiles, nil).Checks {
+		if worse, had := out[c.Name]; had && worse.Verdict != maas.OK {
+			continue
+		}
+		out[c.Name] = c
+	}
+	return out
+}
+
+func TestASiteThatHasAllItNeedsFailsNothing(t *testing.T) {
+	for _, version := range []string{"3.4", "3.5", "3.6"} {
+		f := newFixture(t, version)
+		f.site.CommissioningScripts = []broker.ScriptVersion{{Name: "50-burn-in", Version: "2026-11"}}
+		f.profiles[0].Policy.DistroSeries = "gpuaas-noble"
+		r := f.sites.Preflight(t.Context(), f.site, f.profiles, nil)
+		if !strings.HasPrefix(r.Version, version) {
+			t.Errorf("%s is %q", version, r.Version)
+		}
+		if len(r.Checks) != 11 {
+			t.Errorf("%s: %d checks: %+v", version, len(r.Checks), r.Checks)
+		}
+		for _, c := range r.Checks {
+			if want := map[bool]maas.Verdict{true: maas.Warn, false: maas.OK}[c.Name == "address"]; c.Verdict != want { // it is http
+				t.Errorf("%s: %+v", version, c)
+			}
+		}
+	}
+}
+
+func TestWhatASiteLacksIsNamed(t *testing.T) {
+	for name, row := range map[string]struct {
+		change  func(*testing.T, *fixture)
+		check   string
+		verdict maas.Verdict
+		detail  string
+	}{
+		"disabled":             {func(_ *testing.T, f *fixture) { f.site.Status = broker.SiteDisabled }, "site", maas.Fail, "is disabled"},
+		"disabled profile":     {func(_ *testing.T, f *fixture) { f.profiles[0].Status = broker.SiteDisabled }, "profile", maas.Fail, "default is disabled"},
+		"no power credentials": {func(_ *testing.T, f *fixture) { f.site.PowerSetAt = time.Time{} }, "power_credentials", maas.Fail, "not set"},
+		"no token":             {func(_ *testing.T, f *fixture) { f.sites.Secrets = kept{} }, "credentials", maas.Fail, "cannot find the MAAS token"},
+		"wrong key":            {func(t *testing.T, f *fixture) { f.token(t, "a:b:c") }, "api_key", maas.Fail, "unauthorized"},
+		"revoked key": {func(_ *testing.T, f *fixture) {
+			f.region.Inject(maassim.Fault{Kind: maassim.KeyRevoked, Op: "whoami"})
+		}, "api_key", maas.Fail, "unauthorized"},
+		"not reached": {func(_ *testing.T, f *fixture) {
+			f.region.Inject(maassim.Fault{Kind: maassim.Unavailable, Op: "version"})
+		}, "maas", maas.Fail, "unavailable"},
+		"a proxy": {func(_ *testing.T, f *fixture) {
+			f.region.Inject(maassim.Fault{Kind: maassim.ProxyPage, Op: "version"})
+		}, "maas", maas.Fail, "proxy"},
+		"our clock behind": {func(_ *testing.T, f *fixture) { f.ahead = -250 * time.Second }, "clock", maas.Fail, "MAAS is 4m"},
+		"our clock ahead":  {func(_ *testing.T, f *fixture) { f.ahead = time.Hour }, "clock", maas.Warn, "apart"},
+		"far behind":       {func(_ *testing.T, f *fixture) { f.ahead = -time.Hour }, "api_key", maas.Fail, "clock_skew"},
+		"no rack":          {func(_ *testing.T, f *fixture) { f.region.SetRack(false) }, "rack_controllers", maas.Fail, "none of 1"},
+		"image not synced": {func(_ *testing.T, f *fixture) { f.region.Images[1].Unsynced = true }, "rack_controllers", maas.Warn, "out-of-sync"},
+		"no image":         {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "focal" }, "boot_image", maas.Fail, "ubuntu/focal for amd64 is not there"},
+		"other machines":   {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.Architecture = "arm64/generic" }, "boot_image", maas.Fail, "arm64"},
+		"no custom image":  {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "gpuaas-none" }, "boot_image", maas.Fail, "custom/gpuaas-none"},
+		"no base":          {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "custom/orphan" }, "boot_image", maas.Fail, "made from ubuntu/focal, which is not there"},
+		"base not told":    {func(_ *testing.T, f *fixture) { f.region.Images[2].Base = ""; f.site.DistroSeries = "gpuaas-noble" }, "boot_image", maas.Warn, "does not say"},
+		"no VLAN":          {func(_ *testing.T, f *fixture) { f.site.PXEVLANVID = 47 }, "pxe_dhcp", maas.Fail, "no VLAN 47"},
+		"no DHCP":          {func(_ *testing.T, f *fixture) { f.region.Networks[0].DHCP = false }, "pxe_dhcp", maas.Fail, "no DHCP"},
+		"no script": {func(_ *testing.T, f *fixture) {
+			f.site.CommissioningScripts = []broker.ScriptVersion{{Name: "60-x", Version: "1"}}
+		}, "commissioning_scripts", maas.Fail, "60-x is not there"},
+		"another script": {func(_ *testing.T, f *fixture) {
+			f.site.CommissioningScripts = []broker.ScriptVersion{{Name: "50-burn-in", Version: "2026-10"}}
+		}, "commissioning_scripts", maas.Fail, "and 2026-10 was recorded"},
+		"another interval": {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.HardwareSyncInterval = "30m" }, "hardware_sync", maas.Warn, "every 15m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "3.6")
+			row.change(t, f)
+			got := f.report(t)[row.check]
+			if got.Verdict != row.verdict || !strings.Contains(got.Detail, row.detail) {
+				t.Errorf("%+v, want %s with %q", got, row.verdict, row.detail)
+			}
+			if got.Verdict == maas.Fail && got.NextStep == "" {
+				t.Errorf("nothing says what to do: %+v", got)
+			}
+		})
+	}
+}
+
+func TestAnOverrideThatNobodyUsesIsWarnedOf(t *testing.T) {
+	f := newFixture(t, "3.6")
+	now := time.Now()
+	old := broker.PowerOverride{ID: "o-1", SelectorType: broker.ByHostname, SelectorValue: "c07u31", Status: broker.SiteActive, CreatedAt: now.Add(-100 * 24 * time.Hour)}
+	used := old
+	used.LastUsedAt = now.Add(-time.Hour)
+	n := 0
+	for _, c := range f.sites.Preflight(t.Context(), f.site, f.profiles, []broker.PowerOverride{old, used}).Checks {
+		if c.Name == "power_override" {
+			n++
+			if c.Verdict != maas.Warn || !strings.Contains(c.NextStep, "o-1") {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+}
+
+// However many chains wait on a site, its machines are listed once, and no more
+// than once a second; a failure is everybody's, too.
+func TestMachinesAreListedOnceForAll(t *testing.T) {
+	f := newFixture(t, "3.6")
+	var mu sync.Mutex
+	now := time.Now()
+	f.sites.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	f.region.PlugIn(maassim.Box(1))
+	// A list that is being read is everybody's.
+	gate, arrived := make(chan struct{}), make(chan struct{}, 100)
+	f.sites.Transport = func(broker.Site) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			arrived <- struct{}{}
+			<-gate
+			return http.DefaultTransport.RoundTrip(r)
+		})
+	}
+	region, err := f.sites.Region(t.Context(), f.site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { _, err := region.Machines(first, time.Minute); gone <- err }()
+	<-arrived
+	leave() // who asked first goes away, and the others still get it
+	if err := <-gone; maas.ClassOf(err) != maas.Timeout {
+		t.Errorf("who left: %v", err)
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if _, err := region.Machines(t.Context(), time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(gate)
+	all.Wait()
+	lists := func() int { return f.region.Count("list") }
+	if n := lists(); n != 1 {
+		t.Errorf("%d lists for 51 who ask", n)
+	}
+	ask := func(maxAge time.Duration, want int) {
+		t.Helper()
+		if _, err := region.Machines(t.Context(), maxAge); err != nil {
+			t.Error(err)
+		}
+		if n := lists(); n != want {
+			t.Errorf("%d lists, want %d", n, want)
+		}
+	}
+	pass(900 * time.Millisecond)
+	ask(0, 1)
+	pass(200 * time.Millisecond)
+	ask(time.Minute, 1)
+	ask(0, 2)
+	pass(2 * time.Second)
+	f.region.Inject(maassim.Fault{Kind: maassim.Unavailable, Op: "list", Times: -1})
+	for range 5 {
+		if _, err := region.Machines(t.Context(), 0); maas.ClassOf(err) != maas.Unavailable {
+			t.Errorf("%v", err)
+		}
+	}
+	if n := lists(); n != 3 {
+		t.Errorf("%d lists: a region in trouble is asked again and again", n)
+	}
+	f.region.Relent()
+	pass(time.Second)
+	ask(0, 4)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestAMachineIsReadAsEveryVersionWritesIt(t *testing.T) {
+	for _, version := range []string{"3.4", "3.5", "3.6"} {
+		f := newFixture(t, version)
+		region, err := f.sites.Region(t.Context(), f.site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box := maassim.Box(1)
+		f.region.PlugIn(box)
+		if err := f.region.BootPXE(box.BMC.Address); err != nil {
+			t.Fatal(err)
+		}
+		f.later.Store(int64(time.Hour))
+		id := f.region.Machines()[0].SystemID
+		m, err := region.Machine(t.Context(), id)
+		if err != nil || m.SystemID != id || m.Hostname == "" || m.Status != maas.New || len(m.Interfaces) == 0 || m.Interfaces[0].MAC == "" {
+			t.Errorf("%s: %+v, %v", version, m, err)
+		}
+		s, err := region.Machines(t.Context(), 0)
+		if same, found := s.Find(id); err != nil || !found || same.Hostname != m.Hostname {
+			t.Errorf("%s: the list has %+v, %v", version, s.Machines, err)
+		}
+		if _, err := region.Machine(t.Context(), "zzz999"); maas.ClassOf(err) != maas.NotFound {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
