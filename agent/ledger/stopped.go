@@ -10,11 +10,46 @@ import (
 
 var _ scrub.Stopped = (*Ledger)(nil)
 
-const stoppedMark = "stopped_units"
+const (
+	stoppedMark = "stopped_units"
+	unnamedMark = "unnamed_units"
+)
 
 // PutStopped records a unit before it is stopped.
-func (l *Ledger) PutStopped(unit string) error {
-	return l.changeStopped(func(units []string) []string {
+func (l *Ledger) PutStopped(unit string) error { return l.putUnit(stoppedMark, unit) }
+
+// DeleteStopped forgets a unit that runs again.
+func (l *Ledger) DeleteStopped(unit string) error {
+	return l.changeUnits(stoppedMark, func(units []string) []string {
+		return slices.DeleteFunc(units, func(u string) bool { return u == unit })
+	})
+}
+
+// StoppedUnits are those that are to be started again, in the order in which they
+// were stopped.
+func (l *Ledger) StoppedUnits() ([]string, error) { return l.units(stoppedMark) }
+
+// PutUnnamed records a unit before it is stopped for good.
+func (l *Ledger) PutUnnamed(unit string) error { return l.putUnit(unnamedMark, unit) }
+
+// UnnamedUnits are those that the last scrub stopped for good.
+func (l *Ledger) UnnamedUnits() ([]string, error) { return l.units(unnamedMark) }
+
+// ForgetUnnamed forgets them: a new scrub has begun.
+func (l *Ledger) ForgetUnnamed() error {
+	return l.changeUnits(unnamedMark, func([]string) []string { return nil })
+}
+
+func (l *Ledger) units(mark string) (units []string, err error) {
+	err = l.view(func(tx *bolt.Tx) error {
+		_, err := get(tx.Bucket(marksBucket), mark, &units)
+		return err
+	})
+	return units, err
+}
+
+func (l *Ledger) putUnit(mark, unit string) error {
+	return l.changeUnits(mark, func(units []string) []string {
 		if slices.Contains(units, unit) {
 			return units
 		}
@@ -22,29 +57,12 @@ func (l *Ledger) PutStopped(unit string) error {
 	})
 }
 
-// DeleteStopped forgets a unit that runs again.
-func (l *Ledger) DeleteStopped(unit string) error {
-	return l.changeStopped(func(units []string) []string {
-		return slices.DeleteFunc(units, func(u string) bool { return u == unit })
-	})
-}
-
-// StoppedUnits are those that are to be started again, in the order in which they
-// were stopped.
-func (l *Ledger) StoppedUnits() (units []string, err error) {
-	err = l.view(func(tx *bolt.Tx) error {
-		_, err := get(tx.Bucket(marksBucket), stoppedMark, &units)
-		return err
-	})
-	return units, err
-}
-
-func (l *Ledger) changeStopped(change func([]string) []string) error {
+func (l *Ledger) changeUnits(mark string, change func([]string) []string) error {
 	return l.update(func(tx *bolt.Tx) error {
 		var units []string
-		if _, err := get(tx.Bucket(marksBucket), stoppedMark, &units); err != nil {
+		if _, err := get(tx.Bucket(marksBucket), mark, &units); err != nil {
 			return err
 		}
-		return put(tx.Bucket(marksBucket), stoppedMark, change(units))
+		return put(tx.Bucket(marksBucket), mark, change(units))
 	})
 }

@@ -91,6 +91,28 @@ func TestACrashWhilePuttingBackLeavesNothingStopped(t *testing.T) {
 	}
 }
 
+// What held a GPU and nobody named stays known, and stopped, until a scrub begins.
+func TestWhatIsStoppedForGoodIsKnownOverARestartAndNotStarted(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	do(t, l.PutStopped("named.service"), l.PutUnnamed("b.service"), l.PutUnnamed("a.service"), l.PutUnnamed("b.service"), l.Close())
+	l = open(t, dir)
+	systemd := &crashing{ledger: l}
+	if got := scrub.PutBack(t.Context(), l, systemd); len(got) != 1 || !slices.Equal(systemd.asked, []string{"start named.service"}) {
+		t.Errorf("%+v, asked %q", got, systemd.asked)
+	}
+	units, err := l.UnnamedUnits()
+	do(t, err)
+	if !slices.Equal(units, []string{"b.service", "a.service"}) {
+		t.Errorf("after a restart: %q", units)
+	}
+	do(t, l.ForgetUnnamed(), l.Close())
+	l = open(t, dir)
+	if units, err := l.UnnamedUnits(); err != nil || len(units) != 0 {
+		t.Errorf("after a new scrub began: %q, %v", units, err)
+	}
+}
+
 // A unit that does not start is told, and tried again the next time.
 func TestAUnitThatDoesNotStartStaysInTheLedger(t *testing.T) {
 	l := open(t, t.TempDir())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/gpu"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -69,5 +70,29 @@ func TestContainersThatCannotBeGivenGPUsAreAFinding(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With two vendors the first one's missing check says nothing of the other's.
+func TestAnOptionalCheckThatOneVendorHasNotIsAskedOfTheOther(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "nvidia")
+	l.Vendors = []string{"amd", "nvidia"}
+	l.units = []*unit{
+		{device: gpu.Device{Vendor: "amd", UUID: "a"}, out: taskcatalog.GPUScrubbed{Verdict: taskcatalog.VerdictClean}},
+		{device: gpu.Device{Vendor: "nvidia", UUID: "n"}, out: taskcatalog.GPUScrubbed{Verdict: taskcatalog.VerdictClean}},
+	}
+	all := strings.Replace(text("nvidia"), "gpu.driver.validate: builtin:none", "gpu.driver.validate: builtin:none\n      gpu.runtime.check: site", 1)
+	all = strings.Replace(all, "command_profiles: []\n", "command_profiles:\n  - id: site\n    command: /usr/bin/false\n    user: root\n    timeout_seconds: 10\n    expected_exit_codes: [0]\n", 1)
+	s, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(all)})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	l.Profiles = s
+	if err := l.step(t.Context(), profiles.StepRuntimeCheck); err != nil {
+		t.Fatal(err)
+	}
+	if codes := []taskcatalog.Code{l.units[0].out.Code, l.units[1].out.Code}; !slices.Equal(codes, []taskcatalog.Code{"", "runtime_check_failed"}) {
+		t.Errorf("%q", codes)
 	}
 }

@@ -82,19 +82,46 @@ func (s *Scrub) end(ctx context.Context, holders []*holder) error {
 	return nil
 }
 
-// stopOthers stops services that held a GPU and that nobody named. They may be the
-// tenant's, so they are not started again, and a person is told.
+// stopOthers stops services that held a GPU. One that nobody named may be the
+// tenant's, so it is not started again, and a person is told: by this scrub or, where
+// a crash ends it, by whoever reports that. All are in the ledger before the first is
+// stopped.
 func (s *Scrub) stopOthers(ctx context.Context, names []string) error {
 	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	names = slices.Compact(names)
+	named, err := s.Stopped.StoppedUnits() // and came back meanwhile
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if slices.Contains(named, name) {
+			continue
+		}
+		if err := s.Stopped.PutUnnamed(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
 		if err := s.Systemd.Stop(ctx, name); err != nil {
 			return err
 		}
-		s.others = append(s.others, taskcatalog.GPUInterrupted{
+	}
+	return nil
+}
+
+// unnamed are the services that stay stopped.
+func (s *Scrub) unnamed() []taskcatalog.GPUInterrupted {
+	names, err := s.Stopped.UnnamedUnits()
+	if err != nil {
+		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read what stays stopped: "+err.Error(), taskcatalog.MaxText)}}
+	}
+	var all []taskcatalog.GPUInterrupted
+	for _, name := range names {
+		all = append(all, taskcatalog.GPUInterrupted{
 			Unit: name, Message: "it held a GPU and nobody named it: see whose it is, then start it and name it in the site's stop_services, or reimage the node",
 		})
 	}
-	return nil
+	return all
 }
 
 // MainPIDs tells the main process of a service.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -188,53 +187,6 @@ func TestAManagerThatComputesIsAHolder(t *testing.T) {
 	l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
 }
 
-// A service that holds a GPU is stopped and put back; its process is not killed
-// behind systemd's back.
-func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
-	t.Parallel()
-	m := lay(t, map[string]string{
-		"proc/4242/cgroup": "0::/system.slice/site-monitor.service\n", "proc/4243/cgroup": "0::/system.slice/site-monitor.service\n",
-		"proc/4244/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n", "proc/4246/cgroup": "0::/system.slice/run-u7.service\n",
-		"run/systemd/transient/run-u7.service": "",
-	})
-	systemd := &units{main: map[string]int{"site-monitor.service": 4242, "run-u7.service": 4246}}
-	for pid, want := range map[int]string{4242: "site-monitor.service", 4243: "", 4244: "", 4245: "", 4246: ""} {
-		if got, err := ServiceOf(t.Context(), m, systemd, pid); err != nil || got != want {
-			t.Errorf("process %d is of %q (%v), want %q", pid, got, err, want)
-		}
-	}
-	l := newLab(t, "nvidia")
-	l.systemd.active["a.service"], l.systemd.active["b.service"] = true, true
-	l.systemd.onStop = func(string) { l.systemd.active["b.service"] = false } // it depends on the first
-	if err := l.stop(t.Context(), []string{"a.service", "b.service", "a.service", "idle.service"}); err != nil {
-		t.Fatal(err)
-	}
-	l.putBack(t.Context())
-	if !l.systemd.active["a.service"] || !l.systemd.active["b.service"] || l.systemd.active["idle.service"] {
-		t.Errorf("after all: %v; asked %q", l.systemd.active, l.systemd.asked)
-	}
-}
-
-// A service that nobody named may be the tenant's, with its hands at the GPU again
-// as soon as it runs.
-func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "nvidia")
-	l.systemd.active["tenant.service"] = true
-	l.ledger.names = []string{"tenant.service"} // only so that the lab lets it be stopped
-	if err := l.stopOthers(t.Context(), []string{"tenant.service", "tenant.service"}); err != nil {
-		t.Fatal(err)
-	}
-	l.ledger.names = nil
-	res := l.good()
-	if l.systemd.active["tenant.service"] || slices.Contains(l.systemd.asked, "start tenant.service") {
-		t.Errorf("it was started again: %q", l.systemd.asked)
-	}
-	if res.Verdict != taskcatalog.VerdictInconclusive || len(res.Stopped) != 1 || res.Stopped[0].PutBack {
-		t.Errorf("%s, %+v", res.Verdict, res.Stopped)
-	}
-}
-
 // A process at AMD's compute driver may hold memory though it closed every file.
 func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 	t.Parallel()
@@ -328,29 +280,5 @@ func TestAQuiesceThatFailsOrIsMissingLeavesTheGPUAlone(t *testing.T) {
 		if g := l.of(res, 1); res.Verdict != taskcatalog.VerdictInconclusive || g.Code != taskcatalog.CodeGPUHolderPresent || g.CoveredBytes != nil || l.left(1) != 1 {
 			t.Errorf("%s: %s, %+v", name, res.Verdict, g)
 		}
-	}
-}
-
-// With two vendors the first one's missing check says nothing of the other's.
-func TestAnOptionalCheckThatOneVendorHasNotIsAskedOfTheOther(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "nvidia")
-	l.Vendors = []string{"amd", "nvidia"}
-	l.units = []*unit{
-		{device: gpu.Device{Vendor: "amd", UUID: "a"}, out: taskcatalog.GPUScrubbed{Verdict: taskcatalog.VerdictClean}},
-		{device: gpu.Device{Vendor: "nvidia", UUID: "n"}, out: taskcatalog.GPUScrubbed{Verdict: taskcatalog.VerdictClean}},
-	}
-	all := strings.Replace(text("nvidia"), "gpu.driver.validate: builtin:none", "gpu.driver.validate: builtin:none\n      gpu.runtime.check: site", 1)
-	all = strings.Replace(all, "command_profiles: []\n", "command_profiles:\n  - id: site\n    command: /usr/bin/false\n    user: root\n    timeout_seconds: 10\n    expected_exit_codes: [0]\n", 1)
-	s, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(all)})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	l.Profiles = s
-	if err := l.step(t.Context(), profiles.StepRuntimeCheck); err != nil {
-		t.Fatal(err)
-	}
-	if codes := []taskcatalog.Code{l.units[0].out.Code, l.units[1].out.Code}; !slices.Equal(codes, []taskcatalog.Code{"", "runtime_check_failed"}) {
-		t.Errorf("%q", codes)
 	}
 }

@@ -242,7 +242,7 @@ func text(vendor string) string {
 }
 
 // memory is Stopped without a disk.
-type memory struct{ names []string }
+type memory struct{ names, unnamed []string }
 
 func (m *memory) PutStopped(name string) error {
 	if !slices.Contains(m.names, name) {
@@ -251,6 +251,18 @@ func (m *memory) PutStopped(name string) error {
 	return nil
 }
 func (m *memory) StoppedUnits() ([]string, error) { return slices.Clone(m.names), nil }
+func (m *memory) PutUnnamed(name string) error {
+	if !slices.Contains(m.unnamed, name) {
+		m.unnamed = append(m.unnamed, name)
+	}
+	return nil
+}
+func (m *memory) UnnamedUnits() ([]string, error) { return slices.Clone(m.unnamed), nil }
+func (m *memory) ForgetUnnamed() error {
+	m.unnamed = nil
+	return nil
+}
+
 func (m *memory) DeleteStopped(name string) error {
 	m.names = slices.DeleteFunc(m.names, func(n string) bool { return n == name })
 	return nil
@@ -258,12 +270,13 @@ func (m *memory) DeleteStopped(name string) error {
 
 // units is a systemd of a few units.
 type units struct {
-	lab    *lab
-	main   map[string]int // main processes
-	active map[string]bool
-	asked  []string
-	fail   error // of Start
-	onStop func(name string)
+	lab      *lab
+	main     map[string]int // main processes
+	active   map[string]bool
+	asked    []string
+	fail     error // of Start
+	failStop error
+	onStop   func(name string)
 }
 
 func (u *units) MainPID(_ context.Context, name string) (int, error) { return u.main[name], nil }
@@ -271,14 +284,14 @@ func (u *units) MainPID(_ context.Context, name string) (int, error) { return u.
 func (u *units) Active(_ context.Context, name string) (bool, error) { return u.active[name], nil }
 
 func (u *units) Stop(_ context.Context, name string) error {
-	if !slices.Contains(u.lab.ledger.names, name) {
+	if !slices.Contains(slices.Concat(u.lab.ledger.names, u.lab.ledger.unnamed), name) {
 		u.lab.t.Errorf("%s is stopped before the ledger knows", name)
 	}
 	u.active[name], u.asked = false, append(u.asked, "stop "+name)
 	if u.onStop != nil {
 		u.onStop(name)
 	}
-	return nil
+	return u.failStop
 }
 
 func (u *units) Start(_ context.Context, name string) error {

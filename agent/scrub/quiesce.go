@@ -177,7 +177,7 @@ func (s *Scrub) stop(ctx context.Context, names []string) error {
 func (s *Scrub) putBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 	defer cancel()
-	s.stopped = append(s.others, PutBack(ctx, s.Stopped, s.Systemd)...)
+	s.stopped = append(s.unnamed(), PutBack(ctx, s.Stopped, s.Systemd)...)
 }
 
 const putBackTime = 2 * time.Minute

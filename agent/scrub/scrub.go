@@ -30,6 +30,11 @@ type Stopped interface {
 	PutStopped(unit string) error
 	StoppedUnits() ([]string, error)
 	DeleteStopped(unit string) error
+	// Services that held a GPU and that nobody named are not started again. The next
+	// scrub forgets them: by then the one that stopped them is reported.
+	PutUnnamed(unit string) error
+	UnnamedUnits() ([]string, error)
+	ForgetUnnamed() error
 }
 
 // Scrub is one run of the plan. Its first fields are what it works with, the
@@ -64,7 +69,6 @@ type Scrub struct {
 	notes    []note
 	records  []taskcatalog.StepRecord
 	stopped  []taskcatalog.GPUInterrupted
-	others   []taskcatalog.GPUInterrupted // services that held a GPU and stay stopped
 }
 
 // plan is the order of the steps. Those after a failure of the whole are left out;
@@ -112,13 +116,14 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 	if s.Params.Policy != nil {
 		s.policy = *s.Params.Policy
 	}
+	err = s.Stopped.ForgetUnnamed()
 	for _, name := range plan {
-		s.say(name, 0, "")
-		if err = s.step(ctx, name); err != nil {
+		if err != nil {
 			break
 		}
-		if err = context.Cause(ctx); err != nil {
-			break
+		s.say(name, 0, "")
+		if err = s.step(ctx, name); err == nil {
+			err = context.Cause(ctx)
 		}
 	}
 	s.putBack(ctx)

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -40,14 +41,19 @@ func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 }
 
 // probeGPUScrub says what a scrub that crashed had stopped. The agent starts it
-// again before it takes any task.
+// again before it takes any task, but for services that nobody named.
 func probeGPUScrub(_ context.Context, h *Host, _ *taskcatalog.Task) string {
-	units, err := h.Stopped.StoppedUnits()
-	switch {
-	case err != nil:
+	units, err1 := h.Stopped.StoppedUnits()
+	unnamed, err2 := h.Stopped.UnnamedUnits()
+	if err := errors.Join(err1, err2); err != nil {
 		return "cannot read what was stopped: " + err.Error()
-	case len(units) > 0:
-		return "still stopped: " + strings.Join(units, ", ")
 	}
-	return "what was stopped runs again; the GPUs must be scrubbed again"
+	found := "what was stopped runs again"
+	if len(units) > 0 {
+		found = "still stopped: " + strings.Join(units, ", ")
+	}
+	if len(unnamed) > 0 {
+		found += "; held a GPU, were named by nobody and stay stopped: " + strings.Join(unnamed, ", ")
+	}
+	return found + "; the GPUs must be scrubbed again"
 }

@@ -1,0 +1,34 @@
+package tasks
+
+import (
+	"errors"
+	"testing"
+)
+
+// leftStopped is what a scrub that crashed left in the ledger.
+type leftStopped struct {
+	named, unnamed []string
+	err            error
+}
+
+func (l leftStopped) PutStopped(string) error         { return l.err }
+func (l leftStopped) StoppedUnits() ([]string, error) { return l.named, nil }
+func (l leftStopped) DeleteStopped(string) error      { return l.err }
+func (l leftStopped) PutUnnamed(string) error         { return l.err }
+func (l leftStopped) UnnamedUnits() ([]string, error) { return l.unnamed, l.err }
+func (l leftStopped) ForgetUnnamed() error            { return l.err }
+
+func TestAScrubThatCrashedTellsWhatItStopped(t *testing.T) {
+	const again = "; the GPUs must be scrubbed again"
+	for want, left := range map[string]leftStopped{
+		"what was stopped runs again" + again: {},
+		"still stopped: a.service" + again:    {named: []string{"a.service"}},
+		"what was stopped runs again; held a GPU, were named by nobody and stay stopped: b.service, c.service" + again: {unnamed: []string{"b.service", "c.service"}},
+		"still stopped: a.service; held a GPU, were named by nobody and stay stopped: b.service" + again:               {named: []string{"a.service"}, unnamed: []string{"b.service"}},
+		"cannot read what was stopped: disk error":                                                                     {err: errors.New("disk error")},
+	} {
+		if got := probeGPUScrub(t.Context(), &Host{Stopped: left}, nil); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
