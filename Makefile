@@ -11,12 +11,13 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo test e2e e2e-all lint fuzz bench package clean setup-build setup-test setup-guest
+.PHONY: help build demo test e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing, in a QEMU guest (installs what it needs)'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
+	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make lint fuzz package clean   as usual'
 
@@ -62,6 +63,8 @@ fuzz:
 
 bench: build
 	@go run ./test/bench
+
+maassim: ; @$(GO) run ./test/maassim/cmd/maassim $(ARGS)
 
 package: build
 	@mkdir -p dist

@@ -2,10 +2,8 @@ package maassim
 
 import "fmt"
 
-// These are what people do past our broker, in MAAS's own UI or at the rack.
-
-// Enlisted is hardware booting from the network without anybody having told MAAS:
-// by and by it appears as a New machine, unless MAAS knows it already.
+// enlist is unknown hardware having booted from the network: it appears as a New
+// machine, and switches itself off.
 func (r *Region) enlist(h *metal) {
 	if r.identity(h) != nil || h.NoPXE || r.noDHCP {
 		return
@@ -73,6 +71,7 @@ func (r *Region) byHand(kind Kind, m *machine) error {
 		m.delete()
 	case TakenByHand:
 		m.begin()
+		clear(m.annotations) // it was released on the way
 		m.setOwner(somebody)
 		if m.status == Ready {
 			m.enter(Allocated)

@@ -118,12 +118,8 @@ func (m *machine) discover(h *metal) {
 			i.network = &r.Networks[card.Network]
 		}
 		m.interfaces = append(m.interfaces, i)
-		for _, l := range i.links {
-			if l.address.IsValid() {
-				delete(l.network.taken, l.address)
-			}
-		}
-		if i.links = nil; i.network == nil {
+		i.unlink(every)
+		if i.network == nil {
 			continue
 		}
 		if n == 0 {

@@ -117,13 +117,34 @@ func (m *machine) claimAddresses() {
 func (m *machine) dropAddresses() {
 	for _, i := range m.interfaces {
 		for _, l := range i.links {
-			if l.mode == "auto" && l.address.IsValid() {
-				delete(l.network.taken, l.address)
-				l.address = netip.Addr{}
+			if l.mode == "auto" {
+				l.dropAddress()
 			}
 		}
 	}
 }
+
+func (l *link) dropAddress() {
+	if l.address.IsValid() {
+		delete(l.network.taken, l.address)
+		l.address = netip.Addr{}
+	}
+}
+
+// unlink removes the links that are meant, with their addresses.
+func (i *iface) unlink(meant func(*link) bool) (removed int) {
+	kept := len(i.links)
+	i.links = slices.DeleteFunc(i.links, func(l *link) bool {
+		if meant(l) {
+			l.dropAddress()
+			return true
+		}
+		return false
+	})
+	return kept - len(i.links)
+}
+
+func every(*link) bool { return true }
 
 func (m *machine) addresses() []string {
 	all := []string{}
@@ -196,15 +217,23 @@ func (c *call) linkSubnet() answer {
 			if err != nil || !netip.MustParsePrefix(n.CIDR).Contains(a) {
 				return ptr(invalid("ip_address", fmt.Sprintf("IP address is not in the given subnet '%s'.", n.CIDR)))
 			}
+			mine := slices.ContainsFunc(i.links, func(l *link) bool { return l.address == a })
+			if n.taken[a] && !(mine && c.flag("force")) {
+				return ptr(invalid("ip_address", "IP address is already in use."))
+			}
 			address = a
-		} else if mode == "static" {
-			address = n.claim()
 		}
 		if c.flag("force") {
-			i.links = nil
+			i.unlink(every)
 		} else {
 			// A card that is merely up gives that link up for a real one.
-			i.links = slices.DeleteFunc(i.links, func(l *link) bool { return l.mode == "link_up" })
+			i.unlink(func(l *link) bool { return l.mode == "link_up" })
+		}
+		switch {
+		case address.IsValid():
+			n.taken[address] = true
+		case mode == "static":
+			address = n.claim()
 		}
 		if n != nil {
 			i.network = n
@@ -216,18 +245,17 @@ func (c *call) linkSubnet() answer {
 
 func (c *call) unlinkSubnet() answer {
 	return c.rewire("unlink subnet", func(i *iface) *answer {
-		left := slices.DeleteFunc(slices.Clone(i.links), func(l *link) bool { return strconv.Itoa(l.id) == c.params.Get("id") })
-		if len(left) == len(i.links) {
+		if i.unlink(func(l *link) bool { return strconv.Itoa(l.id) == c.params.Get("id") }) == 0 {
 			return ptr(invalid("id", fmt.Sprintf("Select a valid choice. %s is not one of the available choices.", c.params.Get("id"))))
 		}
-		i.links = left
 		return nil
 	})
 }
 
 func (c *call) disconnect() answer {
 	return c.rewire("disconnect", func(i *iface) *answer {
-		i.links, i.network = nil, nil
+		i.unlink(every)
+		i.network = nil
 		return nil
 	})
 }

@@ -96,7 +96,9 @@ func (c *call) delete() answer {
 }
 
 func (m *machine) delete() {
-	m.dropAddresses()
+	for _, i := range m.interfaces {
+		i.unlink(every)
+	}
 	m.change("deleted", m.status.String(), "")
 	m.gone = true
 	m.region.machines = slices.DeleteFunc(m.region.machines, func(o *machine) bool { return o == m })

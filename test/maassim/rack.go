@@ -86,6 +86,12 @@ type Image struct {
 	Unsynced bool   // not yet on the rack controller
 }
 
+// SetImages changes what images the region has.
+func (r *Region) SetImages(images ...Image) {
+	defer r.enter()()
+	r.Images = images
+}
+
 func (i Image) osystem() string { os, _, _ := strings.Cut(i.Name, "/"); return os }
 func (i Image) series() string  { _, series, _ := strings.Cut(i.Name, "/"); return series }
 

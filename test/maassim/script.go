@@ -26,6 +26,12 @@ var stockScripts = []Script{
 	{Name: "smartctl-validate", Testing: true, Default: true},
 }
 
+// SetScripts changes what scripts the region has.
+func (r *Region) SetScripts(scripts ...Script) {
+	defer r.enter()()
+	r.Scripts = scripts
+}
+
 type scriptVersionBody struct {
 	ID      int    `json:"id"`
 	Comment string `json:"comment"`
