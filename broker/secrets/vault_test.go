@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,13 +19,20 @@ import (
 // target is a Vault, real or not, that is set up as the constants of
 // secretstest say: two engines, a role, and a policy for its tokens.
 type target struct {
-	url, unsealKey string
-	newSecretID    func() string
+	url, ca, unsealKey string // ca is a file, or empty
+	client             *http.Client
+	newSecretID        func() string
 }
 
 func TestAVaultKeepsItsRules(t *testing.T) {
-	v := secretstest.StartVault(t, false)
-	rules(t, target{url: v.URL, newSecretID: v.NewSecretID})
+	v := secretstest.StartVault(t, true)
+	rules(t, target{url: v.URL, ca: caOf(t, v), client: v.Client(), newSecretID: v.NewSecretID})
+}
+
+// caOf is a file with what verifies a stand-in.
+func caOf(t *testing.T, v *secretstest.Vault) string {
+	t.Helper()
+	return write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw})))
 }
 
 // rules are what holds with the stand-in and with a real Vault alike.
@@ -64,7 +72,7 @@ func write(t *testing.T, name, content string) string {
 // config is the role's, below a prefix of this test's own.
 func (on target) config(t *testing.T) secrets.VaultConfig {
 	return secrets.VaultConfig{
-		Address: on.url, Mount: secretstest.Mount, Prefix: secretstest.Prefix + "/" + filepath.Base(t.Name()),
+		Address: on.url, CAFile: on.ca, Mount: secretstest.Mount, Prefix: secretstest.Prefix + "/" + filepath.Base(t.Name()),
 		AppRole: &secrets.AppRole{RoleIDFile: write(t, "role-id", secretstest.RoleID), SecretIDFile: write(t, "secret-id", on.newSecretID())},
 	}
 }
@@ -91,7 +99,7 @@ func (on target) asRoot(t *testing.T, method, path string, body any) (int, map[s
 		t.Fatal(err)
 	}
 	req.Header.Set("X-Vault-Token", secretstest.Root)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := on.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

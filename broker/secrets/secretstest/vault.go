@@ -24,17 +24,19 @@ const (
 
 // Faults are what goes wrong with each request until they are set again.
 type Faults struct {
-	Status int         // answer with it, and do nothing
-	Header http.Header // of that answer
-	Body   string      // of that answer
-	Lose   bool        // do it, and close the connection without an answer
-	Hang   <-chan struct{}
-	Life   int // seconds that a token lives from now on; 0: for ever
+	Status int             // answer with it, and do nothing
+	Header http.Header     // of that answer
+	Body   string          // of that answer
+	Lose   bool            // do it, and close the connection without an answer
+	Hang   <-chan struct{} // wait for it first
+	Life   int             // seconds that a token lives from now on; 0: for ever
 }
 
 // Vault is a stand-in that listens.
 type Vault struct {
 	*httptest.Server
+
+	ended chan struct{}
 
 	mu       sync.Mutex
 	faults   Faults
@@ -57,13 +59,13 @@ type entry struct {
 // server's certificate.
 func StartVault(t testing.TB, tls bool) *Vault {
 	t.Helper()
-	v := &Vault{secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]json.RawMessage{}}
+	v := &Vault{ended: make(chan struct{}), secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]json.RawMessage{}}
 	if tls {
 		v.Server = httptest.NewTLSServer(v)
 	} else {
 		v.Server = httptest.NewServer(v)
 	}
-	t.Cleanup(v.Close)
+	t.Cleanup(func() { close(v.ended); v.Close() })
 	return v
 }
 
@@ -92,6 +94,8 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.Hang != nil {
 		select {
 		case <-f.Hang:
+		case <-v.ended:
+			return
 		case <-r.Context().Done():
 			return
 		}
