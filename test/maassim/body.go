@@ -135,7 +135,7 @@ var hardwareFields = []string{
 // body is the machine as this version's API tells it.
 func (m *machine) body() machineBody {
 	r := m.region
-	none := []any{}
+	none, disks := []any{}, m.disksOfBody()
 	b := machineBody{
 		SystemID: m.systemID, Hostname: m.hostname, FQDN: m.hostname + ".maas", Description: m.description,
 		Status: m.status, StatusName: m.status.String(), StatusAction: ptr(""),
@@ -150,7 +150,7 @@ func (m *machine) body() machineBody {
 		CPUCount: m.cpus, Memory: m.memory, HardwareInfo: map[string]string{},
 		NUMANodes:  []numaBody{{Memory: m.memory, Cores: []int{}, HugepagesSet: none}},
 		Interfaces: m.interfaceBodies(), IPAddresses: m.addresses(), DefaultGateways: map[string]gatewayBody{"ipv4": {GatewayIP: m.gateway()}, "ipv6": {}},
-		BlockDevices: m.disksOfBody(), PhysicalDisks: m.disksOfBody(), VirtualDisks: none, VolumeGroups: none, RAIDs: none, BCaches: none,
+		BlockDevices: disks, PhysicalDisks: disks, VirtualDisks: none, VolumeGroups: none, RAIDs: none, BCaches: none,
 		CacheSets: none, SpecialFilesystems: none,
 		CommissioningStatus: -1, TestingStatus: -1, CPUTest: -1, MemoryTest: -1, StorageTest: -1, NetworkTest: -1, InterfaceTest: -1, OtherTest: -1,
 		CommissioningName: "Unknown", TestingName: "Unknown", CPUTestName: "Unknown", MemoryTestName: "Unknown", StorageTestName: "Unknown",

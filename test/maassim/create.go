@@ -45,9 +45,7 @@ func (c *call) create() answer {
 		m.enter(Deployed)
 		m.render()
 	} else if commission := c.params.Get("commission"); commission == "" || c.flag("commission") {
-		if m.commission(c.user, c.params.Get("testing_scripts")) != nil {
-			m.setOwner("")
-		}
+		_ = m.commission(c.user, c.params.Get("testing_scripts")) // as MAAS does: nobody is told
 	}
 	return ok(m.body())
 }

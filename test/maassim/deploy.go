@@ -116,6 +116,8 @@ func (m *machine) install(diesUnseen bool) {
 	} else if !m.hit(TokenNever) {
 		m.after(t.Token, m.render)
 	}
+	// What the installer reports counts as a sync, so last_sync proves nothing by itself.
+	m.after(t.Deploy/2, m.synced)
 	patience := t.NodeTimeout
 	if m.region.since("3.6") {
 		patience *= 2
@@ -156,10 +158,14 @@ func (m *machine) deployed() {
 	m.region.deployedImages[m.osystem+"/"+m.series] = m.region.moment
 	m.region.event(m, info, "Image Deployed", "deployed "+m.osystem+"/"+m.series+"/"+m.architecture)
 	m.enter(Deployed)
+	m.synced()
+	m.comeUp()
+}
+
+func (m *machine) synced() {
 	if m.syncs {
 		m.lastSync = m.region.moment
 	}
-	m.comeUp()
 }
 
 // comeUp has the host come up and report its hardware from time to time.
@@ -188,7 +194,7 @@ func (m *machine) syncEvery(interval time.Duration, until time.Time, stops bool)
 			return
 		}
 		if h := m.metal(); h != nil && h.hostUp {
-			m.lastSync = m.region.moment
+			m.synced()
 		}
 		m.syncEvery(interval, until, stops)
 	})

@@ -161,9 +161,7 @@ func (c *call) signal() answer {
 		(m.status == Deployed && status == "FAILED") {
 		return conflict("Machine wasn't commissioning/installing/entering-rescue-mode (status is %s)", m.status)
 	}
-	if m.syncs {
-		m.lastSync = c.moment
-	}
+	m.synced()
 	switch at := m.status; {
 	case status == "FAILED" && at == Deploying:
 		m.fail(FailedDeployment, or(c.params.Get("error"), "Installation failed (refer to the installation log for more information)."))

@@ -56,6 +56,16 @@ func (r *Region) RevokeKeys(name string) {
 	}
 }
 
+// SetActive lets a user in or keeps them out, their keys being as they are.
+func (r *Region) SetActive(name string, active bool) {
+	defer r.enter()()
+	for _, u := range r.users {
+		if u.name == name {
+			u.inactive = !active
+		}
+	}
+}
+
 // RenewKeys gives a user a fresh API key.
 func (r *Region) RenewKeys(name string) (apiKey string) {
 	defer r.enter()()

@@ -13,6 +13,8 @@ import (
 func TestOnlyAGoodSignatureIsLetIn(t *testing.T) {
 	r, _, _ := start(t, "3.4")
 	key, plain := r.APIKey(), r.AddUser("plain", false)
+	out := r.AddUser("out", true)
+	r.SetActive("out", false)
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Token: true})
 	locked := r.Arrange(maassim.Arranged{Hardware: maassim.Box(2), Status: maassim.Deployed, Owner: "admin", Locked: true})
 	part := strings.Split(key, ":")
@@ -36,6 +38,7 @@ func TestOnlyAGoodSignatureIsLetIn(t *testing.T) {
 		{"a timestamp of 299 s ago", "GET", "users/?op=whoami", signature(key, now-297, "e"), 200, ""},
 		{"a timestamp of tomorrow", "GET", "users/?op=whoami", signature(key, now+86400, "f"), 200, ""},
 		{"a machine's token at the API", "GET", "machines/", machineKey(t, r, id, "g", now), 403, "User is not allowed access to this API."},
+		{"a user who is kept out", "GET", "users/?op=whoami", signature(out, now, "q"), 403, "User is not allowed access to this API."},
 		{"no administrator, at what is theirs", "POST", "machines/", signature(plain, now, "h"), 403, "This method is reserved for admin users."},
 		{"no administrator, at another's machine", "POST", "machines/" + id + "/?op=commission", signature(plain, now, "i"), 403, ""},
 		{"an unknown machine", "GET", "machines/zzzzzz/", signature(key, now, "j"), 404, "No Machine matches the given query."},

@@ -84,7 +84,7 @@ func (r *Region) begin() {
 	r.metals = map[string]*metal{}
 	r.lastID = map[string]int{"fabric": -1, "pool": -1}
 	r.nonces = map[string]time.Time{}
-	r.settings = stockSettings()
+	r.settings = stockSettings(r.Timing.NodeTimeout)
 	r.deployedImages = map[string]time.Time{}
 	r.pools = []pool{{"default", "Default pool", r.id("pool")}}
 	for i := range r.Networks {

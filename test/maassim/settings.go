@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 )
 
 type pool struct {
@@ -58,10 +59,10 @@ func (c *call) listZones() answer { return ok([]poolBody{zone}) }
 func (c *call) listTags() answer  { return ok([]any{}) }
 
 // stockSettings are those of a new region that anybody asked for so far.
-func stockSettings() map[string]any {
+func stockSettings(patience time.Duration) map[string]any {
 	return map[string]any{
 		"hardware_sync_interval": "15m", "default_storage_layout": "flat", "enable_disk_erasing_on_release": false,
-		"disk_erase_with_secure_erase": true, "disk_erase_with_quick_erase": false, "node_timeout": 30, "default_osystem": "ubuntu",
+		"disk_erase_with_secure_erase": true, "disk_erase_with_quick_erase": false, "node_timeout": int(patience.Minutes()), "default_osystem": "ubuntu",
 		"default_distro_series": "jammy", "commissioning_osystem": "ubuntu", "commissioning_distro_series": "jammy",
 		"default_min_hwe_kernel": "", "maas_name": "maas", "http_proxy": nil, "enable_http_proxy": true, "ntp_servers": "ntp.ubuntu.com",
 		"upstream_dns": nil, "dnssec_validation": "auto", "network_discovery": "enabled", "kernel_opts": nil, "boot_images_auto_import": true,
