@@ -32,9 +32,9 @@
 // are the entry's fields, one to one, so that people and other programs write
 // and read the same entries with Vault's own tools:
 //
-//	vault kv put kv/hostler/maas-sites/ID/api-token token=KEY:TOKEN:SECRET
+//	vault kv put kv/hostler/maas-sites/ID/power/default user=root pass=@FILE
 //
-// is read as {"token":"KEY:TOKEN:SECRET"}. Text that is no object is the one
+// is read as {"pass":"…","user":"root"}. Text that is no object is the one
 // field "value"; therefore an object with that field alone is refused.
 //
 // A value that was rotated must not linger: Put tells the entry to keep one

@@ -13,7 +13,7 @@ import (
 // Whatever a config file holds, it is read whole or refused with its code.
 func FuzzSettings(f *testing.F) {
 	for _, seed := range []string{
-		"", "data_dir: /var/lib/hostler\nlisten: 127.0.0.1:0\n", "data_dir: [1]\n", "nope: 1\n", "data_dir: a\ndata_dir: b\n", "&a [*a]", "\xff", "--- 1\n--- 2\n", "{", "data_dir: \"\\x1b[31m\"\n",
+		"", "data_dir: /var/lib/hostler\nlisten: 127.0.0.1:0\n", "data_dir: [1]\n", "secrets: vault\nvault: {address: \"https://v:8200\", mount: kv, approle: {role_id_file: a}}\n", "vault: {approle: 1}\n", "vault: {nope: 1}\n", "nope: 1\n", "data_dir: a\ndata_dir: b\n", "&a [*a]", "\xff", "--- 1\n--- 2\n", "{", "data_dir: \"\\x1b[31m\"\n",
 	} {
 		f.Add([]byte(seed))
 	}
