@@ -113,7 +113,9 @@ func (m *move) revive(s *stage, d Direction) {
 	if d == Undo {
 		r.Status = Compensating
 	}
+	touched := r.Progress.Touched && r.Stage == s.name
 	m.enter(s, d)
+	r.Progress.Touched = touched
 }
 
 func (m *move) restart(o Order) error {
@@ -153,6 +155,9 @@ func (m *move) cancelled() error {
 	switch {
 	case r.StartedAt.IsZero():
 		m.end(Cancelled)
+		return nil
+	case r.Direction == Undo && m.beforePivot():
+		m.end(Cancelled) // restart_clean got no further
 		return nil
 	case r.Direction == Undo && r.Status.Moving():
 		return nil // it goes on taking back, and then ends

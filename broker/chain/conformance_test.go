@@ -3,6 +3,7 @@ package chain_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
@@ -39,4 +40,9 @@ func TestMemoryIsAStore(t *testing.T) {
 			},
 		}
 	})
+}
+
+func TestSeveralEnginesOnOneStore(t *testing.T) {
+	s := chaintest.NewMemory(time.Now)
+	chaintest.Several(t, 40, s, s, s)
 }

@@ -22,11 +22,14 @@ func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
 		b.StartedAt = now
 		c.Messages = append(c.Messages, b.tell("started"))
 	}
+	if r.Asked != AskNothing {
+		return c // that is done first, and no stage is called
+	}
 	if b.EnteredAt.IsZero() {
 		b.EnteredAt = now
 	}
 	if !b.Progress.Begun {
-		b.Progress.Begun = true
+		b.Progress.Begun, b.Progress.Touched = true, true
 		c.Events = append(c.Events, b.event(Started, "", nil))
 	}
 	return c
@@ -85,7 +88,7 @@ func (m *move) record(status EventStatus, message string, details json.RawMessag
 // enter puts the cursor on a stage.
 func (m *move) enter(s *stage, d Direction) {
 	r := &m.Record
-	r.Stage, r.Direction, r.EnteredAt, r.Progress.Spent = s.name, d, time.Time{}, 0
+	r.Stage, r.Direction, r.EnteredAt, r.Progress.Spent, r.Progress.Touched = s.name, d, time.Time{}, 0, false
 	if far, ok := m.line.reached(r); d == Forward && s.rescues == nil && (!ok || s.at > far.at) {
 		r.Progress.Reached = s.name
 	}
@@ -95,12 +98,7 @@ func (m *move) enter(s *stage, d Direction) {
 // attempt makes the next call one of a new attempt.
 func (m *move) attempt(due time.Time) {
 	r := &m.Record
-	key := r.Stage
-	if r.Direction == Undo {
-		key += "/undo"
-	}
-	r.Progress.Tries[key]++
-	r.Attempt, r.Progress.Begun = r.Progress.Tries[key], false
+	r.attempt()
 	r.DueAt, r.Waiting, r.Held = due, "", false
 }
 
@@ -206,6 +204,25 @@ func (m *move) turn() error {
 		m.back(from)
 	}
 	return nil
+}
+
+// beforePivot reports whether undo stands where only a restart leads, and has not
+// begun to take back anything there.
+func (m *move) beforePivot() bool {
+	far, known := m.line.reached(&m.Record)
+	s, ok := m.line.named[m.Record.Stage]
+	if !known || !ok || s.rescues != nil || m.Record.Progress.Touched {
+		return false
+	}
+	for _, p := range m.line.main[s.at:far.at] {
+		if p != s && p.takeBack != nil {
+			return false
+		}
+		if p.pivot {
+			return true
+		}
+	}
+	return false
 }
 
 // compensated moves back from a stage that is taken back.

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 )
 
@@ -83,6 +84,7 @@ type Record struct {
 // Progress is how far a run has come beyond its cursor.
 type Progress struct {
 	Begun   bool           `json:"begun,omitempty"`   // the attempt has its event started
+	Touched bool           `json:"touched,omitempty"` // the stage was called since the cursor came to it
 	Spent   int            `json:"spent,omitempty"`   // failed attempts that the policy counts
 	Reached string         `json:"reached,omitempty"` // the furthest stage of the main line
 	Tries   map[string]int `json:"tries,omitempty"`   // attempts by stage, and stage/undo
@@ -97,14 +99,27 @@ func (r *Record) InFlight(now time.Time) bool { return r.Owner != "" && now.Befo
 // made it what it is: it goes on at once, so that the engine can do it. Stores
 // call it.
 func (r Record) Urged(now time.Time) Record {
-	if r.Status.Stopped() {
-		r.Status = Running
-		if r.Direction == Undo {
-			r.Status = Compensating
-		}
-	}
 	r.DueAt = now
+	if !r.Status.Stopped() {
+		return r
+	}
+	r.Status = Running
+	if r.Direction == Undo {
+		r.Status = Compensating
+	}
+	r.Progress.Tries = maps.Clone(r.Progress.Tries)
+	r.attempt() // the one before has ended
 	return r
+}
+
+// attempt makes the next call one of a new attempt.
+func (r *Record) attempt() {
+	key := r.Stage
+	if r.Direction == Undo {
+		key += "/undo"
+	}
+	r.Progress.Tries[key]++
+	r.Attempt, r.Progress.Begun = r.Progress.Tries[key], false
 }
 
 // EventStatus is what an event says of an attempt.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -41,6 +42,19 @@ func TestRunsAreKeptAsChainsNeedThem(t *testing.T) {
 					},
 				}
 			})
+		})
+	}
+}
+
+func TestSeveralEnginesOnOneStore(t *testing.T) {
+	for _, engine := range storetest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			url := storetest.URL(t, engine)
+			stores := []chain.Store{storetest.Reopen(t, url, nil)}
+			for engine == "postgres" && len(stores) < 3 {
+				stores = append(stores, storetest.Reopen(t, url, nil))
+			}
+			chaintest.Several(t, 30, stores...)
 		})
 	}
 }

@@ -189,6 +189,3 @@ func Settle(ctx context.Context, e *chain.Engine, store chain.Store, clock *Cloc
 	}
 	return errors.New("it does not come to an end")
 }
-
-// ErrKilled is what a store says that was told to die.
-var ErrKilled = errors.New("killed")

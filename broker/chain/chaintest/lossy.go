@@ -1,0 +1,94 @@
+package chaintest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// ErrKilled is what a Lossy store says where a broker would have died.
+var ErrKilled = errors.New("killed")
+
+// Fate is what becomes of a call.
+type Fate int
+
+// The fates.
+const (
+	Done Fate = iota
+	Lost      // it never reached the store
+	Mute      // it was done, and the answer never came
+)
+
+// Lossy is a store as a broker sees it that dies, or loses its connection, at
+// calls of the test's choice: those that claim, renew and save.
+type Lossy struct {
+	chain.Store
+	Fate func(call int) Fate // calls count from 0
+	// Saved is called with each save that the store was given and what it said.
+	Saved func(c chain.Change, err error)
+
+	mu    sync.Mutex
+	calls int
+}
+
+// Calls is how many calls there have been.
+func (l *Lossy) Calls() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+func (l *Lossy) fate() Fate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if l.Fate == nil {
+		return Done
+	}
+	return l.Fate(l.calls - 1)
+}
+
+func (l *Lossy) do(f func() error) error {
+	fate := l.fate()
+	if fate == Lost {
+		return ErrKilled
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	if fate == Mute {
+		return ErrKilled
+	}
+	return nil
+}
+
+// Claim implements chain.Store.
+func (l *Lossy) Claim(ctx context.Context, c chain.Claim) (r *chain.Record, err error) {
+	err = l.do(func() (err error) {
+		r, err = l.Store.Claim(ctx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Renew implements chain.Store.
+func (l *Lossy) Renew(ctx context.Context, r *chain.Record, lease time.Duration) error {
+	return l.do(func() error { return l.Store.Renew(ctx, r, lease) })
+}
+
+// Save implements chain.Store.
+func (l *Lossy) Save(ctx context.Context, c chain.Change) error {
+	return l.do(func() error {
+		err := l.Store.Save(ctx, c)
+		if l.Saved != nil {
+			l.Saved(c, err)
+		}
+		return err
+	})
+}
