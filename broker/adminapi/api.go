@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -32,6 +33,7 @@ type Config struct {
 	Trust     *trust.Authority
 	Operators *operators.Directory
 	Secrets   secrets.Keeper
+	Sites     *maas.Sites
 	Now       func() time.Time
 	Tracer    trace.Tracer
 	Log       *zap.Logger
@@ -51,7 +53,9 @@ type API struct {
 	leaving chan struct{} // closed when waiting requests are to be answered
 	leave   sync.Once
 
-	walk     auditWalk
+	walk        auditWalk
+	credentials sync.Mutex // of sites: one call's are written before the next one's
+
 	refusals broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/resolver"
@@ -47,6 +48,7 @@ type Server struct {
 	queue     *taskqueue.Queue
 	operators *operators.Directory
 	secrets   secrets.Keeper
+	sites     *maas.Sites
 	nodes     *nodeapi.API
 	admin     *adminapi.API
 	metrics   *metrics
@@ -152,8 +154,9 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.metrics.countPolls(s.nodes.WaitingPolls)
+	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {

@@ -70,6 +70,7 @@ var only = []struct{ dependency, owner string }{
 	{"github.com/NVIDIA/go-nvml", "agent/gpu"},
 	{"github.com/ebitengine/purego", "agent/gpu"},
 	{"github.com/canonical/gomaasclient", "broker/maas"},
+	{"github.com/juju/gomaasapi", "broker/maas"},
 }
 
 func TestPartsImportOnlyWhatTheyMay(t *testing.T) {

@@ -47,6 +47,15 @@
 //	POST   /maas-sites/{site}/profiles          SiteProfileConfig → SiteProfile
 //	GET    /maas-sites/{site}/profiles/{profile}  SiteProfile     {profile} is an id or a name
 //	PATCH  /maas-sites/{site}/profiles/{profile}  SiteProfileConfig → SiteProfile
+//	POST   /maas-sites/{site}/credentials       SiteCredentials → SiteCredentialsSet
+//	POST   /maas-sites/{site}/probe             SiteProbe         ?profile=
+//	GET    /maas-sites/{site}/power-overrides   PowerOverrideList
+//	POST   /maas-sites/{site}/power-overrides   PowerOverridePut → PowerOverride
+//	PATCH  /maas-sites/{site}/power-overrides/{override}  PowerOverrideChange → PowerOverride
+//	DELETE /maas-sites/{site}/power-overrides/{override}  PowerOverride
+//	GET    /maas-sites/{site}/roce-assignments  RoCEList          ?hostname=
+//	POST   /maas-sites/{site}/roce-assignments  RoCEPut → RoCEResult
+//	DELETE /maas-sites/{site}/roce-assignments/{assignment}  RoCEAssignment
 //	GET    /skus                                SKUList
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU

@@ -1,0 +1,109 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// OverrideInput names a power override of a site.
+type OverrideInput struct {
+	SiteInput
+	Override string `path:"override" maxLength:"63"`
+}
+
+func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*resource.PowerOverrideList, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.c.DB.PowerOverrides(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.PowerOverrideList{Items: make([]resource.PowerOverride, len(all))}
+	for i, o := range all {
+		out.Items[i] = a.overrideResource(o)
+	}
+	return out, nil
+}
+
+type putOverrideInput struct {
+	SiteInput
+	Body resource.PowerOverridePut
+}
+
+// putOverride records an override and then keeps its credentials: one that has
+// none is refused when it is used, and mended by saying it again.
+func (a *API) putOverride(ctx context.Context, in *putOverrideInput) (*resource.PowerOverride, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	p, err := maas.NewPower(in.Body.PowerUser, in.Body.PowerPassword)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.c.DB.PutPowerOverride(ctx, callerOf(ctx).actor(), broker.PowerOverride{
+		ID: uuid.NewString(), SiteID: s.ID, SelectorType: broker.PowerSelector(in.Body.SelectorType), SelectorValue: in.Body.SelectorValue,
+	}, taskcatalog.Clean(in.Body.Reason, 500))
+	if err != nil {
+		return nil, err
+	}
+	if err := maas.PutPower(ctx, a.c.Secrets, o.VaultPath, p); err != nil {
+		return nil, err
+	}
+	out := a.overrideResource(o)
+	return &out, nil
+}
+
+type changeOverrideInput struct {
+	OverrideInput
+	Body resource.PowerOverrideChange
+}
+
+func (a *API) changeOverride(ctx context.Context, in *changeOverrideInput) (*resource.PowerOverride, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.c.DB.SetPowerOverrideStatus(ctx, callerOf(ctx).actor(), s.ID, in.Override, broker.SiteStatus(in.Body.Status), taskcatalog.Clean(in.Body.Reason, 500))
+	if err != nil {
+		return nil, err
+	}
+	out := a.overrideResource(o)
+	return &out, nil
+}
+
+// removeOverride deletes the secret first: a record without one is refused when
+// it is used, and can be removed again.
+func (a *API) removeOverride(ctx context.Context, in *OverrideInput) (*resource.PowerOverride, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.c.DB.PowerOverride(ctx, s.ID, in.Override)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.c.Secrets.Delete(ctx, o.VaultPath); err != nil {
+		return nil, err
+	}
+	if o, err = a.c.DB.RemovePowerOverride(ctx, callerOf(ctx).actor(), s.ID, o.ID, ""); err != nil {
+		return nil, err
+	}
+	out := a.overrideResource(o)
+	return &out, nil
+}
+
+func (a *API) overrideResource(o broker.PowerOverride) resource.PowerOverride {
+	return resource.PowerOverride{
+		ID: o.ID, SiteID: o.SiteID, SelectorType: string(o.SelectorType), SelectorValue: o.SelectorValue, VaultPath: o.VaultPath, Status: string(o.Status),
+		LastUsedAt: o.LastUsedAt, Unused: o.Unused(a.c.Now()), CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt,
+	}
+}

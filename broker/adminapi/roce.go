@@ -1,0 +1,82 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type roceInput struct {
+	SiteInput
+	Hostname string `query:"hostname" maxLength:"253"`
+}
+
+func (a *API) listRoCE(ctx context.Context, in *roceInput) (*resource.RoCEList, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	hostname, ok := broker.CanonicalHostname(in.Hostname)
+	if !ok && in.Hostname != "" {
+		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot list RoCE assignments: %q is no hostname", taskcatalog.Clean(in.Hostname, 100))
+	}
+	all, err := a.c.DB.RoCEAssignments(ctx, s.ID, hostname)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RoCEList{Items: make([]resource.RoCEAssignment, len(all))}
+	for i, r := range all {
+		out.Items[i] = roceResource(r)
+	}
+	return out, nil
+}
+
+type putRoCEInput struct {
+	SiteInput
+	Body resource.RoCEPut
+}
+
+func (a *API) putRoCE(ctx context.Context, in *putRoCEInput) (*resource.RoCEResult, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]broker.RoCEAssignment, len(in.Body.Items))
+	for i, r := range in.Body.Items {
+		items[i] = broker.RoCEAssignment{ID: uuid.NewString(), SiteID: s.ID, Hostname: r.Hostname, Interface: r.Interface, IPv4CIDR: r.IPv4CIDR}
+	}
+	created, updated, err := a.c.DB.PutRoCE(ctx, callerOf(ctx).actor(), s.ID, items, taskcatalog.Clean(in.Body.Reason, 500))
+	if err != nil {
+		return nil, err
+	}
+	return &resource.RoCEResult{Created: created, Updated: updated, Unchanged: len(items) - created - updated}, nil
+}
+
+type removeRoCEInput struct {
+	SiteInput
+	Assignment string `path:"assignment" maxLength:"63"`
+}
+
+func (a *API) removeRoCE(ctx context.Context, in *removeRoCEInput) (*resource.RoCEAssignment, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.c.DB.RemoveRoCE(ctx, callerOf(ctx).actor(), s.ID, in.Assignment, "")
+	if err != nil {
+		return nil, err
+	}
+	out := roceResource(r)
+	return &out, nil
+}
+
+func roceResource(r broker.RoCEAssignment) resource.RoCEAssignment {
+	return resource.RoCEAssignment{
+		ID: r.ID, SiteID: r.SiteID, RoCEItem: resource.RoCEItem{Hostname: r.Hostname, Interface: r.Interface, IPv4CIDR: r.IPv4CIDR},
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}

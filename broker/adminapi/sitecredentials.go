@@ -1,0 +1,209 @@
+package adminapi
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type siteCredentialsInput struct {
+	SiteInput
+	Body resource.SiteCredentials
+}
+
+// maasPatience bounds what a caller waits for MAAS.
+const maasPatience = 45 * time.Second
+
+// setSiteCredentials tries a token before anything is kept, and then keeps all
+// of what was given. The record comes before the secrets: what a crash leaves
+// between the two is refused when it is used, and mended by saying it again.
+func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) (*resource.SiteCredentialsSet, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	a.credentials.Lock()
+	defer a.credentials.Unlock()
+	given, err := readCredentials(&s, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.SiteCredentialsSet{Set: given.names()}
+	if given.token != nil {
+		id, err := a.try(ctx, s, *given.token)
+		if err != nil {
+			return nil, err
+		}
+		out.MAASVersion, out.MAASUser = id.Version, id.User
+	}
+	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL}
+	if s.DeploySSHPublicKey == "" {
+		// Its private half is kept first: nobody knows of a key that is on no record.
+		public, private, err := maas.NewDeployKey(rand.Reader, s)
+		if err != nil {
+			return nil, err
+		}
+		if err := maas.PutDeployKey(ctx, a.c.Secrets, s, private); err != nil {
+			return nil, err
+		}
+		record.DeploySSHPublicKey = public
+		out.Set = append(out.Set, "deploy_ssh_key")
+	}
+	if s, err = a.c.DB.SetSiteCredentials(ctx, callerOf(ctx).actor(), s.ID, taskcatalog.Clean(in.Body.Reason, 500), record); err != nil {
+		return nil, err
+	}
+	if given.token != nil {
+		if err := maas.PutToken(ctx, a.c.Secrets, s, *given.token); err != nil {
+			return nil, err
+		}
+	}
+	if given.power != nil {
+		if err := maas.PutPower(ctx, a.c.Secrets, s.PowerPath, *given.power); err != nil {
+			return nil, err
+		}
+	}
+	if given.password != "" {
+		if err := maas.PutDeployPassword(ctx, a.c.Secrets, s, given.password); err != nil {
+			return nil, err
+		}
+	}
+	out.Site = siteResource(s)
+	return out, nil
+}
+
+// givenCredentials are those of a call that are worth being tried.
+type givenCredentials struct {
+	token    *maas.Key
+	power    *maas.Power
+	password string
+}
+
+func (g givenCredentials) names() []string {
+	out := []string{}
+	if g.token != nil {
+		out = append(out, "maas_token")
+	}
+	if g.power != nil {
+		out = append(out, "power")
+	}
+	if g.password != "" {
+		out = append(out, "deploy_password")
+	}
+	return out
+}
+
+// readCredentials judges what was given, and puts a new address into s.
+func readCredentials(s *broker.Site, c resource.SiteCredentials) (g givenCredentials, err error) {
+	bad := func(why string) (givenCredentials, error) {
+		return g, broker.Errorf(broker.Invalid, "site_credentials_invalid", "cannot keep credentials of site %s: %s", s.Name, why)
+	}
+	if c.MAASToken != "" {
+		k, err := maas.ParseKey(c.MAASToken)
+		if err != nil {
+			return g, err
+		}
+		g.token = &k
+	}
+	if c.APIBaseURL != "" {
+		if g.token == nil {
+			return bad("a new address needs a token, to be tried there")
+		}
+		s.APIBaseURL = c.APIBaseURL
+		if err := s.Check(); err != nil {
+			return g, err
+		}
+	}
+	if c.PowerUser != "" || c.PowerPassword != "" {
+		p, err := maas.NewPower(c.PowerUser, c.PowerPassword)
+		if err != nil {
+			return g, err
+		}
+		g.power = &p
+	}
+	if c.DeployPassword != "" {
+		if taskcatalog.Clean(c.DeployPassword, 2048) != c.DeployPassword {
+			return bad("the deploy password has control characters")
+		}
+		g.password = c.DeployPassword
+	}
+	if g.token == nil && g.power == nil && g.password == "" {
+		return bad("none is given (maas_token, power_user with power_password, deploy_password)")
+	}
+	return g, nil
+}
+
+// try asks MAAS whose the token is. Codes: maas_unreachable,
+// maas_token_refused, maas_token_not_admin, maas_clock_skew.
+func (a *API) try(ctx context.Context, s broker.Site, k maas.Key) (maas.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, maasPatience)
+	defer cancel()
+	region, err := a.c.Sites.Open(s, k)
+	if err != nil {
+		return maas.Identity{}, err
+	}
+	refuse := func(code, why string) (maas.Identity, error) {
+		return maas.Identity{}, broker.Errorf(broker.Invalid, code, "cannot keep credentials of site %s: %s (nothing was kept)", s.Name, why)
+	}
+	id, err := region.Identify(ctx)
+	switch class := maas.ClassOf(err); {
+	case err == nil && !id.Admin:
+		return refuse("maas_token_not_admin", "the token is of "+id.User+", who is no administrator of MAAS")
+	case err == nil:
+		return id, nil
+	case class == maas.Unauthorized, class == maas.Forbidden:
+		return refuse("maas_token_refused", err.Error())
+	case class == maas.ClockSkew:
+		return refuse("maas_clock_skew", err.Error())
+	}
+	return refuse("maas_unreachable", err.Error())
+}
+
+type probeInput struct {
+	SiteInput
+	Profile string `query:"profile" maxLength:"63" doc:"an id or a name; all that are active where it is left out"`
+}
+
+// probeSite looks at what the site needs and has. It changes nothing.
+func (a *API) probeSite(ctx context.Context, in *probeInput) (*resource.SiteProbe, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	profiles, err := a.probed(ctx, s, in.Profile)
+	if err != nil {
+		return nil, err
+	}
+	overrides, err := a.c.DB.PowerOverrides(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maasPatience)
+	defer cancel()
+	r := a.c.Sites.Preflight(ctx, s, profiles, overrides)
+	out := &resource.SiteProbe{Site: s.Name, At: a.c.Now().UTC(), OK: len(r.Failed()) == 0, MAASVersion: r.Version, Checks: make([]resource.SiteCheck, len(r.Checks))}
+	for i, c := range r.Checks {
+		out.Checks[i] = resource.SiteCheck{Check: c.Name, Status: string(c.Verdict), Detail: taskcatalog.Clean(c.Detail, 1000), NextStep: taskcatalog.Clean(c.NextStep, 500)}
+	}
+	return out, nil
+}
+
+func (a *API) probed(ctx context.Context, s broker.Site, ref string) ([]broker.Profile, error) {
+	if ref != "" {
+		p, err := a.c.DB.Profile(ctx, s.ID, ref)
+		return []broker.Profile{p}, err
+	}
+	all, err := a.c.DB.Profiles(ctx, s.ID)
+	var active []broker.Profile
+	for _, p := range all {
+		if p.Status == broker.SiteActive {
+			active = append(active, p)
+		}
+	}
+	return active, err
+}
