@@ -200,7 +200,7 @@ func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 		"proc/4242/status":                  "Name:\tpython\nUid:\t1001\t1001\t1001\t1001\n",
 	})
 	holders, err := l.holders(t.Context(), l.units)
-	if err != nil || len(holders) != 1 || holders[0].out.Name != "python" || !holders[0].holds(l.units[2]) {
+	if err != nil || len(holders) != 1 || holders[0].out.Name != "python" || !holders[0].holds(l.units[1]) {
 		t.Errorf("%+v, %v", holders, err)
 	}
 }

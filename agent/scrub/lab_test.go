@@ -46,9 +46,9 @@ func withAgent(m *testing.M) int {
 
 const token = "SECRET-OF-A-TENANT"
 
-// gpuCount is how many GPUs a lab has: enough for one to be bad, one before it and one
-// after it. Each is asked by some twenty processes in a scrub.
-const gpuCount = 3
+// gpuCount is how many GPUs a lab has: one to be bad and one beside it. Each is asked by
+// some twenty processes in a scrub, which is what these tests take their time for.
+const gpuCount = 2
 
 // lab is a machine of fake GPUs of 32 MiB.
 type lab struct {

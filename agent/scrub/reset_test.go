@@ -67,7 +67,7 @@ func TestAHiveIsResetAsOne(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	l = newLab(t, "amd", "hive 7")
-	l.faults("hive 7", "fault.2 ecc_in_verify")
+	l.faults("hive 7", "fault.1 ecc_in_verify")
 	res = l.good()
 	if g := l.of(res, 0); g.Assurance.Reset != taskcatalog.ResetRefused || g.Code != taskcatalog.CodeGPUResetRefused {
 		t.Errorf("a hive with a GPU that fell out: %+v", g)
@@ -78,9 +78,9 @@ func TestAHiveIsResetAsOne(t *testing.T) {
 func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd")
-	l.faults("fault.0 reset_disturbs 2", "fault.2 holder 4194000")
+	l.faults("fault.0 reset_disturbs 1", "fault.1 holder 4194000")
 	l.Params.Policy.KeepHolders = true
-	g := l.want(l.good(), 2, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
+	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
 	if len(g.ResetWitnesses) < witnesses || g.ResetGroup != nil {
 		t.Errorf("%+v", g)
 	}

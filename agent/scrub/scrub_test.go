@@ -18,7 +18,7 @@ func TestWhatATenantLeftIsFoundOverwrittenAndLookedAtAgain(t *testing.T) {
 	for _, vendor := range []string{"nvidia", "amd"} {
 		t.Run(vendor, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, vendor)
+			l := newLab(t, vendor, "devices 3")
 			l.plant(1, 5<<20)
 			l.plant(2, 20<<20)
 			var said []string
@@ -29,10 +29,10 @@ func TestWhatATenantLeftIsFoundOverwrittenAndLookedAtAgain(t *testing.T) {
 				}
 			}
 			res := l.good()
-			if res.Verdict != taskcatalog.VerdictClean || res.Assurance.Overwrite != taskcatalog.OverwriteVerified || len(res.GPUs) != gpuCount {
+			if res.Verdict != taskcatalog.VerdictClean || res.Assurance.Overwrite != taskcatalog.OverwriteVerified || len(res.GPUs) != 3 {
 				t.Fatalf("%s, %+v, %d GPUs: %+v", res.Verdict, res.Assurance, len(res.GPUs), res.GPUs)
 			}
-			for i := range gpuCount {
+			for i := range 3 {
 				g := l.of(res, i)
 				if l.left(i) != 0 {
 					t.Errorf("GPU %d still has the token", i)
@@ -66,26 +66,26 @@ func TestOneBadGPUDoesNotMakeTheOthersBad(t *testing.T) {
 		verdict       taskcatalog.Verdict
 		code          taskcatalog.Code
 	}{
-		"old data in a chunk":      {"nvidia", "fault.2 keeps_chunk 8388608", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue},
-		"old data in AMD's memory": {"amd", "fault.2 keeps_chunk 8388608", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue},
-		"an ECC error":             {"nvidia", "fault.2 ecc_in_verify", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
-		"lost in the middle":       {"nvidia", "fault.2 lost_after 8M", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
-		"AMD's lost in the middle": {"amd", "fault.2 lost_after 8M", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
-		"half of the memory":       {"nvidia", "fault.2 oom_early 12M", taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete},
-		"a crash of the library":   {"nvidia", "fault.2 crash fill", taskcatalog.VerdictInconclusive, gpu.CodeHelperCrashed},
-		"garbage":                  {"nvidia", "fault.2 garbage verify", taskcatalog.VerdictInconclusive, gpu.CodeHelperGarbage},
-		"a fault of a kernel":      {"nvidia", "fault.2 kernel_fault verify", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"old data in a chunk":      {"nvidia", "fault.1 keeps_chunk 8388608", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue},
+		"old data in AMD's memory": {"amd", "fault.1 keeps_chunk 8388608", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue},
+		"an ECC error":             {"nvidia", "fault.1 ecc_in_verify", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"lost in the middle":       {"nvidia", "fault.1 lost_after 8M", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"AMD's lost in the middle": {"amd", "fault.1 lost_after 8M", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
+		"half of the memory":       {"nvidia", "fault.1 oom_early 12M", taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete},
+		"a crash of the library":   {"nvidia", "fault.1 crash fill", taskcatalog.VerdictInconclusive, gpu.CodeHelperCrashed},
+		"garbage":                  {"nvidia", "fault.1 garbage verify", taskcatalog.VerdictInconclusive, gpu.CodeHelperGarbage},
+		"a fault of a kernel":      {"nvidia", "fault.1 kernel_fault verify", taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, c.vendor)
 			l.faults(c.fault)
-			l.plant(2, 8<<20)
+			l.plant(1, 8<<20)
 			res, report, err := l.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := l.want(res, 2, c.verdict, c.code)
+			g := l.want(res, 1, c.verdict, c.code)
 			if res.Verdict != c.verdict || len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Subject, g.UUID) {
 				t.Errorf("the node is %s with %+v", res.Verdict, report.Findings)
 			}
@@ -109,8 +109,8 @@ func TestAHangEndsAndIsNoVerdict(t *testing.T) {
 func TestAGPUThatIsMissingOrNewMakesNoCleanNode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
-	lost := l.Params.Expected[2]
-	l.Params.Expected = l.Params.Expected[:2]
+	lost := l.Params.Expected[1]
+	l.Params.Expected = l.Params.Expected[:1]
 	res := l.good()
 	i := slices.IndexFunc(res.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == lost.UUID })
 	if g := res.GPUs[i]; res.Verdict != taskcatalog.VerdictNotClean || g.Code != taskcatalog.CodeGPUUnexpected || *g.ProbedNonZeroWords != 0 {
@@ -221,12 +221,12 @@ func TestASettingThatWillNotGoBackIsAFindingByName(t *testing.T) {
 func TestTheKernelsLogTellsAgainstTheGPUThatItNames(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
-	address := l.Params.Expected[2].PCIAddress
+	address := l.Params.Expected[1].PCIAddress
 	slot := strings.TrimSuffix(address, ".0")
 	l.KernelLog = func() ([]string, error) {
 		return []string{"NVRM: Xid (PCI:" + slot + "): 79, pid=1, GPU has fallen off the bus.", "NVRM: Xid (PCI:ffff:ff:00): 48", "NVRM: Xid (PCI:" + slot + "): 31, a tenant's fault"}, nil
 	}
-	if g := l.want(l.good(), 2, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault); !strings.Contains(g.Message, "Xid 79") {
+	if g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault); !strings.Contains(g.Message, "Xid 79") {
 		t.Errorf("%s", g.Message)
 	}
 	l = newLab(t, "nvidia")
@@ -248,10 +248,10 @@ func TestAProbeCoversWhatWasOverwritten(t *testing.T) {
 	l.Params.Policy.MinCoveragePercent = 20
 	l.Progress = func(step string, _, _, percent int, message string) {
 		if step == profiles.StepProbe && message == "" {
-			l.faults("fault.2 oom_early 12M")
+			l.faults("fault.1 oom_early 12M")
 		}
 	}
-	g := l.want(l.good(), 2, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete)
+	g := l.want(l.good(), 1, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete)
 	if *g.ProbedBytes >= *g.CoveredBytes {
 		t.Errorf("%d probed of %d", *g.ProbedBytes, *g.CoveredBytes)
 	}
