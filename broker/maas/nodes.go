@@ -1,0 +1,93 @@
+package maas
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Records are what the broker knows of its sites. *store.DB is one.
+type Records interface {
+	Site(ctx context.Context, ref string) (broker.Site, error)
+	// UsePowerOverride finds the override that goes before the site's default for
+	// a machine, and notes that it was used; false: there is none.
+	UsePowerOverride(ctx context.Context, siteID, pxeMAC, ipmiIP, hostname string) (broker.PowerOverride, bool, error)
+	RoCEAssignments(ctx context.Context, siteID, hostname string) ([]broker.RoCEAssignment, error)
+}
+
+// Nodes are the broker's own records of nodes, as far as a chain changes them. A
+// method may be called again with the same arguments, because a save or an answer
+// was lost, and then changes nothing more. Errors of kind Unavailable hold the
+// site; Invalid ones are the input's fault.
+type Nodes interface {
+	// Bound names the node, not deleted, whose machine that is; empty: none.
+	Bound(ctx context.Context, site, systemID string) (nodeID string, err error)
+	// Prepare makes the node of a run and its enrol token, or finds the node that
+	// the run made before, and binds it to the machine. It is enrolling then,
+	// unless it has enrolled meanwhile. Codes: sku_not_found, hostname_taken.
+	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
+	// Bundle renders what a machine is deployed with: the same again, with the same
+	// token, until that token was used, has expired or is void.
+	Bundle(ctx context.Context, nodeID string, b BundleFacts) (Bundle, error)
+	// Node reads a node. Code: node_not_found.
+	Node(ctx context.Context, nodeID string) (broker.Node, error)
+	// ExtendToken lets the open token of a node that has not enrolled be good until
+	// then: a deployed machine cannot learn another. Codes: token_none,
+	// token_extended_twice.
+	ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error
+	// Remove deletes a node that never enrolled, and consumes its token. False: it
+	// has enrolled, and stays. That there is none is no error.
+	Remove(ctx context.Context, nodeID, reason string) (removed bool, err error)
+	// Quarantine keeps a node from use, if it is not so already.
+	Quarantine(ctx context.Context, nodeID, reason string) error
+	// Reseed has an enrolled node's agent do node.hw_sync_reseed, once for each key,
+	// with the machine's own token. False: it has not ended yet.
+	Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (done bool, err error)
+}
+
+// NewNode is what a run knows of the node that it makes.
+type NewNode struct {
+	RunID, Site, Hostname, SKU string
+	MAASSystemID               string
+	Disks                      []Device // as MAAS's commissioning found them: what the node shall have
+	RequestedBy                string
+}
+
+// BundleFacts are what a first-boot bundle is rendered from, beside what the
+// broker knows itself.
+type BundleFacts struct {
+	RunID    string
+	SiteID   string
+	SystemID string
+	Policy   broker.Policy
+	RoCE     []broker.RoCEAssignment
+	BootDisk Device
+	Disks    []Device
+	Expires  time.Time // of the enrol token, if it is made now
+}
+
+// Bundle is user-data for MAAS. It holds the enrol token: nothing prints it, and no
+// state keeps it.
+type Bundle struct {
+	UserData []byte
+	Digest   string   // sha256:…, of what is in it but the token
+	Warnings []string // for the run's record
+}
+
+// String keeps the token out of whatever is printed.
+func (b Bundle) String() string { return "[bundle " + b.Digest + "]" }
+
+// GoString is String.
+func (b Bundle) GoString() string { return b.String() }
+
+// Device is a part of a machine that is known again by its serial.
+type Device struct {
+	ID     int    `json:"id"` // MAAS's
+	Name   string `json:"name"`
+	Model  string `json:"model"`
+	Serial string `json:"serial"`
+	IDPath string `json:"id_path,omitempty"`
+	Size   int64  `json:"size"` // bytes
+}
