@@ -105,6 +105,9 @@ func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
 // takeProbe sees once more what holds the site: between the choice of the run and
 // now a hold may have been placed, or another may have taken the probe.
 func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error) {
+	if err := t.passFreezes(ctx); err != nil {
+		return false, err
+	}
 	holds, err := collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND site IN ('', $1)`, site)
 	if err != nil || len(holds) == 0 {
 		return false, err

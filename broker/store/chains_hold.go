@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -27,13 +28,18 @@ func (db *DB) PlaceHold(ctx context.Context, actor chain.Actor, h chain.SiteHold
 }
 
 func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold) error {
+	if h.Kind == chain.Freeze {
+		if err := t.shutOut(ctx); err != nil {
+			return err
+		}
+	}
 	h.By, h.Since = actor.Name, t.now
 	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (site, kind) WHERE until_at = 0 DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
 	if err != nil || n == 0 {
 		return err // it stands already, and was told of
 	}
-	if err := t.send(ctx, "", correlationOf(ctx), h.Placed()); err != nil {
+	if err := t.send(ctx, told{Message: h.Placed(), Site: cmp.Or(h.Site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
 		return err
 	}
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: h.Kind.Action(), Subject: h.About(), Reason: h.Reason, After: small("role", actor.Role)})
@@ -56,7 +62,12 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 		return err
 	}
 	t.hint(HintRun, "")
-	if err := t.send(ctx, "", correlationOf(ctx), h.Lifted()); err != nil {
+	if kind == chain.Freeze {
+		if err := t.wakeFrozen(ctx, site); err != nil {
+			return err
+		}
+	}
+	if err := t.send(ctx, told{Message: h.Lifted(), Site: cmp.Or(h.Site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
 		return err
 	}
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: kind.Lifting(), Subject: h.About(), Reason: reason, Before: small("reason", h.Reason, "since", h.Since), After: small("role", actor.Role)})

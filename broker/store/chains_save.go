@@ -113,7 +113,7 @@ func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 		}
 	}
 	for _, m := range c.Messages {
-		if err := t.send(ctx, r.ID, r.CorrelationID, m); err != nil {
+		if err := t.send(ctx, told{Message: m, Source: "hostler/runs/" + r.ID, Site: r.Site, CorrelationID: r.CorrelationID}); err != nil {
 			return err
 		}
 	}
@@ -124,17 +124,6 @@ func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 	}
 	t.hint(HintRun, "")
 	return nil
-}
-
-// send puts a message into the outbox.
-func (t *tx) send(ctx context.Context, runID, correlationID string, m chain.Message) error {
-	source := "hostler/broker"
-	if runID != "" {
-		source = "hostler/runs/" + runID
-	}
-	_, err := t.ExecContext(ctx, `INSERT INTO outbox (at, type, source, subject, data, correlation_id) VALUES ($1, $2, $3, $4, $5, $6)`,
-		micros(t.now), m.Type, source, m.Subject, text(m.Data), correlationID)
-	return err
 }
 
 // applyToRun applies an effect of a step, in the transaction of its save. What
@@ -162,7 +151,7 @@ func (t *tx) countResult(ctx context.Context, r chain.Record, result chain.Resul
 	}
 	after, stopped := b.After(result, t.now)
 	if stopped {
-		if err := t.send(ctx, "", r.CorrelationID, after.Stopped()); err != nil {
+		if err := t.send(ctx, told{Message: after.Stopped(), Site: r.Site, CorrelationID: r.CorrelationID}); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ type openTask struct {
 	ID                   string
 	Epoch                int64
 	Lane                 taskcatalog.Lane
+	Class                taskcatalog.Class
 	Status               broker.TaskStatus
 	Attempt              int
 	Cancel               bool
@@ -30,7 +31,7 @@ type openTask struct {
 
 func scanOpen(row interface{ Scan(...any) error }) (openTask, error) {
 	var o openTask
-	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Status, &o.Attempt, &o.Cancel, at(&o.NotAfter), at(&o.AliveUntil))
+	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, at(&o.NotAfter), at(&o.AliveUntil))
 	return o, err
 }
 
@@ -56,7 +57,8 @@ func (o openTask) deliverable(epoch int64, now time.Time) bool {
 }
 
 // ClaimTasks leases tasks to the node in the order in which they were made,
-// attempt+1: of the exclusive lane one, and only while none is dispatched. The
+// attempt+1: of the exclusive lane one, and only while none is dispatched. What
+// may destroy a tenant's data stays where it is while the site is frozen. The
 // tasks have what a delivery needs. cancel names tasks that the node may have
 // and is to stop. Codes: node_not_found, epoch_superseded.
 func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task, cancel []string, err error) {
@@ -64,7 +66,8 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 		tasks, cancel = nil, nil
 		// The lock makes claims of one node wait for each other, on any replica.
 		var has int64
-		err := t.QueryRowContext(ctx, `SELECT epoch FROM nodes WHERE id = $1`+t.forUpdate(), nodeID).Scan(&has)
+		var site string
+		err := t.QueryRowContext(ctx, `SELECT epoch, site FROM nodes WHERE id = $1`+t.forUpdate(), nodeID).Scan(&has, &site)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return nodeNotFound(nodeID)
@@ -78,7 +81,11 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 			return err
 		}
 		cancel = toStop(open)
-		for _, o := range choose(open, epoch, lanes, limit, t.now) {
+		held, err := t.destructiveHeld(ctx, site, open)
+		if err != nil {
+			return err
+		}
+		for _, o := range choose(open, epoch, lanes, limit, held, t.now) {
 			k, err := t.lease(ctx, o, nodeID)
 			if err != nil {
 				return err
@@ -104,16 +111,20 @@ func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool
 }
 
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
-	return collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, status, attempt, cancel_requested, not_after, alive_until FROM tasks
+	return collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
 }
 
-// choose picks what is delivered now.
-func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, now time.Time) []openTask {
+// choose picks what is delivered now. While the node's site is frozen nothing
+// destructive is, not even once more: the node may never have seen it.
+func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, frozen bool, now time.Time) []openTask {
 	taken := busy(open)
 	var chosen []openTask
 	for _, o := range open {
 		exclusive := o.Lane == taskcatalog.LaneExclusive
+		if frozen && o.Class == taskcatalog.ClassDestructive {
+			continue
+		}
 		if len(chosen) == limit || !slices.Contains(lanes, o.Lane) || !o.deliverable(epoch, now) || exclusive && taken {
 			continue
 		}

@@ -59,7 +59,8 @@ type tx struct {
 	runner
 	dialect
 	now   time.Time
-	hints []Hint // given after the commit
+	clock func() time.Time // what time it is by now
+	hints []Hint           // given after the commit
 }
 
 func (t *tx) hint(kind HintKind, id string) { t.hints = append(t.hints, Hint{kind, id}) }

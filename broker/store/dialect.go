@@ -15,6 +15,11 @@ type dialect interface {
 	forKeyShare() string // what it refers to must stay
 	forUpdate() string   // nobody else decides about this row meanwhile
 	skipLocked() string
+	// A lock with a number, $1, that many share or one has alone, until the
+	// transaction ends. Whoever waits for it comes in turn, so that those who share
+	// it cannot keep one out for ever, as they could with a row.
+	gateShared() string
+	gateAlone() string
 }
 
 type sqliteDialect struct{}
@@ -24,6 +29,8 @@ func (sqliteDialect) identity() string    { return "INTEGER PRIMARY KEY AUTOINCR
 func (sqliteDialect) forKeyShare() string { return "" }
 func (sqliteDialect) forUpdate() string   { return "" }
 func (sqliteDialect) skipLocked() string  { return "" }
+func (sqliteDialect) gateShared() string  { return "" }
+func (sqliteDialect) gateAlone() string   { return "" }
 
 type postgresDialect struct{}
 
@@ -34,6 +41,8 @@ func (postgresDialect) identity() string {
 func (postgresDialect) forKeyShare() string { return " FOR KEY SHARE" }
 func (postgresDialect) forUpdate() string   { return " FOR UPDATE" }
 func (postgresDialect) skipLocked() string  { return " SKIP LOCKED" }
+func (postgresDialect) gateShared() string  { return "SELECT pg_advisory_xact_lock_shared($1)" }
+func (postgresDialect) gateAlone() string   { return "SELECT pg_advisory_xact_lock($1)" }
 
 // micros is how a time is stored: whole microseconds since 1970, 0 for none.
 func micros(t time.Time) int64 {

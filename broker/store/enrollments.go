@@ -136,6 +136,11 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if err := t.rewant(ctx, &n); err != nil {
 		return out, err
 	}
+	if n.Status != before.Status {
+		if err := t.tellStatus(ctx, n, before.Status, nodeActor(n.ID).Name, correlationOf(ctx)); err != nil {
+			return out, err
+		}
+	}
 	e := entry(nodeActor(n.ID), "node.enroll", n.ID)
 	e.Reason = "from " + in.Remote
 	e.Before = small("epoch", before.Epoch, "status", before.Status)

@@ -91,6 +91,9 @@ func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (ma
 				return err
 			}
 		}
+		if err := t.tellStatus(ctx, made, "", actor.Name, correlationOf(ctx)); err != nil {
+			return err
+		}
 		e := entry(actor, "node.create", n.ID)
 		e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap)
 		return t.audit(ctx, e)

@@ -141,7 +141,7 @@ func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx)
 	if err != nil {
 		return nil, err
 	}
-	t := &tx{runner: native, dialect: e, now: e.db.Now()}
+	t := &tx{runner: native, dialect: e, now: e.db.Now(), clock: e.db.Now}
 	if err := fn(ctx, t); err != nil {
 		_ = native.Rollback()
 		return nil, err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hostler/hostler/broker"
@@ -61,6 +62,11 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	}
 	if next.Status == broker.Deleted && n.Status != broker.Deleted {
 		if err := t.closeNode(ctx, actor, nodeID); err != nil {
+			return n, err
+		}
+	}
+	if next.Status != n.Status {
+		if err := t.tellStatus(ctx, next, n.Status, actor.Name, cmp.Or(c.CorrelationID, correlationOf(ctx))); err != nil {
 			return n, err
 		}
 	}

@@ -111,7 +111,7 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 		err = t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the node did not say how it ended")
 	case k.Attempt == 0:
 		swept.Expired++
-		err = t.end(ctx, &k, broker.TaskExpired, taskcatalog.CodeTaskExpired, "the node did not fetch it in time")
+		err = t.expire(ctx, &k)
 	default:
 		swept.Requeued++
 		t.hint(HintTask, k.NodeID)
@@ -122,4 +122,20 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 		return err
 	}
 	return t.auditEnd(ctx, broker.Actor{Name: "system"}, k)
+}
+
+// expire ends a task that no node had in time, and says so where the node could
+// not have had it.
+func (t *tx) expire(ctx context.Context, k *broker.Task) error {
+	why := "the node did not fetch it in time"
+	if k.Class == taskcatalog.ClassDestructive {
+		h, err := t.frozenAt(ctx, k.NodeID, micros(k.NotAfter))
+		if err != nil {
+			return err
+		}
+		if h != nil {
+			why = "it was not handed out in time: " + wording(*h) + " had been frozen by " + h.By + " (" + h.Reason + ")"
+		}
+	}
+	return t.end(ctx, k, broker.TaskExpired, taskcatalog.CodeTaskExpired, why)
 }

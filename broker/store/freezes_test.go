@@ -1,0 +1,344 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+var (
+	olga = broker.Actor{Name: "olga", Role: broker.RoleOperator}
+	ole  = broker.Actor{Name: "ole", Role: broker.RoleOperator}
+)
+
+// memberAt is a node at a site, enrolled and heard.
+func memberAt(t testing.TB, db *store.DB, hostname, site string) broker.Node {
+	t.Helper()
+	must(db.CreateNode(ctx, admin, store.NewNode{
+		ID: "n-" + hostname, Hostname: hostname, Site: site, Bootstrap: "command", TokenHash: "hash-" + hostname, TokenExpires: db.Now().Add(time.Hour),
+	}))(t)
+	e := enroll(t, db, "hash-"+hostname, "key-"+hostname)
+	must(db.FirstContact(ctx, "n-"+hostname, 1, e.Cert.Serial))(t)
+	return must(db.Node(ctx, "n-"+hostname))(t)
+}
+
+func enqueueClass(t testing.TB, db *store.DB, n broker.Node, class taskcatalog.Class, lane taskcatalog.Lane) broker.Task {
+	t.Helper()
+	k := newTask(db, n, lane)
+	k.Class = class
+	k, _, err := db.InsertTask(ctx, admin, k)
+	ok(t, err)
+	return k
+}
+
+func finish(t testing.TB, db *store.DB, k broker.Task) {
+	t.Helper()
+	_, _, err := db.RecordResult(ctx, succeeded(must(db.Task(ctx, k.ID))(t)), nil)
+	ok(t, err)
+}
+
+func freeze(t testing.TB, db *store.DB, site string) {
+	t.Helper()
+	if _, placed, err := db.Freeze(ctx, olga, site, "the coolant leaks"); err != nil || !placed {
+		t.Fatalf("placed %v, %v", placed, err)
+	}
+}
+
+func TestWhileASiteIsFrozenNothingDestructiveIsHandedOut(t *testing.T) {
+	for _, frozen := range []string{"dc1", ""} {
+		storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+			n, other := memberAt(t, db, "one", "dc1"), memberAt(t, db, "two", "dc2")
+			held := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+			mutating := enqueueClass(t, db, n, taskcatalog.ClassMutating, taskcatalog.LaneExclusive)
+			probe := enqueueClass(t, db, n, taskcatalog.ClassProbe, taskcatalog.LaneConcurrent)
+			elsewhere := enqueueClass(t, db, other, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+			freeze(t, db, frozen)
+
+			claim(t, db, n, mutating.ID, probe.ID)
+			if frozen == "" {
+				claim(t, db, other)
+			} else {
+				claim(t, db, other, elsewhere.ID)
+			}
+			finish(t, db, mutating)
+			claim(t, db, n)
+
+			if _, lifted, err := db.Unfreeze(ctx, olga, frozen, "mended"); err != nil || !lifted {
+				t.Fatalf("lifted %v, %v", lifted, err)
+			}
+			claim(t, db, n, held.ID)
+		})
+	}
+}
+
+// A node that never saw the first delivery would begin with the second.
+func TestWhileFrozenNothingDestructiveIsHandedOutOnceMore(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		claim(t, db, n, k.ID)
+		freeze(t, db, "dc1")
+		clock.Advance(2 * time.Minute) // past the lease
+		must(db.SweepTasks(ctx))(t)
+		claim(t, db, n)
+		_, _, err := db.Unfreeze(ctx, olga, "dc1", "")
+		ok(t, err)
+		claim(t, db, n, k.ID)
+	})
+}
+
+func TestATaskThatRunsFinishesDuringAFreeze(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		claim(t, db, n, k.ID)
+		freeze(t, db, "dc1")
+		if tasks, runs, err := db.UnderWay(ctx, []string{"dc1"}); err != nil || tasks != 1 || runs != 0 {
+			t.Errorf("under way: %d tasks, %d runs, %v", tasks, runs, err)
+		}
+		if tasks, _, err := db.UnderWay(ctx, []string{"dc2"}); err != nil || tasks != 0 {
+			t.Errorf("under way elsewhere: %d tasks, %v", tasks, err)
+		}
+		_, _, err := db.RecordProgress(ctx, n.ID, k.ID, 1, broker.Progress{})
+		ok(t, err)
+		finish(t, db, k)
+		if got := must(db.Task(ctx, k.ID))(t).Status; got != broker.TaskSucceeded {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+func TestATaskThatExpiresInAFreezeSaysSo(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		p := enqueueClass(t, db, n, taskcatalog.ClassMutating, taskcatalog.LaneExclusive)
+		freeze(t, db, "dc1")
+		clock.Advance(2 * time.Hour)
+		must(db.SweepTasks(ctx))(t)
+		got := must(db.Task(ctx, k.ID))(t)
+		if got.Status != broker.TaskExpired || !strings.Contains(got.Message, "site dc1 had been frozen by olga (the coolant leaks)") {
+			t.Errorf("it is %s: %s", got.Status, got.Message)
+		}
+		if got := must(db.Task(ctx, p.ID))(t); strings.Contains(got.Message, "frozen") {
+			t.Errorf("a mutating task ended %s: %s", got.Status, got.Message)
+		}
+	})
+}
+
+func TestOnlyWhoFrozeOrAPlatformAdminUnfreezes(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		memberAt(t, db, "one", "dc1")
+		freeze(t, db, "dc1")
+		_, _, err := db.Unfreeze(ctx, ole, "dc1", "I want to go home")
+		refused(t, err, "freeze_of_another")
+		if audited(t, db, "site.unfreeze", "freeze_of_another") != 1 {
+			t.Error("the refusal is not in the audit log")
+		}
+		if h, placed, err := db.Freeze(ctx, ole, "dc1", "again"); err != nil || placed || h.By != "olga" || h.Reason != "the coolant leaks" {
+			t.Errorf("frozen again it is %+v, placed %v, %v", h, placed, err)
+		}
+		if _, lifted, err := db.Unfreeze(ctx, admin, "dc1", "mended"); err != nil || !lifted {
+			t.Errorf("an admin: %v, %v", lifted, err)
+		}
+		if _, lifted, err := db.Unfreeze(ctx, ole, "dc1", "mended"); err != nil || lifted {
+			t.Errorf("where nothing is frozen: %v, %v", lifted, err)
+		}
+		for _, action := range []string{"site.freeze", "site.unfreeze"} {
+			if audited(t, db, action, "") == 0 {
+				t.Errorf("%s is not in the audit log", action)
+			}
+		}
+		_, _, err = db.Freeze(ctx, olga, "dc9", "a slip of the finger")
+		refused(t, err, "site_not_found")
+		_, _, err = db.Unfreeze(ctx, olga, "dc9", "a slip of the finger")
+		refused(t, err, "site_not_found")
+	})
+}
+
+func TestAFreezeOfAllAndOneOfASiteAreTwo(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		freeze(t, db, "dc1")
+		freeze(t, db, "")
+		for _, site := range []string{"", "dc1"} {
+			claim(t, db, n)
+			_, _, err := db.Unfreeze(ctx, olga, site, "")
+			ok(t, err)
+		}
+		claim(t, db, n, k.ID)
+		freezeBoth(t, db)
+		for want, sites := range map[int][]string{2: {"dc1"}, 1: {"dc2"}} {
+			if holds := must(db.StandingHolds(ctx, sites))(t); len(holds) != want {
+				t.Errorf("at %v stand %+v, want %d", sites, holds, want)
+			}
+		}
+		if holds := must(db.StandingHolds(ctx, nil))(t); len(holds) != 2 {
+			t.Errorf("everywhere stand %+v", holds)
+		}
+	})
+}
+
+func freezeBoth(t testing.TB, db *store.DB) {
+	t.Helper()
+	for _, site := range []string{"dc1", ""} {
+		_, _, err := db.Freeze(ctx, olga, site, "x")
+		ok(t, err)
+	}
+}
+
+func TestAFreezeSurvivesARestart(t *testing.T) {
+	for _, engine := range storetest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			url := storetest.URL(t, engine)
+			db := storetest.Reopen(t, url, nil)
+			n := memberAt(t, db, "one", "dc1")
+			enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+			freeze(t, db, "dc1")
+			ok(t, db.Close())
+			claim(t, storetest.Reopen(t, url, nil), n)
+		})
+	}
+}
+
+func TestUnfreezingWakesTheNodesThatWait(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n, other := memberAt(t, db, "one", "dc1"), memberAt(t, db, "two", "dc1")
+		enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		freeze(t, db, "dc1")
+		hints, stop := context.WithCancel(ctx)
+		defer stop()
+		given := db.Hints(hints)
+		_, _, err := db.Unfreeze(ctx, olga, "dc1", "")
+		ok(t, err)
+		stop()
+		woken, runs := map[string]bool{}, false
+		for h := range given {
+			woken[h.ID] = woken[h.ID] || h.Kind == store.HintTask
+			runs = runs || h.Kind == store.HintRun
+		}
+		if !woken[n.ID] || woken[other.ID] || !runs {
+			t.Errorf("it woke %v, and the runs %v", woken, runs)
+		}
+	})
+}
+
+// TestAFreezeWaitsForAClaimInFlight holds a claim up between its look at the
+// freezes and its commit: had the freeze answered meanwhile, the claim would
+// hand out a task of a frozen site.
+func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	db := storetest.Reopen(t, url, nil)
+	n := memberAt(t, db, "one", "dc1")
+	k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+	raw := must(sql.Open("pgx", url))(t)
+	defer raw.Close() //nolint:errcheck // the test is over
+
+	blocker := must(raw.BeginTx(ctx, nil))(t)
+	must(blocker.Exec(`SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE`, k.ID))(t)
+	claimed, frozen := make(chan int, 1), make(chan error, 1)
+	go func() {
+		tasks, _, err := db.ClaimTasks(ctx, n.ID, n.Epoch, lanes, 10)
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- len(tasks)
+	}()
+	waiting := func(what, query string) {
+		t.Helper()
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
+			var there bool
+			ok(t, raw.QueryRow(query).Scan(&there))
+			if there {
+				return
+			}
+		}
+		t.Fatalf("waited in vain for %s", what)
+	}
+	waiting("the claim to stand before its update", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)`)
+	go func() {
+		_, _, err := db.Freeze(ctx, olga, "dc1", "now")
+		frozen <- err
+	}()
+	waiting("the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
+	select {
+	case err := <-frozen:
+		t.Fatalf("the freeze has answered (%v) while a claim is in flight", err)
+	default:
+	}
+	ok(t, blocker.Rollback())
+	if got := <-claimed; got != 1 {
+		t.Errorf("the claim got %d tasks", got)
+	}
+	ok(t, <-frozen)
+	claim(t, db, n)
+}
+
+// TestOnceAFreezeHasAnsweredNothingIsHandedOut races claims of many nodes with a
+// freeze.
+func TestOnceAFreezeHasAnsweredNothingIsHandedOut(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		var nodes []broker.Node
+		for i := range 12 {
+			n := memberAt(t, db, fmt.Sprintf("n%02d", i), "dc1")
+			enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+			nodes = append(nodes, n)
+		}
+		done := make(chan error, len(nodes))
+		begin := make(chan struct{})
+		for _, n := range nodes {
+			go func() {
+				<-begin
+				_, _, err := db.ClaimTasks(ctx, n.ID, n.Epoch, lanes, 10)
+				done <- err
+			}()
+		}
+		close(begin)
+		_, _, err := db.Freeze(ctx, olga, "", "now")
+		ok(t, err)
+		at, _, err := db.UnderWay(ctx, nil)
+		ok(t, err)
+		for range nodes {
+			ok(t, <-done)
+		}
+		for _, n := range nodes {
+			claim(t, db, n)
+		}
+		if after, _, err := db.UnderWay(ctx, nil); err != nil || after != at {
+			t.Errorf("%d tasks were handed out when the freeze had answered, and %d are now, %v", at, after, err)
+		}
+	})
+}
+
+// A stage begins with a claim of its run.
+func TestAFreezeHoldsStagesAsChainsDo(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		memberAt(t, db, "one", "dc1")
+		run := chain.NewRun{Record: chain.Record{
+			ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, Stage: "s", Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+		}}
+		ok(t, db.Insert(ctx, []chain.NewRun{run}, nil))
+		freeze(t, db, "dc1")
+		if r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}}))(t); r != nil {
+			t.Errorf("run %s was claimed", r.ID)
+		}
+		_, _, err := db.Unfreeze(ctx, olga, "dc1", "")
+		ok(t, err)
+		clock.Advance(chain.SpreadOver)
+		if r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}}))(t); r == nil {
+			t.Error("the run does not go on")
+		}
+	})
+}

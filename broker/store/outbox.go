@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// The hints about events. ID is empty.
+const (
+	HintOutbox HintKind = "outbox" // one was written, and has no place yet
+	HintEvents HintKind = "events" // some have got theirs
+)
+
+// AllSites is the site of an event that is of all of them.
+const AllSites = "*"
+
+// OutboxEvent is one that can be read.
+type OutboxEvent struct {
+	Position      int64
+	At            time.Time // when it was written, at the end of its transaction
+	Type          string
+	Source        string
+	Subject       string
+	Site          string // empty: none; AllSites
+	Data          json.RawMessage
+	CorrelationID string
+}
+
+// OutboxFilter selects events; what is empty selects nothing away.
+type OutboxFilter struct {
+	After   int64
+	Types   []string
+	Subject string
+	Sites   []string // nil: all; else these, and what is of all sites
+	Limit   int      // 0: 100
+}
+
+// told is an event to be.
+type told struct {
+	chain.Message
+	Source        string // empty: the broker's
+	Site          string
+	CorrelationID string
+}
+
+// send puts an event into the outbox, in the transaction of what it tells of.
+// Its time is the time now: what the transaction waited for is behind it.
+func (t *tx) send(ctx context.Context, m told) error {
+	if m.Source == "" {
+		m.Source = "hostler/broker"
+	}
+	t.hint(HintOutbox, "")
+	_, err := t.ExecContext(ctx, `INSERT INTO outbox (at, type, source, subject, site, data, correlation_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		micros(t.clock()), m.Type, m.Source, m.Subject, m.Site, text(m.Data), m.CorrelationID)
+	return err
+}
+
+// tellStatus says that a node's status has changed, or, where before is empty,
+// that there is one.
+func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeStatus, by, correlationID string) error {
+	return t.send(ctx, told{
+		Site: n.Site, CorrelationID: correlationID,
+		Message: chain.Message{Type: "node.status.changed", Subject: "node/" + n.ID, Data: map[string]any{
+			"node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "from": before, "to": n.Status,
+			"reason": n.StatusReason, "turnover_owed": n.TurnoverOwed, "by": by,
+		}},
+	})
+}
+
+// PlaceEvents gives up to limit committed events their place, in the order in
+// which they were written; one that commits late comes at the end. It returns
+// how many. Where there are none it only reads.
+func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err error) {
+	var waiting bool
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting); err != nil || !waiting {
+		return 0, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		placed = 0
+		var tip int64
+		if err := t.QueryRowContext(ctx, `SELECT position FROM outbox_tip WHERE one = 1`+t.forUpdate()).Scan(&tip); err != nil {
+			return err
+		}
+		var err error
+		if placed, err = changed(t.ExecContext(ctx, `UPDATE outbox SET position = $1 + w.nth
+			FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM outbox WHERE position = 0 ORDER BY id LIMIT $2) AS w
+			WHERE outbox.id = w.id`, tip, limit)); err != nil || placed == 0 {
+			return err
+		}
+		t.hint(HintEvents, "")
+		_, err = t.ExecContext(ctx, `UPDATE outbox_tip SET position = $1 WHERE one = 1`, tip+placed)
+		return err
+	})
+	return placed, err
+}
+
+// OutboxEnds returns the position of the newest event and that of the newest
+// which is no longer kept; 0: there is none.
+func (db *DB) OutboxEnds(ctx context.Context) (newest, forgotten int64, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`).Scan(&newest, &forgotten)
+	return newest, forgotten, err
+}
+
+// Outbox returns a page of events in their order, and the position up to which
+// it has looked, which may be past the last that the filter let through. What
+// would leave a gap is refused. Codes: events_forgotten, event_unknown.
+func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, upTo int64, err error) {
+	newest, _, err := db.OutboxEnds(ctx)
+	switch {
+	case err != nil:
+		return nil, f.After, err
+	case f.After > newest:
+		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot go on after event %d: the newest is %d (was the broker restored from a backup? read the state anew, and go on after %d)", f.After, newest, newest)
+	case f.After == newest:
+		return nil, newest, nil
+	}
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	var w where
+	w.add("position > ?", f.After)
+	w.add("position <= ?", newest)
+	in(&w, "type", f.Types)
+	w.equal("subject", f.Subject)
+	if f.Sites != nil {
+		in(&w, "site", append([]string{AllSites}, f.Sites...))
+	}
+	page, err = collect(ctx, db.reader(), scanOutbox, `SELECT position, at, type, source, subject, site, data, correlation_id FROM outbox`+w.String()+` ORDER BY position`+w.limit(f.Limit), w.args...)
+	if err != nil {
+		return nil, f.After, err
+	}
+	// After the page: what it lacks because it was swept meanwhile is noticed.
+	_, forgotten, err := db.OutboxEnds(ctx)
+	switch {
+	case err != nil:
+		return nil, f.After, err
+	case f.After < forgotten:
+		return nil, f.After, broker.Errorf(broker.Refused, "events_forgotten", "cannot go on after event %d: those up to %d are no longer kept (read the state anew, and go on after %d)", f.After, forgotten, forgotten)
+	case len(page) == f.Limit:
+		newest = page[len(page)-1].Position
+	}
+	return page, newest, nil
+}
+
+func scanOutbox(row interface{ Scan(...any) error }) (e OutboxEvent, err error) {
+	err = row.Scan(&e.Position, at(&e.At), &e.Type, &e.Source, &e.Subject, &e.Site, rawDoc(&e.Data), &e.CorrelationID)
+	return e, err
+}
+
+// ForgetEvents deletes events, oldest first and at most limit: those written
+// before a moment, and those behind which more than most stand. It returns how
+// many.
+func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64) (gone int64, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		var newest, forgotten int64
+		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.forUpdate()).Scan(&newest, &forgotten); err != nil {
+			return err
+		}
+		until := newest
+		var kept sql.NullInt64
+		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > $1 AND position <= $2 AND at >= $3`,
+			forgotten, forgotten+limit, micros(before)).Scan(&kept); err != nil {
+			return err
+		} else if kept.Valid {
+			until = kept.Int64 - 1
+		}
+		until = min(max(until, newest-most), newest, forgotten+limit)
+		if until <= forgotten {
+			gone = 0
+			return nil
+		}
+		var err error
+		if gone, err = changed(t.ExecContext(ctx, `DELETE FROM outbox WHERE position > 0 AND position <= $1`, until)); err != nil {
+			return err
+		}
+		_, err = t.ExecContext(ctx, `UPDATE outbox_tip SET forgotten = $1 WHERE one = 1`, until)
+		return err
+	})
+	return gone, err
+}

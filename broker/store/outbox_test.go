@@ -1,0 +1,214 @@
+package store_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+// placed are all events there are, with their places.
+func placed(t testing.TB, db *store.DB, f store.OutboxFilter) []store.OutboxEvent {
+	t.Helper()
+	for must(db.PlaceEvents(ctx, 2))(t) > 0 { //nolint:revive // until there is nothing left to place
+	}
+	f.Limit = 1000
+	page, _, err := db.Outbox(ctx, f)
+	ok(t, err)
+	return page
+}
+
+func moved(t testing.TB, e store.OutboxEvent) string {
+	t.Helper()
+	var data struct{ From, To, Site, By string }
+	ok(t, json.Unmarshal(e.Data, &data))
+	return fmt.Sprintf("%d %s %s %s→%s at %s by %s", e.Position, e.Type, e.Subject, data.From, data.To, data.Site, data.By)
+}
+
+func TestEachChangeOfANodesStatusIsAnEvent(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		to := func(s broker.NodeStatus, by broker.Owner) error {
+			_, err := db.Transition(ctx, olga, n.ID, store.Change{To: s, By: by, Reason: "r"})
+			return err
+		}
+		ok(t, to(broker.Quarantined, broker.OwnerOperator))
+		ok(t, to(broker.Quarantined, broker.OwnerOperator)) // no change
+		if to(broker.BootstrapIssued, broker.OwnerOperator) == nil {
+			t.Fatal("a node went back to its beginning")
+		}
+		ok(t, db.SetTurnoverOwed(ctx, admin, n.ID, true, "r")) // no change of status either
+		want := []string{
+			"1 node.status.changed node/n-one →bootstrap_issued at dc1 by ada",
+			"2 node.status.changed node/n-one bootstrap_issued→enrolling at dc1 by node:n-one",
+			"3 node.status.changed node/n-one enrolling→quarantined at dc1 by olga",
+		}
+		var got []string
+		for _, e := range placed(t, db, store.OutboxFilter{}) {
+			got = append(got, moved(t, e))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the events are %q", got)
+		}
+	})
+}
+
+// TestALateCommitComesAtTheEnd has two transactions take their ids in one order
+// and commit in the other. A reader who went by ids would miss the first.
+func TestALateCommitComesAtTheEnd(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	db := storetest.Reopen(t, url, nil)
+	raw := must(sql.Open("pgx", url))(t)
+	defer raw.Close() //nolint:errcheck // the test is over
+	slow := must(raw.BeginTx(ctx, nil))(t)
+	must(slow.Exec(`INSERT INTO outbox (at, type, source, subject, data, correlation_id) VALUES (1, 'slow', 's', 'x/1', '{}', '')`))(t)
+	newNode(t, db, "one")
+
+	first := placed(t, db, store.OutboxFilter{})
+	if len(first) != 1 || first[0].Position != 1 || first[0].Type != "node.status.changed" {
+		t.Fatalf("before the commit there is %+v", first)
+	}
+	ok(t, slow.Commit())
+	after := placed(t, db, store.OutboxFilter{After: 1})
+	if len(after) != 1 || after[0].Position != 2 || after[0].Type != "slow" {
+		t.Errorf("whoever has seen 1 gets %+v", after)
+	}
+}
+
+// TestAReaderMissesNothing has two brokers write and place at once, while one
+// reads.
+func TestAReaderMissesNothing(t *testing.T) {
+	a, b, _ := replicas(t)
+	const each = 40
+	done := make(chan error, 4)
+	for i, db := range []*store.DB{a, b, a} {
+		go func() {
+			for k := range each {
+				if _, err := db.CreateNode(ctx, admin, store.NewNode{ID: fmt.Sprintf("n-%d-%d", i, k), Hostname: fmt.Sprintf("h-%d-%d", i, k)}); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	stop := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+				if _, err := a.PlaceEvents(ctx, 7); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
+	seen, after := map[string]int{}, int64(0)
+	deadline := time.Now().Add(30 * time.Second)
+	for len(seen) < 3*each && time.Now().Before(deadline) {
+		must(b.PlaceEvents(ctx, 5))(t)
+		page, upTo, err := b.Outbox(ctx, store.OutboxFilter{After: after, Limit: 9})
+		ok(t, err)
+		for _, e := range page {
+			if e.Position != after+1 {
+				t.Fatalf("after %d comes %d", after, e.Position)
+			}
+			seen[e.Subject]++
+			after = e.Position
+		}
+		if upTo != after {
+			t.Fatalf("looked up to %d, and the last is %d", upTo, after)
+		}
+	}
+	close(stop)
+	for range 4 {
+		ok(t, <-done)
+	}
+	if len(seen) != 3*each {
+		t.Errorf("%d of %d events were read", len(seen), 3*each)
+	}
+}
+
+func TestEventsAreFilteredAndNeverOfAnotherSite(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		one := memberAt(t, db, "one", "dc1")
+		memberAt(t, db, "two", "dc2")
+		newNode(t, db, "none")
+		freezeBoth(t, db)
+		for name, row := range map[string]struct {
+			f    store.OutboxFilter
+			want int
+		}{
+			"all":               {store.OutboxFilter{}, 7},
+			"of a node":         {store.OutboxFilter{Subject: "node/" + one.ID}, 2},
+			"of a type":         {store.OutboxFilter{Types: []string{"site.freeze"}}, 2},
+			"of two types":      {store.OutboxFilter{Types: []string{"site.freeze", "node.status.changed"}}, 7},
+			"of dc1":            {store.OutboxFilter{Sites: []string{"dc1"}}, 4}, // two of its node, and two freezes
+			"of dc2":            {store.OutboxFilter{Sites: []string{"dc2"}}, 3}, // and the freeze of all
+			"of a third":        {store.OutboxFilter{Sites: []string{"dc3"}}, 1},
+			"of dc1 in dc2":     {store.OutboxFilter{Sites: []string{"dc2"}, Subject: "node/" + one.ID}, 0},
+			"after the fifth":   {store.OutboxFilter{After: 5}, 2},
+			"after the newest":  {store.OutboxFilter{After: 7}, 0},
+			"of a type in none": {store.OutboxFilter{Sites: []string{}, Types: []string{"node.status.changed"}}, 0},
+		} {
+			if got := placed(t, db, row.f); len(got) != row.want {
+				t.Errorf("%s: %+v, want %d", name, got, row.want)
+			}
+		}
+		_, _, err := db.Outbox(ctx, store.OutboxFilter{After: 8})
+		refused(t, err, "event_unknown")
+	})
+}
+
+func TestEventsAreForgottenOldestFirst(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		for i := range 10 {
+			newNode(t, db, fmt.Sprintf("h%d", i))
+			clock.Advance(time.Hour)
+		}
+		placed(t, db, store.OutboxFilter{})
+		forget := func(age time.Duration, most, limit, want int64, left int) {
+			t.Helper()
+			if gone := must(db.ForgetEvents(ctx, db.Now().Add(-age), most, limit))(t); gone != want {
+				t.Errorf("%d were forgotten, want %d", gone, want)
+			}
+			_, forgotten, err := db.OutboxEnds(ctx)
+			ok(t, err)
+			if got := placed(t, db, store.OutboxFilter{After: forgotten}); len(got) != left {
+				t.Errorf("%d are left, want %d", len(got), left)
+			}
+		}
+		forget(100*time.Hour, 100, 100, 0, 10)
+		forget(8*time.Hour+time.Minute, 100, 100, 2, 8)
+		forget(time.Hour, 100, 3, 3, 5)
+		forget(100*time.Hour, 2, 100, 3, 2)
+		_, _, err := db.Outbox(ctx, store.OutboxFilter{After: 7})
+		refused(t, err, "events_forgotten")
+		forget(0, 0, 100, 2, 0)
+		newNode(t, db, "more")
+		if got := placed(t, db, store.OutboxFilter{After: 10}); len(got) != 1 || got[0].Position != 11 {
+			t.Errorf("the next one is %+v", got)
+		}
+	})
+}
+
+// An event that is not placed yet is not forgotten, however old it is.
+func TestWhatNobodyCouldReadIsNotForgotten(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		newNode(t, db, "one")
+		clock.Advance(1000 * time.Hour)
+		must(db.ForgetEvents(ctx, db.Now(), 0, 100))(t)
+		if got := placed(t, db, store.OutboxFilter{}); len(got) != 1 {
+			t.Errorf("there is %+v", got)
+		}
+	})
+}
