@@ -81,7 +81,9 @@
 // Kill -9 between any two instructions leaves either a claimed run, whose lease
 // runs out and which is called again with the same attempt and key, or a saved
 // one. So a stage is called at least once: it looks, then acts. If the outside
-// was changed and the save was lost, Done says so and the stage is skipped.
+// was changed and the save was lost, Done says so and the stage is skipped; the
+// effects and messages that Do asked for were lost with that save. A stage that
+// needs both looks at both in Done, or asks for them there.
 //
 // # Holds
 //

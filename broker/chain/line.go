@@ -61,7 +61,7 @@ func (c Chain[S]) compile() (*line, error) {
 	l.encode = func(state any) (json.RawMessage, error) {
 		s, ok := state.(S)
 		if !ok {
-			return nil, fmt.Errorf("the state of a run of %s is a %T, not a %T", c.Kind, s, state)
+			return nil, fmt.Errorf("the state of a run of %s is %T, not %T", c.Kind, state, s)
 		}
 		return json.Marshal(s)
 	}

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -78,4 +81,52 @@ func benchmarkTask(b *testing.B, engine string, nodes int) {
 	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
 	runtime.KeepAlive(db)
+}
+
+// BenchmarkStage is one stage of a chain: the claim and the save of a step, each
+// acknowledged only when it is durable. Runs have four stages.
+func BenchmarkStage(b *testing.B) {
+	for _, engine := range storetest.Engines {
+		for _, workers := range []int{1, 8, 32} {
+			b.Run(fmt.Sprintf("%s/workers=%d", engine, workers), func(b *testing.B) { benchmarkStage(b, engine, workers) })
+		}
+	}
+}
+
+func benchmarkStage(b *testing.B, engine string, workers int) {
+	url := storetest.URL(b, "sqlite")
+	if engine == "postgres" {
+		url = storetest.DurablePostgresURL(b)
+	}
+	db := storetest.Reopen(b, url, nil)
+	script := &chaintest.Script{List: "a b c d"}
+	e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{Owner: "bench"}, script.Chain())
+	ok(b, err)
+	for range (b.N + 3) / 4 {
+		_, err := e.Start(ctx, chain.Start{Kind: chaintest.ScriptKind, Site: "dc1", State: chaintest.ScriptState{Trail: []string{strings.Repeat("x", 2000)}}})
+		ok(b, err)
+	}
+	b.ResetTimer()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var work sync.WaitGroup
+	for range workers {
+		work.Go(func() {
+			for left.Add(-1) >= 0 {
+				for {
+					worked, err := e.Step(ctx)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					if worked {
+						break
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "stages/s")
 }
