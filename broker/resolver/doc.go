@@ -20,5 +20,6 @@
 //     most MaxWave, and no next wave before the last has ended.
 //   - A task that failed stops the want for every node that is not enrolling. It
 //     goes on when somebody wants it again.
-//   - Nodes that are silent wait. They hold up nobody.
+//   - Nodes that are silent wait, and so do those at a frozen site, unless they are
+//     enrolling. They hold up nobody.
 package resolver

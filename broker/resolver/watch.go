@@ -59,23 +59,27 @@ func (w *Watch) Look(ctx context.Context) error {
 		of[n.ResolverWant] = append(of[n.ResolverWant], n)
 		behind[n.ResolverWant] = behind[n.ResolverWant] || n.ResolverWanted != n.ResolverDigest
 	}
+	holds, err := w.DB.StandingHolds(ctx, nil)
+	if err != nil {
+		return err
+	}
 	for _, want := range wants {
 		if !behind[want.ID] {
 			continue
 		}
-		if err := w.advance(ctx, want, of[want.ID]); err != nil {
+		if err := w.advance(ctx, want, of[want.ID], freezesOf(holds)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []broker.Node) error {
+func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []broker.Node, frozen freezes) error {
 	tasks, err := w.DB.ResolverTasks(ctx, want.ID)
 	if err != nil {
 		return err
 	}
-	s := next(w.Now(), want, nodes, tasks)
+	s := next(w.Now(), want, nodes, tasks, frozen)
 	if s.stop != "" {
 		w.Log.Error("resolver profiles go to no further node", zap.String("version", want.Version), zap.String("selector", want.Selector), zap.String("why", s.stop))
 		if err := w.DB.StopResolverWant(ctx, actor, want, s.stop); err != nil {

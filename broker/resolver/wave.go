@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -29,9 +30,24 @@ type step struct {
 	out  []broker.Node // who does not come in: every try ended without the set
 }
 
+// freezes are the sites that an operator has frozen; "" is all of them.
+type freezes map[string]bool
+
+func freezesOf(holds []chain.SiteHold) freezes {
+	sites := freezes{}
+	for _, h := range holds {
+		sites[h.Site] = sites[h.Site] || h.Kind == chain.Freeze
+	}
+	return sites
+}
+
+// hold reports whether a node is of no wave for now. What a node needs to come
+// in, it gets all the same: enrolments go on in a freeze.
+func (f freezes) hold(n broker.Node) bool { return f[""] || f[n.Site] }
+
 // next judges one want. nodes are those that shall have its set, tasks those made
 // for it so far, by node.
-func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[string][]broker.Task) (s step) {
+func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[string][]broker.Task, frozen freezes) (s step) {
 	var due []broker.Node
 	have, open := 0, 0
 	for _, n := range nodes {
@@ -61,7 +77,7 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 			if last := failed(made); last != nil && s.stop == "" {
 				s.stop = fmt.Sprintf("task %s on node %s ended %s: %s", last.ID, n.ID, last.Code, taskcatalog.Clean(last.Message, 300))
 			}
-			if reachable(now, n) {
+			if reachable(now, n) && !frozen.hold(n) {
 				due = append(due, n)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -52,7 +53,7 @@ func with(made map[string][]broker.Task, more map[string][]broker.Task) map[stri
 
 // A node that lies about its set would else open the way for a bad one.
 func TestAClaimIsNoFirstWave(t *testing.T) {
-	if s := next(now, want, fleet(100, 30), nil); len(s.give) != 1 {
+	if s := next(now, want, fleet(100, 30), nil, nil); len(s.give) != 1 {
 		t.Errorf("30 nodes claim the set, none was given it: %d get it", len(s.give))
 	}
 }
@@ -60,7 +61,7 @@ func TestAClaimIsNoFirstWave(t *testing.T) {
 func TestATaskThatTheBrokerEndedStopsNothing(t *testing.T) {
 	nodes := fleet(100, 1)
 	ended := map[string][]broker.Task{nodes[50].ID: {{ID: "t-1", Status: broker.TaskFailed, Code: "node_reenrolled", EndedAt: now.Add(-time.Hour)}}}
-	if s := next(now, want, nodes, with(proof(1), ended)); s.stop != "" || len(s.give) != 10 {
+	if s := next(now, want, nodes, with(proof(1), ended), nil); s.stop != "" || len(s.give) != 10 {
 		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
 	}
 }
@@ -69,7 +70,7 @@ func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
 	for _, c := range []struct{ size, have, give int }{
 		{100, 0, 1}, {100, 1, 10}, {100, 95, 5}, {5, 1, 1}, {5, 5, 0}, {10_000, 1, MaxWave}, {1, 0, 1},
 	} {
-		if s := next(now, want, fleet(c.size, c.have), proof(c.have)); len(s.give) != c.give || s.stop != "" {
+		if s := next(now, want, fleet(c.size, c.have), proof(c.have), nil); len(s.give) != c.give || s.stop != "" {
 			t.Errorf("%d of %d have it: %d get it, %q; want %d", c.have, c.size, len(s.give), s.stop, c.give)
 		}
 	}
@@ -78,7 +79,7 @@ func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
 func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
 	nodes := fleet(100, 1)
 	for _, status := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
-		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status))); len(s.give) != 0 {
+		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status)), nil); len(s.give) != 0 {
 			t.Errorf("with one %s, %d get it", status, len(s.give))
 		}
 	}
@@ -86,17 +87,17 @@ func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
 
 func TestAFailureStopsTheWave(t *testing.T) {
 	nodes := fleet(100, 1)
-	s := next(now, want, nodes, with(proof(1), ended(nodes[50], broker.TaskFailed)))
+	s := next(now, want, nodes, with(proof(1), ended(nodes[50], broker.TaskFailed)), nil)
 	if len(s.give) != 0 || s.stop == "" {
 		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
 	}
 	stopped := want
 	stopped.StoppedAt = now
-	if s := next(now, stopped, nodes, ended(nodes[50], broker.TaskFailed)); len(s.give) != 0 || s.stop != "" {
+	if s := next(now, stopped, nodes, ended(nodes[50], broker.TaskFailed), nil); len(s.give) != 0 || s.stop != "" {
 		t.Errorf("it was stopped: %d get it, stopped again because %q", len(s.give), s.stop)
 	}
 	for _, status := range []broker.TaskStatus{broker.TaskExpired, broker.TaskCanceled} {
-		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status))); s.stop != "" || len(s.give) != 10 {
+		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status)), nil); s.stop != "" || len(s.give) != 10 {
 			t.Errorf("%s: %d get it, stopped because %q", status, len(s.give), s.stop)
 		}
 	}
@@ -107,7 +108,7 @@ func TestWhoCannotBeAskedHoldsUpNobody(t *testing.T) {
 	nodes[1].LastAgentContactAt = now.Add(-time.Hour)
 	nodes[2].Status = broker.Offline
 	nodes[3].TaskTypes = []string{"node.drain@1"}
-	if s := next(now, want, nodes, nil); len(s.give) != 1 || s.give[0].ID != nodes[4].ID {
+	if s := next(now, want, nodes, nil, nil); len(s.give) != 1 || s.give[0].ID != nodes[4].ID {
 		t.Errorf("%+v", s.give)
 	}
 }
@@ -119,35 +120,60 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 	crowd[100].ID = "n-new"
 	stopped := want
 	stopped.StoppedAt = now
-	if s := next(now, stopped, crowd, nil); len(s.give) != 1 || s.give[0].ID != "n-new" {
+	if s := next(now, stopped, crowd, nil, nil); len(s.give) != 1 || s.give[0].ID != "n-new" {
 		t.Errorf("while the waves are stopped: %+v", s)
 	}
 	tries := []broker.Task{}
 	for i := range enrolTries {
-		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.give) != 1 {
+		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.give) != 1 {
 			t.Errorf("after %d tries: %+v", i, s)
 		}
 		tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskFailed, EndedAt: now})
-		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.give) != 0 {
+		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.give) != 0 {
 			t.Errorf("at once after a failure: %+v", s)
 		}
 		tries[i].EndedAt = now.Add(-2 * enrolAgain)
 	}
-	if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}); len(s.out) != 1 || s.out[0].ID != "n-new" {
+	if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.out) != 1 || s.out[0].ID != "n-new" {
 		t.Errorf("after the last try: %+v", s)
 	}
-	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries})); s.stop != "" || len(s.give) != 10 {
+	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries}), nil); s.stop != "" || len(s.give) != 10 {
 		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
 	}
 	// What was tried in an earlier enrolment, or was left open by it, is none of this.
 	again := node
 	again.Epoch++
 	tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskQueued})
-	if s := next(now, want, []broker.Node{again}, map[string][]broker.Task{"n-000": tries}); len(s.give) != 1 || len(s.out) != 0 {
+	if s := next(now, want, []broker.Node{again}, map[string][]broker.Task{"n-000": tries}, nil); len(s.give) != 1 || len(s.out) != 0 {
 		t.Errorf("enrolled again: %+v", s)
 	}
 	node.Epoch = 0
-	if s := next(now, want, []broker.Node{node}, nil); len(s.give) != 0 {
+	if s := next(now, want, []broker.Node{node}, nil, nil); len(s.give) != 0 {
 		t.Error("a node that has not enrolled was given a task")
+	}
+}
+
+// A freeze keeps waves from its sites, and nobody from coming in.
+func TestNoWaveGoesToAFrozenSite(t *testing.T) {
+	nodes := fleet(4, 1)
+	nodes[1].Site, nodes[2].Site, nodes[3].Site, nodes[3].Status = "dc1", "dc2", "dc1", broker.Enrolling
+	for name, row := range map[string]struct {
+		frozen freezes
+		want   string
+	}{
+		"none":  {nil, "[n-003 n-001]"},
+		"dc1":   {freezes{"dc1": true}, "[n-003 n-002]"},
+		"dc2":   {freezes{"dc2": true}, "[n-003 n-001]"},
+		"all":   {freezes{"": true}, "[n-003]"},
+		"lost":  {freezesOf([]chain.SiteHold{{Site: "dc1", Kind: chain.Unreachable}}), "[n-003 n-001]"},
+		"dc1 f": {freezesOf([]chain.SiteHold{{Site: "dc1", Kind: chain.Unreachable}, {Site: "dc1", Kind: chain.Freeze}}), "[n-003 n-002]"},
+	} {
+		var ids []string
+		for _, n := range next(now, want, nodes, proof(1), row.frozen).give {
+			ids = append(ids, n.ID)
+		}
+		if fmt.Sprint(ids) != row.want {
+			t.Errorf("with %s frozen %v get the set, want %s", name, ids, row.want)
+		}
 	}
 }
