@@ -145,6 +145,8 @@ func TestTheCommandsOfTheContractAreThere(t *testing.T) {
 		"task types", "task describe", "task enqueue", "task list", "task show", "task cancel", "task watch",
 		"site create", "site list", "site show", "site update", "site disable", "site enable",
 		"site profile create", "site profile list", "site profile show", "site profile update", "site profile set-default",
+		"site credentials", "site probe", "site roce import", "site roce list", "site roce delete",
+		"site power-override add", "site power-override list", "site power-override remove",
 		"sku create", "sku list", "sku show", "sku update",
 		"resolver validate", "resolver push", "resolver show", "resolver rollback", "resolver explain",
 		"agent-release publish", "agent-release list", "audit list", "audit verify", "audit export", "trust show", "trust rotate",

@@ -17,8 +17,13 @@ import (
 // maxDocument bounds a JSON document that is read from a file, in bytes.
 const maxDocument = 256 << 10
 
-// readBounded reads a file, or stdin where path is "-".
+// readBounded reads a document from a file, or from stdin where path is "-".
 func readBounded(path string, stdin io.Reader) ([]byte, error) {
+	return readUpTo(maxDocument, path, stdin)
+}
+
+// readUpTo is readBounded with a bound of its own, in bytes.
+func readUpTo(most int, path string, stdin io.Reader) ([]byte, error) {
 	in := stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -28,12 +33,12 @@ func readBounded(path string, stdin io.Reader) ([]byte, error) {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	raw, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
+	raw, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, "file_unreadable", "cannot read %s: %v", path, err)
 	}
-	if len(raw) > maxDocument {
-		return nil, broker.Errorf(broker.Invalid, "too_large", "cannot use %s: it is larger than %d bytes", path, maxDocument)
+	if len(raw) > most {
+		return nil, broker.Errorf(broker.Invalid, "too_large", "cannot use %s: it is larger than %d bytes", path, most)
 	}
 	return raw, nil
 }

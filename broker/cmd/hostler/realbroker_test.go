@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hostler/hostler/broker/server"
+	"github.com/hostler/hostler/test/maassim"
 )
 
 // TestScriptsAgainstARealBroker runs the commands against a whole broker on
@@ -35,6 +38,13 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 				}
 			})
 			e.Values["server"] = s
+			region := &maassim.Region{Seed: 1, Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}}}
+			maas := httptest.NewServer(region)
+			e.Defer(maas.Close)
+			e.Setenv("MAAS", maas.URL+"/MAAS")
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "maas.key"), []byte(region.APIKey()+"\n"), 0o600); err != nil {
+				return err
+			}
 			e.Setenv("CLOCK", "real")
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("BROKER", s.OperatorURL())

@@ -51,6 +51,53 @@ func (c *Client) UpdateSiteProfile(ctx context.Context, site, ref string, d Docu
 	return submit[resource.SiteProfile](ctx, c, http.MethodPatch, at("maas-sites", site, "profiles", ref), d)
 }
 
+// SetSiteCredentials keeps a site's secrets, once MAAS has taken the token.
+func (c *Client) SetSiteCredentials(ctx context.Context, site string, s resource.SiteCredentials) (*resource.SiteCredentialsSet, error) {
+	return submit[resource.SiteCredentialsSet](ctx, c, http.MethodPost, at("maas-sites", site, "credentials"), s)
+}
+
+// ProbeSite sees what a site needs and has, for one profile or all.
+func (c *Client) ProbeSite(ctx context.Context, site, profile string) (*resource.SiteProbe, error) {
+	out := new(resource.SiteProbe)
+	err := c.do(ctx, call{method: http.MethodPost, path: at("maas-sites", site, "probe"), query: query("profile", profile), repeat: true}, out)
+	return out, err
+}
+
+// PowerOverrides lists a site's power credential overrides.
+func (c *Client) PowerOverrides(ctx context.Context, site string) (*resource.PowerOverrideList, error) {
+	return fetch[resource.PowerOverrideList](ctx, c, at("maas-sites", site, "power-overrides"), nil)
+}
+
+// PutPowerOverride gives a machine other power credentials than its site's.
+func (c *Client) PutPowerOverride(ctx context.Context, site string, p resource.PowerOverridePut) (*resource.PowerOverride, error) {
+	return submit[resource.PowerOverride](ctx, c, http.MethodPost, at("maas-sites", site, "power-overrides"), p)
+}
+
+// ChangePowerOverride disables or enables one.
+func (c *Client) ChangePowerOverride(ctx context.Context, site, id string, change resource.PowerOverrideChange) (*resource.PowerOverride, error) {
+	return submit[resource.PowerOverride](ctx, c, http.MethodPatch, at("maas-sites", site, "power-overrides", id), change)
+}
+
+// RemovePowerOverride removes one and its secret.
+func (c *Client) RemovePowerOverride(ctx context.Context, site, id string) (*resource.PowerOverride, error) {
+	return submit[resource.PowerOverride](ctx, c, http.MethodDelete, at("maas-sites", site, "power-overrides", id), nil)
+}
+
+// RoCE lists a site's RoCE assignments, or those of one host.
+func (c *Client) RoCE(ctx context.Context, site, hostname string) (*resource.RoCEList, error) {
+	return fetch[resource.RoCEList](ctx, c, at("maas-sites", site, "roce-assignments"), query("hostname", hostname))
+}
+
+// PutRoCE keeps a list, whole or not at all.
+func (c *Client) PutRoCE(ctx context.Context, site string, p resource.RoCEPut) (*resource.RoCEResult, error) {
+	return submit[resource.RoCEResult](ctx, c, http.MethodPost, at("maas-sites", site, "roce-assignments"), p)
+}
+
+// RemoveRoCE removes one assignment.
+func (c *Client) RemoveRoCE(ctx context.Context, site, id string) (*resource.RoCEAssignment, error) {
+	return submit[resource.RoCEAssignment](ctx, c, http.MethodDelete, at("maas-sites", site, "roce-assignments", id), nil)
+}
+
 // SKUs lists the SKUs.
 func (c *Client) SKUs(ctx context.Context) (*resource.SKUList, error) {
 	return fetch[resource.SKUList](ctx, c, "/skus", nil)

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func siteCredentialsCommand(a *app) *cobra.Command {
+	var s resource.SiteCredentials
+	var token, power, deploy string
+	c := &cobra.Command{
+		Use: "credentials SITE", Short: "keep a site's credentials, once MAAS has taken the token", Args: exactly("SITE"),
+		Long: `Keep a site's credentials among the broker's secrets: the API key of a MAAS
+administrator, how BMCs are logged in to, and the deploy user's password where the
+site insists on one. What is not named stays as it is.
+
+The token is tried at the site's address before anything is kept. The address of a
+site with a token changes here and nowhere else: --api-base-url, with a token that
+is tried there. A new token counts from the next call on. Each file must be
+readable by its owner alone; - is stdin, for one of them.`,
+		Example:           "  hostler site credentials dc1 --maas-token-file maas.key --power-user root --power-password-file bmc.pw\n  hostler site credentials dc1 --api-base-url https://10.0.0.2:5443/MAAS --maas-token-file maas.key",
+		ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			if token == "" && power == "" && deploy == "" && s.PowerUser == "" && s.APIBaseURL == "" {
+				return usage("say which credentials (--maas-token-file, --power-user with --power-password-file, --deploy-password-file)")
+			}
+			stdin := 0
+			for _, f := range []struct {
+				path string
+				into *string
+			}{{token, &s.MAASToken}, {power, &s.PowerPassword}, {deploy, &s.DeployPassword}} {
+				if f.path == "-" {
+					stdin++
+				}
+				if stdin > 1 {
+					return usage("only one of them can come from stdin")
+				}
+				if err := a.readSecretLine(f.path, f.into); err != nil {
+					return err
+				}
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			set, err := api.SetSiteCredentials(c.Context(), args[0], s)
+			if err != nil {
+				return err
+			}
+			return a.show(set, []string{set.Site.Name}, func(p *render.Page) {
+				p.Line("kept for site " + set.Site.Name + ": " + strings.Join(set.Set, ", "))
+				if set.MAASUser != "" {
+					p.Line("the token is of " + set.MAASUser + ", taken by MAAS " + set.MAASVersion + " at " + set.Site.APIBaseURL)
+				}
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&token, "maas-token-file", "", "`FILE` with the API key, consumer_key:token_key:token_secret")
+	f.StringVar(&s.PowerUser, "power-user", "", "how BMCs are logged in to")
+	f.StringVar(&power, "power-password-file", "", "`FILE` with the password to that")
+	f.StringVar(&deploy, "deploy-password-file", "", "`FILE` with the deploy user's password")
+	f.StringVar(&s.APIBaseURL, "api-base-url", "", "the site's new address, `URL`, where the token is tried")
+	reasonFlag(c, &s.Reason)
+	return c
+}
+
+// readSecretLine reads a secret of one line; an empty path leaves it as it is.
+func (a *app) readSecretLine(path string, into *string) error {
+	if path == "" {
+		return nil
+	}
+	raw, err := clientfile.ReadSecret(path, a.in)
+	if err != nil {
+		return err
+	}
+	defer clear(raw)
+	line := strings.TrimRight(string(raw), "\r\n")
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return broker.Errorf(broker.Invalid, "secret_malformed", "cannot use %s: it is not one line with the secret", path)
+	}
+	*into = line
+	return nil
+}
+
+func siteProbeCommand(a *app) *cobra.Command {
+	var profile string
+	c := &cobra.Command{
+		Use: "probe SITE", Short: "see what a site needs and has", Args: exactly("SITE"),
+		Long: `See what a site needs and has: MAAS's version, the token, both clocks, images and
+what they are made from, rack controllers, DHCP where machines boot, the scripts
+that were recorded, the sync interval. It changes nothing. The exit status is 1
+where something keeps work from beginning.`,
+		Example:           "  hostler site probe dc1\n  hostler site probe dc1 --profile careful -o json",
+		ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.ProbeSite(c.Context(), args[0], profile)
+			if err != nil {
+				return err
+			}
+			names, rows, failed := []string{}, [][]string{}, 0
+			for _, check := range r.Checks {
+				if check.Status == "fail" {
+					failed++
+					names = append(names, check.Check)
+				}
+				detail := check.Detail
+				if check.NextStep != "" {
+					detail += " (" + check.NextStep + ")"
+				}
+				rows = append(rows, []string{check.Check, check.Status, detail})
+			}
+			if err := a.show(r, names, func(p *render.Page) { p.Table([]string{"CHECK", "STATUS", "DETAIL"}, rows) }); err != nil || r.OK {
+				return err
+			}
+			return broker.Errorf(broker.Unavailable, "site_not_ready", "site %s is not ready: %s failed of %d (see above)", r.Site, plural(failed, "check"), len(r.Checks))
+		},
+	}
+	c.Flags().StringVar(&profile, "profile", "", "look for one profile only, `NAME`")
+	return c
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func siteRoCECommand(a *app) *cobra.Command {
+	return noun("roce", "addresses of RoCE interfaces, by host", "  hostler site roce import dc1 roce.csv",
+		siteRoCEImportCommand(a), siteRoCEListCommand(a), siteRoCEDeleteCommand(a))
+}
+
+func siteRoCEImportCommand(a *app) *cobra.Command {
+	var put resource.RoCEPut
+	c := &cobra.Command{
+		Use: "import SITE FILE.csv|FILE.json|-", Short: "keep a list of addresses, whole or not at all", Args: exactly("SITE", "FILE"),
+		Long: `Keep a list of addresses of RoCE interfaces, whole or not at all. An interface that
+has an address gets the one of the list; what the list does not name stays.
+
+A CSV file begins with a line that names its columns, in any order: hostname,
+interface, ipv4_cidr. JSON, also from stdin, is what the API takes: {"items": [{...}]}.`,
+		Example:           "  hostler site roce import dc1 roce.csv --reason 'rack b12'",
+		ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			raw, err := readUpTo(maxRoCEFile, args[1], a.in)
+			if err != nil {
+				return err
+			}
+			if put.Items, err = roceItems(args[1], raw); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.PutRoCE(c.Context(), args[0], put)
+			if err != nil {
+				return err
+			}
+			return a.show(r, nil, func(p *render.Page) {
+				p.Line(fmt.Sprintf("%d new, %d changed, %d as they were", r.Created, r.Updated, r.Unchanged))
+			})
+		},
+	}
+	reasonFlag(c, &put.Reason)
+	return c
+}
+
+const maxRoCEFile = 900 << 10 // bytes; the API takes a MiB
+
+var roceColumns = []string{"hostname", "interface", "ipv4_cidr"}
+
+// roceItems reads CSV by its first line, and JSON as the API has it.
+func roceItems(name string, raw []byte) ([]resource.RoCEItem, error) {
+	bad := func(format string, args ...any) ([]resource.RoCEItem, error) {
+		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot use %s: "+format, append([]any{name}, args...)...)
+	}
+	if !strings.HasSuffix(strings.ToLower(name), ".csv") {
+		var put resource.RoCEPut
+		if err := taskcatalog.DecodeStrict(raw, &put); err != nil {
+			return bad(`it is no JSON object with "items" (%v)`, err)
+		}
+		return put.Items, nil
+	}
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))))
+	r.TrimLeadingSpace, r.Comment = true, '#'
+	head, err := r.Read()
+	if err != nil {
+		return bad("it does not begin with the names of its columns: %s", strings.Join(roceColumns, ","))
+	}
+	at := map[string]int{}
+	for i, column := range head {
+		column = strings.ToLower(strings.TrimSpace(column))
+		if _, twice := at[column]; twice || !slices.Contains(roceColumns, column) {
+			return bad("its column %q is there twice, or is none of %s", column, strings.Join(roceColumns, ", "))
+		}
+		at[column] = i
+	}
+	for _, column := range roceColumns {
+		if _, has := at[column]; !has {
+			return bad("it has no column %s", column)
+		}
+	}
+	items := []resource.RoCEItem{}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return items, nil
+		}
+		if err != nil {
+			return bad("%v", err)
+		}
+		cell := func(column string) string { return strings.TrimSpace(row[at[column]]) }
+		items = append(items, resource.RoCEItem{Hostname: cell("hostname"), Interface: cell("interface"), IPv4CIDR: cell("ipv4_cidr")})
+	}
+}
+
+func siteRoCEListCommand(a *app) *cobra.Command {
+	var hostname string
+	c := &cobra.Command{
+		Use: "list SITE", Short: "list a site's addresses, by host", Args: exactly("SITE"),
+		Example: "  hostler site roce list dc1 --hostname c07u31", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.RoCE(c.Context(), args[0], hostname)
+			if err != nil {
+				return err
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, r := range l.Items {
+				ids = append(ids, r.ID)
+				rows = append(rows, []string{r.Hostname, r.Interface, r.IPv4CIDR, r.ID})
+			}
+			return a.show(l, ids, func(p *render.Page) {
+				p.Table([]string{"HOSTNAME", "INTERFACE", "ADDRESS", "ID"}, rows)
+				if len(rows) == 0 {
+					a.note("no RoCE assignments (hostler site roce import keeps some)")
+				}
+			})
+		},
+	}
+	c.Flags().StringVar(&hostname, "hostname", "", "of one host only")
+	return c
+}
+
+func siteRoCEDeleteCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "delete SITE ID …", Short: "delete addresses", Args: exactly("SITE", "ID …"),
+		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --yes", ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.confirm(c, "delete %s of site %s?", plural(len(args)-1, "RoCE assignment"), args[0]); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			gone, ids := []resource.RoCEAssignment{}, []string{}
+			for _, id := range args[1:] {
+				r, err := api.RemoveRoCE(c.Context(), args[0], id)
+				if err != nil {
+					return err
+				}
+				gone, ids = append(gone, *r), append(ids, r.ID)
+			}
+			return a.show(resource.RoCEList{Items: gone}, ids, func(p *render.Page) {
+				for _, r := range gone {
+					p.Line("deleted: " + r.IPv4CIDR + " of " + r.Interface + " of " + r.Hostname)
+				}
+			})
+		},
+	}
+	yesFlag(c)
+	return c
+}
