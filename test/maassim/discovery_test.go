@@ -110,6 +110,24 @@ func TestARecordThatLeadsToTheWrongHardwareIsNotCommissioned(t *testing.T) {
 	}
 }
 
+// Commissioning at create is the default, which only an explicit false turns off.
+func TestCreateCommissionsUnlessToldNotTo(t *testing.T) {
+	r, _, c := start(t, "3.6")
+	for n, want := range map[int]struct {
+		commission *bool
+		status     maassim.Status
+	}{1: {nil, maassim.Commissioning}, 2: {new(bool), maassim.New}} {
+		box := maassim.Box(n)
+		r.PlugIn(box)
+		m, err := c.Machines.Create(&entity.MachineCreateParams{PowerType: "ipmi", Commission: want.commission}, map[string]any{
+			"power_parameters_power_address": box.BMC.Address, "power_parameters_power_user": box.BMC.User, "power_parameters_power_pass": box.BMC.Password,
+		})
+		if err != nil || maassim.Status(m.Status) != want.status {
+			t.Errorf("%v, %v, want %v", m.StatusName, err, want.status)
+		}
+	}
+}
+
 // What is mended in the rack is found by the next commissioning.
 func TestMendedHardwareIsFoundByTheNextCommissioning(t *testing.T) {
 	r, clock, c := start(t, "3.6")

@@ -195,3 +195,27 @@ func TestVendorDataBringsHardwareSync(t *testing.T) {
 		t.Errorf("last_sync moved by %v: %s", m.LastSync.Sub(before.LastSync), out)
 	}
 }
+
+// cloud-init tells its steps at the address that its token is for, and no other.
+func TestReportsAreOfTheMachineItself(t *testing.T) {
+	r, _, _ := start(t, "3.6")
+	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deploying, Owner: "admin", Token: true})
+	other := r.Arrange(maassim.Arranged{Hardware: maassim.Box(2), Status: maassim.Deploying, Owner: "admin", Token: true})
+	for _, tc := range []struct {
+		of, key string
+		code    int
+	}{{id, tokenKey(t, r, id), 204}, {id, tokenKey(t, r, other), 403}, {id, "", 401}} {
+		req := httptest.NewRequest(http.MethodPost, "/MAAS/metadata/status/"+tc.of, strings.NewReader(`{"name": "modules-final", "description": "running", "event_type": "start"}`))
+		req.Header.Set("Content-Type", "application/json")
+		if tc.key != "" {
+			req.Header.Set("Authorization", signature(tc.key, wallClock().Unix(), rand.Text()))
+		}
+		if res, body := do(t, r, req); res.StatusCode != tc.code {
+			t.Errorf("%d %s, want %d", res.StatusCode, body, tc.code)
+		}
+	}
+	events, err := dial(t, r, r.APIKey()).Events.Get(everything(id))
+	if err != nil || !strings.Contains(events.Events[0].Description, "modules-final") || events.Count != 2 {
+		t.Errorf("%+v, %v", events, err)
+	}
+}

@@ -15,7 +15,7 @@ func (c *call) test() answer {
 	back := m.status
 	m.ownerBeforeTest = m.owner
 	m.begin()
-	m.setOwner(c.user.name)
+	m.setOwner(or(m.owner, c.user.name))
 	m.toTesting(back)
 	return ok(m.body())
 }
