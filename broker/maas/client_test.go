@@ -329,10 +329,13 @@ func TestASitesOtherSecretsAreReadAsTheyWereWritten(t *testing.T) {
 	if user, pass := got.Reveal(); err != nil || user != "root" || pass != "p w" {
 		t.Errorf("%s %s %v", user, pass, err)
 	}
-	if pw, err := DeployPassword(t.Context(), kept, s); pw != "" || err != nil {
+	if pw, err := DeployPassword(t.Context(), memory{}, s); pw != "" || err != nil {
 		t.Errorf("a site without a password has %q, %v", pw, err)
 	}
 	s.DeployPasswordSetAt = time.Unix(1, 0)
+	if _, err := DeployPassword(t.Context(), memory{}, s); broker.AsError(err).Code != "site_credentials_missing" {
+		t.Errorf("a password that is lost: %v", err)
+	}
 	if pw, err := DeployPassword(t.Context(), kept, s); pw != "pw" || err != nil {
 		t.Errorf("%q, %v", pw, err)
 	}

@@ -92,10 +92,10 @@ func PutDeployPassword(ctx context.Context, keeper Keeper, s broker.Site, passwo
 // DeployPassword reads it; "" where the deploy user has none. Codes:
 // site_credentials_missing, and those of the keeper.
 func DeployPassword(ctx context.Context, keeper Keeper, s broker.Site) (string, error) {
-	if s.DeployPasswordSetAt.IsZero() {
+	v, err := read[deployPassword](ctx, keeper, s, s.DeployPasswordPath, "deploy password")
+	if err != nil && broker.AsError(err).Code == "site_credentials_missing" && s.DeployPasswordSetAt.IsZero() {
 		return "", nil
 	}
-	v, err := read[deployPassword](ctx, keeper, s, s.DeployPasswordPath, "deploy password")
 	return v.Password, err
 }
 

@@ -57,6 +57,11 @@ func (r *Report) add(name string, v Verdict, next, format string, args ...any) {
 func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []broker.Profile, overrides []broker.PowerOverride) Report {
 	var r Report
 	r.record(site, profiles, overrides, s.Now())
+	if _, err := PowerAt(ctx, s.Secrets, site, site.PowerPath); err != nil {
+		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s", broker.AsError(err).Message)
+	} else {
+		r.add("power_credentials", OK, "", "the site has its own")
+	}
 	region, err := s.Region(ctx, site)
 	if err != nil {
 		r.add("credentials", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%s", broker.AsError(err).Message)
@@ -82,11 +87,6 @@ func (r *Report) record(site broker.Site, profiles []broker.Profile, overrides [
 		r.add("address", Warn, "give MAAS a certificate, and the site its https address and ca_cert", "%s is http: the token crosses the network readable", site.APIBaseURL)
 	} else {
 		r.add("address", OK, "", "%s", site.APIBaseURL)
-	}
-	if site.PowerSetAt.IsZero() {
-		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "the site's power credentials are not set")
-	} else {
-		r.add("power_credentials", OK, "", "set at %s", site.PowerSetAt.Format(time.RFC3339))
 	}
 	for _, o := range overrides {
 		if o.Unused(now) {

@@ -54,10 +54,16 @@ func newFixture(t *testing.T, version string) *fixture {
 	t.Cleanup(server.Close)
 	f.site = broker.NewSite("id")
 	f.site.Name, f.site.APIBaseURL, f.site.PXEIface, f.site.NodePXEIface, f.site.PXEVLANVID = "dc1", server.URL+"/MAAS", "ens19", "eno1", 46
-	f.site.PowerSetAt = time.Unix(1, 0)
 	f.profiles = []broker.Profile{broker.NewProfile("p", "id", "default")}
 	f.sites = &maas.Sites{Secrets: kept{}, Now: func() time.Time { return time.Now().Add(f.ahead) }}
 	f.token(t, f.region.APIKey())
+	power, err := maas.NewPower("root", "pw")
+	if err == nil {
+		err = maas.PutPower(t.Context(), f.sites.Secrets, f.site.PowerPath, power)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 
@@ -113,7 +119,7 @@ func TestWhatASiteLacksIsNamed(t *testing.T) {
 	}{
 		"disabled":             {func(_ *testing.T, f *fixture) { f.site.Status = broker.SiteDisabled }, "site", maas.Fail, "is disabled"},
 		"disabled profile":     {func(_ *testing.T, f *fixture) { f.profiles[0].Status = broker.SiteDisabled }, "profile", maas.Fail, "default is disabled"},
-		"no power credentials": {func(_ *testing.T, f *fixture) { f.site.PowerSetAt = time.Time{} }, "power_credentials", maas.Fail, "not set"},
+		"no power credentials": {func(_ *testing.T, f *fixture) { delete(f.sites.Secrets.(kept), f.site.PowerPath) }, "power_credentials", maas.Fail, "cannot find the power credentials"},
 		"no token":             {func(_ *testing.T, f *fixture) { f.sites.Secrets = kept{} }, "credentials", maas.Fail, "cannot find the MAAS token"},
 		"wrong key":            {func(t *testing.T, f *fixture) { f.token(t, "a:b:c") }, "api_key", maas.Fail, "unauthorized"},
 		"revoked key": {func(_ *testing.T, f *fixture) {
