@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +68,39 @@ func TestWhatAScrubHadStoppedRunsAgainBeforeAnyTask(t *testing.T) {
 		l.nodeID(p)
 		if len(s.started) != 2 {
 			t.Errorf("started once more: %q", s.started)
+		}
+	})
+}
+
+// A service that nobody named stays stopped, and the report of the crash names it.
+func TestTheReportOfACrashNamesWhatAScrubStoppedForGood(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		scrub, _ := tasks.Lookup("node.gpu_scrub", 1)
+		var first *process
+		died := make(chan struct{})
+		scrub.Do = func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+			if err := errors.Join(r.Host.Stopped.PutStopped("dcgm.service"), r.Host.Stopped.PutUnnamed("tenant.service")); err != nil {
+				t.Error(err)
+			}
+			close(died)
+			first.kill()
+			<-ctx.Done()
+			return nil, taskcatalog.Report{}, ctx.Err()
+		}
+		l.handle("node.gpu_scrub@1", scrub)
+		s := &starter{polls: func() int { return 0 }}
+		l.config.Systemd, l.config.Capabilities = s, map[string]string{"gpu.vendor": "nvidia"}
+		first = l.start(func(p *process) { first = p })
+		q := l.broker.Enqueue(l.nodeID(first), "node.gpu_scrub", `{}`)
+		<-died
+		<-first.ended
+		l.start()
+		r := l.broker.Wait(q, time.Minute)
+		if r.Outcome != taskcatalog.OutcomeInterrupted || !strings.Contains(r.Message, "stay stopped: tenant.service") || strings.Contains(r.Message, "dcgm.service") {
+			t.Errorf("%s: %s", r.Outcome, r.Message)
+		}
+		if !slices.Equal(s.started, []string{"dcgm.service"}) {
+			t.Errorf("started %q", s.started)
 		}
 	})
 }

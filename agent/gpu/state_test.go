@@ -162,6 +162,29 @@ func TestAPendingChangeIsTakenBack(t *testing.T) {
 	}
 }
 
+// An instance that somebody is on is not taken away, and the mode stays.
+func TestMIGIsNotSwitchedOffUnderATenant(t *testing.T) {
+	l := newLab(t, "fault.0 mig_on")
+	g := l.Survey(t.Context(), "nvidia").GPUs[0]
+	d, off := gpu.Device{Vendor: "nvidia", UUID: g.UUID}, gpu.Settings{Partition: "mig_disabled"}
+	_, end := l.tenant(gpu.Device{UUID: g.Instances[0].UUID}, "65536")
+	left, err := l.Apply(t.Context(), d, off)
+	if err != nil || len(left) != 1 || left[0].Code != gpu.CodeDeviceBusy || left[0].NeedsReset {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if s := l.state(d); s.Settings.Partition != "mig_enabled" || s.Pending.Partition != "" {
+		t.Errorf("%+v", s)
+	}
+	end()
+	left, err = l.Apply(t.Context(), d, off)
+	if err != nil || len(left) != 1 || !left[0].NeedsReset || left[0].Code != "" {
+		t.Errorf("once it is gone: %+v, %v", left, err)
+	}
+	if now := l.Survey(t.Context(), "nvidia").GPUs[0]; len(now.Instances) != 0 || now.Partition != "mig_enabled" || now.PartitionPending != "mig_disabled" {
+		t.Errorf("before the reset: %+v", now)
+	}
+}
+
 // The library's own values: what a GPU of no fabric has of them is one source.
 func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
 	const counters = "counters: ecc_uncorrected energy_mj pcie_replays"

@@ -155,10 +155,16 @@ func baselineGPU(g taskcatalog.GPUFacts, state gpu.State) taskcatalog.BaselineGP
 	b := taskcatalog.BaselineGPU{
 		Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name, MemoryBytes: g.MemoryBytes, Settings: state.Settings,
 	}
-	for _, i := range g.Instances {
-		b.Instances = append(b.Instances, i.UUID)
-	}
+	b.Instances = instances(g)
 	return b
+}
+
+func instances(g taskcatalog.GPUFacts) []string {
+	var all []string
+	for _, i := range g.Instances {
+		all = append(all, i.UUID)
+	}
+	return all
 }
 
 func gpuItem(g taskcatalog.GPUFacts, what, next, format string, args ...any) item {
@@ -181,7 +187,11 @@ func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item
 	if unknown := scrub.Unreadable(was.Settings, state.Settings); len(unknown) > 0 {
 		unsure = fmt.Errorf("GPU %s: cannot read %s, which the baseline has", g.UUID, strings.Join(unknown, ", "))
 	}
-	for n, text := range scrub.Changed(was, g) {
+	asIs := was
+	if mode := was.Settings.Partition; mode != "" && g.Partition != "" && mode != g.Partition {
+		asIs.Instances = instances(g) // they come and go with the mode, which is found below
+	}
+	for n, text := range scrub.Changed(asIs, g) {
 		items = append(items, gpuItem(g, fmt.Sprintf("changed/%d", n), taskcatalog.ActionReimage, "%s", text))
 	}
 	for _, d := range was.Settings.Differences(state.Settings) {

@@ -189,6 +189,19 @@ func TestAModeThatComesWithTheNextResetIsFound(t *testing.T) {
 	b.want(base, fmt.Sprintf("%s %s: partition is mig_enabled after the next reset and was mig_disabled (node.gpu_scrub)", g.PCIAddress, g.UUID))
 }
 
+// Its instances come and go with the mode, which a scrub brings back.
+func TestAGPUThatATenantDividedWantsAScrub(t *testing.T) {
+	b := newGPUBox(t, "nvidia")
+	ok(t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault.0 mig_on"))
+	base := b.baseline()
+	g := &base.GPUs[0]
+	if len(g.Instances) != 2 {
+		t.Fatalf("%+v", g)
+	}
+	g.Settings.Partition, g.Instances = "mig_disabled", nil
+	b.want(base, fmt.Sprintf("%s %s: partition is mig_enabled and was mig_disabled (node.gpu_scrub)", g.PCIAddress, g.UUID))
+}
+
 // A GPU whose library was taken away, or which was given to another driver, is
 // still on the bus.
 func TestAGPUOnTheBusThatNoLibraryListsIsFound(t *testing.T) {
