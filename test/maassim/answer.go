@@ -63,11 +63,13 @@ func refusedKey(why string) *answer {
 	}
 }
 
-func (a *answer) write(w http.ResponseWriter) {
+// write sends the answer, dated by the clock that timestamps are held against.
+func (a *answer) write(w http.ResponseWriter, r *Region) {
 	for name, values := range a.header {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Type", a.ctype)
+	w.Header().Set("Date", r.OAuthNow().UTC().Format(http.TimeFormat))
 	w.Header().Set("Vary", "Authorization, Cookie")
 	w.WriteHeader(a.code)
 	_, _ = w.Write(a.body) // whoever hung up has no use for it

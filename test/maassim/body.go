@@ -209,8 +209,8 @@ func (m *machine) result(kind string) *int {
 func (m *machine) gateway() *string {
 	for _, i := range m.interfaces {
 		for _, l := range i.links {
-			if l.network != nil && l.network.Gateway != "" && l.mode != "link_up" {
-				return &l.network.Gateway
+			if l.subnet != nil && l.subnet.gateway != "" && l.mode != "link_up" {
+				return &l.subnet.gateway
 			}
 		}
 	}

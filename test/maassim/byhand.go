@@ -18,8 +18,8 @@ func (r *Region) enlist(h *metal) {
 	h.users = append(h.users, user+":"+password)
 	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{user}, []string{password}
 	for _, n := range h.NICs {
-		i := m.addInterface(n.Name, n.MAC, &r.Networks[n.Network])
-		m.link(i, "dhcp", i.network)
+		s := r.subnets[n.Network]
+		m.link(m.addInterface(n.Name, n.MAC, s.vlan), "dhcp", s)
 	}
 	m.powerState = "off"
 	h.switchTo(false)
@@ -28,7 +28,7 @@ func (r *Region) enlist(h *metal) {
 	if m.hit(Ambiguous) {
 		twin := r.newMachine("")
 		twin.powerType, twin.powerState = "manual", "unknown"
-		twin.addInterface("eth0", fmt.Sprintf("02:00:5f:00:%02x:%02x", r.rand.UintN(256), r.rand.UintN(256)), &r.Networks[0])
+		twin.addInterface("eth0", fmt.Sprintf("02:00:5f:00:%02x:%02x", r.rand.UintN(256), r.rand.UintN(256)), r.subnets[0].vlan)
 		twin.change("discovered", "", twin.hostname)
 		r.event(twin, info, "New", "")
 	}

@@ -56,8 +56,10 @@ func (c *call) about(m *machine) {
 }
 
 // flag reads a boolean parameter as MAAS's forms do.
-func (c *call) flag(name string) bool {
-	switch c.params.Get(name) {
+func (c *call) flag(name string) bool { return flag(c.params, name) }
+
+func flag(params url.Values, name string) bool {
+	switch params.Get(name) {
 	case "true", "True", "1", "on", "yes":
 		return true
 	}

@@ -2,6 +2,7 @@ package maassim
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -13,13 +14,14 @@ func (c *call) commission() answer {
 	if !m.status.in(New, FailedCommissioning, Ready, Broken) {
 		return invalid("__all__", "Commission is not available because of the current state of the node.")
 	}
-	if refusal := m.commission(c.user, c.params.Get("testing_scripts")); refusal != nil {
+	if refusal := m.commission(c.user, c.params); refusal != nil {
 		return *refusal
 	}
 	return ok(m.body())
 }
 
-func (m *machine) commission(by *user, testing string) *answer {
+// commission takes the options of its own call, and of create.
+func (m *machine) commission(by *user, options url.Values) *answer {
 	was := m.status
 	m.begin()
 	m.setOwner(by.name)
@@ -31,7 +33,7 @@ func (m *machine) commission(by *user, testing string) *answer {
 	m.change("commission", "", "")
 	m.enter(Commissioning)
 	m.previous = was
-	m.testing = testing != "none"
+	m.testing, m.staysOn = options.Get("testing_scripts") != "none", flag(options, "enable_ssh")
 	now := &run{id: m.region.id("result"), begun: m.region.moment, status: runGoesOn}
 	m.runs = append(m.runs, now)
 	m.results["commissioning"] = now.id
@@ -86,10 +88,11 @@ func (m *machine) commissionedOnce() {
 	m.rest(Ready)
 }
 
-// rest puts the machine, switched off, where it can be taken from.
+// rest puts the machine where it can be taken from, switched off unless somebody
+// wanted to log in there.
 func (m *machine) rest(s Status) {
 	m.begin()
-	if h := m.metal(); h != nil && m.switchable() && h.on {
+	if h := m.metal(); h != nil && m.switchable() && h.on && !m.staysOn {
 		h.switchTo(false)
 		m.powerState = "off"
 	}
@@ -114,16 +117,17 @@ func (m *machine) discover(h *metal) {
 			i = &iface{id: r.id("interface"), mac: card.MAC}
 		}
 		i.name, i.speed, i.connected = card.Name, card.Speed, !card.Unplugged
-		if i.network == nil && i.connected {
-			i.network = &r.Networks[card.Network]
+		s := r.subnets[card.Network]
+		if i.vlan == nil && i.connected {
+			i.vlan = s.vlan
 		}
 		m.interfaces = append(m.interfaces, i)
 		i.unlink(every)
-		if i.network == nil {
+		if i.vlan == nil {
 			continue
 		}
 		if n == 0 {
-			m.link(i, "auto", i.network)
+			m.link(i, "auto", s)
 		} else {
 			m.link(i, "link_up", nil)
 		}
@@ -205,7 +209,7 @@ func (c *call) acceptAll() answer {
 func (c *call) acceptThese(chosen []*machine) answer {
 	bodies := []machineBody{}
 	for _, m := range chosen {
-		if refusal := m.commission(c.user, ""); refusal != nil {
+		if refusal := m.commission(c.user, nil); refusal != nil {
 			return *refusal
 		}
 		bodies = append(bodies, m.body())

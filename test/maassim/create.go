@@ -37,7 +37,7 @@ func (c *call) create() answer {
 	c.about(m)
 	c.fill(m)
 	for n, mac := range macs {
-		m.addInterface(fmt.Sprintf("eth%d", n), strings.ToLower(mac), &c.Networks[0])
+		m.addInterface(fmt.Sprintf("eth%d", n), strings.ToLower(mac), c.subnets[0].vlan)
 	}
 	m.change("created", "", m.hostname)
 	if c.flag("deployed") {
@@ -45,7 +45,7 @@ func (c *call) create() answer {
 		m.enter(Deployed)
 		m.render()
 	} else if commission := c.params.Get("commission"); commission == "" || c.flag("commission") {
-		_ = m.commission(c.user, c.params.Get("testing_scripts")) // as MAAS does: nobody is told
+		_ = m.commission(c.user, c.params) // as MAAS does: nobody is told
 	}
 	return ok(m.body())
 }

@@ -166,7 +166,7 @@ func (c *call) readDisk() answer {
 	if d := c.machine.disk(c.req.PathValue("id")); d != nil {
 		return ok(c.machine.diskBody(d))
 	}
-	return text(http.StatusNotFound, "No BlockDevice matches the given query.")
+	return absent("BlockDevice")
 }
 
 func (c *call) setBootDisk() answer {
@@ -174,7 +174,7 @@ func (c *call) setBootDisk() answer {
 	d := m.disk(c.req.PathValue("id"))
 	switch {
 	case d == nil:
-		return text(http.StatusNotFound, "No BlockDevice matches the given query.")
+		return absent("BlockDevice")
 	case m.status != Ready:
 		return conflict("Cannot set as boot disk because the machine is not Ready.")
 	}

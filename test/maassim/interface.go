@@ -2,7 +2,6 @@ package maassim
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -15,14 +14,14 @@ type iface struct {
 	name, mac string
 	speed     int
 	connected bool
-	network   *Network // whose VLAN it is in, nil for none
+	vlan      *vlan // nil for none
 	links     []*link
 }
 
 type link struct {
 	id      int
 	mode    string // auto, dhcp, static, link_up
-	network *Network
+	subnet  *subnet
 	address netip.Addr
 }
 
@@ -65,13 +64,13 @@ func (m *machine) interfaceBody(i *iface) interfaceBody {
 		Links: []linkBody{}, Children: []string{}, LinkSpeed: i.speed, Type: "physical", ID: i.id, EffectiveMTU: 1500, Params: map[string]any{},
 		InterfaceSpeed: i.speed, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/nodes/%s/interfaces/%d/", m.systemID, i.id),
 	}
-	if i.network != nil {
-		b.VLAN = ptr(m.region.vlan(i.network))
+	if i.vlan != nil {
+		b.VLAN = ptr(m.region.vlanBody(i.vlan))
 	}
 	for _, l := range i.links {
 		lb := linkBody{ID: l.id, Mode: l.mode}
-		if l.network != nil {
-			lb.Subnet = ptr(m.region.subnet(l.network))
+		if l.subnet != nil {
+			lb.Subnet = ptr(m.region.subnetBody(l.subnet))
 		}
 		if l.address.IsValid() {
 			lb.IPAddress = ptr(l.address.String())
@@ -89,25 +88,30 @@ func (m *machine) interfaceBodies() []interfaceBody {
 	return all
 }
 
-// addInterface records a network card that is in that network, nil for none.
-func (m *machine) addInterface(name, mac string, n *Network) *iface {
-	i := &iface{id: m.region.id("interface"), name: name, mac: mac, network: n, connected: true}
+// addInterface records a network card that is in that VLAN.
+func (m *machine) addInterface(name, mac string, v *vlan) *iface {
+	i := &iface{id: m.region.id("interface"), name: name, mac: mac, vlan: v, connected: true}
 	m.interfaces = append(m.interfaces, i)
 	return i
 }
 
-func (m *machine) link(i *iface, mode string, n *Network) *link {
-	l := &link{id: m.region.id("link"), mode: mode, network: n}
+func (m *machine) link(i *iface, mode string, s *subnet) *link {
+	l := &link{id: m.region.id("link"), mode: mode, subnet: s}
 	i.links = append(i.links, l)
 	return l
 }
 
-// claimAddresses gives each AUTO link its address, as a deployment does.
+// claimAddresses gives each AUTO link its address, as a deployment does. One that
+// finds none left is given up.
 func (m *machine) claimAddresses() {
 	for _, i := range m.interfaces {
 		for _, l := range i.links {
-			if l.mode == "auto" && !l.address.IsValid() {
-				l.address = l.network.claim()
+			if l.mode != "auto" || l.address.IsValid() {
+				continue
+			}
+			if l.address = l.subnet.claim(); !l.address.IsValid() && m.status == Deploying {
+				m.fail(FailedDeployment, "No more IPs available in subnet: "+l.subnet.prefix.String()+".")
+				return
 			}
 		}
 	}
@@ -126,7 +130,7 @@ func (m *machine) dropAddresses() {
 
 func (l *link) dropAddress() {
 	if l.address.IsValid() {
-		delete(l.network.taken, l.address)
+		delete(l.subnet.taken, l.address)
 		l.address = netip.Addr{}
 	}
 }
@@ -169,13 +173,11 @@ func (c *call) iface() *iface {
 	return c.machine.interfaces[i]
 }
 
-func noInterface() answer { return text(http.StatusNotFound, "No Interface matches the given query.") }
-
 func (c *call) readInterface() answer {
 	if i := c.iface(); i != nil {
 		return ok(c.machine.interfaceBody(i))
 	}
-	return noInterface()
+	return absent("Interface")
 }
 
 // rewirable are the statuses in which links may be changed.
@@ -187,7 +189,7 @@ func (c *call) rewire(what string, change func(*iface) *answer) answer {
 	}
 	i := c.iface()
 	if i == nil {
-		return noInterface()
+		return absent("Interface")
 	}
 	if refusal := change(i); refusal != nil {
 		return *refusal
@@ -202,23 +204,23 @@ func (c *call) linkSubnet() answer {
 		if !slices.Contains([]string{"auto", "dhcp", "static", "link_up"}, mode) {
 			return ptr(invalid("mode", fmt.Sprintf("Select a valid choice. %s is not one of the available choices.", c.params.Get("mode"))))
 		}
-		n, given := c.network(c.params.Get("subnet")), c.params.Get("subnet")
+		s, given := c.subnet(c.params.Get("subnet")), c.params.Get("subnet")
 		switch {
-		case n == nil && given != "" && mode != "link_up":
+		case s == nil && given != "" && mode != "link_up":
 			return ptr(invalid("subnet", fmt.Sprintf("None found with id=%s.", given), "This field is required."))
-		case n == nil && (mode == "auto" || mode == "static"):
+		case s == nil && (mode == "auto" || mode == "static"):
 			return ptr(invalid("subnet", "This field is required."))
-		case n != nil && i.network != nil && n.vlanID != i.network.vlanID && !c.flag("force"):
+		case s != nil && i.vlan != nil && s.vlan != i.vlan && !c.flag("force"):
 			return ptr(invalid("subnet", "Select a valid choice. That choice is not one of the available choices."))
 		}
 		address := netip.Addr{}
 		if given := c.params.Get("ip_address"); mode == "static" && given != "" {
 			a, err := netip.ParseAddr(given)
-			if err != nil || !netip.MustParsePrefix(n.CIDR).Contains(a) {
-				return ptr(invalid("ip_address", fmt.Sprintf("IP address is not in the given subnet '%s'.", n.CIDR)))
+			if err != nil || !s.prefix.Contains(a) {
+				return ptr(invalid("ip_address", fmt.Sprintf("IP address is not in the given subnet '%s'.", s.prefix)))
 			}
 			mine := slices.ContainsFunc(i.links, func(l *link) bool { return l.address == a })
-			if n.taken[a] && !(mine && c.flag("force")) {
+			if s.taken[a] && !(mine && c.flag("force")) {
 				return ptr(invalid("ip_address", "IP address is already in use."))
 			}
 			address = a
@@ -231,14 +233,14 @@ func (c *call) linkSubnet() answer {
 		}
 		switch {
 		case address.IsValid():
-			n.taken[address] = true
+			s.taken[address] = true
 		case mode == "static":
-			address = n.claim()
+			address = s.claim()
 		}
-		if n != nil {
-			i.network = n
+		if s != nil {
+			i.vlan = s.vlan
 		}
-		c.machine.link(i, mode, n).address = address
+		c.machine.link(i, mode, s).address = address
 		return nil
 	})
 }
@@ -255,7 +257,7 @@ func (c *call) unlinkSubnet() answer {
 func (c *call) disconnect() answer {
 	return c.rewire("disconnect", func(i *iface) *answer {
 		i.unlink(every)
-		i.network = nil
+		i.vlan = nil
 		return nil
 	})
 }

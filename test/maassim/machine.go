@@ -35,13 +35,13 @@ type machine struct {
 	syncInterval            int // seconds
 	lastSync                time.Time
 
-	hardwareInfo map[string]string
-	cpus, memory int
-	interfaces   []*iface
-	disks        []*disk
-	bootDisk     int // id, 0 if not set
-	testing      bool
-	results      map[string]int // the newest result of each kind
+	hardwareInfo     map[string]string
+	cpus, memory     int
+	interfaces       []*iface
+	disks            []*disk
+	bootDisk         int            // id, 0 if not set
+	testing, staysOn bool           // what the commissioning was told: to test, and to leave the machine on
+	results          map[string]int // the newest result of each kind
 
 	runs []*run
 

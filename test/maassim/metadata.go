@@ -36,7 +36,7 @@ func (r *Region) serveMetadata(w http.ResponseWriter, req *http.Request, op oper
 	form, err := metadataForm(req)
 	if err != nil {
 		a := text(http.StatusBadRequest, "Unable to parse request: %v", err)
-		a.write(w)
+		a.write(w, r)
 		return
 	}
 	a := func() answer {
@@ -47,7 +47,7 @@ func (r *Region) serveMetadata(w http.ResponseWriter, req *http.Request, op oper
 		c.record(op.name, &a, "")
 		return a
 	}()
-	a.write(w)
+	a.write(w, r)
 }
 
 func metadataForm(req *http.Request) (url.Values, error) {

@@ -2,11 +2,9 @@ package maassim
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Network is a subnet with the VLAN and the fabric that it lies in. Networks that
@@ -17,9 +15,27 @@ type Network struct {
 	CIDR    string
 	Gateway string // none where empty
 	DHCP    bool   // as long as the region has not switched DHCP off altogether
+}
 
-	fabricID, vlanID, id int
-	taken                map[netip.Addr]bool
+type fabric struct {
+	id    int
+	name  string
+	vlans []*vlan
+}
+
+type vlan struct {
+	id, vid int
+	name    string
+	fabric  *fabric
+	of      []*Network // those that it was made for, none for a VLAN made later
+}
+
+type subnet struct {
+	id            int
+	name, gateway string
+	prefix        netip.Prefix
+	vlan          *vlan
+	taken         map[netip.Addr]bool
 }
 
 type vlanBody struct {
@@ -64,35 +80,79 @@ type fabricBody struct {
 	ResourceURI string     `json:"resource_uri"`
 }
 
-// settle gives the network its ids. The networks before it have theirs.
-func (n *Network) settle(r *Region) {
-	if n.Fabric == "" {
-		n.Fabric = "fabric-0"
+// addFabric makes a fabric with its untagged VLAN.
+func (r *Region) addFabric(name string) *fabric {
+	f := &fabric{id: r.id("fabric"), name: name}
+	if f.name == "" {
+		f.name = fmt.Sprint("fabric-", f.id)
 	}
-	n.fabricID, n.vlanID, n.id = -1, 0, r.id("subnet")
-	for i := range r.Networks {
-		if o := &r.Networks[i]; o != n && o.Fabric == n.Fabric && o.id != 0 {
-			if n.fabricID = o.fabricID; o.VID == n.VID {
-				n.vlanID = o.vlanID
-			}
-		}
-	}
-	if n.fabricID < 0 {
-		n.fabricID = r.id("fabric")
-	}
-	if n.vlanID == 0 {
-		n.vlanID = r.id("vlan")
-	}
-	n.taken = map[netip.Addr]bool{}
+	r.fabrics = append(r.fabrics, f)
+	return f
 }
 
-func (r *Region) vlan(n *Network) vlanBody {
-	b := vlanBody{
-		VID: n.VID, MTU: 1500, DHCPOn: n.DHCP && !r.noDHCP, Fabric: n.Fabric, ID: n.vlanID, Space: "undefined", Name: "untagged",
-		FabricID: n.fabricID, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/vlans/%d/", n.vlanID),
+func (r *Region) addVLAN(f *fabric, vid int, name string) *vlan {
+	v := &vlan{id: r.id("vlan"), vid: vid, name: name, fabric: f}
+	switch {
+	case name == "" && vid == 0:
+		v.name = "untagged"
+	case name == "":
+		v.name = strconv.Itoa(vid)
 	}
-	if n.VID != 0 {
-		b.Name = strconv.Itoa(n.VID)
+	f.vlans = append(f.vlans, v)
+	return v
+}
+
+func (r *Region) addSubnet(v *vlan, prefix netip.Prefix, gateway string) *subnet {
+	s := &subnet{id: r.id("subnet"), name: prefix.String(), gateway: gateway, prefix: prefix, vlan: v, taken: map[netip.Addr]bool{}}
+	r.subnets = append(r.subnets, s)
+	return s
+}
+
+// lay makes what the network says. The subnets are then in the order of Networks.
+func (r *Region) lay(n *Network) {
+	name := or(n.Fabric, "fabric-0")
+	f := r.fabric(name)
+	if f == nil {
+		f = r.addFabric(name)
+	}
+	v := f.vlan(n.VID)
+	if v == nil {
+		v = r.addVLAN(f, n.VID, "")
+	}
+	v.of = append(v.of, n)
+	r.addSubnet(v, netip.MustParsePrefix(n.CIDR).Masked(), n.Gateway)
+}
+
+func (r *Region) fabric(idOrName string) *fabric {
+	i := slices.IndexFunc(r.fabrics, func(f *fabric) bool { return strconv.Itoa(f.id) == idOrName || f.name == idOrName })
+	if i < 0 {
+		return nil
+	}
+	return r.fabrics[i]
+}
+
+func (f *fabric) vlan(vid int) *vlan {
+	i := slices.IndexFunc(f.vlans, func(v *vlan) bool { return v.vid == vid })
+	if i < 0 {
+		return nil
+	}
+	return f.vlans[i]
+}
+
+// serves reports whether the VLAN has DHCP now.
+func (r *Region) serves(v *vlan) bool {
+	return !r.noDHCP && slices.ContainsFunc(v.of, func(n *Network) bool { return n.DHCP })
+}
+
+// servesAny reports whether DHCP is on anywhere.
+func (r *Region) servesAny() bool {
+	return slices.ContainsFunc(r.fabrics, func(f *fabric) bool { return slices.ContainsFunc(f.vlans, r.serves) })
+}
+
+func (r *Region) vlanBody(v *vlan) vlanBody {
+	b := vlanBody{
+		VID: v.vid, MTU: 1500, DHCPOn: r.serves(v), Fabric: v.fabric.name, ID: v.id, Space: "undefined", Name: v.name,
+		FabricID: v.fabric.id, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/vlans/%d/", v.id),
 	}
 	if b.DHCPOn {
 		b.PrimaryRack = ptr(rackID)
@@ -100,108 +160,37 @@ func (r *Region) vlan(n *Network) vlanBody {
 	return b
 }
 
-func (r *Region) subnet(n *Network) subnetBody {
+func (r *Region) subnetBody(s *subnet) subnetBody {
 	b := subnetBody{
-		Name: n.CIDR, VLAN: r.vlan(n), CIDR: n.CIDR, RDNSMode: 2, DNSServers: []string{}, AllowDNS: true, AllowProxy: true, Managed: true,
-		DisabledBootArchitectures: []string{}, Space: "undefined", ID: n.id, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/subnets/%d/", n.id),
+		Name: s.name, VLAN: r.vlanBody(s.vlan), CIDR: s.prefix.String(), RDNSMode: 2, DNSServers: []string{}, AllowDNS: true, AllowProxy: true,
+		Managed: true, DisabledBootArchitectures: []string{}, Space: "undefined", ID: s.id, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/subnets/%d/", s.id),
 	}
-	if n.Gateway != "" {
-		b.GatewayIP = &n.Gateway
+	if s.gateway != "" {
+		b.GatewayIP = &s.gateway
+	}
+	return b
+}
+
+func (r *Region) fabricBody(f *fabric) fabricBody {
+	b := fabricBody{Name: f.name, ID: f.id, VLANs: []vlanBody{}, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/fabrics/%d/", f.id)}
+	for _, v := range f.vlans {
+		b.VLANs = append(b.VLANs, r.vlanBody(v))
 	}
 	return b
 }
 
 func ptr[T any](v T) *T { return &v }
 
-// claim takes the lowest free address of the network: not its first, nor its
+// claim takes the lowest free address of the subnet: not its first, nor its
 // gateway. The zero Addr means that it is used up.
-func (n *Network) claim() netip.Addr {
-	prefix := netip.MustParsePrefix(n.CIDR)
-	for a := prefix.Masked().Addr().Next().Next(); prefix.Contains(a.Next()); a = a.Next() {
-		if !n.taken[a] && a.String() != n.Gateway {
-			n.taken[a] = true
+func (s *subnet) claim() netip.Addr {
+	for a := s.prefix.Addr().Next().Next(); s.prefix.Contains(a.Next()); a = a.Next() {
+		if !s.taken[a] && a.String() != s.gateway {
+			s.taken[a] = true
 			return a
 		}
 	}
 	return netip.Addr{}
-}
-
-func (c *call) listSubnets() answer {
-	all := []subnetBody{}
-	for i := range c.Networks {
-		all = append(all, c.subnet(&c.Networks[i]))
-	}
-	return ok(all)
-}
-
-func (c *call) readSubnet() answer {
-	if n := c.network(c.req.PathValue("id")); n != nil {
-		return ok(c.subnet(n))
-	}
-	return text(http.StatusNotFound, "No Subnet matches the given query.")
-}
-
-// network is the one of that id, CIDR or name, nil if there is none.
-func (r *Region) network(specifier string) *Network {
-	specifier = strings.TrimPrefix(strings.TrimPrefix(specifier, "cidr:"), "name:")
-	i := slices.IndexFunc(r.Networks, func(n Network) bool { return strconv.Itoa(n.id) == specifier || n.CIDR == specifier })
-	if i < 0 {
-		return nil
-	}
-	return &r.Networks[i]
-}
-
-func (r *Region) fabrics() []fabricBody {
-	all := []fabricBody{}
-	for i := range r.Networks {
-		n := &r.Networks[i]
-		at := slices.IndexFunc(all, func(f fabricBody) bool { return f.ID == n.fabricID })
-		if at < 0 {
-			at = len(all)
-			all = append(all, fabricBody{Name: n.Fabric, ID: n.fabricID, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/fabrics/%d/", n.fabricID)})
-		}
-		if !slices.ContainsFunc(all[at].VLANs, func(v vlanBody) bool { return v.ID == n.vlanID }) {
-			all[at].VLANs = append(all[at].VLANs, r.vlan(n))
-		}
-	}
-	return all
-}
-
-func (c *call) listFabrics() answer { return ok(c.fabrics()) }
-
-func (c *call) fabric() (fabricBody, bool) {
-	all := c.fabrics()
-	i := slices.IndexFunc(all, func(f fabricBody) bool {
-		return strconv.Itoa(f.ID) == c.req.PathValue("id") || f.Name == c.req.PathValue("id")
-	})
-	if i < 0 {
-		return fabricBody{}, false
-	}
-	return all[i], true
-}
-
-func (c *call) readFabric() answer {
-	if f, found := c.fabric(); found {
-		return ok(f)
-	}
-	return text(http.StatusNotFound, "No Fabric matches the given query.")
-}
-
-func (c *call) listVLANs() answer {
-	if f, found := c.fabric(); found {
-		return ok(f.VLANs)
-	}
-	return text(http.StatusNotFound, "No Fabric matches the given query.")
-}
-
-func (c *call) readVLAN() answer {
-	f, _ := c.fabric()
-	for _, v := range f.VLANs {
-		if strconv.Itoa(v.VID) == c.req.PathValue("vid") {
-			return ok(v)
-		}
-	}
-	return text(http.StatusNotFound, "No VLAN matches the given query.")
 }
 
 // SetDHCP switches DHCP off on every VLAN, or gives it back where it was.

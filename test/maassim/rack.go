@@ -2,7 +2,6 @@ package maassim
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -47,7 +46,6 @@ func (r *Region) rack() rackBody {
 		Architecture: "amd64/generic", OSystem: "ubuntu", DistroSeries: "jammy", IPAddresses: []string{}, TagNames: []string{}, Zone: zone,
 		HardwareInfo: map[string]string{}, ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + rackID + "/",
 	}
-	dhcp := slices.ContainsFunc(r.Networks, func(n Network) bool { return n.DHCP && !r.noDHCP })
 	for _, name := range []string{"rackd", "tftp", "http", "dhcpd", "dhcpd6", "dns_rack", "ntp_rack", "proxy_rack", "syslog_rack"} {
 		s := serviceBody{name, "running", ""}
 		switch {
@@ -56,7 +54,7 @@ func (r *Region) rack() rackBody {
 			if name == "rackd" {
 				s.StatusInfo = "Currently not connected to any region."
 			}
-		case name == "dhcpd6" || (name == "dhcpd" && !dhcp):
+		case name == "dhcpd6" || (name == "dhcpd" && !r.servesAny()):
 			s.Status = "off"
 		}
 		b.Services = append(b.Services, s)
@@ -68,15 +66,11 @@ func (c *call) listRacks() answer { return ok([]rackBody{c.rack()}) }
 
 func (c *call) isRack() bool { return c.req.PathValue("rack") == rackID }
 
-func noRackHere() answer {
-	return text(http.StatusNotFound, "No RackController matches the given query.")
-}
-
 func (c *call) readRack() answer {
 	if c.isRack() {
 		return ok(c.rack())
 	}
-	return noRackHere()
+	return absent("RackController")
 }
 
 // Image is a boot image that the region has.
@@ -115,7 +109,7 @@ type imageBody struct {
 
 func (c *call) listBootImages() answer {
 	if !c.isRack() {
-		return noRackHere()
+		return absent("RackController")
 	}
 	body := struct {
 		Images    []imageBody `json:"images"`

@@ -42,6 +42,8 @@ type Region struct {
 	users    []*user
 	nonces   map[string]time.Time
 	settings map[string]any
+	fabrics  []*fabric
+	subnets  []*subnet
 	pools    []pool
 	// deployedImages is when each image was last installed.
 	deployedImages map[string]time.Time
@@ -88,7 +90,7 @@ func (r *Region) begin() {
 	r.deployedImages = map[string]time.Time{}
 	r.pools = []pool{{"default", "Default pool", r.id("pool")}}
 	for i := range r.Networks {
-		r.Networks[i].settle(r)
+		r.lay(&r.Networks[i])
 	}
 	r.routes = r.mux()
 	r.addUser("admin", true)

@@ -82,11 +82,11 @@ var api = map[string]resource{
 		"POST set_default_gateway": {"set_default_gateway", admin, (*call).setDefaultGateway},
 	},
 	"nodes/{machine}/results/":  {"GET": {"results", view, (*call).listResults}},
-	"subnets/":                  {"GET": {"subnets", view, (*call).listSubnets}},
+	"subnets/":                  {"GET": {"subnets", view, (*call).listSubnets}, "POST": {"create_subnet", adminRead, (*call).createSubnet}},
 	"subnets/{id}/":             {"GET": {"subnet", view, (*call).readSubnet}},
-	"fabrics/":                  {"GET": {"fabrics", view, (*call).listFabrics}},
+	"fabrics/":                  {"GET": {"fabrics", view, (*call).listFabrics}, "POST": {"create_fabric", adminRead, (*call).createFabric}},
 	"fabrics/{id}/":             {"GET": {"fabric", view, (*call).readFabric}},
-	"fabrics/{id}/vlans/":       {"GET": {"vlans", view, (*call).listVLANs}},
+	"fabrics/{id}/vlans/":       {"GET": {"vlans", view, (*call).listVLANs}, "POST": {"create_vlan", adminRead, (*call).createVLAN}},
 	"fabrics/{id}/vlans/{vid}/": {"GET": {"vlan", view, (*call).readVLAN}},
 	"events/":                   {"GET query": {"events", view, (*call).queryEvents}},
 	"notifications/":            {"GET": {"notifications", view, (*call).listNotifications}},
@@ -122,7 +122,7 @@ func (r *Region) mux() *http.ServeMux {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 		a := text(http.StatusNotFound, "Unknown API endpoint: %s.", req.URL.Path)
-		a.write(w)
+		a.write(w, r)
 	})
 	return mux
 }
@@ -133,7 +133,7 @@ func (r *Region) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path, ofAPI := strings.CutPrefix(req.URL.Path, apiRoot)
 	if ofAPI && !strings.HasSuffix(path, "/") && !strings.HasPrefix(path, "scripts/") {
 		a := text(http.StatusNotFound, "Unknown API endpoint: %s.", req.URL.Path)
-		a.write(w)
+		a.write(w, r)
 		return
 	}
 	r.routes.ServeHTTP(w, req)
@@ -161,7 +161,7 @@ func (r *Region) serve(w http.ResponseWriter, req *http.Request, path string, re
 	p, err := params(req)
 	if err != nil {
 		a := text(http.StatusBadRequest, "Unable to parse request: %v", err)
-		a.write(w)
+		a.write(w, r)
 		return
 	}
 	op := res[strings.TrimSpace(req.Method+" "+req.URL.Query().Get("op"))]
@@ -174,7 +174,7 @@ func (r *Region) serve(w http.ResponseWriter, req *http.Request, path string, re
 	if a.code == 0 {
 		panic(http.ErrAbortHandler)
 	}
-	a.write(w)
+	a.write(w, r)
 }
 
 func (r *Region) answer(req *http.Request, path string, res resource, op operation, p url.Values) answer {

@@ -2,7 +2,6 @@ package maassim
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -97,7 +96,7 @@ func (c *call) listScripts() answer {
 func (c *call) readScript() answer {
 	n := slices.IndexFunc(c.Scripts, func(s Script) bool { return s.Name == c.req.PathValue("name") })
 	if n < 0 {
-		return text(http.StatusNotFound, "No Script matches the given query.")
+		return absent("Script")
 	}
 	return ok(c.scriptBody(n, c.Scripts[n]))
 }
@@ -193,6 +192,12 @@ func (c *call) listResults() answer {
 					ID: r.id*100 + n, Created: at, Updated: at, Name: s.Name, Status: r.status, StatusName: runNames[r.status],
 					EstimatedRuntime: "0:00:30", Parameters: map[string]any{}, ScriptID: n + 1,
 				})
+			}
+		}
+		// Of a run that failed it is the last script that did.
+		for n := range len(set.Results) - 1 {
+			if r.status == runFailed {
+				set.Results[n].Status, set.Results[n].StatusName = runPassed, runNames[runPassed]
 			}
 		}
 		all = append(all, set)

@@ -167,7 +167,7 @@ func (c *call) listNotifications() answer {
 			ResourceURI: fmt.Sprintf("/MAAS/api/2.0/notifications/%d/", id),
 		})
 	}
-	if !slices.ContainsFunc(c.Networks, func(n Network) bool { return n.DHCP && !c.noDHCP }) {
+	if !c.servesAny() {
 		add("dhcp_disabled_all_vlans", "warning", "DHCP is not enabled on any VLAN.  This will prevent machines from being able to PXE boot, "+
 			"unless an external DHCP server is being used.")
 	}

@@ -2,6 +2,7 @@ package maassim_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -369,5 +370,90 @@ func TestRescueTestLockAndErase(t *testing.T) {
 	is(maassim.Ready)
 	if n := r.Happened(id, "erase"); n != 1 {
 		t.Errorf("erased %d times", n)
+	}
+}
+
+// Networks are made for machines: a /31 of a card's VLAN, linked by an address that
+// is given; and a subnet that is used up ends a deployment.
+func TestNetworksAreMade(t *testing.T) {
+	r, clock, c := start(t, "3.6")
+	_, m := enroll(t, r, clock, c, 1)
+	second := m.InterfaceSet[1]
+	fabric, err := c.Fabrics.Create(&entity.FabricParams{Name: "roce"})
+	if err != nil || len(fabric.VLANs) != 1 || fabric.VLANs[0].VID != 0 {
+		t.Fatalf("%+v, %v", fabric, err)
+	}
+	vlan, err := c.VLANs.Create(fabric.ID, &entity.VLANParams{VID: 7})
+	if err != nil || vlan.VID != 7 || vlan.DHCPOn {
+		t.Fatalf("%+v, %v", vlan, err)
+	}
+	far, err := c.Subnets.Create(&entity.SubnetParams{CIDR: "10.99.0.0/31", VLAN: fmt.Sprint(vlan.ID)})
+	if err != nil || far.VLAN.ID != vlan.ID {
+		t.Fatalf("%+v, %v", far, err)
+	}
+	near, err := c.Subnets.Create(&entity.SubnetParams{CIDR: "10.98.0.0/31", VLAN: fmt.Sprint(second.VLAN.ID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	static := func(subnet int, address string, force bool) error {
+		_, err := c.NetworkInterface.LinkSubnet(m.SystemID, second.ID, &entity.NetworkInterfaceLinkParams{Mode: "STATIC", Subnet: subnet, IPAddress: address, Force: force})
+		return err
+	}
+	if static(far.ID, "10.99.0.1", false) == nil {
+		t.Error("a card was linked into another VLAN")
+	}
+	for _, address := range []string{"10.98.0.0", "10.98.0.1"} {
+		if err := static(near.ID, address, true); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := static(near.ID, "10.98.0.1", false); err == nil || !strings.Contains(err.Error(), "already in use") {
+		t.Errorf("%v", err)
+	}
+	if err := static(far.ID, "10.99.0.1", true); err != nil {
+		t.Errorf("not even by force: %v", err)
+	}
+	for _, cidr := range []string{"", "x", "10.98.0.0/31"} {
+		if _, err := c.Subnets.Create(&entity.SubnetParams{CIDR: cidr}); err == nil || !strings.Contains(err.Error(), "cidr") {
+			t.Errorf("%q: %v", cidr, err)
+		}
+	}
+	if _, err := c.Subnets.Create(&entity.SubnetParams{CIDR: "10.97.0.0/24", VLAN: "99"}); err == nil {
+		t.Error("a subnet in a VLAN that there is none")
+	}
+	if _, err := c.NetworkInterface.LinkSubnet(m.SystemID, second.ID, &entity.NetworkInterfaceLinkParams{Mode: "AUTO", Subnet: near.ID, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Machine.Deploy(m.SystemID, nil); err != nil {
+		t.Fatal(err)
+	}
+	clock.pass(time.Hour)
+	if m, err = c.Machine.Get(m.SystemID); err != nil || m.StatusName != "Failed deployment" {
+		t.Errorf("in %s without an address, %v", m.StatusName, err)
+	}
+}
+
+// A machine that somebody wants to log in to after commissioning stays on.
+func TestCommissioningLeavesTheMachineOnForSSH(t *testing.T) {
+	for _, ssh := range []bool{true, false} {
+		r, clock, c := start(t, "3.6")
+		id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.New, Uncommissioned: true})
+		if _, err := c.Machine.Commission(id, &entity.MachineCommissionParams{EnableSSH: ssh}); err != nil {
+			t.Fatal(err)
+		}
+		clock.pass(time.Hour)
+		if m, _ := r.Machine(id); m.Status != maassim.Ready || m.On != ssh {
+			t.Errorf("%v, on %v", m.Status, m.On)
+		}
+	}
+}
+
+// Answers are dated by the region's wall clock, which tells how far off it is.
+func TestAnswersAreDated(t *testing.T) {
+	off := newClock()
+	r := &maassim.Region{OAuthNow: off.Now}
+	res, _ := send(t, r, "", http.MethodGet, "version/", nil)
+	if date, err := http.ParseTime(res.Header.Get("Date")); err != nil || !date.Equal(off.Now()) {
+		t.Errorf("%v, %v", date, err)
 	}
 }

@@ -13,7 +13,7 @@ func (c *call) test() answer {
 		}
 	}
 	back := m.status
-	m.ownerBeforeTest = m.owner
+	m.ownerBeforeTest, m.staysOn = m.owner, c.flag("enable_ssh")
 	m.begin()
 	m.setOwner(or(m.owner, c.user.name))
 	m.toTesting(back)
