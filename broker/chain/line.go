@@ -49,7 +49,7 @@ func (c Chain[S]) compile() (*line, error) {
 	l.open = func(r *Record, out *output) (*call, error) {
 		run := &Run[S]{
 			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt,
-			Undoing: r.Direction == Undo, Adopted: r.Progress.Adopted, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
+			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
 			Now: r.UpdatedAt, Failure: r.Failure, out: out,
 		}
 		// A state that is not read whole would be saved short.
