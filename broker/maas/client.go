@@ -38,7 +38,8 @@ type Region struct {
 	now       func() time.Time
 	rand      io.Reader
 	transport http.RoundTripper
-	roster    *roster
+	roster    *roster[[]Machine]
+	bmcRoster *roster[map[string]string]
 }
 
 // Open makes a Region. It does not connect. Code: site_invalid.
@@ -48,7 +49,10 @@ func Open(o Options) (*Region, error) {
 	if err != nil || api.Host == "" {
 		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use the address of MAAS: it is no URL")
 	}
-	r := &Region{base: base, api: api, key: o.Key, now: o.Now, rand: o.Rand, transport: o.Transport, roster: &roster{now: o.Now}}
+	r := &Region{
+		base: base, api: api, key: o.Key, now: o.Now, rand: o.Rand, transport: o.Transport,
+		roster: &roster[[]Machine]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
+	}
 	if r.rand == nil {
 		r.rand = rand.Reader
 	}

@@ -22,8 +22,9 @@ type Records interface {
 // was lost, and then changes nothing more. Errors of kind Unavailable hold the
 // site; Invalid ones are the input's fault.
 type Nodes interface {
-	// Bound names the node, not deleted, whose machine that is; empty: none.
-	Bound(ctx context.Context, site, systemID string) (nodeID string, err error)
+	// Bound names the node, not deleted, whose machine that is; empty: none, or the
+	// one that this run made.
+	Bound(ctx context.Context, site, systemID, runID string) (nodeID string, err error)
 	// Prepare makes the node of a run and its enrol token, or finds the node that
 	// the run made before, and binds it to the machine. It is enrolling then,
 	// unless it has enrolled meanwhile. Codes: sku_not_found, hostname_taken.
@@ -37,9 +38,10 @@ type Nodes interface {
 	// then: a deployed machine cannot learn another. Codes: token_none,
 	// token_extended_twice.
 	ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error
-	// Remove deletes a node that never enrolled, and consumes its token. False: it
-	// has enrolled, and stays. That there is none is no error.
-	Remove(ctx context.Context, nodeID, reason string) (removed bool, err error)
+	// Remove deletes the node that a run made, if it never enrolled, and consumes its
+	// token. kept names one that has enrolled, and stays. That there is none is no
+	// error.
+	Remove(ctx context.Context, runID, reason string) (kept string, err error)
 	// Quarantine keeps a node from use, if it is not so already.
 	Quarantine(ctx context.Context, nodeID, reason string) error
 	// Reseed has an enrolled node's agent do node.hw_sync_reseed, once for each key,

@@ -39,6 +39,7 @@ type Onboarding struct {
 
 	// What was found and done.
 	MAASVersion   string   `json:"maas_version,omitempty"`
+	Created       bool     `json:"created,omitempty"`    // MAAS knows the machine from this run
 	PowerPath     string   `json:"power_path,omitempty"` // of the secret
 	PowerFrom     string   `json:"power_from,omitempty"` // default, or the selector of the override
 	SystemID      string   `json:"maas_system_id,omitempty"`
@@ -52,15 +53,13 @@ type Onboarding struct {
 	DeployRetries int      `json:"deploy_retries,omitempty"` // of them, after a failure that a rescue got over
 	DeployFailure string   `json:"deploy_failure,omitempty"` // datasource_like, generic
 
-	DeployedAt   time.Time `json:"deployed_at,omitzero"`     // when it was first seen Deployed
-	SyncBaseline time.Time `json:"sync_baseline,omitzero"`   // last_sync then: only a later one proves something
-	EnrollAsked  int       `json:"enroll_asked,omitempty"`   // the attempt for which Enroll was set
-	EnrollSince  time.Time `json:"enroll_since,omitzero"`    // since when this attempt waits
-	Failed       string    `json:"failed,omitempty"`         // what a person is to mend before MAAS looks at the machine again
-	Powered      bool      `json:"powered,omitempty"`        // this run has had the machine's power switched
-	Recommission bool      `json:"recommissioned,omitempty"` // MAAS looks at the machine once more
-
-	Unsure *Unsure `json:"unsure,omitempty"`
+	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when it was first seen Deployed
+	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // last_sync then: only a later one proves something
+	EnrollAsked  int       `json:"enroll_asked,omitempty"` // the attempt for which Enroll was set
+	EnrollSince  time.Time `json:"enroll_since,omitzero"`  // since when this attempt waits
+	Failed       string    `json:"failed,omitempty"`       // what a person is to mend before MAAS looks at the machine again
+	Recommission bool      `json:"recommission,omitempty"` // and that it shall do so now
+	Powered      bool      `json:"powered,omitempty"`      // this run has had the machine's power switched
 
 	// What MAAS said last, for people.
 	Seen     Observed `json:"seen"`
@@ -68,17 +67,12 @@ type Onboarding struct {
 }
 
 // Claim is a run's intent to take a machine, saved before anything is done to have
-// it, and the proof of it afterwards.
+// it, and what proves afterwards that it was this run.
 type Claim struct {
 	SystemID string    `json:"system_id"`
 	NodeID   string    `json:"node_id"`
+	User     string    `json:"user"` // of MAAS, who allocates
 	At       time.Time `json:"at"`
-}
-
-// Unsure is a call of which nobody knows what came.
-type Unsure struct {
-	Op    string    `json:"op"`
-	Since time.Time `json:"since"`
 }
 
 // Observed is a machine as MAAS told of it.
@@ -154,7 +148,7 @@ func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
 		{
 			Name: "wait_for_deployed", Do: l.waitForDeployed, Limit: deployLimit, Pivot: true, About: expected(12 * time.Minute),
 			Rescue: []stage{
-				{Name: "classify_deploy_failure", Do: l.classifyDeployFailure, Limit: within(records)},
+				{Name: "classify_deploy_failure", Do: l.classifyDeployFailure, Limit: classifyLimit},
 				{Name: "recover_for_datasource_retry", Do: l.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"), Limit: within(switching), Then: "deploy_via_maas", About: aboutRecover},
 			},
 		},

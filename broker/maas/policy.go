@@ -44,6 +44,11 @@ func deployLimit(s Onboarding) chain.Limit {
 	return chain.Limit{After: seconds(s.Policy.DeployTimeoutSeconds), Class: deployFailure, Code: "failed_deploy_timeout"}
 }
 
+// classifyLimit is short: a failure that nobody can tell more of is a person's.
+func classifyLimit(Onboarding) chain.Limit {
+	return chain.Limit{After: 5 * time.Minute, Class: deployFailure, Code: "failed_deploy"}
+}
+
 func seedLimit(s Onboarding) chain.Limit {
 	return chain.Limit{After: seconds(s.Policy.HardwareSyncSeedTimeoutSeconds), Class: syncFailure, Code: "failed_hw_sync_seed"}
 }

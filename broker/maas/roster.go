@@ -29,54 +29,71 @@ func (s Snapshot) Find(systemID string) (Machine, bool) {
 	return Machine{}, false
 }
 
-// roster reads a region's machines once for all who ask.
-type roster struct {
+// roster reads a list once for all who ask.
+type roster[T any] struct {
 	now    func() time.Time
 	flight singleflight.Group
 
 	mu   sync.Mutex
-	last Snapshot
+	last listed[T]
 	err  error // of the last try
+}
+
+// listed is a list, and when it was asked for.
+type listed[T any] struct {
+	at   time.Time
+	list T
 }
 
 // Machines lists the region's machines as they were at most maxAge ago (a second
 // at least), or as they are read already for somebody else. A failure, too, is
 // everybody's for a second.
 func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, error) {
-	if s, err, ok := r.roster.fresh(max(maxAge, leastAge)); ok {
-		return s, err
+	l, err := r.roster.read(ctx, "list machines", maxAge, r.list)
+	return Snapshot{At: l.at, Machines: l.list}, err
+}
+
+// addresses are those of the BMCs by system_id, read as Machines is.
+func (r *Region) addresses(ctx context.Context, maxAge time.Duration) (map[string]string, error) {
+	l, err := r.bmcRoster.read(ctx, "list power parameters", maxAge, r.bmcs)
+	return l.list, err
+}
+
+func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, list func(context.Context) (T, error)) (listed[T], error) {
+	if l, err, ok := r.fresh(max(maxAge, leastAge)); ok {
+		return l, err
 	}
 	// Who asked first may go away: the list goes on for those behind.
-	read := r.roster.flight.DoChan("", func() (any, error) {
-		if s, err, ok := r.roster.fresh(leastAge); ok {
-			return s, err
+	read := r.flight.DoChan("", func() (any, error) {
+		if l, err, ok := r.fresh(leastAge); ok {
+			return l, err
 		}
 		at := r.now()
-		machines, err := r.list(context.WithoutCancel(ctx))
-		return r.roster.keep(Snapshot{At: at, Machines: machines}, err)
+		all, err := list(context.WithoutCancel(ctx))
+		return r.keep(listed[T]{at, all}, err)
 	})
 	select {
 	case got := <-read:
-		s, _ := got.Val.(Snapshot)
-		return s, got.Err
+		l, _ := got.Val.(listed[T])
+		return l, got.Err
 	case <-ctx.Done():
-		return Snapshot{}, &Error{Class: Timeout, Op: "list machines", Detail: "no answer in time", err: ctx.Err()}
+		return listed[T]{}, &Error{Class: Timeout, Op: op, Detail: "no answer in time", err: ctx.Err()}
 	}
 }
 
-func (r *roster) fresh(maxAge time.Duration) (Snapshot, error, bool) { //nolint:revive // the last says whether the others count
+func (r *roster[T]) fresh(maxAge time.Duration) (listed[T], error, bool) { //nolint:revive // the last says whether the others count
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	age := r.now().Sub(r.last.At)
+	age := r.now().Sub(r.last.at)
 	if r.err != nil {
-		return Snapshot{}, r.err, age < leastAge
+		return listed[T]{}, r.err, age < leastAge
 	}
-	return r.last, nil, !r.last.At.IsZero() && age < maxAge
+	return r.last, nil, !r.last.at.IsZero() && age < maxAge
 }
 
-func (r *roster) keep(s Snapshot, err error) (Snapshot, error) {
+func (r *roster[T]) keep(l listed[T], err error) (listed[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last, r.err = s, err
-	return s, err
+	r.last, r.err = l, err
+	return l, err
 }

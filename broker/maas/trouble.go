@@ -1,6 +1,11 @@
 package maas
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 )
@@ -18,3 +23,106 @@ const (
 	enrollmentFailure = chain.Class(broker.AgentEnrollmentFailure)
 	ambiguity         = chain.Class(broker.StateAmbiguity)
 )
+
+// How long until a stage looks again.
+const (
+	now       = time.Duration(0)
+	soon      = 5 * time.Second
+	lookAgain = 15 * time.Second
+	settle    = 30 * time.Second // a call may still be carried out of which no answer came
+)
+
+// unseen is what becomes of a step that could not look: no attempt is spent on
+// that, and where nothing of the site answers, it is held.
+func (at *place) unseen(ctx context.Context, err error) error {
+	switch ClassOf(err) {
+	case NotFound:
+		return chain.Fail(ambiguity, "machine %s is not in MAAS any more: somebody deleted it", at.state.SystemID).With("machine_gone", nil)
+	case Unauthorized, ClockSkew:
+		return chain.Hold("%v", err)
+	case ConflictRetry:
+		return chain.Again(max(retryAfter(err), soon), "%v", err)
+	case Unavailable, Timeout, UnknownOutcome:
+		return at.away(ctx, err)
+	case Forbidden:
+		return at.forbidden(ctx, err)
+	}
+	return chain.Fail(transient, "%w", err)
+}
+
+// away asks whether it is the whole region that does not answer, or only this.
+func (at *place) away(ctx context.Context, why error) error {
+	if _, err := at.region.Identify(ctx); err != nil {
+		return chain.Hold("%v", err)
+	}
+	return chain.Again(lookAgain, "%v", why)
+}
+
+// forbidden asks whether the key is an administrator's. Where it is, the machine
+// was locked just now: the next look tells.
+func (at *place) forbidden(ctx context.Context, why error) error {
+	id, err := at.region.Identify(ctx)
+	switch {
+	case err != nil:
+		return chain.Hold("%v", err)
+	case !id.Admin:
+		return chain.Hold("%v: the token is of %s, who is no administrator", why, id.User)
+	}
+	return chain.Again(lookAgain, "%v", why)
+}
+
+// undone is what becomes of a step whose change of a record was not taken, or of
+// which nobody knows whether it was. It is never repeated from here: the stage
+// looks again, and decides by what it sees.
+func (at *place) undone(ctx context.Context, err error) error {
+	switch ClassOf(err) {
+	case UnknownOutcome:
+		return chain.Again(settle, "%v: looking what came of it", err)
+	case RefusedState:
+		return chain.Again(soon, "%v", err)
+	case Invalid:
+		return chain.Fail(capabilityMissing, "%w", err).With("maas_refused", nil)
+	}
+	return at.unseen(ctx, err)
+}
+
+// unswitched is undone for what switches a machine's power: that MAAS could not is
+// a failure of the BMC's, and spends an attempt.
+func (at *place) unswitched(ctx context.Context, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Class != UnknownOutcome && e.Class != Unavailable {
+		return at.undone(ctx, err)
+	}
+	switch {
+	case e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "":
+		// MAAS's own words. It has put the status back, or will tell otherwise.
+		return chain.Fail(bmcFailure, "%w", err)
+	case e.Class == Unavailable:
+		return at.away(ctx, err)
+	}
+	return chain.Fail(transient, "%w: looking what came of it", err)
+}
+
+func retryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// ours is what becomes of a step that the broker's own records, or the secrets,
+// failed.
+func ours(err error) error {
+	var e *broker.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Kind {
+	case broker.Unavailable:
+		return chain.Hold("%s", e.Message)
+	case broker.Invalid, broker.NotFound, broker.Refused:
+		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package maas
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The mark of a machine, in its workload annotations. Only the owner may write
+// them, and MAAS takes them away when it gives the machine back.
+const (
+	markNode = "hostler-node"
+	markRun  = "hostler-run"
+)
+
+// agentName is under which a run allocates. MAAS never tells it, and so nobody
+// has it by accident.
+func agentName(runID string) string { return "hostler-" + runID }
+
+// marked reports whether the machine is this run's, beyond doubt: it has the run's
+// mark, and the owner who wrote it.
+func (at *place) marked() bool {
+	c := at.state.Claim
+	return c != nil && c.SystemID == at.SystemID && at.Owner == c.User && at.Owner != "" &&
+		at.Annotations[markRun] == at.run.ID && at.Annotations[markNode] == c.NodeID
+}
+
+// claimed reports whether the machine was allocated by this run, whose broker died
+// before it wrote the mark: the run meant to, the owner is the run's user, nobody
+// has marked it, and MAAS finds it under the run's agent name.
+func (at *place) claimed(ctx context.Context) (bool, error) {
+	c := at.state.Claim
+	if c == nil || c.SystemID != at.SystemID || at.Status != Allocated || at.Owner != c.User || at.Owner == "" {
+		return false, nil
+	}
+	if at.Annotations[markRun] != "" || at.Annotations[markNode] != "" {
+		return false, nil
+	}
+	is, err := at.region.underAgent(ctx, at.SystemID, agentName(at.run.ID))
+	if err != nil {
+		return false, at.unseen(ctx, err)
+	}
+	return is, nil
+}
+
+// free reports whether the machine is nobody's.
+func (at *place) free() bool {
+	return at.Owner == "" && at.Annotations[markRun] == "" && at.Annotations[markNode] == ""
+}
+
+// foreign refuses a machine that is not this run's to touch.
+func (at *place) foreign(why string) error {
+	of := ""
+	if at.Owner != "" {
+		of = " of " + taskcatalog.Clean(at.Owner, 64)
+	}
+	if n, r := at.Annotations[markNode], at.Annotations[markRun]; n != "" || r != "" {
+		of += ", marked for node " + taskcatalog.Clean(n, 64) + " by run " + taskcatalog.Clean(r, 64)
+	}
+	return chain.Fail(ambiguity, "machine %s is %s%s: %s", at.called(), taskcatalog.Clean(at.StatusName, 64), of, why).
+		With("machine_not_ours", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName, "owner": at.Owner})
+}
+
+// locked refuses a machine that somebody has locked.
+func (at *place) locked() error {
+	return chain.Fail(ambiguity, "machine %s is locked in MAAS (unlock it if it is meant to be onboarded)", at.called()).With("machine_locked", nil)
+}
+
+// take brings a machine that is Ready into this run's hands: one step for the
+// intent, one for allocate, one for the mark. true: it is marked.
+func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
+	s := at.state
+	switch {
+	case at.marked():
+		return true, nil
+	case at.Status == Ready && at.free():
+		if err := l.unbound(ctx, at); err != nil {
+			return false, err
+		}
+		if s.Claim == nil || s.Claim.SystemID != s.SystemID || s.Claim.NodeID != s.NodeID {
+			return false, l.intend(ctx, at)
+		}
+		return false, at.allocate(ctx)
+	case at.Status == Allocated:
+		is, err := at.claimed(ctx)
+		if err != nil {
+			return false, err
+		}
+		if is {
+			return false, at.annotate(ctx)
+		}
+	}
+	return false, at.foreign("this run did not claim it")
+}
+
+// intend writes down, before anything is done, which machine the run will take.
+func (l *Lifecycle) intend(ctx context.Context, at *place) error {
+	user, err := at.region.whoami(ctx)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}
+	return chain.Again(now, "about to allocate machine %s", at.called())
+}
+
+func (at *place) allocate(ctx context.Context) error {
+	owner, err := at.region.allocate(ctx, at.SystemID, agentName(at.run.ID), "hostler run "+at.run.ID)
+	if err != nil {
+		return at.undone(ctx, err)
+	}
+	at.state.Claim.User = owner
+	return chain.Again(now, "machine %s is allocated, and not yet marked", at.called())
+}
+
+func (at *place) annotate(ctx context.Context) error {
+	c := at.state.Claim
+	if err := at.region.annotate(ctx, at.SystemID, map[string]string{markNode: c.NodeID, markRun: at.run.ID}); err != nil {
+		return at.undone(ctx, err)
+	}
+	return chain.Again(now, "machine %s is marked", at.called())
+}
+
+// unbound refuses a machine that is another node's.
+func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
+	node, err := l.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case node != "":
+		return at.foreign("node " + node + " is bound to it")
+	}
+	return nil
+}
+
+// giveBack releases a machine that is this run's, and waits until MAAS has it
+// back. One that is not is left as it is.
+func (at *place) giveBack(ctx context.Context) error {
+	is := at.marked()
+	if !is {
+		var err error
+		if is, err = at.claimed(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !is:
+		return nil
+	case at.Locked:
+		return at.locked()
+	}
+	switch at.Status {
+	case Releasing, DiskErasing:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	case New, Ready:
+		return nil
+	case Allocated, Deploying, Deployed, FailedDeployment, Reserved, Broken, ReleasingFailed, FailedDiskErasing:
+		if err := at.region.release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
+			return at.unswitched(ctx, err)
+		}
+		return chain.Again(soon, "machine %s is being released", at.called())
+	}
+	return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+		With("machine_not_releasable", nil)
+}

@@ -1,0 +1,165 @@
+package maas
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What a person is to mend, in Onboarding.Failed.
+const (
+	failedCommissioning = "commissioning"
+	failedHardware      = "hardware"
+)
+
+// commission has MAAS find out what the machine is, if it does not know.
+func (l *Lifecycle) commission(ctx context.Context, r *run) error {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch at.Status {
+	case Ready, Commissioning, Testing:
+		r.Note(nil, "machine is %s already", taskcatalog.Clean(at.StatusName, 64))
+		return nil
+	case New, FailedCommissioning:
+		if !at.free() {
+			return at.foreign("somebody has it")
+		}
+		return l.startCommissioning(ctx, at)
+	}
+	if at.marked() {
+		return nil
+	}
+	return at.onboardable(ctx)
+}
+
+// startCommissioning gives the machine its name and its BMC's login, one step,
+// and commissions it, another. That cycles its power: a machine that runs and
+// that this run has not switched on itself is left to a person, unless the policy
+// says otherwise. Nil: it was begun.
+func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
+	s := at.state
+	if at.Locked {
+		return at.locked()
+	}
+	if at.Status != Ready { // that one has what it needs
+		if done, err := l.configured(ctx, at); err != nil || !done {
+			return err
+		}
+	}
+	if !s.Powered && !s.Policy.DiscoveryPowerCycle {
+		if err := at.off(ctx); err != nil {
+			return err
+		}
+	}
+	s.Powered = true // from the moment that it is asked for
+	if err := at.region.commission(ctx, at.SystemID); err != nil {
+		return at.unswitched(ctx, err)
+	}
+	s.Failed, s.Recommission = "", false
+	return nil
+}
+
+// configured reports whether MAAS has the machine's name and its BMC's login.
+func (l *Lifecycle) configured(ctx context.Context, at *place) (bool, error) {
+	s := at.state
+	login, err := l.bmcLogin(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	has, err := at.region.power(ctx, at.SystemID)
+	if err != nil {
+		return false, at.unseen(ctx, err)
+	}
+	if switchedBy(at.PowerType) && has.is(s.IPMIIP, login) && at.named() {
+		return true, nil
+	}
+	if err := at.region.configure(ctx, at.Machine, s.Hostname, s.IPMIIP, login); err != nil {
+		return false, at.undone(ctx, err)
+	}
+	return false, chain.Again(now, "machine %s has its name and the login of its BMC", at.SystemID)
+}
+
+func (at *place) named() bool {
+	c := at.weigh(at.Machine, "")
+	return len(c.matches) > 0 && c.matches[0] == "hostname"
+}
+
+// off makes sure that nothing runs on the machine.
+func (at *place) off(ctx context.Context) error {
+	state, err := at.region.powerState(ctx, at.SystemID)
+	switch {
+	case err != nil:
+		if c := ClassOf(err); c == Unavailable || c == Timeout {
+			if _, err := at.region.Identify(ctx); err != nil {
+				return chain.Hold("%v", err)
+			}
+			return chain.Fail(bmcFailure, "%w", err)
+		}
+		return at.unseen(ctx, err)
+	case state == "off":
+		return nil
+	case state == "on":
+		return chain.Again(settle, "machine %s at %s runs: switch it off if it is the one that is meant (or let the profile say discovery_power_cycle)", at.SystemID, at.state.IPMIIP)
+	}
+	return chain.Fail(bmcFailure, "MAAS cannot tell whether machine %s at %s is on: its BMC says %q", at.SystemID, at.state.IPMIIP, state)
+}
+
+// waitForReady waits until MAAS knows the machine.
+func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
+	at, err := l.glance(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch at.Status {
+	case Commissioning, Testing:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	}
+	if err := at.look(ctx); err != nil {
+		return err
+	}
+	s := &r.State
+	switch at.Status {
+	case Commissioning, Testing:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	case Ready:
+		if !at.free() {
+			return at.foreign("somebody took it")
+		}
+		s.Failed, s.Recommission = "", false
+		return nil
+	case FailedCommissioning, FailedTesting:
+		if s.Failed != "" && at.Status == FailedCommissioning {
+			s.Failed, s.Recommission = "", true // a person had a look, and says to go on
+		}
+		if s.Recommission && at.Status == FailedCommissioning && at.free() {
+			if err := l.startCommissioning(ctx, at); err != nil {
+				return err
+			}
+			return chain.Again(lookAgain, "machine is commissioned once more")
+		}
+		return at.notCommissioned(ctx)
+	}
+	if at.marked() {
+		return nil
+	}
+	return at.foreign("it was to become Ready: somebody changed it meanwhile (rerun, if it is free again)")
+}
+
+// notCommissioned says why a machine did not pass.
+func (at *place) notCommissioned(ctx context.Context) error {
+	at.state.Failed = failedCommissioning
+	details := map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName, "status_message": taskcatalog.Clean(at.StatusMessage, 500), "error_description": taskcatalog.Clean(at.ErrorDescription, 500)}
+	said := taskcatalog.Clean(at.ErrorDescription, 200)
+	if said == "" {
+		said = taskcatalog.Clean(at.StatusMessage, 200)
+	}
+	if at.Status == FailedCommissioning {
+		if never, err := at.region.neverBooted(ctx, at.SystemID); err == nil && never {
+			return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.called(), said).With("failed_commission", details)
+		}
+	}
+	return chain.Fail(mismatch, "machine %s did not pass: it is %s, %s", at.called(), taskcatalog.Clean(at.StatusName, 64), said).With("failed_commission", details)
+}

@@ -1,0 +1,212 @@
+package maas
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// renderCloudInit makes the node, and sees that what the machine is deployed with
+// can be rendered. The bundle itself is rendered again where it is used: it holds
+// the enrol token, and the run's state does not.
+func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
+	s := &r.State
+	id, err := l.Nodes.Prepare(ctx, NewNode{
+		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
+	})
+	if err != nil {
+		return ours(err)
+	}
+	if s.NodeID = id; s.Claim == nil { // else the machine carries what was rendered
+		b, err := l.bundle(ctx, r)
+		if err != nil {
+			return err
+		}
+		s.BundleDigest = b.Digest
+	}
+	r.Lock("node/" + id)
+	r.Note(map[string]string{"node_id": id, "bundle": s.BundleDigest}, "node %s is %s", id, broker.Enrolling)
+	return nil
+}
+
+func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
+	s := &r.State
+	facts := BundleFacts{
+		RunID: r.ID, SiteID: s.SiteID, SystemID: s.SystemID, Policy: s.Policy, Disks: s.Disks,
+		Expires: r.Now.Add(seconds(s.Policy.EnrollmentTokenTTLSeconds)),
+	}
+	if s.BootDisk != nil {
+		facts.BootDisk = *s.BootDisk
+	}
+	if s.Policy.EnablePhase2RoCE {
+		rows, err := l.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
+		if err != nil {
+			return Bundle{}, ours(err)
+		}
+		facts.RoCE = rows
+	}
+	b, err := l.Nodes.Bundle(ctx, s.NodeID, facts)
+	if err != nil {
+		return Bundle{}, ours(err)
+	}
+	for _, w := range b.Warnings {
+		s.warn(w)
+	}
+	return b, nil
+}
+
+// forgetNode takes the node back, and its token with it. One that has enrolled
+// stays, out of use.
+func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
+	kept, err := l.Nodes.Remove(ctx, r.ID, "onboarding was taken back")
+	if err != nil {
+		return ours(err)
+	}
+	if kept != "" {
+		if err := l.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
+			return ours(err)
+		}
+		r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
+		return nil
+	}
+	r.State.NodeID, r.State.BundleDigest = "", ""
+	return nil
+}
+
+// deployAccepted reports that MAAS is deploying the machine for this run, or has
+// ended doing so. Asking again would be refused or, worse, start over.
+func (l *Lifecycle) deployAccepted(ctx context.Context, r *run) (bool, error) {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if !at.marked() {
+		return false, nil
+	}
+	switch at.Status {
+	case Deploying, Deployed, FailedDeployment:
+		return true, nil
+	}
+	return false, nil
+}
+
+// deploy claims the machine and has it deployed: one change a step, and a look
+// before each.
+func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.Locked {
+		return at.locked()
+	}
+	if taken, err := l.take(ctx, at); err != nil || !taken {
+		return err
+	}
+	if at.Status != Allocated {
+		return at.foreign("it is marked, and neither allocated nor deploying")
+	}
+	s := &r.State
+	if s.Policy.RequireHWSync {
+		if err := at.wantInterval(ctx); err != nil {
+			return err
+		}
+	}
+	b, err := l.bundle(ctx, r)
+	if err != nil {
+		return err
+	}
+	s.BundleDigest = b.Digest
+	s.Deploys++
+	err = at.region.deploy(ctx, at.SystemID, deployment{
+		series: s.Policy.DistroSeries, userData: b.UserData, sync: s.Policy.RequireHWSync, agent: agentName(r.ID), comment: "hostler run " + r.ID,
+	})
+	if err != nil {
+		return at.unswitched(ctx, err)
+	}
+	r.Note(map[string]any{"system_id": at.SystemID, "image": Image(s.Policy.DistroSeries), "bundle": b.Digest, "deploys": s.Deploys}, "MAAS deploys machine %s", at.called())
+	return nil
+}
+
+// wantInterval sets how often hosts of the region report their hardware: a machine
+// gets it when it is deployed, and keeps it.
+func (at *place) wantInterval(ctx context.Context) error {
+	wants, err := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
+	if err != nil {
+		return ours(err)
+	}
+	has, err := at.region.syncInterval(ctx)
+	switch {
+	case err != nil:
+		return at.unseen(ctx, err)
+	case has == wants:
+		return nil
+	}
+	if err := at.region.setSyncInterval(ctx, at.state.Policy.HardwareSyncInterval); err != nil {
+		return at.undone(ctx, err)
+	}
+	return chain.Again(now, "the region's %s is %s", syncSetting, at.state.Policy.HardwareSyncInterval)
+}
+
+// release gives the machine back to MAAS, if it is this run's.
+func (l *Lifecycle) release(ctx context.Context, r *run) error {
+	s := &r.State
+	if s.SystemID == "" || s.Claim == nil {
+		return nil
+	}
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	m, err := at.region.Machine(ctx, s.SystemID)
+	switch {
+	case ClassOf(err) == NotFound && err != nil:
+		r.Note(nil, "machine %s is not in MAAS any more", s.SystemID)
+	case err != nil:
+		return at.unseen(ctx, err)
+	default:
+		at.see(m)
+		if err := at.giveBack(ctx); err != nil {
+			return err
+		}
+		if at.Status != Ready && at.Status != New {
+			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s is not this run's, and was left as it is", at.called())
+		}
+	}
+	s.Claim, s.DeployedAt, s.DeployFailure = nil, zero, ""
+	return nil
+}
+
+// waitForDeployed waits until the installed system has asked MAAS for its
+// user-data. That it is up is not said by that.
+func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
+	at, err := l.glance(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.Status == Deploying && at.marked() {
+		return chain.Again(lookAgain, "machine is Deploying")
+	}
+	if err := at.look(ctx); err != nil {
+		return err
+	}
+	switch {
+	case !at.marked():
+		return at.foreign("it was this run's, and is not any more: somebody changed it")
+	case at.Status == Deploying:
+		return chain.Again(lookAgain, "machine is Deploying")
+	case at.Status == FailedDeployment:
+		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.called(), taskcatalog.Clean(at.StatusMessage, 300)).With("failed_deploy", map[string]any{
+			"system_id": at.SystemID, "maas_status": at.StatusName, "power": at.PowerState,
+			"status_message": taskcatalog.Clean(at.StatusMessage, 500), "error_description": taskcatalog.Clean(at.ErrorDescription, 500),
+		})
+	case at.Status != Deployed:
+		return at.foreign("it was to become Deployed: somebody changed it (deploy_via_maas again by rerun, or cancel)")
+	}
+	s := &r.State
+	s.DeployedAt, s.SyncBaseline = r.Now, at.LastSync.Time
+	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())
+	return nil
+}

@@ -1,0 +1,215 @@
+package maas
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// createOrFind leads from hostname and BMC to the one machine that they mean. All
+// keys that are given must mean the same one.
+func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	s := &r.State
+	known, err := at.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	if s.SystemID != "" && !slices.ContainsFunc(known, func(c candidate) bool { return c.SystemID == s.SystemID }) {
+		switch _, err := at.region.Machine(ctx, s.SystemID); {
+		case err == nil:
+			return chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
+		case ClassOf(err) != NotFound:
+			return at.unseen(ctx, err)
+		}
+		s.warn("machine " + s.SystemID + " was deleted from MAAS, and is searched for anew")
+		s.SystemID, s.Claim, s.Created = "", nil, false
+	}
+	c, err := at.choose(known)
+	switch {
+	case err != nil:
+		return err
+	case c == nil:
+		return l.tell(ctx, at)
+	}
+	return l.adopt(ctx, at, *c)
+}
+
+// candidate is a machine that at least one key leads to.
+type candidate struct {
+	Machine
+	bmc     string   // address, as MAAS has it
+	matches []string // keys that lead to it
+	against []string // keys that speak against it, and why
+	loose   bool     // no key leads to it: it is a New machine of which MAAS knows no BMC
+}
+
+// candidates are the machines that a key leads to, and those that could be meant
+// although none does.
+func (at *place) candidates(ctx context.Context) ([]candidate, error) {
+	all, err := at.region.Machines(ctx, 0)
+	if err != nil {
+		return nil, at.unseen(ctx, err)
+	}
+	bmcs, err := at.region.addresses(ctx, 0)
+	if err != nil {
+		return nil, at.unseen(ctx, err)
+	}
+	var out []candidate
+	for _, m := range all.Machines {
+		if c := at.weigh(m, bmcs[m.SystemID]); len(c.matches) > 0 || c.loose {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// weigh compares a machine with each key. A machine that is New has no name of
+// anybody's choice, and may have neither BMC nor interfaces on record: that speaks
+// neither for nor against it.
+func (at *place) weigh(m Machine, bmc string) candidate {
+	s, c := at.state, candidate{Machine: m, bmc: bmc}
+	switch {
+	case strings.EqualFold(m.Hostname, s.Hostname) || strings.EqualFold(m.FQDN, s.Hostname):
+		c.matches = append(c.matches, "hostname")
+	case m.Status != New:
+		c.against = append(c.against, "it is called "+taskcatalog.Clean(m.Hostname, 100))
+	}
+	switch {
+	case bmc == s.IPMIIP:
+		c.matches = append(c.matches, "ipmi_ip")
+	case bmc != "":
+		c.against = append(c.against, "its BMC is at "+taskcatalog.Clean(bmc, 64))
+	case m.Status != New:
+		c.against = append(c.against, "MAAS has no address of its BMC")
+	}
+	if s.PXEMAC != "" {
+		has := slices.ContainsFunc(m.Interfaces, func(i Interface) bool { return strings.EqualFold(i.MAC, s.PXEMAC) })
+		switch {
+		case has:
+			c.matches = append(c.matches, "pxe_mac")
+		case len(m.Interfaces) > 0:
+			c.against = append(c.against, "it has no interface "+s.PXEMAC)
+		}
+	}
+	c.loose = len(c.matches) == 0 && m.Status == New && bmc == "" && len(c.against) == 0
+	return c
+}
+
+// choose decides between the candidates; nil: MAAS does not know the machine.
+func (at *place) choose(all []candidate) (*candidate, error) {
+	var strong, loose []candidate
+	for _, c := range all {
+		if c.loose && c.SystemID == at.state.SystemID {
+			return &c, nil // it was claimed before
+		}
+		if c.loose {
+			loose = append(loose, c)
+		} else {
+			strong = append(strong, c)
+		}
+	}
+	s := at.state
+	switch {
+	case len(strong) > 1:
+		return nil, ambiguous(strong, "%s, %s mean different machines", s.Hostname, s.IPMIIP)
+	case len(strong) == 1 && len(strong[0].against) > 0:
+		return nil, ambiguous(strong, "%s, %s: %s leads to a machine, but %s", s.Hostname, s.IPMIIP, strings.Join(strong[0].matches, " and "), strings.Join(strong[0].against, " and "))
+	case len(strong) == 1:
+		return &strong[0], nil
+	case !s.Policy.AutoClaimSingleNewMachine || len(loose) == 0:
+		return nil, nil
+	case len(loose) > 1:
+		return nil, ambiguous(loose, "%d New machines could be %s", len(loose), s.Hostname)
+	}
+	return &loose[0], nil
+}
+
+func ambiguous(all []candidate, format string, args ...any) error {
+	lines, details := []string{}, []map[string]any{}
+	for _, c := range all {
+		lines = append(lines, fmt.Sprintf("%s (%s, %s, BMC %s)", taskcatalog.Clean(c.Hostname, 100), c.SystemID, taskcatalog.Clean(c.StatusName, 64), taskcatalog.Clean(c.bmc, 64)))
+		details = append(details, map[string]any{"system_id": c.SystemID, "hostname": c.Hostname, "maas_status": c.StatusName, "bmc": c.bmc, "matches": c.matches, "against": c.against})
+	}
+	return chain.Fail(ambiguity, "which machine is meant? "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
+		With("machine_ambiguous", map[string]any{"candidates": details})
+}
+
+// adopt makes a machine that MAAS knows this run's to work on, unless it is
+// somebody's. It is read once more, alone; nothing of it is changed.
+func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
+	s := at.state
+	m, err := at.region.Machine(ctx, c.SystemID)
+	if err != nil {
+		if ClassOf(err) == NotFound {
+			return chain.Again(soon, "machine %s has just been deleted", c.SystemID)
+		}
+		return at.unseen(ctx, err)
+	}
+	at.see(m)
+	if again := at.weigh(m, c.bmc); len(again.matches) != len(c.matches) || len(again.against) > 0 {
+		return chain.Again(soon, "machine %s has just been changed", at.called())
+	}
+	if err := at.onboardable(ctx); err != nil {
+		return err
+	}
+	if err := l.unbound(ctx, at); err != nil {
+		return err
+	}
+	s.SystemID = m.SystemID
+	at.run.Lock("machine/" + s.Site + "/" + m.SystemID)
+	at.run.Note(map[string]any{"system_id": m.SystemID, "by": c.matches}, "machine %s is %s", at.called(), taskcatalog.Clean(m.StatusName, 64))
+	return nil
+}
+
+// onboardable refuses a machine that somebody has, or works on.
+func (at *place) onboardable(ctx context.Context) error {
+	if at.marked() {
+		return nil
+	}
+	switch at.Status {
+	case New, Ready, FailedCommissioning, FailedTesting:
+		switch {
+		case !at.free():
+			return at.foreign("somebody has it")
+		case at.Locked:
+			return at.locked()
+		}
+		return nil
+	case Commissioning, Testing:
+		return nil
+	case Allocated:
+		is, err := at.claimed(ctx)
+		if err != nil || is {
+			return err
+		}
+	}
+	return at.foreign("it is in use, or kept from it (release or mend it in MAAS if it is meant)")
+}
+
+// tell makes MAAS know a machine that it has no record of.
+func (l *Lifecycle) tell(ctx context.Context, at *place) error {
+	s := at.state
+	login, err := l.bmcLogin(ctx, at)
+	if err != nil {
+		return err
+	}
+	id, err := at.region.create(ctx, newMachine{hostname: s.Hostname, architecture: s.Policy.Architecture, address: s.IPMIIP, mac: s.PXEMAC, power: login})
+	switch {
+	case err == nil:
+		s.SystemID, s.Created = id, true
+		at.run.Lock("machine/" + s.Site + "/" + id)
+		at.run.Note(map[string]string{"system_id": id}, "MAAS was told of machine %s", id)
+		return nil
+	case ClassOf(err) == Invalid:
+		return chain.Again(settle, "MAAS does not take the machine (%v): mend that, or boot it from the network, and it is found by its BMC", err)
+	}
+	return at.undone(ctx, err)
+}

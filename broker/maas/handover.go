@@ -1,0 +1,156 @@
+package maas
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+var zero time.Time
+
+// noSyncWanted reports whether the profile does without hardware sync.
+func (l *Lifecycle) noSyncWanted(_ context.Context, r *run) (bool, error) {
+	return !r.State.Policy.RequireHWSync, nil
+}
+
+// stillDeployed looks at a machine that this run has deployed.
+func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
+	at, err := l.glance(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if !at.marked() || at.Status != Deployed {
+		if err := at.look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !at.marked() || at.Status != Deployed {
+		return nil, at.foreign("it was deployed for this run: whoever changed that can have it wiped")
+	}
+	return at, nil
+}
+
+// ensureSync sees that the machine has what its hardware sync needs: MAAS brings
+// that along with the deployment, and makes the machine's token when it renders
+// it.
+func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
+	at, err := l.stillDeployed(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !at.EnableHWSync {
+		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and nothing but another deployment gives it that", at.called()).With("failed_hw_sync_seed", nil)
+	}
+	token, has, err := at.region.token(ctx, at.SystemID)
+	switch {
+	case err != nil:
+		return at.unseen(ctx, err)
+	case !has:
+		return chain.Again(lookAgain, "MAAS has not made the token of machine %s yet", at.called())
+	case at.synced() || r.Now.Sub(r.State.DeployedAt) < at.interval()*3/2:
+		return nil // it is too early to worry
+	}
+	n, err := l.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	if !enrolled(n) {
+		return nil // without an agent there is nobody to seed it
+	}
+	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token, at.interval())
+	switch {
+	case err != nil:
+		return reseedFailed(err)
+	case !done:
+		return chain.Again(lookAgain, "the agent of node %s seeds hardware sync anew", n.ID)
+	}
+	return nil
+}
+
+func reseedFailed(err error) error {
+	if broker.AsError(err).Kind == broker.Unavailable {
+		return ours(err)
+	}
+	return chain.Fail(syncFailure, "cannot seed hardware sync anew: %w", err).With("failed_hw_sync_seed", nil)
+}
+
+// enrolled reports whether a node's agent is there to take tasks.
+func enrolled(n broker.Node) bool {
+	return n.Epoch > 0 && (n.Status == broker.Enrolling || n.Status == broker.Active)
+}
+
+// synced reports whether the host itself has reported its hardware. MAAS sets
+// last_sync when a machine becomes Deployed: only what comes later is the host's.
+func (at *place) synced() bool { return at.LastSync.After(at.state.SyncBaseline) }
+
+func (at *place) interval() time.Duration {
+	if at.SyncInterval > 0 {
+		return seconds(at.SyncInterval)
+	}
+	d, _ := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
+	return d
+}
+
+// waitForSync waits until the host has reported its hardware, and not too long
+// ago. Where it does not, its agent is told once an attempt to seed it anew.
+func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
+	at, err := l.stillDeployed(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.synced() && at.SyncHealthy(r.Now) {
+		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.called())
+		return nil
+	}
+	if r.Now.Sub(r.State.DeployedAt) < at.interval()*3/2 {
+		return chain.Again(settle, "machine %s has not reported its hardware yet", at.called())
+	}
+	if err := l.ensureSync(ctx, r); err != nil {
+		return err
+	}
+	return chain.Again(settle, "machine %s does not report its hardware (last at %s)", at.called(), at.LastSync.Format(time.RFC3339))
+}
+
+// keepFromUse is what is left to take back of a machine that was deployed: it is
+// left alone, and the node is kept from use. A run that starts over needs it.
+func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
+	if r.State.NodeID == "" || r.Restarting {
+		return nil
+	}
+	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "onboarding was cancelled after the machine was deployed"))
+}
+
+// waitForAgent waits until the node is active. A token that its machine has not
+// used by the end of an attempt is good for another one.
+func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
+	s := &r.State
+	n, err := l.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	switch n.Status {
+	case broker.Active:
+		r.Note(map[string]string{"node_id": n.ID}, "node %s is active", n.ID)
+		return nil
+	case broker.BootstrapIssued, broker.Enrolling, broker.Offline:
+	default:
+		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
+	}
+	if s.EnrollAsked != r.Attempt {
+		if r.Attempt > 1 && n.Epoch == 0 {
+			until := r.Now.Add(seconds(s.Policy.EnrollmentTokenTTLSeconds))
+			if err := l.Nodes.ExtendToken(ctx, n.ID, until, "onboarding waits for the machine a second time"); err != nil && broker.AsError(err).Kind == broker.Unavailable {
+				return ours(err)
+			} else if err != nil {
+				return chain.Fail(enrollmentFailure, "node %s has not enrolled: %w", n.ID, err).With("failed_enrollment", nil)
+			}
+		}
+		s.EnrollAsked, s.EnrollSince = r.Attempt, r.Now
+	}
+	if r.Now.Sub(s.EnrollSince) >= enrollmentTime(*s) {
+		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: it is %s", n.ID, enrollmentTime(*s), n.Status).With("failed_enrollment", nil)
+	}
+	return chain.Again(lookAgain, "node is %s", n.Status)
+}

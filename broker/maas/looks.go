@@ -1,0 +1,192 @@
+package maas
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/canonical/gomaasclient/client"
+	"github.com/canonical/gomaasclient/entity"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// These look, and change nothing. What the library's types have no room for, or
+// would break on, is read here.
+
+// ask decodes what a GET answers.
+func ask[T any](ctx context.Context, r *Region, op string, k kind, at, verb string, params url.Values) (v T, err error) {
+	raw, err := r.raw(ctx, op, k, http.MethodGet, at, verb, params)
+	if err != nil {
+		return v, err
+	}
+	if json.Unmarshal(raw, &v) != nil {
+		return v, notMAAS(op, false)
+	}
+	return v, nil
+}
+
+// askOf is ask about one machine.
+func askOf[T any](ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values) (v T, err error) {
+	if err := checkID(op, id); err != nil {
+		return v, err
+	}
+	return ask[T](ctx, r, op, k, resource+"/"+id+rest, verb, params)
+}
+
+// bmcs are the addresses of all BMCs by system_id. MAAS sends the passwords along,
+// in clear; they go no further than this.
+func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
+	type params struct {
+		Address any `json:"power_address"`
+	}
+	all, err := ask[map[string]params](ctx, r, "list power parameters", lists, "machines", "power_parameters", nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(all))
+	for id, p := range all {
+		if text, ok := p.Address.(string); ok && text != "" {
+			out[id] = bmcAddress(text)
+		}
+	}
+	return out, nil
+}
+
+// bmcAddress is the one form of an address as power drivers are given it: alone,
+// with a port, or as a URL. What is none of that is compared as it is.
+func bmcAddress(text string) string {
+	text = strings.TrimSpace(text)
+	host := text
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		host = u.Hostname()
+	} else if at, err := netip.ParseAddrPort(text); err == nil {
+		host = at.Addr().String()
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.Unmap().WithZone("").String()
+	}
+	return text
+}
+
+// powerLogin is how MAAS logs in to a machine's BMC.
+type powerLogin struct {
+	Address any `json:"power_address"`
+	User    any `json:"power_user"`
+	Pass    any `json:"power_pass"`
+}
+
+// String keeps it out of whatever is printed.
+func (powerLogin) String() string { return "[power parameters]" }
+
+// is reports whether MAAS has this login for that address.
+func (p powerLogin) is(address string, want Power) bool {
+	at, _ := p.Address.(string)
+	user, pass := want.Reveal()
+	return bmcAddress(at) == address && p.User == user && p.Pass == pass
+}
+
+func (r *Region) power(ctx context.Context, id string) (powerLogin, error) {
+	return askOf[powerLogin](ctx, r, "read power parameters", looks, "machines", id, "", "power_parameters", nil)
+}
+
+// powerState has MAAS ask the BMC now: on, off, unknown or error.
+func (r *Region) powerState(ctx context.Context, id string) (string, error) {
+	type state struct {
+		State string `json:"state"`
+	}
+	s, err := askOf[state](ctx, r, "query power", switches, "machines", id, "", "query_power_state", nil)
+	return taskcatalog.Clean(s.State, 16), err
+}
+
+// token is the machine's own; false: MAAS has not made one yet.
+func (r *Region) token(ctx context.Context, id string) (taskcatalog.MAASMachineToken, bool, error) {
+	type token struct {
+		Key      string `json:"token_key"`
+		Secret   string `json:"token_secret"`
+		Consumer string `json:"consumer_key"`
+	}
+	t, err := askOf[*token](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
+	if err != nil || t == nil || t.Key == "" {
+		return taskcatalog.MAASMachineToken{}, false, err
+	}
+	rack := url.URL{Scheme: "http", Host: r.api.Hostname() + ":5248", Path: "/MAAS/metadata/status/" + id}
+	return taskcatalog.MAASMachineToken{Endpoint: rack.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, true, nil
+}
+
+// underAgent reports whether a machine was allocated or deployed under that agent
+// name. MAAS filters by it, and never tells it.
+func (r *Region) underAgent(ctx context.Context, id, agent string) (bool, error) {
+	const op = "find the machine by agent name"
+	if err := checkID(op, id); err != nil {
+		return false, err
+	}
+	found, err := ask[[]Machine](ctx, r, op, looks, "machines", "", url.Values{"id": {id}, "agent_name": {agent}})
+	return len(found) == 1 && found[0].SystemID == id, err
+}
+
+func (r *Region) whoami(ctx context.Context) (string, error) {
+	u, err := call(ctx, r, "check the token", looks, func(c *client.Client) (*entity.User, error) { return c.Users.Whoami() })
+	if err != nil {
+		return "", err
+	}
+	return u.UserName, nil
+}
+
+func (r *Region) subnets(ctx context.Context) ([]Subnet, error) {
+	return ask[[]Subnet](ctx, r, "list subnets", looks, "subnets", "", nil)
+}
+
+// syncInterval is the region's setting; zero: it cannot be read.
+func (r *Region) syncInterval(ctx context.Context) (time.Duration, error) {
+	text, err := ask[string](ctx, r, "read "+syncSetting, looks, "maas", "get_config", url.Values{"name": {syncSetting}})
+	if err != nil {
+		return 0, err
+	}
+	d, _ := broker.SyncInterval(text)
+	return d, nil
+}
+
+// event is a line of MAAS's history of a machine.
+type event struct {
+	ID          int64  `json:"id"`
+	Type        string `json:"type"`
+	Description string `json:"description"`
+}
+
+// events are a machine's newest, the newest first.
+func (r *Region) events(ctx context.Context, id string) ([]event, error) {
+	const op = "read events"
+	type page struct {
+		Events []event `json:"events"`
+	}
+	if err := checkID(op, id); err != nil {
+		return nil, err
+	}
+	p, err := ask[page](ctx, r, op, looks, "events", "query", url.Values{"id": {id}, "level": {"DEBUG"}, "limit": {"200"}})
+	return p.Events, err
+}
+
+// neverBooted reports whether the last commissioning ended because MAAS heard
+// nothing, and not because a script failed.
+func (r *Region) neverBooted(ctx context.Context, id string) (bool, error) {
+	const timedOut = 4
+	type result struct {
+		ID     int `json:"id"`
+		Type   int `json:"type"` // 0: commissioning
+		Status int `json:"status"`
+	}
+	all, err := askOf[[]result](ctx, r, "read commissioning results", looks, "nodes", id, "/results", "", nil)
+	last := result{ID: -1}
+	for _, one := range all {
+		if one.Type == 0 && one.ID > last.ID {
+			last = one
+		}
+	}
+	return last.Status == timedOut || last.ID < 0, err
+}

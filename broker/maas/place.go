@@ -1,0 +1,103 @@
+package maas
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type run = chain.Run[Onboarding]
+
+// place is where a step works: its site as it is now, and its machine once that
+// has been looked at.
+type place struct {
+	Machine
+	site   broker.Site
+	region *Region
+	run    *run
+	state  *Onboarding
+}
+
+// at finds the site. What is wrong with its credentials is wrong for all of its
+// runs, and holds them.
+func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
+	site, err := l.Records.Site(ctx, r.State.SiteID)
+	if err != nil {
+		return nil, ours(err)
+	}
+	region, err := l.Regions.Region(ctx, site)
+	if err != nil {
+		return nil, chain.Hold("%s", broker.AsError(err).Message)
+	}
+	return &place{site: site, region: region, run: r, state: &r.State}, nil
+}
+
+// look reads the machine as it is now. Every change of it follows a look in the
+// same step.
+func (l *Lifecycle) look(ctx context.Context, r *run) (*place, error) {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return at, at.look(ctx)
+}
+
+func (at *place) look(ctx context.Context) error {
+	m, err := at.region.Machine(ctx, at.state.SystemID)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	at.see(m)
+	return nil
+}
+
+// listAge is how old what a waiting stage sees may be.
+const listAge = 5 * time.Second
+
+// glance finds the machine in the list that is read once for all who wait. Who
+// finds it as it is hoped for looks again, alone.
+func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := at.region.Machines(ctx, listAge)
+	if err != nil {
+		return nil, at.unseen(ctx, err)
+	}
+	m, ok := all.Find(r.State.SystemID)
+	if !ok {
+		return at, at.look(ctx)
+	}
+	at.see(m)
+	return at, nil
+}
+
+// see notes what people are told of the machine.
+func (at *place) see(m Machine) {
+	at.Machine = m
+	at.state.Seen = Observed{
+		Status: taskcatalog.Clean(m.StatusName, 64), Power: taskcatalog.Clean(m.PowerState, 16), Owner: taskcatalog.Clean(m.Owner, 64),
+		LastSync: m.LastSync.Time, ObservedAt: at.run.Now,
+	}
+	for _, ip := range m.IPAddresses[:min(len(m.IPAddresses), 16)] {
+		at.state.Seen.IPs = append(at.state.Seen.IPs, taskcatalog.Clean(ip, 64))
+	}
+}
+
+// called is the machine as people know it.
+func (at *place) called() string {
+	return taskcatalog.Clean(at.Hostname, 100) + " (" + at.SystemID + ")"
+}
+
+// warn adds a line to the run's record, once.
+func (s *Onboarding) warn(text string) {
+	const most = 50
+	if text = taskcatalog.Clean(text, 300); !slices.Contains(s.Warnings, text) && len(s.Warnings) < most {
+		s.Warnings = append(s.Warnings, text)
+	}
+}

@@ -1,0 +1,64 @@
+package maas
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// loadSiteConfig sees whether the site can be worked at.
+func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.site.Status != broker.SiteActive && r.State.SystemID == "" {
+		return chain.Fail(inputError, "site %s is %s: nothing new begins there (hostler site enable %s)", at.site.Name, at.site.Status, at.site.Name).With("site_disabled", nil)
+	}
+	id, err := at.region.Identify(ctx)
+	switch {
+	case err != nil:
+		return at.unseen(ctx, err)
+	case !id.Admin:
+		return chain.Hold("the MAAS token is of %s, who is no administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
+	}
+	r.State.MAASVersion = id.Version
+	r.Note(map[string]string{"maas_version": id.Version, "maas_user": id.User}, "MAAS %s takes the token of %s", id.Version, id.User)
+	return nil
+}
+
+// resolvePower finds out whose the login of the BMC is, and that it can be read.
+// What is kept is where it is.
+func (l *Lifecycle) resolvePower(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	s := &r.State
+	s.PowerPath, s.PowerFrom = at.site.PowerPath, "default"
+	o, has, err := l.Records.UsePowerOverride(ctx, s.SiteID, s.PXEMAC, s.IPMIIP, s.Hostname)
+	if err != nil {
+		return ours(err)
+	}
+	if has {
+		s.PowerPath, s.PowerFrom = o.VaultPath, string(o.SelectorType)
+	}
+	if _, err := l.bmcLogin(ctx, at); err != nil {
+		return err
+	}
+	r.Note(map[string]string{"power_from": s.PowerFrom}, "power credentials by %s", s.PowerFrom)
+	return nil
+}
+
+// bmcLogin reads the secret as it is now.
+func (l *Lifecycle) bmcLogin(ctx context.Context, at *place) (Power, error) {
+	p, err := PowerAt(ctx, l.Regions.Secrets, at.site, at.state.PowerPath)
+	if err == nil {
+		return p, nil
+	}
+	if e := broker.AsError(err); e.Kind == broker.Refused {
+		return p, chain.Fail(capabilityMissing, "%w", err).With(e.Code, nil)
+	}
+	return p, ours(err)
+}
