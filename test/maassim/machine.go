@@ -118,15 +118,12 @@ func (m *machine) setOwner(name string) {
 	m.token = nil
 }
 
-// settled undoes what a use of the machine left behind: what a release does at
-// its end, and an abort of a deployment, a broken mark and the rest in part.
+// forgetSystem drops what was known of the installed system, and what it was to be.
 func (m *machine) forgetSystem() {
 	m.osystem, m.series, m.kernel, m.agent, m.userData = "", "", "", "", nil
 	m.ephemeral = false
-	m.forgetSync()
+	m.syncs, m.syncInterval, m.lastSync = false, 0, time.Time{}
 }
-
-func (m *machine) forgetSync() { m.syncs, m.syncInterval, m.lastSync = false, 0, time.Time{} }
 
 // free gives the machine back to the pool.
 func (m *machine) free() {
