@@ -148,6 +148,26 @@ func TestAGPUInMIGModeWithoutAnInstanceIsOverwrittenAfterItsReset(t *testing.T) 
 	}
 }
 
+// The second overwrite waits for the fabric, which the reset took the GPU out of, and
+// one that does not come back is no clean GPU.
+func TestTheSecondOverwriteWaitsForTheFabric(t *testing.T) {
+	t.Parallel()
+	for polls, code := range map[string]taskcatalog.Code{"3": "", "never": gpu.CodeFabricNotReady} {
+		t.Run(polls, func(t *testing.T) {
+			t.Parallel()
+			l := divided(t, "nvidia", "fabric on", "fault.1 fabric_slow "+polls)
+			verdict := taskcatalog.VerdictClean
+			if code != "" {
+				verdict = taskcatalog.VerdictInconclusive
+			}
+			g := l.want(l.good(), 1, verdict, code)
+			if g.Parent != "" || (g.CoveredBytes == nil) != (code != "") {
+				t.Errorf("%+v", g)
+			}
+		})
+	}
+}
+
 // A mode that the next reset brings is taken back before there is one.
 func TestAModeThatWaitsForAResetIsTakenBack(t *testing.T) {
 	t.Parallel()
