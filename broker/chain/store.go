@@ -16,12 +16,12 @@ type Store interface {
 	Now() time.Time
 
 	// Insert adds runs, with their locks and perhaps the batch they belong to:
-	// all of them or, with *Locked, none.
+	// all of them or, with *Locked or *Refused (run_exists, batch_exists), none.
 	Insert(ctx context.Context, runs []NewRun, batch *Batch) error
 
 	// Claim leases the run that has been due for longest, of these kinds, where
-	// no hold, lease or batch says no; nil: there is none. It saves what Begin
-	// makes of the row.
+	// no hold, lease or batch says no; those that wait for a place in a batch come
+	// last. Nil: there is none. It saves what Begin makes of the row.
 	Claim(ctx context.Context, c Claim) (*Record, error)
 	// Renew prolongs the lease of a claimed run. ErrLost: it is another's.
 	Renew(ctx context.Context, r *Record, lease time.Duration) error
@@ -137,6 +137,11 @@ func (r *Refused) Error() string { return r.Message }
 
 func refused(code, format string, args ...any) *Refused {
 	return &Refused{code, fmt.Sprintf(format, args...)}
+}
+
+// Exists is the refusal of an ID that is taken: the same was asked for before.
+func Exists(noun, id string) *Refused {
+	return refused(noun+"_exists", "there is a %s %s already", noun, id)
 }
 
 // NotFound is the refusal of a run or batch that is not there.

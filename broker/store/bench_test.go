@@ -84,7 +84,8 @@ func benchmarkTask(b *testing.B, engine string, nodes int) {
 }
 
 // BenchmarkStage is one stage of a chain: the claim and the save of a step, each
-// acknowledged only when it is durable. Runs have four stages.
+// acknowledged only when it is durable. Runs have four
+// stages and are of one batch.
 func BenchmarkStage(b *testing.B) {
 	for _, engine := range storetest.Engines {
 		for _, workers := range []int{1, 8, 32} {
@@ -102,10 +103,12 @@ func benchmarkStage(b *testing.B, engine string, workers int) {
 	script := &chaintest.Script{List: "a b c d"}
 	e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{Owner: "bench"}, script.Chain())
 	ok(b, err)
+	var starts []chain.Start
 	for range (b.N + 3) / 4 {
-		_, err := e.Start(ctx, chain.Start{Kind: chaintest.ScriptKind, Site: "dc1", State: chaintest.ScriptState{Trail: []string{strings.Repeat("x", 2000)}}})
-		ok(b, err)
+		starts = append(starts, chain.Start{Kind: chaintest.ScriptKind, Site: "dc1", State: chaintest.ScriptState{Trail: []string{strings.Repeat("x", 2000)}}})
 	}
+	_, err = e.StartBatch(ctx, chain.Batch{ID: "b", Kind: chaintest.ScriptKind, Site: "dc1", Parallel: 2 * workers}, starts)
+	ok(b, err)
 	b.ResetTimer()
 	var left atomic.Int64
 	left.Store(int64(b.N))

@@ -49,12 +49,9 @@ func run(ctx context.Context, r runner, id, lock string) (chain.Record, error) {
 
 // Insert implements chain.Store.
 func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
-	var locked *chain.Locked
-	err := db.write(ctx, func(ctx context.Context, t *tx) error {
-		locked = nil
+	return db.verdict(ctx, func(ctx context.Context, t *tx) error {
 		if batch != nil {
-			if _, err := t.ExecContext(ctx, `INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-				batch.ID, batch.Kind, batch.Site, batch.Parallel, batch.StopAfter, batch.RequestedBy, micros(batch.RequestedAt)); err != nil {
+			if err := t.insertBatch(ctx, *batch); err != nil {
 				return err
 			}
 		}
@@ -70,23 +67,44 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 			taken = append(taken, more...)
 		}
 		if taken != nil {
-			locked = &chain.Locked{Taken: taken}
-			return locked
+			return &chain.Locked{Taken: taken}
 		}
 		t.hint(HintRun, "")
 		return nil
 	})
-	if locked != nil {
-		return locked
+}
+
+// verdict is write for what may be refused in the words of chains, which come
+// back as they are.
+func (db *DB) verdict(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
+	var no error
+	err := db.write(ctx, func(ctx context.Context, t *tx) error {
+		no = nil
+		err := fn(ctx, t)
+		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) || isA[*chain.Refused](err) {
+			no = err
+		}
+		return err
+	})
+	if no != nil {
+		return no
 	}
 	return err
 }
 
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
-	_, err := t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
-			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
+			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State),
-		micros(r.DueAt), r.Spread, r.RequestedBy, micros(r.RequestedAt), micros(r.UpdatedAt))
+		micros(r.DueAt), r.Spread, r.RequestedBy, micros(r.RequestedAt), micros(r.UpdatedAt)))
+	if err == nil && n == 0 {
+		return chain.Exists("run", r.ID)
+	}
 	return err
 }
 

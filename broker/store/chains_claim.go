@@ -10,12 +10,19 @@ import (
 )
 
 // claimable is what a claim asks of a run, beside its kind. $1 is now.
-const claimable = `status IN ('pending', 'running', 'compensating') AND due_at <= $1 AND lease_until <= $1
+const claimable = `due_at <= $1 AND lease_until <= $1
 	AND site NOT IN (SELECT site FROM chain_holds WHERE until_at = 0 AND (kind = 'freeze' OR probe_at > $1))
 	AND NOT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND site = '')
-	AND (held OR site NOT IN (SELECT site FROM chain_runs WHERE held AND status IN ('pending', 'running', 'compensating')))
-	AND (status <> 'pending' OR batch = '' OR batch IN (SELECT id FROM chain_batches b WHERE (stopped_at = 0 OR started_at > 0)
-		AND (SELECT COUNT(*) FROM chain_runs m WHERE m.batch = b.id AND m.status IN ('running', 'compensating')) < b.parallel))`
+	AND (held OR site NOT IN (SELECT site FROM chain_runs WHERE held AND status IN ('pending', 'running', 'compensating')))`
+
+// Runs that move, and those that no batch holds back, go before those that wait
+// for a place in one.
+const (
+	freely  = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index has it
+	inBatch = `status = 'pending' AND batch <> '' AND (started_at > 0 OR batch NOT IN (SELECT id FROM chain_batches WHERE stopped_at > 0))
+	AND batch IN (SELECT id FROM chain_batches b WHERE id IN (SELECT batch FROM chain_runs WHERE batch <> '' AND status = 'pending')
+		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.batch = b.id AND m.status IN ('running', 'compensating')))`
+)
 
 // errAgain ends a transaction that lost a race for what is not the run's row.
 var errAgain = errors.New("claim again")
@@ -23,14 +30,27 @@ var errAgain = errors.New("claim again")
 const claimTries = 20
 
 // Claim implements chain.Store.
-func (db *DB) Claim(ctx context.Context, c chain.Claim) (claimed *chain.Record, err error) {
+func (db *DB) Claim(ctx context.Context, c chain.Claim) (*chain.Record, error) {
+	for _, among := range []string{freely, inBatch} {
+		if r, err := db.claimAmong(ctx, c, among); r != nil || err != nil {
+			return r, err
+		}
+	}
+	return nil, nil
+}
+
+func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (claimed *chain.Record, err error) {
 	// Looking costs no turn to write.
-	if any, err := db.anyClaimable(ctx, c); err != nil || !any {
+	query, args := claimQuery(c, among, db.Now())
+	var id string
+	if err := db.reader().QueryRowContext(ctx, query, args...).Scan(&id); errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	for range claimTries {
 		err = db.write(ctx, func(ctx context.Context, t *tx) error {
-			claimed, err = t.claim(ctx, c)
+			claimed, err = t.claim(ctx, c, among)
 			return err
 		})
 		if !errors.Is(err, errAgain) {
@@ -40,29 +60,24 @@ func (db *DB) Claim(ctx context.Context, c chain.Claim) (claimed *chain.Record, 
 	return nil, nil // others are at it
 }
 
-func (db *DB) anyClaimable(ctx context.Context, c chain.Claim) (bool, error) {
-	query, args := claimQuery(`id`, c, db.Now())
-	var id string
-	err := db.reader().QueryRowContext(ctx, query, args...).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func claimQuery(columns string, c chain.Claim, now time.Time) (string, []any) {
-	w := where{args: []any{micros(now)}, terms: []string{claimable}}
+func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
+	w := where{args: []any{micros(now)}, terms: []string{among, claimable}}
 	in(&w, "kind", c.Kinds)
-	return `SELECT ` + columns + ` FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.args
+	return `SELECT id FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.args
 }
 
-func (t *tx) claim(ctx context.Context, c chain.Claim) (*chain.Record, error) {
-	query, args := claimQuery(runColumns, c, t.now)
-	r, err := scanRun(t.QueryRowContext(ctx, query+t.forUpdate()+t.skipLocked(), args...))
+func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Record, error) {
+	query, args := claimQuery(c, among, t.now)
+	var id string
+	err := t.QueryRowContext(ctx, query+t.forUpdate()+t.skipLocked(), args...).Scan(&id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
 	case err != nil:
+		return nil, err
+	}
+	r, err := run(ctx, t, id, "") // apart: states are long, and are not to be sorted
+	if err != nil {
 		return nil, err
 	}
 	if r.Batch != "" && r.Status == chain.Pending {

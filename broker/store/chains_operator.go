@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -63,44 +62,4 @@ func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.R
 	}
 	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET asked = $1, asked_by = $2, asked_reason = $3 WHERE id = $4`, string(r.Asked), r.AskedBy, r.AskedCause, r.ID)
 	return r, err
-}
-
-const batchColumns = `id, kind, site, parallel, stop_after, last_stage, last_class, in_a_row, stopped_at, stop_reason, requested_by, requested_at`
-
-func batch(ctx context.Context, r runner, id, lock string) (b chain.Batch, err error) {
-	err = r.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM chain_batches WHERE id = $1`+lock, id).Scan(&b.ID, &b.Kind, &b.Site, &b.Parallel, &b.StopAfter,
-		&b.LastStage, &b.LastClass, &b.InARow, at(&b.StoppedAt), &b.StopReason, &b.RequestedBy, at(&b.RequestedAt))
-	if errors.Is(err, sql.ErrNoRows) {
-		return b, chain.NotFound("batch", id)
-	}
-	return b, err
-}
-
-func (t *tx) writeBatch(ctx context.Context, b chain.Batch) error {
-	_, err := t.ExecContext(ctx, `UPDATE chain_batches SET last_stage = $1, last_class = $2, in_a_row = $3, stopped_at = $4, stop_reason = $5 WHERE id = $6`,
-		b.LastStage, string(b.LastClass), b.InARow, micros(b.StoppedAt), b.StopReason, b.ID)
-	return err
-}
-
-// Batch implements chain.Store.
-func (db *DB) Batch(ctx context.Context, id string) (chain.Batch, error) {
-	return batch(ctx, db.reader(), id, "")
-}
-
-// ContinueBatch implements chain.Store.
-func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		b, err := batch(ctx, t, o.ID, t.forUpdate())
-		if err != nil {
-			return err
-		}
-		if err := t.writeBatch(ctx, b.Continued()); err != nil {
-			return err
-		}
-		t.hint(HintRun, "")
-		return t.audit(ctx, broker.AuditEntry{
-			Actor: o.Actor.Name, Action: "batch.continue", Subject: "batch/" + b.ID, Reason: o.Reason,
-			Before: small("stop_reason", b.StopReason), After: small("role", o.Actor.Role),
-		})
-	})
 }

@@ -12,24 +12,7 @@ import (
 
 // Save implements chain.Store.
 func (db *DB) Save(ctx context.Context, c chain.Change) error {
-	var no error
-	err := db.write(ctx, func(ctx context.Context, t *tx) error {
-		no = nil
-		err := t.save(ctx, db, c)
-		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) {
-			no = err
-		}
-		return err
-	})
-	if no != nil {
-		return no
-	}
-	return err
-}
-
-func isA[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
+	return db.verdict(ctx, func(ctx context.Context, t *tx) error { return t.save(ctx, db, c) })
 }
 
 func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
@@ -141,19 +124,4 @@ func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 		return &chain.EffectRefused{Err: err}
 	}
 	return err
-}
-
-// countResult tells a batch what a run of it came to.
-func (t *tx) countResult(ctx context.Context, r chain.Record, result chain.Result) error {
-	b, err := batch(ctx, t, r.Batch, t.forUpdate())
-	if err != nil {
-		return err
-	}
-	after, stopped := b.After(result, t.now)
-	if stopped {
-		if err := t.send(ctx, told{Message: after.Stopped(), Site: r.Site, CorrelationID: r.CorrelationID}); err != nil {
-			return err
-		}
-	}
-	return t.writeBatch(ctx, after)
 }

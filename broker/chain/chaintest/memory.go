@@ -84,9 +84,15 @@ func (s *Memory) Audit() []Audited {
 func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if batch != nil && s.batches[batch.ID] != nil {
+		return chain.Exists("batch", batch.ID)
+	}
 	var taken []chain.Taken
 	mine := map[string]string{}
 	for _, r := range runs {
+		if s.runs[r.ID] != nil {
+			return chain.Exists("run", r.ID)
+		}
 		for _, name := range r.Locks {
 			if by := cmp.Or(s.locks[name], mine[name]); by != "" {
 				taken = append(taken, chain.Taken{Lock: name, Run: by})
@@ -138,7 +144,13 @@ func (s *Memory) due(now time.Time, kinds []string) []*row {
 			due = append(due, r)
 		}
 	}
-	slices.SortFunc(due, func(a, b *row) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.ID, b.ID)) })
+	last := func(r *row) int {
+		if r.Status == chain.Pending && r.Batch != "" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(due, func(a, b *row) int { return cmp.Or(last(a)-last(b), a.DueAt.Compare(b.DueAt), cmp.Compare(a.ID, b.ID)) })
 	return due
 }
 

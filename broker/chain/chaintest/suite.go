@@ -294,7 +294,13 @@ func insertedLocks(s *subject) {
 		s.Fatalf("%d runs, batch: %v", len(all), err)
 	}
 	c.Locks = append(c.Locks, "ipmi/dc1/4")
-	s.ok(s.Insert(s.ctx, []chain.NewRun{c}, nil))
+	s.ok(s.Insert(s.ctx, []chain.NewRun{c}, &chain.Batch{ID: "b1", Parallel: 1}))
+	if err := s.Insert(s.ctx, []chain.NewRun{c}, nil); code(err) != "run_exists" {
+		s.Fatalf("inserted twice: %v", err)
+	}
+	if err := s.Insert(s.ctx, nil, &chain.Batch{ID: "b1", Parallel: 1}); code(err) != "batch_exists" {
+		s.Fatalf("inserted twice: %v", err)
+	}
 }
 
 func endingLocks(s *subject) {

@@ -175,6 +175,11 @@ func batchPlaces(s *subject) {
 	s.put(r1, 0)
 	r2 := s.claim("r2")
 	s.claim("")
+	s.put(r2, time.Second)
+	s.insert("alone")
+	s.Advance(time.Second)
+	s.claim("alone") // the batch's last may have been due for longer, but waits for a place
+	r2 = s.claim("r2")
 	r2.Status = chain.Completed
 	s.put(r2, 0)
 	s.claim("r3")

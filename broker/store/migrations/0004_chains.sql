@@ -35,9 +35,10 @@ CREATE TABLE chain_runs (
 	completed_at   BIGINT NOT NULL DEFAULT 0,
 	updated_at     BIGINT NOT NULL
 );
-CREATE INDEX chain_runs_due ON chain_runs (due_at, id) WHERE status IN ('pending', 'running', 'compensating');
+CREATE INDEX chain_runs_due ON chain_runs (due_at, id) WHERE (status IN ('running', 'compensating') OR status = 'pending' AND batch = '');
 CREATE INDEX chain_runs_held ON chain_runs (site) WHERE held;
 CREATE INDEX chain_runs_batch ON chain_runs (batch, status) WHERE batch <> '';
+CREATE INDEX chain_runs_waiting ON chain_runs (batch) WHERE batch <> '' AND status = 'pending';
 CREATE INDEX chain_runs_list ON chain_runs (site, status, id);
 
 -- One start and one end for each attempt at a stage, however often a step is
@@ -79,6 +80,7 @@ CREATE TABLE chain_batches (
 	requested_by TEXT NOT NULL,
 	requested_at BIGINT NOT NULL
 );
+CREATE INDEX chain_batches_stopped ON chain_batches (id) WHERE stopped_at > 0;
 
 -- Sites where no stage begins: kind freeze or unreachable; site '' is all of
 -- them. A hold that was lifted stays, since clocks of stages stood still in it.
