@@ -32,6 +32,7 @@ var targets = []struct {
 	{"libhiprtc.so", []string{"hiprtc.c"}, []string{"-shared"}},
 	{"amd-smi", []string{"amd-smi.c"}, nil},
 	{"amd-ctk", []string{"amd-ctk.c"}, nil},
+	{"fakegpu-nodes", []string{"nodes.c"}, nil},
 	{"fakegpu-tenant", []string{"tenant.c"}, nil},
 	{"fakegpu-tenant-amd", []string{"tenant-amd.c"}, nil},
 }

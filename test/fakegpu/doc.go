@@ -12,4 +12,5 @@
 //	amd-smi amd-ctk                               amd-smi.c amd-ctk.c
 //	nvidia-ctk                                    nvidia-ctk.c nvidia.c
 //	fakegpu-tenant fakegpu-tenant-amd             tenant.c tenant-amd.c
+//	fakegpu-nodes                                 nodes.c
 package fakegpu

@@ -13,7 +13,7 @@ import (
 var places = map[string]map[string]string{
 	"nvidia": {
 		"libnvidia-ml.so.1": "usr/lib/x86_64-linux-gnu", "libcuda.so.1": "usr/lib/x86_64-linux-gnu",
-		"nvidia-smi": "usr/bin", "nvidia-ctk": "usr/bin", "fakegpu-tenant": "usr/local/bin",
+		"nvidia-smi": "usr/bin", "nvidia-ctk": "usr/bin", "fakegpu-nodes": "usr/local/sbin", "fakegpu-tenant": "usr/local/bin",
 	},
 	"amd": {
 		"libamd_smi.so": "usr/lib/x86_64-linux-gnu", "libamdhip64.so": "usr/lib/x86_64-linux-gnu", "libhiprtc.so": "usr/lib/x86_64-linux-gnu",
