@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -26,11 +27,19 @@ var residue = []struct{ check, subject, by, plant string }{
 	{"homes", "", "alice", "echo canary-token > ~/canary; echo canary-token > ~/.bash_history; ln -s /etc ~/link"},
 }
 
-func TestAFreshNodeHasNoFindings(t *testing.T) {
+// One node: fresh, then with what a tenant leaves, and in the end with what cannot
+// be mended.
+func TestANodeIsJudgedAndCleaned(t *testing.T) {
 	s := enrolled(t)
+	s.part("FreshItHasNoFindings", isClean)
+	s.part("WhatATenantLeavesIsFoundAndCleaned", leftByATenant)
+	s.part("SystemWideChangesAskForAReimage", implanted)
+}
+
+func isClean(s *site) {
 	got := s.must("node.validate_clean", map[string]any{})
 	if got.Verdict != string(taskcatalog.VerdictClean) {
-		t.Errorf("the verdict on an untouched node is %s: %+v %+v", got.Verdict, s.evidence(got.ID).Findings, unmade(s.evidence(got.ID)))
+		s.t.Errorf("the verdict is %s: %+v %+v", got.Verdict, s.evidence(got.ID).Findings, unmade(s.evidence(got.ID)))
 	}
 }
 
@@ -38,38 +47,48 @@ func unmade(ev taskcatalog.Evidence) []taskcatalog.Check {
 	return slices.DeleteFunc(slices.Clone(ev.Checks), func(c taskcatalog.Check) bool { return c.Made })
 }
 
-func TestWhatATenantLeavesIsFoundAndCleaned(t *testing.T) {
-	s := enrolled(t)
+func leftByATenant(s *site) {
 	s.provision("a-1", "alice")
 	for _, r := range residue {
 		s.as(r.by, r.plant)
 	}
+	for _, p := range setUp {
+		s.root("sh", "-c", p.plant)
+	}
 	dirty := s.must("node.validate_clean", map[string]any{})
 	if dirty.Verdict != string(taskcatalog.VerdictNotClean) {
-		t.Errorf("the verdict with residue is %s", dirty.Verdict)
+		s.t.Errorf("the verdict with residue is %s", dirty.Verdict)
 	}
 	found := s.evidence(dirty.ID).Findings
 	for _, r := range residue {
 		if !has(found, r.check, r.subject, "") {
-			t.Errorf("%s %s was planted and not found; found: %+v", r.check, r.subject, found)
+			s.t.Errorf("%s %s was planted and not found; found: %+v", r.check, r.subject, found)
+		}
+	}
+	for _, p := range setUp {
+		if !has(found, p.check, p.subject, taskcatalog.ActionStorageCleanup) {
+			s.t.Errorf("%s %s was planted and not found; found: %+v", p.check, p.subject, found)
 		}
 	}
 
 	s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
 	s.must("node.storage_cleanup", map[string]any{"scope": "local"})
-	clean := s.must("node.validate_clean", map[string]any{})
-	if ev := s.evidence(clean.ID); clean.Verdict != string(taskcatalog.VerdictClean) {
-		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
-	}
+	isClean(s)
 	// Not the agent's word: the disk is searched for what was planted.
-	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool"} {
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool", "/var/crash"} {
 		r, err := s.guest.Run(s.ctx, "grep", "-rl", "canary-token", dir)
 		if r.Exit != 1 { // 1: nothing was found
-			t.Errorf("left in %s: %s %v", dir, r.Stdout, err)
+			s.t.Errorf("left in %s: %s %v", dir, r.Stdout, err)
 		}
 	}
 	if s.root("cat", "/etc/hostname") != node {
-		t.Error("the tenant's link to /etc was followed")
+		s.t.Error("the tenant's link to /etc was followed")
+	}
+	for command, want := range map[string]string{"ls /dev/hugepages": "", "swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
+		r, _ := s.guest.Run(s.ctx, strings.Fields(command)...)
+		if strings.TrimSpace(r.Stdout) != want {
+			s.t.Errorf("%s still shows %s", command, r.Stdout)
+		}
 	}
 }
 
@@ -107,26 +126,25 @@ var implants = []struct{ check, subject, plant string }{
 	{"modules", "plant", "insmod /root/plant.ko"},
 }
 
-func TestSystemWideChangesAskForAReimage(t *testing.T) {
-	s := enrolled(t)
-	s.put("/root/planted", planted(t), 0o755)
+func implanted(s *site) {
+	s.put("/root/planted", planted(s.t), 0o755)
 	s.put("/root/plant.ko", s.module(), 0o644)
 	for _, i := range implants {
 		s.root("sh", "-c", i.plant)
 	}
 	got := s.must("node.validate_clean", map[string]any{})
 	if got.Verdict != string(taskcatalog.VerdictNotClean) {
-		t.Errorf("the verdict is %s", got.Verdict)
+		s.t.Errorf("the verdict is %s", got.Verdict)
 	}
 	findings := s.evidence(got.ID).Findings
 	for _, i := range implants {
 		if !has(findings, i.check, i.subject, taskcatalog.ActionReimage) {
-			t.Errorf("%s %s was planted and is not among the findings that ask for a reimage", i.check, i.subject)
+			s.t.Errorf("%s %s was planted and is not among the findings that ask for a reimage", i.check, i.subject)
 		}
 	}
-	if t.Failed() {
+	if s.t.Failed() {
 		for _, f := range findings {
-			t.Logf("%s: %s: %s: %s", f.Check, f.Subject, f.Detail, f.NextAction)
+			s.t.Logf("%s: %s: %s: %s", f.Check, f.Subject, f.Detail, f.NextAction)
 		}
 	}
 }
@@ -144,35 +162,15 @@ var setUp = []struct{ check, subject, plant string }{
 	{"temporary", "/tmp/a", "mkdir -p /tmp/a/b && chattr +i /tmp/a/b"},
 }
 
-func TestDevicesSwapAndNamespacesAreTakenDown(t *testing.T) {
+// A node that was started again is as clean as before: what a boot makes anew
+// is nobody's residue. In the end nothing of the agent is left.
+func TestANodeIsStartedAgainAndUninstalled(t *testing.T) {
 	s := enrolled(t)
-	for _, p := range setUp {
-		s.root("sh", "-c", p.plant)
-	}
-	dirty := s.must("node.validate_clean", map[string]any{})
-	found := s.evidence(dirty.ID).Findings
-	for _, p := range setUp {
-		if !has(found, p.check, p.subject, taskcatalog.ActionStorageCleanup) {
-			t.Errorf("%s %s was planted and not found; found: %+v", p.check, p.subject, found)
-		}
-	}
-	s.must("node.storage_cleanup", map[string]any{"scope": "local"})
-	clean := s.must("node.validate_clean", map[string]any{})
-	if ev := s.evidence(clean.ID); clean.Verdict != string(taskcatalog.VerdictClean) {
-		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
-	}
-	for command, want := range map[string]string{"ls /dev/hugepages": "", "swapon --show --noheadings": "", "losetup --list --noheadings": "", "dmsetup ls": "No devices found", "ip netns list": "", "ls /tmp/a": ""} {
-		r, _ := s.guest.Run(s.ctx, strings.Fields(command)...)
-		if strings.TrimSpace(r.Stdout) != want {
-			t.Errorf("%s still shows %s", command, r.Stdout)
-		}
-	}
+	s.part("StartedAgainItHasNoFindings", startedAgain)
+	s.part("UninstalledItHasNothingOfTheAgent", uninstalled)
 }
 
-// A node that was started again is as clean as before: what a boot makes anew
-// is nobody's residue.
-func TestANodeThatWasStartedAgainHasNoFindings(t *testing.T) {
-	s := enrolled(t)
+func startedAgain(s *site) {
 	before := s.root("cat", "/proc/sys/kernel/random/boot_id")
 	_, _ = s.guest.Run(s.ctx, "systemctl", "reboot")
 	err := s.Wait(s.ctx, "the guest to boot again", func() error {
@@ -183,13 +181,25 @@ func TestANodeThatWasStartedAgainHasNoFindings(t *testing.T) {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := s.guest.WaitBooted(s.ctx); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	got := s.must("node.validate_clean", map[string]any{})
-	if ev := s.evidence(got.ID); got.Verdict != string(taskcatalog.VerdictClean) {
-		t.Errorf("the verdict after a boot is %s: %+v %+v", got.Verdict, ev.Findings, unmade(ev))
+	isClean(s)
+}
+
+func uninstalled(s *site) {
+	s.hostler("node", "retire", node, "--yes", "--wait", "--reason", "end of its lease")
+	s.hostler("node", "remove", node, "--yes", "--reason", "it goes back to its maker")
+	err := s.Wait(s.ctx, "the agent to be gone", func() error {
+		left := s.root("sh", "-c", "ls -d /var/lib/hostler-agent /etc/hostler-agent /run/hostler-agent /usr/bin/hostler-agent /usr/lib/hostler-agent 2> /dev/null; systemctl is-active hostler-agent || true")
+		if left != "inactive" {
+			return fmt.Errorf("left: %s", left)
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Error(err)
 	}
 }

@@ -47,7 +47,7 @@ var ofContainers = []struct{ check, subject string }{
 // taken: what they set up for themselves is the node's.
 func TestContainersGoAndTheirEnginesComeBack(t *testing.T) {
 	s := newSite(t)
-	s.restore()
+	s.restore(installed)
 	s.put("/root/image.tar", tarOf(t, "planted", planted(t)), 0o600)
 	s.put("/etc/docker/daemon.json", []byte(`{"live-restore": true}`), 0o644)
 	s.root("sh", "-c", "podman import --quiet /root/image.tar first && podman run --rm --publish 9090:80 first /planted say so && podman rmi --all")

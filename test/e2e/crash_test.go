@@ -88,19 +88,3 @@ func TestAFullDiskIsDrainedCleanedAndJudged(t *testing.T) {
 		t.Errorf("the verdict after the cleanup is %s: %+v", clean.Verdict, s.evidence(clean.ID).Findings)
 	}
 }
-
-func TestAfterUninstallNothingOfTheAgentIsLeft(t *testing.T) {
-	s := enrolled(t)
-	s.hostler("node", "retire", node, "--yes", "--wait", "--reason", "end of its lease")
-	s.hostler("node", "remove", node, "--yes", "--reason", "it goes back to its maker")
-	err := s.Wait(s.ctx, "the agent to be gone", func() error {
-		left := s.root("sh", "-c", "ls -d /var/lib/hostler-agent /etc/hostler-agent /run/hostler-agent /usr/bin/hostler-agent /usr/lib/hostler-agent 2> /dev/null; systemctl is-active hostler-agent || true")
-		if left != "inactive" {
-			return fmt.Errorf("left: %s", left)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}

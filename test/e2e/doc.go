@@ -2,7 +2,9 @@
 // Debian packages, with systemd, cloud-init and real users, and the built
 // programs as a user would run them.
 //
-// The tests carry the build tag e2e; `make e2e` runs them. One guest is booted
-// for all of them and saved before it enrols; a case starts from the snapshot,
-// with a broker of its own. Only what is about booting boots.
+// The tests carry the build tag e2e; `make e2e` runs them. One guest is booted for
+// all of them, and saved before and after the agent's package is put on it; a case
+// starts from a snapshot, with a broker of its own. To enrol takes most of a minute:
+// what can go one after the other on one node is the parts of one case. Only what is
+// about booting boots.
 package e2e

@@ -135,7 +135,7 @@ func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
 
 func TestAClockThatBreaksTLSIsNamedWithItsOffset(t *testing.T) {
 	s := newSite(t)
-	s.restore()
+	s.restore(booted)
 	var made struct {
 		Token    string `json:"token"`
 		URL      string `json:"broker_url"`
@@ -176,7 +176,7 @@ func TestAClockThatBreaksTLSIsNamedWithItsOffset(t *testing.T) {
 // The pasted line works too, and its token is not in any process's arguments.
 func TestThePastedLineEnrols(t *testing.T) {
 	s := newSite(t)
-	s.restore()
+	s.restore(booted)
 	line := strings.TrimSpace(s.hostler("node", "create", "--hostname", node, "--bootstrap", "command"))
 	s.root("bash", "-c", line)
 	s.waitNode("active")

@@ -24,7 +24,7 @@ const daemon = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedB
 func TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed(t *testing.T) {
 	s := newSite(t)
 	s.config = "scratch: [/scratch*]\n"
-	s.restore()
+	s.restore(installed)
 	g := s.install("nvidia", 8, "fabric on", "persistence on") // a second witness of a reset: the fabric is joined again
 	s.put("/etc/systemd/system/"+persistence, []byte(daemon), 0o644)
 	s.root("mkdir", "/scratch0")

@@ -14,7 +14,7 @@ import (
 // though no boot starts it: the ledger was on the disk before the daemon stopped.
 func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 	s := newSite(t)
-	s.restore()
+	s.restore(installed)
 	g := s.install("nvidia", 2)
 	s.put("/etc/systemd/system/"+persistence, []byte(daemon), 0o644)
 	s.root("systemctl", "start", persistence)

@@ -69,23 +69,12 @@ func (s *site) facts() taskcatalog.Facts {
 // none.
 func TestABareNode(t *testing.T) {
 	s := newSite(t)
-	s.restore()
+	s.restore(installed)
 	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
 	s.enrol()
-	for _, c := range []struct {
-		name string
-		do   func(*site)
-	}{
-		{"HasItsProfilesBeforeItIsActiveAndKeepsThemOverARefusal", profilesOfABareNode},
-		{"ProvesThatItsHardwareSyncWorksAndLeaksNoToken", hardwareSync},
-		{"IsGivenGPUsOfAMDThatAreScrubbedAndReset", amdGPUs},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			of := *s
-			of.t = t
-			c.do(&of)
-		})
-	}
+	s.part("HasItsProfilesBeforeItIsActiveAndKeepsThemOverARefusal", profilesOfABareNode)
+	s.part("ProvesThatItsHardwareSyncWorksAndLeaksNoToken", hardwareSync)
+	s.part("IsGivenGPUsOfAMDThatAreScrubbedAndReset", amdGPUs)
 }
 
 // bareProfiles run a program of the site's own on machines without a GPU.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/qemu"
 )
@@ -21,8 +19,13 @@ import (
 const (
 	bin      = "../../bin"
 	node     = "gpu-01"
-	booted   = "booted"
 	caseTime = 6 * time.Minute
+)
+
+// The moments that a case starts from.
+const (
+	booted    = "booted"    // the guest has never heard of Hostler
+	installed = "installed" // it has the agent's package, which has nothing to do yet
 )
 
 // shared is the one guest that the cases take turns with, and its image.
@@ -60,7 +63,27 @@ func prepare(ctx context.Context) (err error) {
 	if err := shared.guest.WaitBooted(ctx); err != nil {
 		return err
 	}
-	return shared.guest.SaveVM(ctx, booted)
+	if err := shared.guest.SaveVM(ctx, booted); err != nil {
+		return err
+	}
+	file, err := agentDeb()
+	if err != nil {
+		return err
+	}
+	deb, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := shared.guest.Put(ctx, "/root/agent.deb", deb, 0o600); err != nil {
+		return err
+	}
+	if _, err := shared.guest.Run(ctx, "dpkg", "-i", "/root/agent.deb"); err != nil {
+		return err
+	}
+	if _, err := shared.guest.Run(ctx, "rm", "/root/agent.deb"); err != nil {
+		return err
+	}
+	return shared.guest.SaveVM(ctx, installed)
 }
 
 // site is what a case works with: a broker of its own and the guest.
@@ -98,20 +121,27 @@ func newSite(t *testing.T) *site {
 
 func agentPackage(t *testing.T) string {
 	t.Helper()
-	debs, err := filepath.Glob("../../dist/hostler-agent_*_amd64.deb")
-	if err != nil || len(debs) == 0 {
-		t.Fatalf("cannot find the agent's package (make package): %v", err)
+	file, err := agentDeb()
+	if err != nil {
+		t.Fatal(err)
 	}
-	slices.Sort(debs)
-	return debs[len(debs)-1]
+	return file
 }
 
-// restore puts the shared guest back to where it had booted and had never
-// heard of Hostler.
-func (s *site) restore() {
+func agentDeb() (string, error) {
+	debs, err := filepath.Glob("../../dist/hostler-agent_*_amd64.deb")
+	if err != nil || len(debs) == 0 {
+		return "", fmt.Errorf("cannot find the agent's package (make package): %v", err)
+	}
+	slices.Sort(debs)
+	return debs[len(debs)-1], nil
+}
+
+// restore puts the shared guest back to a moment.
+func (s *site) restore(moment string) {
 	s.t.Helper()
 	s.guest = shared.guest
-	if err := s.guest.LoadVM(s.ctx, booted, time.Now()); err != nil {
+	if err := s.guest.LoadVM(s.ctx, moment, time.Now()); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
@@ -126,13 +156,23 @@ func (s *site) restore() {
 func enrolled(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
-	s.restore()
+	s.restore(installed)
 	s.enrol()
 	return s
 }
 
-// enrol installs the package on the restored guest and gives it its token, as
-// an operator would by hand.
+// part is a part of the case, on the same node, in the order of its parts.
+func (s *site) part(name string, do func(*site)) {
+	s.t.Helper()
+	s.t.Run(name, func(t *testing.T) {
+		of := *s
+		of.t = t
+		do(&of)
+	})
+}
+
+// enrol gives the guest, which has the package, its config and token, as an
+// operator would by hand.
 func (s *site) enrol() {
 	s.t.Helper()
 	var made struct {
@@ -141,17 +181,10 @@ func (s *site) enrol() {
 		CASHA256 string `json:"ca_sha256"`
 	}
 	s.json(&made, "node", "create", "--hostname", node, "--bootstrap", "command")
-	deb, err := os.ReadFile(agentPackage(s.t))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.put("/root/agent.deb", deb, 0o600)
 	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n%s", made.URL, made.CASHA256, s.config)
 	s.root("mkdir", "-p", "/etc/hostler-agent")
 	s.put("/etc/hostler-agent/config.yaml", []byte(config), 0o644)
 	s.put("/etc/hostler-agent/enroll.token", []byte(made.Token+"\n"), 0o600)
-	s.root("dpkg", "-i", "/root/agent.deb")
-	s.root("rm", "/root/agent.deb")
 	s.root("systemctl", "enable", "--now", "hostler-agent")
 	s.waitNode("active")
 }
@@ -202,88 +235,6 @@ func (s *site) root(argv ...string) string {
 func (s *site) as(user, line string) string {
 	s.t.Helper()
 	return s.root("runuser", "-u", user, "--", "sh", "-c", line)
-}
-
-// task is what a case reads of a task.
-type task struct {
-	ID       string          `json:"id"`
-	Status   string          `json:"status"`
-	Outcome  string          `json:"outcome"`
-	Code     string          `json:"code"`
-	Message  string          `json:"message"`
-	Verdict  string          `json:"verdict"`
-	Attempt  int             `json:"attempt"`
-	Result   json.RawMessage `json:"result"`
-	Evidence bool            `json:"evidence"`
-}
-
-// enqueue orders a task and returns at once.
-func (s *site) enqueue(taskType string, params any) task {
-	s.t.Helper()
-	var t task
-	s.json(&t, s.order(taskType, params)...)
-	return t
-}
-
-// do orders a task and waits for its end, whatever that is.
-func (s *site) do(taskType string, params any) task {
-	s.t.Helper()
-	return s.end(s.enqueue(taskType, params).ID)
-}
-
-// must is do for a task that has to succeed.
-func (s *site) must(taskType string, params any) task {
-	s.t.Helper()
-	t := s.do(taskType, params)
-	if t.Status != "succeeded" {
-		s.t.Fatalf("%s ended %s: %s: %s\n%s", taskType, t.Status, t.Code, t.Message, s.hostler("task", "show", t.ID))
-	}
-	return t
-}
-
-func (s *site) order(taskType string, params any) []string {
-	s.t.Helper()
-	raw, err := json.Marshal(params)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	file := s.Path("params.json")
-	if err := os.WriteFile(file, raw, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	return []string{"task", "enqueue", node, taskType, "--params", file, "--yes"}
-}
-
-// end waits for a task's end.
-func (s *site) end(id string) task {
-	s.t.Helper()
-	var t task
-	err := s.Wait(s.ctx, "task "+id, func() error {
-		s.json(&t, "task", "show", id)
-		if t.Status == "queued" || t.Status == "dispatched" {
-			return fmt.Errorf("it is %s", t.Status)
-		}
-		return nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return t
-}
-
-// evidence reads the accepted evidence of a task.
-func (s *site) evidence(id string) taskcatalog.Evidence {
-	s.t.Helper()
-	var shown struct {
-		Report *struct {
-			Evidence taskcatalog.Evidence `json:"evidence"`
-		} `json:"report"`
-	}
-	s.json(&shown, "task", "show", id)
-	if shown.Report == nil {
-		s.t.Fatalf("task %s has no evidence", id)
-	}
-	return shown.Report.Evidence
 }
 
 // provision makes the tenant's account.
