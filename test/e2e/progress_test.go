@@ -49,16 +49,16 @@ func (g *gpus) reaches(id, step string) {
 	}
 }
 
-// seesProgress follows a scrub until it is past the overwrite: bytes of all GPUs,
-// side by side, and more and more of them.
-func (g *gpus) seesProgress(id string) {
+// seesProgress follows a scrub until it is past the overwrite: bytes of so many
+// GPUs, side by side, and more and more of them.
+func (g *gpus) seesProgress(id string, count int) {
 	g.t.Helper()
 	percents := map[int]bool{}
 	err := g.Wait(g.ctx, "progress of the overwrite", func() error {
 		p := g.progress(id)
 		if p.Step == "gpu.scrub.overwrite" {
 			percents[p.Percent] = true
-			if p.Message != "" && !strings.HasPrefix(p.Message, fmt.Sprintf("%d GPUs, ", g.count)) {
+			if p.Message != "" && !strings.HasPrefix(p.Message, fmt.Sprintf("%d GPUs, ", count)) {
 				g.t.Errorf("the progress says %q", p.Message)
 			}
 		}
