@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -68,9 +67,7 @@ func impatient(t *testing.T, userData string) string {
 // the other, and comes through by itself as each is mended.
 func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
 	s := newSite(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	s.ctx = ctx
+	ctx := s.ctx
 	var m mirror
 	userData := s.hostler("node", "create", "--hostname", node, "--bootstrap", "cloud-init", "--ttl", "1m", "--package-url", m.serve(t))
 	expires := time.Now().Add(time.Minute)

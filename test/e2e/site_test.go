@@ -19,7 +19,7 @@ import (
 const (
 	bin      = "../../bin"
 	node     = "gpu-01"
-	caseTime = 6 * time.Minute
+	caseTime = 8 * time.Minute
 )
 
 // The moments that a case starts from.
