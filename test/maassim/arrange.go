@@ -6,7 +6,8 @@ import (
 )
 
 // Arranged is a machine that MAAS has from the start, in any status, without the
-// calls that lead there. Fields left out are as after a commissioning.
+// calls that lead there. Fields left out are as after a commissioning. Nothing is
+// on its way: a machine arranged in Deploying stays in it.
 type Arranged struct {
 	SystemID, Hostname string
 	Hardware           Hardware

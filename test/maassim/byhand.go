@@ -90,9 +90,9 @@ func (r *Region) byHand(kind Kind, m *machine) error {
 	case TokenRotated:
 		m.token = nil
 		m.render()
-	case PoweredOnByHand:
+	case PoweredOnByHand, PoweredOffByHand:
 		if h := m.metal(); h != nil {
-			h.switchTo(true)
+			h.switchTo(kind == PoweredOnByHand)
 			m.sawPower()
 		}
 	default:

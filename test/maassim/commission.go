@@ -67,12 +67,12 @@ func (m *machine) timeOut(to Status, after time.Duration) {
 }
 
 // commissionedOnce is the end of scripts that passed: what they found is the
-// machine's from now on.
+// machine's from now on. Nothing is heard of one that was switched off meanwhile.
 func (m *machine) commissionedOnce() {
 	h := m.metal()
-	if h == nil {
-		m.fail(FailedCommissioning, "the machine is gone")
-		m.setOwner("")
+	if h == nil || !h.on {
+		t := m.timing()
+		m.after(max(t.NodeTimeout-t.Commission, 0), func() { m.timeOut(FailedCommissioning, t.NodeTimeout) })
 		return
 	}
 	m.discover(h)

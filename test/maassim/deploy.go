@@ -139,7 +139,13 @@ func (m *machine) install(diesUnseen bool) {
 			m.after(max(patience-t.Deploy, 0), func() { m.timeOut(FailedDeployment, patience) })
 		})
 	default:
-		m.after(t.Deploy, m.deployed)
+		m.after(t.Deploy, func() {
+			if h.on {
+				m.deployed()
+			} else {
+				m.after(max(patience-t.Deploy, 0), func() { m.timeOut(FailedDeployment, patience) })
+			}
+		})
 	}
 }
 

@@ -20,8 +20,10 @@ const (
 	KeyRevoked  Kind = "key revoked" // for good: of the caller
 	ProxyPage   Kind = "200 with HTML from a proxy"
 	Unreachable Kind = "connection refused"
-	SlowRegion  Kind = "slow answer" // After says how slow
 )
+
+// SlowRegion is a call that is looked at only after After, and then done as ever.
+const SlowRegion Kind = "slow answer"
 
 // Trouble with a call that was carried out all the same.
 const (
@@ -35,8 +37,8 @@ const (
 // can; Op is not looked at.
 const (
 	PowerFails          Kind = "power fails"             // one switching of the power
-	CommissioningFails  Kind = "commissioning fails"     //
-	CommissioningStalls Kind = "commissioning times out" //
+	CommissioningFails  Kind = "commissioning fails"     // a script does
+	CommissioningStalls Kind = "commissioning times out" // nothing is heard of the machine
 	TestingFails        Kind = "testing fails"
 	NoBootCard          Kind = "no BOSS disk"        // commissioning finds none
 	TwoBootCards        Kind = "two BOSS disks"      // and finds another
@@ -62,27 +64,29 @@ const (
 // What a person does behind everybody's back, right after the operation, or
 // later by After.
 const (
-	DeletedByHand   Kind = "deleted by hand"
-	TakenByHand     Kind = "owner changed by hand"
-	MovedByHand     Kind = "pool changed by hand"
-	LockedByHand    Kind = "locked by hand"
-	ReadyByHand     Kind = "ready by hand"
-	TokenRotated    Kind = "token rotated"
-	PoweredOnByHand Kind = "powered on by hand"
+	DeletedByHand    Kind = "deleted by hand"
+	TakenByHand      Kind = "owner changed by hand"
+	MovedByHand      Kind = "pool changed by hand"
+	LockedByHand     Kind = "locked by hand"
+	ReadyByHand      Kind = "ready by hand"
+	TokenRotated     Kind = "token rotated"
+	PoweredOnByHand  Kind = "powered on by hand"
+	PoweredOffByHand Kind = "powered off by hand"
 )
 
 // Faults are all kinds, for those who draw from them.
-var Faults = slices.Concat(onTheWayIn, onTheWayOut, ofMachines, byHand)
+var Faults = slices.Concat(slow, onTheWayIn, onTheWayOut, ofMachines, byHand)
 
 var (
-	onTheWayIn  = []Kind{Unavailable, RackBusy, Conflicted, Internal, ClockSkew, KeyRevoked, ProxyPage, Unreachable, SlowRegion}
+	slow        = []Kind{SlowRegion}
+	onTheWayIn  = []Kind{Unavailable, RackBusy, Conflicted, Internal, ClockSkew, KeyRevoked, ProxyPage, Unreachable}
 	onTheWayOut = []Kind{UnavailableAfter, GatewayTimeout, InternalAfter, AnswerLost}
 	ofMachines  = []Kind{
 		PowerFails, CommissioningFails, CommissioningStalls, TestingFails, NoBootCard, TwoBootCards, NoIDPath, NoInterfaces, NoDisks,
 		NoStatusMessage, Ambiguous, DeployFails, DatasourceFails, DeployDiesUnseen, TokenLate, TokenNever, NeverUp, SyncStops,
 		ReleaseHangs, EraseFails, EraseHangs, EventsMissing, EventsUnordered,
 	}
-	byHand = []Kind{DeletedByHand, TakenByHand, MovedByHand, LockedByHand, ReadyByHand, TokenRotated, PoweredOnByHand}
+	byHand = []Kind{DeletedByHand, TakenByHand, MovedByHand, LockedByHand, ReadyByHand, TokenRotated, PoweredOnByHand, PoweredOffByHand}
 )
 
 // Fault is trouble that waits for its moment.
@@ -175,19 +179,21 @@ func (f *armed) kind() Kind {
 // slowness is how long the region takes its time before it looks at a call.
 func (r *Region) slowness(op string, req *http.Request) time.Duration {
 	defer r.enter()()
-	if f := r.strike([]Kind{SlowRegion}, op, r.find(req.PathValue("machine"))); f != nil {
+	if f := r.strike(slow, op, r.find(req.PathValue("machine"))); f != nil {
 		return f.After
 	}
 	return 0
 }
 
+const noConnections = "Unable to connect to any rack controller; no connections available."
+
 // in is the answer of a call that gets no further than the door.
 func (f *armed) in(c *call) (answer, bool) {
 	switch f.kind() {
 	case Unavailable:
-		return text(http.StatusServiceUnavailable, "Unable to connect to any rack controller %s; no connections available.", "zzzzzz"), true
+		return text(http.StatusServiceUnavailable, noConnections), true
 	case RackBusy:
-		return retryAfter(http.StatusServiceUnavailable, 10, "Unable to connect to any rack controller; no connections available."), true
+		return retryAfter(http.StatusServiceUnavailable, 10, noConnections), true
 	case Conflicted:
 		return retryAfter(http.StatusConflict, 5, "The request conflicted with another; try again."), true
 	case Internal:
@@ -212,7 +218,7 @@ func (f *armed) in(c *call) (answer, bool) {
 func (f *armed) out(a answer) answer {
 	switch f.kind() {
 	case UnavailableAfter:
-		return text(http.StatusServiceUnavailable, "Unable to connect to any rack controller; no connections available.")
+		return text(http.StatusServiceUnavailable, noConnections)
 	case GatewayTimeout:
 		return answer{code: http.StatusGatewayTimeout, ctype: textHTML, body: []byte("<html><head><title>504 Gateway Time-out</title></head></html>")}
 	case InternalAfter:

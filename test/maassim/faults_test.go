@@ -287,7 +287,7 @@ func TestASlowRegionTakesItsTime(t *testing.T) {
 		clock.pass(d)
 		return ctx.Err()
 	}}
-	r.Inject(maassim.Fault{Kind: maassim.SlowRegion, Op: "list", After: 30 * time.Second, Times: -1})
+	r.Inject(maassim.Fault{Kind: maassim.SlowRegion, Op: "list", After: 30 * time.Second, Times: 2})
 	began := clock.Now()
 	for range 2 {
 		if res, _ := send(t, r, r.APIKey(), http.MethodGet, "machines/", nil); res.StatusCode != http.StatusOK {
@@ -298,6 +298,7 @@ func TestASlowRegionTakesItsTime(t *testing.T) {
 		t.Errorf("two lists took %v", took)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	r.Inject(maassim.Fault{Kind: maassim.SlowRegion, After: 30 * time.Second})
 	r.Sleep = func(context.Context, time.Duration) error { cancel(); return context.Canceled }
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, maassim.URL+"/api/2.0/machines/", nil)
 	if err != nil {
@@ -339,5 +340,33 @@ func TestEveryKindOfTroubleIsDrawn(t *testing.T) {
 	}
 	if len(drawn) != len(maassim.Faults) {
 		t.Errorf("%d of %d kinds", len(drawn), len(maassim.Faults))
+	}
+}
+
+// A machine that is switched off while it is commissioned or installed is heard of
+// no more, and MAAS gives it up.
+func TestAMachineSwitchedOffMidwayIsGivenUp(t *testing.T) {
+	for _, tc := range []struct {
+		from, during, to maassim.Status
+		op               string
+	}{
+		{maassim.Allocated, maassim.Deploying, maassim.FailedDeployment, "deploy"},
+		{maassim.New, maassim.Commissioning, maassim.FailedCommissioning, "commission"},
+	} {
+		r, clock, _ := start(t, "3.4")
+		owner := map[maassim.Status]string{maassim.Allocated: "admin"}[tc.from]
+		id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: tc.from, Owner: owner})
+		send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op="+tc.op, nil)
+		if err := r.ByHand(maassim.PoweredOffByHand, id); err != nil {
+			t.Fatal(err)
+		}
+		clock.pass(29 * time.Minute)
+		if got := status(t, r, id); got != tc.during {
+			t.Errorf("%s: %v", tc.op, got)
+		}
+		clock.pass(time.Minute)
+		if got := status(t, r, id); got != tc.to {
+			t.Errorf("%s: %v, want %v", tc.op, got, tc.to)
+		}
 	}
 }

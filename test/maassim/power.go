@@ -30,7 +30,7 @@ func (m *machine) reach() (*metal, *answer) {
 	h := m.metal()
 	switch {
 	case m.region.noRack:
-		return nil, ptr(retryAfter(http.StatusServiceUnavailable, 10, "Unable to connect to any rack controller; no connections available."))
+		return nil, ptr(retryAfter(http.StatusServiceUnavailable, 10, noConnections))
 	case h == nil:
 		return nil, ptr(text(http.StatusServiceUnavailable, "Could not contact node's BMC: connection timeout"))
 	case !h.admits(m.powerParam("power_user"), m.powerParam("power_pass")):

@@ -1,6 +1,7 @@
 package maassim
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"mime"
 	"net/http"
@@ -47,10 +48,8 @@ func (r *Region) serve(w http.ResponseWriter, req *http.Request, path string, re
 		return
 	}
 	op := res[strings.TrimSpace(req.Method+" "+req.URL.Query().Get("op"))]
-	if wait := r.slowness(op.name, req); wait > 0 {
-		if r.Sleep(req.Context(), wait) != nil {
-			panic(http.ErrAbortHandler)
-		}
+	if wait := r.slowness(op.name, req); wait > 0 && r.Sleep(req.Context(), wait) != nil {
+		panic(http.ErrAbortHandler)
 	}
 	a := r.answer(req, path, res, op, p)
 	if a.code == 0 {
@@ -78,7 +77,7 @@ func (r *Region) answer(req *http.Request, path string, res resource, op operati
 		}
 		a = fault.out(a)
 		if a.code < 300 && a.header == nil && a.code != 0 {
-			a.header = http.Header{"X-Maas-Api-Hash": {fmt.Sprintf("%x", len(api))}}
+			a.header = http.Header{"X-Maas-Api-Hash": {fmt.Sprintf("%x", sha1.Sum([]byte(r.Version)))}}
 		}
 	}
 	c.record(op.name, &a, fault.kind())
