@@ -304,7 +304,11 @@ func TestATokenIsUsedWhereItWasCheckedAndNowhereElse(t *testing.T) {
 	if err != nil || two == one || !two.key.equal(rotated) || two.roster != one.roster {
 		t.Errorf("a new token is not used, or machines are listed twice: %v", err)
 	}
-	s.APIBaseURL = "https://attacker/MAAS"
+	s.CACert = "another authority"
+	if _, err := sites.Region(t.Context(), s); broker.AsError(err).Code != "site_credentials_moved" {
+		t.Errorf("with another authority: %v", err)
+	}
+	s.CACert, s.APIBaseURL = "", "https://attacker/MAAS"
 	if _, err := sites.Region(t.Context(), s); broker.AsError(err).Code != "site_credentials_moved" {
 		t.Errorf("at another address: %v", err)
 	}

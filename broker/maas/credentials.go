@@ -2,6 +2,8 @@ package maas
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"unicode/utf8"
 
@@ -15,16 +17,18 @@ type Keeper interface {
 	Put(ctx context.Context, path string, value []byte) error
 }
 
-// apiToken is a site's token as it is kept: with the address where it was
-// checked, so that no change of a record sends it anywhere else.
+// apiToken is a site's token as it is kept: with the address where it was checked
+// and whose word was taken for that, so that no change of a record sends it
+// anywhere else.
 type apiToken struct {
-	Token      string `json:"token"`
-	APIBaseURL string `json:"api_base_url"`
+	Token        string `json:"token"`
+	APIBaseURL   string `json:"api_base_url"`
+	CACertSHA256 string `json:"ca_cert_sha256,omitempty"` // hex; empty where somebody else wrote the secret
 }
 
 // PutToken keeps a site's API key for the address at which it was checked.
 func PutToken(ctx context.Context, keeper Keeper, s broker.Site, k Key) error {
-	return put(ctx, keeper, s.APITokenPath, apiToken{k.text(), s.APIBaseURL})
+	return put(ctx, keeper, s.APITokenPath, apiToken{k.text(), s.APIBaseURL, digest(s.CACert)})
 }
 
 // Token reads a site's API key. Codes: site_credentials_missing,
@@ -34,8 +38,8 @@ func Token(ctx context.Context, keeper Keeper, s broker.Site) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	if t.APIBaseURL != s.APIBaseURL {
-		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved", "cannot use the MAAS token of site %s: it was checked at another address (give it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
+	if t.APIBaseURL != s.APIBaseURL || t.CACertSHA256 != "" && t.CACertSHA256 != digest(s.CACert) {
+		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved", "cannot use the MAAS token of site %s: it was checked at another address, or with another ca_cert (give it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
 	}
 	return ParseKey(t.Token)
 }
@@ -74,10 +78,13 @@ func PutPower(ctx context.Context, keeper Keeper, path string, p Power) error {
 }
 
 // PowerAt reads power credentials of a site: its own, or an override's. Codes:
-// site_credentials_missing, and those of the keeper.
+// site_credentials_missing, power_credentials_invalid, and those of the keeper.
 func PowerAt(ctx context.Context, keeper Keeper, s broker.Site, path string) (Power, error) {
 	v, err := read[power](ctx, keeper, s, path, "power credentials")
-	return Power{&v}, err
+	if err != nil {
+		return Power{}, err
+	}
+	return NewPower(v.User, v.Pass)
 }
 
 type deployPassword struct {
@@ -97,6 +104,11 @@ func DeployPassword(ctx context.Context, keeper Keeper, s broker.Site) (string, 
 		return "", nil
 	}
 	return v.Password, err
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 func put(ctx context.Context, keeper Keeper, path string, v any) error {

@@ -1,0 +1,324 @@
+package maastest
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Book keeps sites and nodes in memory.
+type Book struct {
+	Now       func() time.Time
+	Overrides []broker.PowerOverride
+	RoCE      []broker.RoCEAssignment
+	// Broken, if set, is asked before each method, by its name: an error is its
+	// answer.
+	Broken func(method string) error
+
+	mu    sync.Mutex
+	sites map[string]broker.Site // by id
+	nodes []*entry
+}
+
+type entry struct {
+	broker.Node
+	run      string
+	token    string // empty: none that is open
+	expires  time.Time
+	extended int
+	reseeds  map[string]int // by key: how often it was asked for
+}
+
+var (
+	_ maas.Records = (*Book)(nil)
+	_ maas.Nodes   = (*Book)(nil)
+)
+
+func (b *Book) enter(method string) (leave func(), err error) {
+	if b.Broken != nil {
+		if err := b.Broken(method); err != nil {
+			return nil, err
+		}
+	}
+	b.mu.Lock()
+	return b.mu.Unlock, nil
+}
+
+// PutSite adds or replaces a site.
+func (b *Book) PutSite(s broker.Site) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sites == nil {
+		b.sites = map[string]broker.Site{}
+	}
+	b.sites[s.ID] = s
+}
+
+// All lists the nodes, in the order of their making.
+func (b *Book) All() []broker.Node {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []broker.Node
+	for _, e := range b.nodes {
+		out = append(out, e.Node)
+	}
+	return out
+}
+
+// Reseeds is how many keys a node's agent was asked to reseed under.
+func (b *Book) Reseeds(nodeID string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.nodes {
+		if e.ID == nodeID {
+			return len(e.reseeds)
+		}
+	}
+	return 0
+}
+
+const tokenLine = "# enrol token "
+
+// Enroll lets the agent enrol that finds this user-data on its machine, if the
+// token in it is open.
+func (b *Book) Enroll(userData []byte) (enrolled bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, rest, has := strings.Cut(string(userData), tokenLine)
+	token, _, _ := strings.Cut(rest, "\n")
+	for _, e := range b.nodes {
+		if has && token != "" && e.token == token && b.Now().Before(e.expires) && e.Status != broker.Deleted {
+			e.token, e.Status = "", broker.Active
+			e.Epoch++
+			return true
+		}
+	}
+	return false
+}
+
+// Site implements maas.Records.
+func (b *Book) Site(_ context.Context, ref string) (broker.Site, error) {
+	leave, err := b.enter("Site")
+	if err != nil {
+		return broker.Site{}, err
+	}
+	defer leave()
+	s, ok := b.sites[ref]
+	if !ok {
+		return s, broker.Errorf(broker.NotFound, "site_not_found", "there is no site %s", ref)
+	}
+	return s, nil
+}
+
+// UsePowerOverride implements maas.Records.
+func (b *Book) UsePowerOverride(_ context.Context, siteID, pxeMAC, ipmiIP, hostname string) (broker.PowerOverride, bool, error) {
+	leave, err := b.enter("UsePowerOverride")
+	if err != nil {
+		return broker.PowerOverride{}, false, err
+	}
+	defer leave()
+	of := slices.DeleteFunc(slices.Clone(b.Overrides), func(o broker.PowerOverride) bool { return o.SiteID != siteID })
+	o, has := broker.SelectPowerOverride(of, pxeMAC, ipmiIP, hostname)
+	return o, has, nil
+}
+
+// RoCEAssignments implements maas.Records.
+func (b *Book) RoCEAssignments(_ context.Context, siteID, hostname string) ([]broker.RoCEAssignment, error) {
+	leave, err := b.enter("RoCEAssignments")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var out []broker.RoCEAssignment
+	for _, r := range b.RoCE {
+		if r.SiteID == siteID && r.Hostname == hostname {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// find is the first node that is what; nil: there is none.
+func (b *Book) find(what func(*entry) bool) *entry {
+	i := slices.IndexFunc(b.nodes, what)
+	if i < 0 {
+		return nil
+	}
+	return b.nodes[i]
+}
+
+// Bound implements maas.Nodes.
+func (b *Book) Bound(_ context.Context, site, systemID, runID string) (string, error) {
+	leave, err := b.enter("Bound")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool {
+		return e.Site == site && e.MAASSystemID == systemID && e.Status != broker.Deleted && e.run != runID
+	})
+	if e == nil {
+		return "", nil
+	}
+	return e.ID, nil
+}
+
+// Prepare implements maas.Nodes.
+func (b *Book) Prepare(_ context.Context, n maas.NewNode) (string, error) {
+	leave, err := b.enter("Prepare")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	if e := b.find(func(e *entry) bool { return e.run == n.RunID && e.Status != broker.Deleted }); e != nil {
+		e.MAASSystemID = n.MAASSystemID
+		return e.ID, nil
+	}
+	if e := b.find(func(e *entry) bool {
+		return e.Site == n.Site && e.Hostname == n.Hostname && e.Status != broker.Deleted
+	}); e != nil {
+		return "", broker.Errorf(broker.Refused, "hostname_taken", "cannot make node %s: node %s has that name", n.Hostname, e.ID)
+	}
+	e := &entry{run: n.RunID, Node: broker.Node{
+		ID: fmt.Sprintf("n-%04d", len(b.nodes)+1), Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Status: broker.Enrolling, MAASSystemID: n.MAASSystemID,
+	}}
+	b.nodes = append(b.nodes, e)
+	return e.ID, nil
+}
+
+// Bundle implements maas.Nodes.
+func (b *Book) Bundle(_ context.Context, nodeID string, f maas.BundleFacts) (maas.Bundle, error) {
+	leave, err := b.enter("Bundle")
+	if err != nil {
+		return maas.Bundle{}, err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID && e.Status != broker.Deleted })
+	if e == nil {
+		return maas.Bundle{}, notFound(nodeID)
+	}
+	if e.token == "" || !b.Now().Before(e.expires) {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", nodeID, e.expires.UnixNano()))
+		e.token, e.expires, e.extended = fmt.Sprintf("hsn_%x", sum[:16]), f.Expires, 0
+	}
+	text := fmt.Sprintf("#cloud-config\n# node %s on %s, %d disks, %d RoCE addresses\n", nodeID, f.SystemID, len(f.Disks), len(f.RoCE))
+	return maas.Bundle{UserData: []byte(text + tokenLine + e.token + "\n"), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))}, nil
+}
+
+func notFound(nodeID string) error {
+	return broker.Errorf(broker.NotFound, "node_not_found", "there is no node %s", nodeID)
+}
+
+// Node implements maas.Nodes.
+func (b *Book) Node(_ context.Context, nodeID string) (broker.Node, error) {
+	leave, err := b.enter("Node")
+	if err != nil {
+		return broker.Node{}, err
+	}
+	defer leave()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
+		return e.Node, nil
+	}
+	return broker.Node{}, notFound(nodeID)
+}
+
+// ExtendToken implements maas.Nodes.
+func (b *Book) ExtendToken(_ context.Context, nodeID string, until time.Time, _ string) error {
+	leave, err := b.enter("ExtendToken")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	const most = 2
+	switch {
+	case e == nil:
+		return notFound(nodeID)
+	case e.token == "":
+		return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has none that is open", nodeID)
+	case e.extended >= most:
+		return broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: it was extended %d times", nodeID, most)
+	case until.After(e.expires):
+		e.expires = until
+		e.extended++
+	}
+	return nil
+}
+
+// Remove implements maas.Nodes.
+func (b *Book) Remove(_ context.Context, runID, _ string) (string, error) {
+	leave, err := b.enter("Remove")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.run == runID && e.Status != broker.Deleted })
+	switch {
+	case e == nil:
+		return "", nil
+	case e.Epoch > 0:
+		return e.ID, nil
+	}
+	e.Status, e.token = broker.Deleted, ""
+	return "", nil
+}
+
+// Quarantine implements maas.Nodes.
+func (b *Book) Quarantine(_ context.Context, nodeID, reason string) error {
+	leave, err := b.enter("Quarantine")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	if e == nil {
+		return notFound(nodeID)
+	}
+	if e.Status != broker.Deleted {
+		e.Status, e.StatusReason = broker.Quarantined, reason
+	}
+	return nil
+}
+
+// Reseed implements maas.Nodes: the agent is done when it is asked a second time.
+func (b *Book) Reseed(_ context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, _ time.Duration) (bool, error) {
+	leave, err := b.enter("Reseed")
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	if _, err := token.Rack(); err != nil {
+		return false, err
+	}
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	if e == nil {
+		return false, notFound(nodeID)
+	}
+	if e.reseeds == nil {
+		e.reseeds = map[string]int{}
+	}
+	e.reseeds[key]++
+	return e.reseeds[key] > 1, nil
+}
+
+// Open lists the open tokens, for tests that search for them.
+func (b *Book) Open() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[string]bool{}
+	for _, e := range b.nodes {
+		if e.token != "" {
+			out[e.token] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}

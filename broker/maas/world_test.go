@@ -1,0 +1,255 @@
+package maas_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/maas/maastest"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+var (
+	ctx = context.Background()
+	ada = chain.Actor{Name: "ada", Role: "operator"}
+)
+
+// world is a broker with one site, whose region is simulated in process. Nothing
+// in it waits: the clock is moved.
+type world struct {
+	t       testing.TB
+	clock   *chaintest.Clock
+	region  *maassim.Region
+	secrets kept
+	book    *maastest.Book
+	site    broker.Site
+	profile broker.Profile
+	sku     broker.SKU
+	store   *chaintest.Memory
+	lossy   *chaintest.Lossy
+	engine  *chain.Engine
+	brokers int
+	silent  bool // agents stay away
+}
+
+// classes are the broker's, as the engine takes them.
+func classes() chain.Classes {
+	out := chain.Classes{}
+	for _, h := range broker.FailureHandlings {
+		ends := chain.FailedRetryable
+		if h.Person {
+			ends = chain.FailedManual
+		}
+		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction}
+	}
+	return out
+}
+
+func newWorld(t testing.TB, version string) *world {
+	t.Helper()
+	w := &world{t: t, clock: chaintest.NewClock(), secrets: kept{}}
+	w.region = &maassim.Region{
+		Version: version, Seed: 7, Now: w.clock.Now,
+		Sleep:    func(_ context.Context, d time.Duration) error { w.clock.Advance(d); return nil },
+		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/22", Gateway: "10.10.0.1", DHCP: true}, {Fabric: "roce", CIDR: "172.30.9.60/31"}},
+	}
+	w.book = &maastest.Book{Now: w.clock.Now}
+	w.site = broker.NewSite("site-1")
+	w.site.Name, w.site.APIBaseURL, w.site.PXEIface, w.site.NodePXEIface, w.site.PXEVLANVID = "dc1", maassim.URL, "ens19", "eno8303", 46
+	w.book.PutSite(w.site)
+	w.profile = broker.NewProfile("profile-1", w.site.ID, "default")
+	w.sku = broker.NewSKU()
+	w.sku.ID, w.sku.NICs = "h100.8gpu", []string{"eno8303", "eno8403"}
+	w.credentials(w.region.APIKey())
+	w.store = chaintest.NewMemory(w.clock.Now)
+	w.lossy = &chaintest.Lossy{Store: w.store}
+	w.boot()
+	return w
+}
+
+// boot starts a broker, in place of one that died.
+func (w *world) boot() {
+	w.t.Helper()
+	w.brokers++
+	l := &maas.Lifecycle{
+		Regions: &maas.Sites{Secrets: w.secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return w.region.RoundTripper() }},
+		Records: w.book, Nodes: w.book,
+	}
+	var err error
+	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, l.Onboarding()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) credentials(token string) {
+	w.t.Helper()
+	key, err := maas.ParseKey(token)
+	if err == nil {
+		err = maas.PutToken(ctx, w.secrets, w.site, key)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// login makes the BMC's credentials the site's own.
+func (w *world) login(b maassim.BMC) {
+	w.t.Helper()
+	p, err := maas.NewPower(b.User, b.Password)
+	if err == nil {
+		err = maas.PutPower(ctx, w.secrets, w.site.PowerPath, p)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// box is hardware of which all BMCs take the site's login.
+func (w *world) box(n int) maassim.Hardware {
+	b := maassim.Box(n)
+	b.BMC.User, b.BMC.Password = "root", "bmc-secret"
+	w.login(b.BMC)
+	return b
+}
+
+// start begins a run for the n-th box, under the hostname c<n>.
+func (w *world) start(n int) string {
+	w.t.Helper()
+	return w.onboard(fmt.Sprintf("r%d", n), maas.OnboardingRequest{Hostname: hostname(n), IPMIIP: maassim.Box(n).BMC.Address})
+}
+
+func hostname(n int) string { return fmt.Sprintf("c%02d", n) }
+
+func (w *world) onboard(id string, req maas.OnboardingRequest) string {
+	w.t.Helper()
+	state, locks, err := maas.NewOnboarding(w.site, w.profile, w.sku, req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, err = w.engine.Start(ctx, chain.Start{ID: id, Kind: maas.OnboardingKind, Site: w.site.Name, State: state, Locks: locks, RequestedBy: "ada"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+// agents lets those enrol whose machine is up with what it was deployed with.
+func (w *world) agents() {
+	if w.silent {
+		return
+	}
+	for _, m := range w.region.Machines() {
+		if m.HostUp && m.Status == maassim.Deployed {
+			w.book.Enroll(m.UserData)
+		}
+	}
+}
+
+// settle runs until nothing is due any more. before is called before each step.
+func (w *world) settle(before func()) {
+	w.t.Helper()
+	for range 20000 {
+		if before != nil {
+			before()
+		}
+		w.agents()
+		worked, err := w.engine.Step(ctx)
+		if errors.Is(err, chaintest.ErrKilled) {
+			w.boot()
+		} else if err != nil && !errors.Is(err, chain.ErrLost) {
+			w.t.Fatal(err)
+		}
+		if worked {
+			continue
+		}
+		next, err := w.store.NextDue(ctx)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if next.IsZero() {
+			if runs, _ := w.store.Runs(ctx, chain.Filter{Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating}}); len(runs) == 0 {
+				return
+			}
+			next = w.clock.Now().Add(time.Second)
+		}
+		w.clock.AdvanceTo(next)
+	}
+	w.t.Fatal("it does not come to an end")
+}
+
+func (w *world) act(id string, a chain.Action) {
+	w.t.Helper()
+	if _, err := w.engine.Act(ctx, chain.Order{ID: id, Actor: ada, Action: a, Reason: "because"}); err != nil {
+		w.t.Fatalf("%s: %v", a, err)
+	}
+}
+
+func (w *world) run(id string) chain.Record {
+	w.t.Helper()
+	r, err := w.store.Run(ctx, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) history(id string) []chain.Event {
+	w.t.Helper()
+	events, err := w.store.Events(ctx, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return events
+}
+
+// story is what a run went through, beginning with the stage where it was no
+// longer the happy path.
+func (w *world) story(id string) string { return chaintest.Story(w.history(id)) }
+
+// machine is the one of a serial, as MAAS has it.
+func (w *world) machine(serial string) maassim.Machine {
+	w.t.Helper()
+	all := w.region.Machines()
+	i := slices.IndexFunc(all, func(m maassim.Machine) bool { return m.Serial == serial })
+	if i < 0 {
+		return maassim.Machine{}
+	}
+	return all[i]
+}
+
+// node is the last one of a hostname.
+func (w *world) node(hostname string) broker.Node {
+	var n broker.Node
+	for _, one := range w.book.All() {
+		if one.Hostname == hostname {
+			n = one
+		}
+	}
+	return n
+}
+
+// happy is the story without a trouble, up to but not including a stage; all of
+// it for "".
+func happy(upTo string) string {
+	var words []string
+	for _, s := range stages {
+		if s == upTo {
+			break
+		}
+		words = append(words, s+":succeeded")
+	}
+	return strings.Join(words, " ")
+}
+
+var stages = strings.Fields(`load_site_config resolve_power_credentials create_or_find_in_maas commission_node wait_for_ready configure_storage
+	apply_roce_phase2 ensure_pxe_interface_auto render_cloud_init deploy_via_maas wait_for_deployed
+	ensure_hardware_sync_configured wait_for_hardware_sync_healthy wait_for_agent_enrollment`)
