@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"time"
@@ -42,7 +43,7 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 		}
 		out.MAASVersion, out.MAASUser = id.Version, id.User
 	}
-	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL}
+	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL, CACert: s.CACert}
 	if s.DeploySSHPublicKey == "" {
 		// Its private half is kept first: nobody knows of a key that is on no record.
 		public, private, err := maas.NewDeployKey(rand.Reader, s)
@@ -98,7 +99,7 @@ func (g givenCredentials) names() []string {
 	return out
 }
 
-// readCredentials judges what was given, and puts a new address into s.
+// readCredentials judges what was given, and puts a new address or ca_cert into s.
 func readCredentials(s *broker.Site, c resource.SiteCredentials) (g givenCredentials, err error) {
 	bad := func(why string) (givenCredentials, error) {
 		return g, broker.Errorf(broker.Invalid, "site_credentials_invalid", "cannot keep credentials of site %s: %s", s.Name, why)
@@ -110,11 +111,11 @@ func readCredentials(s *broker.Site, c resource.SiteCredentials) (g givenCredent
 		}
 		g.token = &k
 	}
-	if c.APIBaseURL != "" {
+	if c.APIBaseURL != "" || c.CACert != "" {
 		if g.token == nil {
-			return bad("a new address needs a token, to be tried there")
+			return bad("a new address or ca_cert needs a token, to be tried there")
 		}
-		s.APIBaseURL = c.APIBaseURL
+		s.APIBaseURL, s.CACert = cmp.Or(c.APIBaseURL, s.APIBaseURL), cmp.Or(c.CACert, s.CACert)
 		if err := s.Check(); err != nil {
 			return g, err
 		}

@@ -43,6 +43,7 @@ func TestCredentialsAreTriedBeforeTheyAreKept(t *testing.T) {
 		"clocks apart":       {resource.SiteCredentials{MAASToken: region.APIKey()}, &maassim.Fault{Kind: maassim.ClockSkew, Op: "whoami"}, "maas_clock_skew"},
 		"elsewhere":          {resource.SiteCredentials{MAASToken: region.APIKey(), APIBaseURL: "http://127.0.0.1:1/MAAS"}, nil, "maas_unreachable"},
 		"elsewhere, no key":  {resource.SiteCredentials{APIBaseURL: "http://127.0.0.1:1/MAAS"}, nil, "site_credentials_invalid"},
+		"no authority":       {resource.SiteCredentials{MAASToken: region.APIKey(), CACert: "x"}, nil, "site_invalid"},
 		"a user alone":       {resource.SiteCredentials{PowerUser: "root"}, nil, "power_credentials_invalid"},
 		"power beside a bad": {resource.SiteCredentials{MAASToken: "hunter2:hunter2:hunter2", PowerUser: "root", PowerPassword: "hunter2-hunter2"}, nil, "maas_token_refused"},
 		"control characters": {resource.SiteCredentials{DeployPassword: "a\x07b"}, nil, "site_credentials_invalid"},

@@ -78,8 +78,8 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 }
 
 // UpdateSite changes a site as change says. Its name, paths and credentials stay
-// what they are, and so does its address while a token is kept for it: that goes
-// nowhere else than where it was checked. Codes: site_not_found, site_invalid,
+// what they are, and so do its address and ca_cert while a token is kept for it:
+// that goes nowhere else than where it was checked. Codes: site_not_found, site_invalid,
 // site_address_bound, profile_not_found.
 func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -97,8 +97,8 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 		switch {
 		case s.ID != before.ID || s.Name != before.Name:
 			return broker.Errorf(broker.Invalid, "site_invalid", "cannot rename site %s: nodes are known by it", before.Name)
-		case s.APIBaseURL != before.APIBaseURL && !before.APITokenSetAt.IsZero():
-			return broker.Errorf(broker.Refused, "site_address_bound", "cannot move site %s: its MAAS token was checked at the address it has (give the token with the new address: hostler site credentials %s --api-base-url URL --maas-token-file FILE)", s.Name, s.Name)
+		case (s.APIBaseURL != before.APIBaseURL || s.CACert != before.CACert) && !before.APITokenSetAt.IsZero():
+			return broker.Errorf(broker.Refused, "site_address_bound", "cannot move site %s: its MAAS token was checked at the address and with the ca_cert it has (give the token with the new ones: hostler site credentials %s --api-base-url URL --ca-cert-file FILE --maas-token-file FILE)", s.Name, s.Name)
 		}
 		if s.DefaultProfileID != before.DefaultProfileID {
 			p, err := profile(ctx, t, s.ID, s.DefaultProfileID, "")
@@ -119,7 +119,7 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 // which address the token was checked.
 type Credentials struct {
 	APIToken, Power, DeployPassword bool
-	APIBaseURL                      string // with APIToken
+	APIBaseURL, CACert              string // with APIToken
 	DeploySSHPublicKey              string // empty: as it is
 }
 
@@ -139,7 +139,7 @@ func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, re
 			}
 		}
 		if c.APIToken {
-			s.APIBaseURL = c.APIBaseURL
+			s.APIBaseURL, s.CACert = c.APIBaseURL, c.CACert
 		}
 		if c.DeploySSHPublicKey != "" {
 			s.DeploySSHPublicKey = c.DeploySSHPublicKey

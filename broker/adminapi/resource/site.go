@@ -8,7 +8,7 @@ type SiteConfig struct {
 	Name         string `json:"name" maxLength:"63" doc:"also what the nodes of the site call it; never changes"`
 	RegionCode   string `json:"region_code" maxLength:"63"`
 	Status       string `json:"status" enum:"active,disabled" doc:"at a disabled site what runs goes on and nothing new begins; default active"`
-	APIBaseURL   string `json:"api_base_url" maxLength:"500" doc:"http(s)://HOST:5240/MAAS; once a token is set, it changes with the credentials only"`
+	APIBaseURL   string `json:"api_base_url" maxLength:"500" doc:"http(s)://HOST:5240/MAAS; once a token is set, this and ca_cert change with the credentials only"`
 	CACert       string `json:"ca_cert,omitempty" maxLength:"65536" doc:"PEM certificates to trust at an https address; empty: the system's"`
 	PXEIface     string `json:"pxe_iface" maxLength:"15" doc:"of the MAAS server"`
 	PXEVLANVID   int    `json:"pxe_vlan_vid" minimum:"0" maximum:"4094"`

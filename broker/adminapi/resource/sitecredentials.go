@@ -7,6 +7,7 @@ import "time"
 type SiteCredentials struct {
 	MAASToken      string `json:"maas_token,omitempty" maxLength:"300" doc:"API key of a MAAS administrator; it is tried at the site's address before anything is kept"`
 	APIBaseURL     string `json:"api_base_url,omitempty" maxLength:"500" doc:"a new address of the site; only with a token, which is tried there"`
+	CACert         string `json:"ca_cert,omitempty" maxLength:"65536" doc:"a new ca_cert of the site; only with a token, which is tried with it"`
 	PowerUser      string `json:"power_user,omitempty" maxLength:"256" doc:"how BMCs are logged in to, together with power_password"`
 	PowerPassword  string `json:"power_password,omitempty" maxLength:"256"`
 	DeployPassword string `json:"deploy_password,omitempty" maxLength:"256" doc:"of the deploy user; without one it has none"`

@@ -13,7 +13,7 @@ import (
 
 func siteCredentialsCommand(a *app) *cobra.Command {
 	var s resource.SiteCredentials
-	var token, power, deploy string
+	var token, power, deploy, ca string
 	c := &cobra.Command{
 		Use: "credentials SITE", Short: "keep a site's credentials, once MAAS has taken the token", Args: exactly("SITE"),
 		Long: `Keep a site's credentials among the broker's secrets: the API key of a MAAS
@@ -21,14 +21,22 @@ administrator, how BMCs are logged in to, and the deploy user's password where t
 site insists on one. What is not named stays as it is.
 
 The token is tried at the site's address before anything is kept. The address of a
-site with a token changes here and nowhere else: --api-base-url, with a token that
-is tried there. A new token counts from the next call on. Each file must be
-readable by its owner alone; - is stdin, for one of them.`,
+site with a token, and the authority it trusts, change here and nowhere else:
+--api-base-url and --ca-cert-file, with a token that is tried there. A new token
+counts from the next call on. Each file of a secret must be readable by its owner
+alone; - is stdin, for one of them.`,
 		Example:           "  hostler site credentials dc1 --maas-token-file maas.key --power-user root --power-password-file bmc.pw\n  hostler site credentials dc1 --api-base-url https://10.0.0.2:5443/MAAS --maas-token-file maas.key",
 		ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
 			if token == "" && power == "" && deploy == "" && s.PowerUser == "" && s.APIBaseURL == "" {
 				return usage("say which credentials (--maas-token-file, --power-user with --power-password-file, --deploy-password-file)")
+			}
+			if ca != "" {
+				raw, err := readBounded(ca, a.in)
+				if err != nil {
+					return err
+				}
+				s.CACert = string(raw)
 			}
 			stdin := 0
 			for _, f := range []struct {
@@ -67,6 +75,7 @@ readable by its owner alone; - is stdin, for one of them.`,
 	f.StringVar(&power, "power-password-file", "", "`FILE` with the password to that")
 	f.StringVar(&deploy, "deploy-password-file", "", "`FILE` with the deploy user's password")
 	f.StringVar(&s.APIBaseURL, "api-base-url", "", "the site's new address, `URL`, where the token is tried")
+	f.StringVar(&ca, "ca-cert-file", "", "PEM `FILE` of the authority that the site trusts from now on")
 	reasonFlag(c, &s.Reason)
 	return c
 }
