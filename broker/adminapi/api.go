@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -33,6 +34,7 @@ type Config struct {
 	Trust     *trust.Authority
 	Operators *operators.Directory
 	Secrets   secrets.Keeper
+	Events    *outbox.Feed
 	Sites     *maas.Sites
 	Now       func() time.Time
 	Tracer    trace.Tracer

@@ -24,6 +24,7 @@ import (
 type caller struct {
 	broker.OperatorToken
 	correlationID string
+	frozen        []resource.Hold // what stands now at sites that they may see; of a GET
 }
 
 func (c caller) actor() broker.Actor { return broker.Actor{Name: c.Name, Role: c.Role} }
@@ -106,6 +107,10 @@ func (a *API) guard(next http.Handler) http.Handler {
 		w.Header().Set("Hostler-Correlation-Id", who.correlationID)
 		ctx, done := a.c.Operators.Bind(ctx, token)
 		defer done()
+		if r.Method == http.MethodGet {
+			who.frozen = a.frozen(ctx, who)
+			tellFrozen(w.Header(), who.frozen)
+		}
 		ctx = context.WithValue(ctx, callerKey{}, who)
 		r = r.WithContext(ctx)
 

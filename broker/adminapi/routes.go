@@ -29,6 +29,10 @@ const (
 // routes is the index of the package: one line a route.
 var routes = []route{
 	{get, "/status", viewer, "show-status", "show the system at a glance", answers((*API).status)},
+	{get, "/events", viewer, "follow-events", "follow what happens, as server-sent events", streams((*API).followEvents)},
+	{get, "/freeze", viewer, "show-freeze", "show what is frozen or cannot be reached", answers((*API).freezeStatus)},
+	{post, "/freeze", operator, "freeze", "freeze a site, or all of them", answers((*API).freeze)},
+	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", answers((*API).unfreeze)},
 	{get, "/whoami", viewer, "show-token", "show the token in use", answers((*API).whoami)},
 
 	{get, "/nodes", viewer, "list-nodes", "list nodes", answers((*API).listNodes)},

@@ -67,6 +67,9 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 
 	for _, r := range adminapi.Routes() {
 		path := filled(r.Path, "n-none")
+		if r.Path == "/events" {
+			path += "?follow=false" // else it does not end
+		}
 		for role, token := range secret {
 			a := b.Ask(t, token, r.Method, path, body(r.Method))
 			may := broker.Role(role).Covers(broker.Role(r.Role))

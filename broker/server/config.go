@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -30,6 +31,7 @@ type Config struct {
 	Advertise   string               // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
 	Database    string               // postgres://…; empty: SQLite in the data directory
 	Vault       *secrets.VaultConfig // nil: secrets are files in the data directory
+	Events      outbox.Policy        // which events are kept; zero: outbox.DefaultPolicy
 	Version     string
 
 	Now    func() time.Time // nil: time.Now

@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/operators"
+	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -46,6 +47,7 @@ type Server struct {
 	db        *store.DB
 	trust     *trust.Authority
 	queue     *taskqueue.Queue
+	events    *outbox.Feed
 	operators *operators.Directory
 	secrets   secrets.Keeper
 	sites     *maas.Sites
@@ -154,9 +156,10 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.metrics.countPolls(s.nodes.WaitingPolls)
+	s.events = outbox.NewFeed(s.db)
 	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Events: s.events, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {
@@ -211,6 +214,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	start(s.queue.Run)
+	start(s.events.Run)
 	start(s.trust.Run)
 	start(s.clients.run)
 	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
@@ -268,7 +272,8 @@ func (s *Server) lead(ctx context.Context) {
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Log: s.c.Log.Named("audit")}
 	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Log: s.c.Log.Named("lifecycle")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
-	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, profiles.Run, s.sweep} {
+	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
+	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, profiles.Run, keeper.Run, s.sweep} {
 		group.Go(func() error {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.c.Log.Error("periodic work ended", zap.Error(err))

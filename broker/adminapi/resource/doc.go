@@ -7,6 +7,10 @@
 // takes a task id.
 //
 //	GET    /status                              Status            ?site=
+//	GET    /events                              text/event-stream, one Event each   ?after= &type= &subject= &follow=
+//	GET    /freeze                              FreezeStatus      ?site=
+//	POST   /freeze                              FreezePut → FreezeResult
+//	POST   /unfreeze                            FreezePut → FreezeResult
 //	GET    /whoami                              Token
 //	GET    /nodes                               NodeList          ?site= &status= &label=k=v &cursor= &limit=
 //	POST   /nodes                               NodeCreate → NodeBootstrap

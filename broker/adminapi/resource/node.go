@@ -31,6 +31,7 @@ type Node struct {
 
 // NodeList is one page of nodes.
 type NodeList struct {
+	Frozen     []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
 	Items      []Node `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }

@@ -68,6 +68,7 @@ type Progress struct {
 
 // TaskList is one page of tasks, newest first.
 type TaskList struct {
+	Frozen     []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
 	Items      []Task `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }

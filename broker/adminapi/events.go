@@ -1,0 +1,165 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	// keepAlive is how often a stream without events says that it is there.
+	keepAlive = 15 * time.Second
+	// takeLimit is how long a reader may take to take a page. One that is slower is
+	// cut off, and goes on where it was.
+	takeLimit = 10 * time.Second
+)
+
+type eventsInput struct {
+	After  string   `query:"after" maxLength:"20" doc:"the id of an event: go on after it; 0: from the oldest that is kept; empty: only what comes from now on"`
+	Last   string   `header:"Last-Event-ID" maxLength:"20" doc:"as after, and wins over it"`
+	Type   []string `query:"type,explode" maxItems:"16" doc:"only events of these types"`
+	About  string   `query:"subject" maxLength:"320" doc:"only events with this subject, such as node/ID"`
+	Follow bool     `query:"follow" default:"true" doc:"false: end with the newest event instead of waiting for more"`
+}
+
+// followEvents writes server-sent events. The first page is read before the
+// status is sent, so that what cannot be given is refused.
+func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+	who := callerOf(ctx)
+	f := store.OutboxFilter{Types: in.Type, Subject: in.About, Sites: who.sites()}
+	var err error
+	if f.After, err = a.eventsAfter(ctx, in); err != nil {
+		return nil, err
+	}
+	leave, err := a.c.Events.Join(who.Name)
+	if err != nil {
+		return nil, err
+	}
+	page, after, err := a.c.Events.Next(ctx, f, 0)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer leave()
+		hc.SetHeader("Content-Type", resource.EventStream)
+		hc.SetHeader("X-Accel-Buffering", "no") // of proxies that would collect what is meant for now
+		_, w := humago.Unwrap(hc)
+		s := eventStream{w: w, control: http.NewResponseController(w), told: f.After}
+		if err := a.stream(ctx, s, f, page, after, in.Follow); err != nil {
+			a.broken(err)
+		}
+	}}, nil
+}
+
+// eventsAfter is where a stream begins. Code: event_unknown.
+func (a *API) eventsAfter(ctx context.Context, in *eventsInput) (int64, error) {
+	from := in.After
+	if in.Last != "" {
+		from = in.Last
+	}
+	switch from {
+	case "":
+		return a.c.Events.Newest(ctx)
+	case "0":
+		return a.c.Events.Oldest(ctx)
+	}
+	after, err := strconv.ParseInt(from, 10, 64)
+	if err != nil || after < 0 {
+		return 0, broker.Errorf(broker.Invalid, "event_unknown", "cannot go on after event %q: ids are numbers", taskcatalog.Clean(from, 20))
+	}
+	return after, nil
+}
+
+// stream writes pages until the reader, the token or the broker leaves. Its error
+// is one that the reader must see as a stream that broke.
+func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, page []store.OutboxEvent, after int64, follow bool) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-a.leaving:
+			end()
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		text, err := s.frame(page, after)
+		if err != nil {
+			return err
+		}
+		if s.give(text) != nil {
+			return nil // the reader has gone, or is cut off
+		}
+		if !follow && len(page) == 0 {
+			return nil
+		}
+		f.After = after
+		hold := keepAlive
+		if !follow {
+			hold = 0
+		}
+		if page, after, err = a.c.Events.Next(ctx, f, hold); err != nil {
+			if ctx.Err() != nil && follow {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// eventStream writes to one reader.
+type eventStream struct {
+	w       io.Writer
+	control *http.ResponseController
+	told    int64 // the last id it was given
+}
+
+// frame is a page as it is sent, with how far the stream has come. Without
+// events that is a sign of life.
+func (s *eventStream) frame(page []store.OutboxEvent, upTo int64) ([]byte, error) {
+	var out bytes.Buffer
+	for _, e := range page {
+		ce, err := outbox.CloudEvent(e)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(ce) // on one line
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "id: %d\ndata: %s\n\n", e.Position, raw)
+		s.told = e.Position
+	}
+	if upTo > s.told {
+		fmt.Fprintf(&out, "id: %d\n", upTo)
+		s.told = upTo
+	}
+	out.WriteString(": still here\n\n")
+	return out.Bytes(), nil
+}
+
+// give sends it, in time or not at all.
+func (s *eventStream) give(text []byte) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(takeLimit)); err != nil { // of the connection: the machine's own clock
+		return err
+	}
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

@@ -1,0 +1,67 @@
+package adminapi
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hostler/hostler/broker/store"
+)
+
+// stuck is a reader who takes nothing.
+type stuck struct {
+	http.ResponseWriter
+	until time.Time
+}
+
+func (s *stuck) SetWriteDeadline(t time.Time) error {
+	s.until = t
+	return nil
+}
+
+func (s *stuck) Write([]byte) (int, error) {
+	time.Sleep(time.Until(s.until)) // in the bubble's time
+	return 0, os.ErrDeadlineExceeded
+}
+
+func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &stuck{}
+		s := eventStream{w: w, control: http.NewResponseController(w)}
+		begun := time.Now()
+		if err := s.give([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("it ended with %v", err)
+		}
+		if took := time.Since(begun); took != takeLimit {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// Who filters much is told how far the stream has come, so that what it passed
+// over need not be kept for it.
+func TestAStreamSaysHowFarItHasCome(t *testing.T) {
+	s := eventStream{told: 3}
+	for _, row := range []struct {
+		page []store.OutboxEvent
+		upTo int64
+		want string
+	}{
+		{nil, 3, ": still here\n\n"},
+		{nil, 7, "id: 7\n: still here\n\n"},
+		{nil, 7, ": still here\n\n"},
+		{[]store.OutboxEvent{{Position: 8, Type: "t", Source: "s", Data: []byte(`{"a":"b\nc"}`)}}, 8, "id: 8\ndata: {"},
+	} {
+		text, err := s.frame(row.page, row.upTo)
+		if err != nil || !strings.HasPrefix(string(text), row.want) {
+			t.Errorf("up to %d it says %q, %v", row.upTo, text, err)
+		}
+		if strings.Count(string(text), "\n\n") > len(row.page)+1 {
+			t.Errorf("an event is broken in two: %q", text)
+		}
+	}
+}

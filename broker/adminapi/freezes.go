@@ -1,0 +1,137 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type freezeStatusInput struct {
+	Site string `query:"site" maxLength:"63"`
+}
+
+func (a *API) freezeStatus(ctx context.Context, in *freezeStatusInput) (*resource.FreezeStatus, error) {
+	sites, err := narrow(callerOf(ctx), in.Site)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.FreezeStatus{}
+	if out.Holds, err = a.holds(ctx, sites); err != nil {
+		return nil, err
+	}
+	out.UnderWay, err = a.underWay(ctx, sites)
+	return out, err
+}
+
+type freezeInput struct{ Body resource.FreezePut }
+
+// freeze is for every operator: whoever sees that something is wrong stops it.
+func (a *API) freeze(ctx context.Context, in *freezeInput) (*resource.FreezeResult, error) {
+	reason, err := a.mayFreeze(ctx, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	h, placed, err := a.c.DB.Freeze(ctx, callerOf(ctx).actor(), in.Body.Site, reason)
+	if err != nil {
+		return nil, err
+	}
+	if placed {
+		a.c.Log.Warn("frozen", zap.String("site", h.About()), zap.String("by", h.By), zap.String("reason", h.Reason))
+	}
+	return a.freezeResult(ctx, h, placed)
+}
+
+// unfreeze is for whoever froze, and for platform admins.
+func (a *API) unfreeze(ctx context.Context, in *freezeInput) (*resource.FreezeResult, error) {
+	reason, err := a.mayFreeze(ctx, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	h, lifted, err := a.c.DB.Unfreeze(ctx, callerOf(ctx).actor(), in.Body.Site, reason)
+	if err != nil {
+		return nil, err
+	}
+	return a.freezeResult(ctx, h, lifted)
+}
+
+// mayFreeze keeps a token that is bound to sites to those: all of them are more.
+func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut) (reason string, err error) {
+	who := callerOf(ctx)
+	switch reason = strings.TrimSpace(taskcatalog.Clean(in.Reason, 500)); {
+	case in.Site == "" && who.sites() != nil:
+		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (say --site)", who.Name, strings.Join(who.Sites, ", "))
+	case !who.MaySee(in.Site):
+		return "", siteForbidden(who, in.Site)
+	case reason == "":
+		return "", broker.Errorf(broker.Invalid, "reason_missing", "cannot do this without a reason: those on call read it (say --reason)")
+	}
+	return reason, nil
+}
+
+func (a *API) freezeResult(ctx context.Context, h chain.SiteHold, changed bool) (*resource.FreezeResult, error) {
+	out := &resource.FreezeResult{Hold: holdResource(h), Changed: changed}
+	sites := []string{h.Site}
+	if h.Site == "" {
+		sites = nil
+	}
+	var err error
+	out.UnderWay, err = a.underWay(ctx, sites)
+	return out, err
+}
+
+func (a *API) underWay(ctx context.Context, sites []string) (out resource.UnderWay, err error) {
+	out.DestructiveTasks, out.Stages, err = a.c.DB.UnderWay(ctx, sites)
+	return out, err
+}
+
+// holds lists what stands at sites (nil: all), freezes first.
+func (a *API) holds(ctx context.Context, sites []string) ([]resource.Hold, error) {
+	standing, err := a.c.DB.StandingHolds(ctx, sites)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]resource.Hold, 0, len(standing))
+	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {
+		for _, h := range standing {
+			if h.Kind == kind {
+				out = append(out, holdResource(h))
+			}
+		}
+	}
+	return out, nil
+}
+
+func holdResource(h chain.SiteHold) resource.Hold {
+	return resource.Hold{Site: h.Site, Kind: string(h.Kind), Reason: h.Reason, By: h.By, Since: h.Since}
+}
+
+// frozen are the freezes that a caller is told of with whatever they look at.
+// An answer is given without them where they cannot be read.
+func (a *API) frozen(ctx context.Context, who caller) []resource.Hold {
+	holds, err := a.holds(ctx, who.sites())
+	if err != nil {
+		a.c.Log.Warn("cannot read what is frozen", zap.Error(err))
+	}
+	return slices.DeleteFunc(holds, func(h resource.Hold) bool { return h.Kind != string(chain.Freeze) })
+}
+
+// tellFrozen sets the header that names frozen sites.
+func tellFrozen(h http.Header, frozen []resource.Hold) {
+	sites := make([]string, len(frozen))
+	for i, f := range frozen {
+		if sites[i] = f.Site; f.Site == "" {
+			sites[i] = "*"
+		}
+	}
+	if len(sites) > 0 {
+		h.Set(resource.HeaderFrozen, strings.Join(sites, ", "))
+	}
+}

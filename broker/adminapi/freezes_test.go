@@ -1,0 +1,153 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+func frozenNow(t *testing.T, b *servertest.Broker, site string) resource.FreezeStatus {
+	t.Helper()
+	return servertest.Must[resource.FreezeStatus](t, b, http.MethodGet, "/freeze?site="+site, nil)
+}
+
+func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
+	b := servertest.Start(t)
+	for _, site := range []string{"dc1", "dc2"} {
+		b.NewNode(t, resource.NodeCreate{Hostname: "h-" + site, Site: site})
+	}
+	token := map[string]string{"admin": b.Token}
+	for name, c := range map[string]resource.TokenCreate{
+		"viewer": {Role: "viewer"}, "op": {Role: "operator"}, "op2": {Role: "operator"}, "dc1": {Role: "operator", Sites: []string{"dc1"}},
+	} {
+		c.Name = name
+		token[name] = b.NewToken(t, c)
+	}
+	for i, row := range []struct {
+		who, do, site string
+		code          string // of the refusal
+		holds         string // the sites frozen afterwards
+	}{
+		{"viewer", "freeze", "", "role_insufficient", ""},
+		{"viewer", "freeze", "dc1", "role_insufficient", ""},
+		{"dc1", "freeze", "", "site_forbidden", ""},
+		{"dc1", "freeze", "dc2", "site_forbidden", ""},
+		{"op", "freeze", "dc9", "site_not_found", ""},
+		{"dc1", "freeze", "dc1", "", "dc1"},
+		{"viewer", "unfreeze", "dc1", "role_insufficient", "dc1"},
+		{"op", "unfreeze", "dc1", "freeze_of_another", "dc1"},
+		{"op", "freeze", "", "", "dc1 *"},
+		{"op", "freeze", "", "", "dc1 *"},
+		{"dc1", "unfreeze", "", "site_forbidden", "dc1 *"},
+		{"op2", "unfreeze", "", "freeze_of_another", "dc1 *"},
+		{"op", "unfreeze", "", "", "dc1"},
+		{"admin", "unfreeze", "dc1", "", ""},
+		{"op2", "unfreeze", "dc1", "", ""},
+	} {
+		a := b.Ask(t, token[row.who], http.MethodPost, "/"+row.do, resource.FreezePut{Site: row.site, Reason: "because"})
+		if a.Code() != row.code || (row.code == "") != (a.Status == http.StatusOK) {
+			t.Errorf("%d: %s %ss %q: %d %s, want %q", i, row.who, row.do, row.site, a.Status, a.Body, row.code)
+		}
+		var have []string
+		for _, h := range frozenNow(t, b, "").Holds {
+			if h.Site == "" {
+				h.Site = "*"
+			}
+			have = append(have, h.Site)
+		}
+		if got := strings.Join(have, " "); got != row.holds {
+			t.Errorf("%d: after %s %s %q there is %q, want %q", i, row.who, row.do, row.site, got, row.holds)
+		}
+	}
+	if a := b.Ask(t, b.Token, http.MethodPost, "/freeze", resource.FreezePut{Reason: " "}); a.Code() != "reason_missing" {
+		t.Errorf("without a reason: %d %s", a.Status, a.Body)
+	}
+}
+
+// What stands is told with every list, and of other sites nothing.
+func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
+	b := servertest.Start(t)
+	for _, site := range []string{"dc1", "dc2"} {
+		b.NewNode(t, resource.NodeCreate{Hostname: "h-" + site, Site: site})
+	}
+	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
+	paths := []string{"/nodes", "/tasks", "/status", "/audit?node=h-dc2", "/maas-sites", "/skus", "/nodes/h-dc2", "/freeze"}
+	told := func(token, want string) {
+		t.Helper()
+		for _, path := range paths {
+			if got := b.Ask(t, token, http.MethodGet, path, nil).Header.Get(resource.HeaderFrozen); got != want {
+				t.Errorf("GET %s tells of %q, want %q", path, got, want)
+			}
+		}
+	}
+	told(b.Token, "")
+	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "a secret of dc1"})
+	told(b.Token, "dc1")
+	told(bound, "")
+	if a := b.Ask(t, bound, http.MethodGet, "/freeze", nil); strings.Contains(string(a.Body), "dc1") {
+		t.Errorf("a token of dc2 reads %s", a.Body)
+	}
+	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Reason: "all of it"})
+	told(b.Token, "dc1, *")
+	told(bound, "*")
+	if got := servertest.Must[resource.NodeList](t, b, http.MethodGet, "/nodes", nil); len(got.Frozen) != 2 || got.Frozen[0].Reason != "a secret of dc1" || got.Frozen[1].By != "admin" {
+		t.Errorf("the list of nodes carries %+v", got.Frozen)
+	}
+	if got := servertest.Must[resource.TaskList](t, b, http.MethodGet, "/tasks", nil); len(got.Frozen) != 2 {
+		t.Errorf("the list of tasks carries %+v", got.Frozen)
+	}
+}
+
+// TestAnUnfreezeWakesTheNodeThatWaits has a node poll through a freeze and a
+// restart: it gets the probe meanwhile, and the scrub at once afterwards.
+func TestAnUnfreezeWakesTheNodeThatWaits(t *testing.T) {
+	b := servertest.Start(t)
+	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	freeze := servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	if !freeze.Changed || freeze.DestructiveTasks != 0 {
+		t.Errorf("freezing answered %+v", freeze)
+	}
+	held := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.storage_cleanup", Params: []byte(`{"scope":"local"}`)})
+	probe := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	if d, _ := n.Next(t); d.TaskID != probe.ID {
+		t.Fatalf("it got %s, want the probe", d.TaskID)
+	}
+	got := make(chan wire.Delivery, 1)
+	go func() {
+		d, _ := n.Next(t)
+		got <- d
+	}()
+	servertest.Eventually(t, "the node to poll", func() bool {
+		return strings.Contains(string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body), "hostler_waiting_polls 1")
+	})
+	if k := servertest.Must[resource.Task](t, b, http.MethodGet, "/tasks/"+held.ID, nil); k.Status != "queued" {
+		t.Errorf("during the freeze it is %s", k.Status)
+	}
+	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	if d := <-got; d.TaskID != held.ID {
+		t.Errorf("it got %s", d.TaskID)
+	}
+	again := servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	if again.DestructiveTasks != 1 {
+		t.Errorf("freezing while it runs answered %+v", again)
+	}
+}
+
+func TestAFreezeSurvivesTheBroker(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	at := func(c *server.Config) { c.DataDir = dir }
+	first := servertest.Start(t, at)
+	servertest.Must[resource.FreezeResult](t, first, http.MethodPost, "/freeze", resource.FreezePut{Reason: "the roof leaks"})
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := frozenNow(t, servertest.Start(t, at), ""); len(got.Holds) != 1 || got.Holds[0].Reason != "the roof leaks" {
+		t.Errorf("after the restart there is %+v", got)
+	}
+}

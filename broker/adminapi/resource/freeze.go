@@ -1,0 +1,41 @@
+package resource
+
+import "time"
+
+// HeaderFrozen names the sites that are frozen, joined by commas, * being all of
+// them, in every answer to a GET while there are any that the token may see.
+const HeaderFrozen = "Hostler-Frozen"
+
+// Hold says that no stage begins at a site.
+type Hold struct {
+	Site   string    `json:"site" doc:"empty: all sites"`
+	Kind   string    `json:"kind" enum:"freeze,unreachable" doc:"freeze: an operator's, no destructive task is handed out either; unreachable: MAAS or its secrets do not answer"`
+	Reason string    `json:"reason"`
+	By     string    `json:"by"`
+	Since  time.Time `json:"since"`
+}
+
+// FreezePut asks for a freeze, or for its end.
+type FreezePut struct {
+	Site   string `json:"site,omitempty" maxLength:"63" doc:"empty: all sites"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// FreezeResult is what stands, or stood, and whether this request changed it.
+type FreezeResult struct {
+	Hold
+	Changed bool `json:"changed" doc:"false: it was so already"`
+	UnderWay
+}
+
+// FreezeStatus is what keeps work from beginning.
+type FreezeStatus struct {
+	Holds []Hold `json:"holds" doc:"freezes first"`
+	UnderWay
+}
+
+// UnderWay is what a freeze lets finish.
+type UnderWay struct {
+	DestructiveTasks int64 `json:"destructive_tasks_under_way" doc:"nodes have them"`
+	Stages           int64 `json:"stages_under_way"`
+}

@@ -1,0 +1,106 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/store"
+)
+
+// Policy says which events are kept.
+type Policy struct {
+	For  time.Duration // zero: DefaultPolicy's
+	Most int64         // zero: DefaultPolicy's
+}
+
+// DefaultPolicy keeps a month, and no more than fits a small disk.
+var DefaultPolicy = Policy{For: 30 * 24 * time.Hour, Most: 1_000_000}
+
+const (
+	placeBatch  = 500 // events in one transaction
+	placeEvery  = time.Second
+	forgetBatch = 1000
+	forgetEvery = time.Minute
+)
+
+// Keeper gives events their positions and forgets the oldest. The leader runs
+// it.
+type Keeper struct {
+	DB     *store.DB
+	Policy Policy
+	Log    *zap.Logger
+}
+
+// Run places events as they come, until ctx ends. A hint says that there are
+// some; one that was lost costs a second. What fails is tried again.
+func (k *Keeper) Run(ctx context.Context) error {
+	hints := k.DB.Hints(ctx)
+	place, forget := time.NewTicker(placeEvery), time.NewTicker(forgetEvery)
+	defer place.Stop()
+	defer forget.Stop()
+	for {
+		if err := k.Place(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("cannot place events", zap.Error(err))
+		}
+		if !k.pause(ctx, hints, place.C, forget.C) {
+			return nil
+		}
+	}
+}
+
+// pause returns when there may be something to place; false: ctx has ended.
+func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forget <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case h, open := <-hints:
+			if !open {
+				hints = nil // the store is closing
+			}
+			if h.Kind == store.HintOutbox {
+				return true
+			}
+		case <-place:
+			return true
+		case <-forget:
+			if err := k.Forget(ctx); err != nil && ctx.Err() == nil {
+				k.Log.Warn("cannot forget old events", zap.Error(err))
+			}
+		}
+	}
+}
+
+// Place gives everything that has committed its position.
+func (k *Keeper) Place(ctx context.Context) error {
+	for {
+		placed, err := k.DB.PlaceEvents(ctx, placeBatch)
+		if err != nil || placed < placeBatch {
+			return err
+		}
+	}
+}
+
+// Forget deletes what the policy does not keep, a little at a time: others wait
+// for it.
+func (k *Keeper) Forget(ctx context.Context) error {
+	p := k.Policy.filled()
+	for {
+		gone, err := k.DB.ForgetEvents(ctx, k.DB.Now().Add(-p.For), p.Most, forgetBatch)
+		if err != nil || gone < forgetBatch {
+			return err
+		}
+	}
+}
+
+func (p Policy) filled() Policy {
+	if p.For == 0 {
+		p.For = DefaultPolicy.For
+	}
+	if p.Most == 0 {
+		p.Most = DefaultPolicy.Most
+	}
+	return p
+}

@@ -1,0 +1,185 @@
+package outbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+var (
+	ctx   = context.Background()
+	admin = broker.Actor{Name: "ada", Role: broker.RolePlatformAdmin}
+)
+
+func newNode(t *testing.T, db *store.DB, hostname string) {
+	t.Helper()
+	if _, err := db.CreateNode(ctx, admin, store.NewNode{ID: "n-" + hostname, Hostname: hostname, Site: "dc1"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running has a keeper and a feed run beside the test.
+func running(t *testing.T, db *store.DB) *outbox.Feed {
+	t.Helper()
+	f := outbox.NewFeed(db)
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan struct{}, 2)
+	for _, run := range []func(context.Context) error{f.Run, (&outbox.Keeper{DB: db, Log: zap.NewNop()}).Run} {
+		go func() {
+			_ = run(work)
+			ended <- struct{}{}
+		}()
+	}
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		<-ended
+	})
+	return f
+}
+
+func TestWhoWaitsHearsOfAnEvent(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		f := running(t, db)
+		type answer struct {
+			page  []store.OutboxEvent
+			after int64
+			err   error
+		}
+		got := make(chan answer, 1)
+		go func() {
+			page, after, err := f.Next(ctx, store.OutboxFilter{Types: []string{"node.status.changed"}}, time.Minute)
+			got <- answer{page, after, err}
+		}()
+		newNode(t, db, "one")
+		if a := <-got; a.err != nil || len(a.page) != 1 || a.after != 1 {
+			t.Errorf("it heard %+v", a)
+		}
+		if page, after, err := f.Next(ctx, store.OutboxFilter{After: 1}, time.Millisecond); err != nil || len(page) != 0 || after != 1 {
+			t.Errorf("without news it is given %+v, %d, %v", page, after, err)
+		}
+		gone, stop := context.WithCancel(ctx)
+		stop()
+		if _, _, err := f.Next(gone, store.OutboxFilter{After: 1}, time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("who has gone gets %v", err)
+		}
+	})
+}
+
+func TestALongHistoryComesInPagesWithoutAGap(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		const many = 250
+		for i := range many {
+			newNode(t, db, fmt.Sprintf("h%d", i))
+		}
+		k := &outbox.Keeper{DB: db}
+		if err := k.Place(ctx); err != nil {
+			t.Fatal(err)
+		}
+		f, last, pages := outbox.NewFeed(db), int64(0), 0
+		for {
+			page, after, err := f.Next(ctx, store.OutboxFilter{After: last}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			pages++
+			for _, e := range page {
+				if e.Position != last+1 {
+					t.Fatalf("after %d comes %d", last, e.Position)
+				}
+				last = e.Position
+			}
+			if after != last {
+				t.Fatalf("it goes on after %d, and the last is %d", after, last)
+			}
+		}
+		if last != many || pages < 3 {
+			t.Errorf("%d events came in %d pages", last, pages)
+		}
+	})
+}
+
+func TestThePolicySaysWhatIsKept(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		left := func(p outbox.Policy, want int64) {
+			t.Helper()
+			k := &outbox.Keeper{DB: db, Policy: p}
+			if err := errors.Join(k.Place(ctx), k.Forget(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			newest, forgotten, err := db.OutboxEnds(ctx)
+			if err != nil || newest-forgotten != want {
+				t.Errorf("%+v keeps %d of %d, %v; want %d", p, newest-forgotten, newest, err, want)
+			}
+		}
+		for i := range 10 {
+			newNode(t, db, fmt.Sprintf("h%d", i))
+			clock.Advance(24 * time.Hour)
+		}
+		left(outbox.Policy{}, 10)
+		left(outbox.Policy{Most: 7}, 7)
+		left(outbox.Policy{For: 5*24*time.Hour + time.Hour}, 5)
+		clock.Advance(31 * 24 * time.Hour)
+		left(outbox.Policy{}, 0)
+	})
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	f := outbox.NewFeed(nil)
+	var leave []func()
+	for i := range outbox.MaxReaders {
+		l, err := f.Join(fmt.Sprint(i / outbox.MaxEach))
+		if err != nil {
+			t.Fatalf("reader %d: %v", i, err)
+		}
+		leave = append(leave, l)
+	}
+	if _, err := f.Join("another"); broker.AsError(err).Code != "too_many_readers" {
+		t.Errorf("one more: %v", err)
+	}
+	leave[0]()
+	if _, err := f.Join("1"); broker.AsError(err).Code != "too_many_readers" {
+		t.Errorf("a token that has all it may: %v", err)
+	}
+	if _, err := f.Join("another"); err != nil {
+		t.Errorf("once one has left: %v", err)
+	}
+}
+
+func TestAnEventLeavesAsACloudEvent(t *testing.T) {
+	e, err := outbox.CloudEvent(store.OutboxEvent{
+		Position: 7, At: time.Unix(1_800_000_000, 5000), Type: "site.freeze", Source: "hostler/broker", Subject: "site/*", Site: store.AllSites,
+		Data: []byte(`{"reason":"a\u003cb"}`), CorrelationID: "c-1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := errors.Join(json.Unmarshal(raw, &got), json.Unmarshal([]byte(`{"specversion":"1.0","id":"7","source":"hostler/broker","type":"site.freeze","subject":"site/*",
+		"time":"2027-01-15T08:00:00.000005Z","datacontenttype":"application/json","site":"*","correlationid":"c-1","data":{"reason":"a<b"}}`), &want)); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("it is %s", raw)
+	}
+	if _, err := outbox.CloudEvent(store.OutboxEvent{Position: 8, Data: []byte(`{}`)}); err == nil {
+		t.Error("one without type and source is taken for an event")
+	}
+}

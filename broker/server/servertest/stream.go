@@ -1,0 +1,69 @@
+package servertest
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// Stream is an open stream of events.
+type Stream struct {
+	res   *http.Response
+	lines chan string // closed at the end
+}
+
+// Events opens the stream of events; query may begin with ?.
+func (b *Broker) Events(t testing.TB, token, query string) *Stream {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+resource.Prefix+"/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := b.client.Do(req)
+	if err != nil {
+		t.Fatalf("GET /events: %v", err)
+	}
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != resource.EventStream {
+		t.Fatalf("GET /events%s: %s %s", query, res.Status, res.Header.Get("Content-Type"))
+	}
+	s := &Stream{res: res, lines: make(chan string, 10_000)}
+	t.Cleanup(s.Close)
+	go func() {
+		defer close(s.lines)
+		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+			s.lines <- lines.Text()
+		}
+	}()
+	return s
+}
+
+// Next is the next event; false: the stream has ended.
+func (s *Stream) Next(t testing.TB) (e resource.Event, open bool) {
+	t.Helper()
+	late := time.After(10 * time.Second)
+	for {
+		select {
+		case line, open := <-s.lines:
+			if !open {
+				return e, false
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &e); err != nil {
+					t.Fatalf("an event is %q: %v", data, err)
+				}
+				return e, true
+			}
+		case <-late:
+			t.Fatal("waited in vain for an event")
+		}
+	}
+}
+
+// Close ends it.
+func (s *Stream) Close() { _ = s.res.Body.Close() }
