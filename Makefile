@@ -11,13 +11,14 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo test e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo test test-vault e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing, in a QEMU guest (installs what it needs)'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
+	@echo 'make test-vault  the secrets tests against a real Vault, built from source (downloads 500 MB, takes minutes)'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make lint fuzz package clean   as usual'
 
@@ -40,6 +41,11 @@ demo: setup-guest build package
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
+
+# Vault is built from a module of its own: nothing of it becomes a dependency of ours.
+test-vault:
+	cd test/vault && $(GO) build -o ../../bin/vault .
+	HOSTLER_VAULT=$(CURDIR)/bin/vault $(GO) test -count=1 -v -run '^TestARealVaultKeepsItsRules$$' ./broker/secrets
 
 e2e: setup-guest build package
 	$(GO) test -tags e2e -count=1 -timeout 45m -p 1 -v ./test/qemu ./packaging ./test/e2e

@@ -8,8 +8,9 @@
 //     process is killed between any two lines.
 //   - A path is names joined by slashes and nothing else: nothing in it means
 //     anything to a file system, a URL or a header.
-//   - A value is UTF-8 text of 1 byte to 64 KiB. A JSON object comes back as the
-//     same object, perhaps in another layout; anything else byte for byte.
+//   - A value is UTF-8 text of 1 byte to 64 KiB. A document, which is a JSON
+//     object with members that are all text, comes back as the same object,
+//     perhaps in another layout; anything else byte for byte.
 //   - No error holds a value, and nothing here logs.
 //   - "There is no such secret" is told apart from "the keeper cannot answer"
 //     (Unreachable). Only the first says anything about the secret.
@@ -28,14 +29,16 @@
 //
 // # Vault
 //
-// A secret is an entry of a KV engine, version 2. The members of a JSON object
-// are the entry's fields, one to one, so that people and other programs write
+// A secret is an entry of a KV engine, version 2. The members of a document are
+// the entry's fields, one to one, so that people and other programs write
 // and read the same entries with Vault's own tools:
 //
 //	vault kv put kv/hostler/maas-sites/ID/power/default user=root pass=@FILE
 //
-// is read as {"pass":"…","user":"root"}. Text that is no object is the one
-// field "value"; therefore an object with that field alone is refused.
+// is read as {"pass":"…","user":"root"}. Any other value is the text
+// of the one field "value"; therefore a document with that member alone is
+// refused. Objects with numbers are text for this purpose, since Vault rounds
+// numbers.
 //
 // A value that was rotated must not linger: Put tells the entry to keep one
 // version, and Delete removes the entry with all of them. Check-and-set is not

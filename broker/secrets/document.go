@@ -10,15 +10,21 @@ const plainField = "value"
 
 type fields = map[string]jsontext.Value
 
-// document reads a value that is a JSON object. Anything else, an object that
-// names a member twice too, is plain text.
+// document reads a value that is a JSON object with members, each of them text.
+// Anything else is plain text, an object with a number or one that names a
+// member twice too: Vault would not give back the same.
 func document(value []byte) (fields, bool) {
 	if jsontext.Value(value).Kind() != '{' {
 		return nil, false
 	}
 	var doc fields
-	if json.Unmarshal(value, &doc) != nil {
+	if json.Unmarshal(value, &doc) != nil || len(doc) == 0 {
 		return nil, false
+	}
+	for _, member := range doc {
+		if member.Kind() != '"' {
+			return nil, false
+		}
 	}
 	return doc, true
 }
@@ -28,8 +34,8 @@ func isPlain(doc fields) bool {
 	return len(doc) == 1 && doc[plainField].Kind() == '"'
 }
 
-// toFields is what Vault holds for a value: the members of a JSON object as
-// fields of the same names, or the text in the field "value".
+// toFields is what Vault holds for a value: the members of a document as fields
+// of the same names, or the text in the field "value".
 func toFields(value []byte) (fields, error) {
 	if doc, ok := document(value); ok {
 		return doc, nil
@@ -38,8 +44,8 @@ func toFields(value []byte) (fields, error) {
 	return fields{plainField: text}, err
 }
 
-// fromFields is the value that fields stand for. Members are in the order of
-// their names.
+// fromFields is the value that fields stand for, whoever wrote them. Members are
+// in the order of their names.
 func fromFields(doc fields) ([]byte, error) {
 	if isPlain(doc) {
 		var text string

@@ -63,10 +63,7 @@ func checkValue(path string, value []byte) error {
 	if !utf8.Valid(value) {
 		return refuse("it is no UTF-8 text (encode it first)")
 	}
-	switch doc, ok := document(value); {
-	case ok && len(doc) == 0:
-		return refuse("it is a JSON object without members")
-	case ok && isPlain(doc):
+	if doc, ok := document(value); ok && isPlain(doc) {
 		return refuse(`it is a JSON object whose only member is "value" (give the text itself)`)
 	}
 	return nil

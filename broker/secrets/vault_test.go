@@ -45,6 +45,7 @@ func rules(t *testing.T, on target) {
 		"ARotatedSecretLeavesNoOldVersion":   noOldVersion,
 		"ADeletedSecretLeavesNothing":        deletedLeavesNothing,
 		"WhatAnOperatorDeletedIsNotThere":    operatorDeleted,
+		"AnEntryThatNeedsCheckAndSetIsKept":  checkAndSet,
 		"ADeniedPathIsUnreachable":           deniedPath,
 		"AMountThatIsNoneIsUnreachable":      noMount,
 		"AnEngineWithoutVersionsIsRefused":   versionOne,
@@ -243,6 +244,19 @@ func operatorDeleted(t *testing.T, on target) {
 	secretstest.WantCode(t, err, "secret_not_found")
 	put(t, v, "a", "y")
 	wantValue(t, v, "a", "y")
+}
+
+func checkAndSet(t *testing.T, on target) {
+	c := on.config(t)
+	v := openVault(t, c)
+	put(t, v, "a", "old")
+	on.must(t, "POST", at(c, "metadata", "a"), object{"cas_required": true})
+	err := v.Put(t.Context(), "a", []byte("planted"))
+	wantUnreachable(t, err, "secret_unwritable", "cas_required")
+	if strings.Contains(err.Error(), "planted") {
+		t.Errorf("the error holds the value: %v", err)
+	}
+	wantValue(t, v, "a", "old")
 }
 
 func deniedPath(t *testing.T, on target) {

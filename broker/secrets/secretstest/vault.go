@@ -43,7 +43,7 @@ type Vault struct {
 	secretID string
 	tokens   map[string]bool
 	entries  map[string]*entry
-	old      map[string]json.RawMessage
+	old      map[string]any
 	sealed   bool
 	logins   int
 	seen     []string
@@ -52,14 +52,15 @@ type Vault struct {
 // entry is a secret with its versions, the last one being the one in force.
 type entry struct {
 	max, created int
-	versions     map[int]json.RawMessage // nil: deleted, and could come back
+	cas          bool
+	versions     map[int]any // nil: deleted, and could come back
 }
 
 // StartVault runs a stand-in until the test ends. With tls, clients need the
 // server's certificate.
 func StartVault(t testing.TB, tls bool) *Vault {
 	t.Helper()
-	v := &Vault{ended: make(chan struct{}), secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]json.RawMessage{}}
+	v := &Vault{ended: make(chan struct{}), secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]any{}}
 	if tls {
 		v.Server = httptest.NewTLSServer(v)
 	} else {
@@ -135,10 +136,11 @@ func (v *Vault) answer(r *http.Request) (int, any) {
 		return refuse(503, "Vault is sealed")
 	}
 	var body struct {
-		RoleID   string          `json:"role_id"`
-		SecretID string          `json:"secret_id"`
-		Max      int             `json:"max_versions"`
-		Data     json.RawMessage `json:"data"`
+		RoleID   string `json:"role_id"`
+		SecretID string `json:"secret_id"`
+		Max      int    `json:"max_versions"`
+		CAS      bool   `json:"cas_required"`
+		Data     any    `json:"data"` // Vault, too, rounds numbers
 	}
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	if path == "auth/approle/login" {
@@ -168,12 +170,12 @@ func (v *Vault) answer(r *http.Request) (int, any) {
 	case mount == Mount && kind == "data":
 		return v.data(r, name, body.Data)
 	case mount == Mount && kind == "metadata":
-		return v.metadata(r.Method, name, body.Max)
+		return v.metadata(r.Method, name, body.Max, body.CAS)
 	}
 	return refuse(404, "no handler for route \""+path+"\". route entry not found.")
 }
 
-func (v *Vault) data(r *http.Request, name string, data json.RawMessage) (int, any) {
+func (v *Vault) data(r *http.Request, name string, data any) (int, any) {
 	e := v.entries[name]
 	switch r.Method {
 	case http.MethodGet:
@@ -198,24 +200,27 @@ func (v *Vault) data(r *http.Request, name string, data json.RawMessage) (int, a
 		}
 		return 204, nil
 	}
-	e = v.entry(name)
+	if e = v.entry(name); e.cas {
+		return refuse(400, "check-and-set parameter required for this call")
+	}
 	e.created++
 	e.versions[e.created] = data
 	keep := e.max
 	if keep == 0 {
 		keep = 10
 	}
-	maps.DeleteFunc(e.versions, func(n int, _ json.RawMessage) bool { return n <= e.created-keep })
+	maps.DeleteFunc(e.versions, func(n int, _ any) bool { return n <= e.created-keep })
 	return 200, object{"data": object{"version": e.created}}
 }
 
-func (v *Vault) metadata(method, name string, most int) (int, any) {
+func (v *Vault) metadata(method, name string, most int, cas bool) (int, any) {
 	switch e := v.entries[name]; {
 	case method == http.MethodDelete:
 		delete(v.entries, name)
 		return 204, nil
 	case method != http.MethodGet:
-		v.entry(name).max = most
+		e := v.entry(name)
+		e.max, e.cas = most, e.cas || cas
 		return 204, nil
 	case e == nil:
 		return refuse(404)
@@ -230,13 +235,13 @@ func (v *Vault) metadata(method, name string, most int) (int, any) {
 
 func (v *Vault) entry(name string) *entry {
 	if v.entries[name] == nil {
-		v.entries[name] = &entry{versions: map[int]json.RawMessage{}}
+		v.entries[name] = &entry{versions: map[int]any{}}
 	}
 	return v.entries[name]
 }
 
 // versionOne is an engine without versions: it keeps what it is sent.
-func (v *Vault) versionOne(method, name string, data json.RawMessage) (int, any) {
+func (v *Vault) versionOne(method, name string, data any) (int, any) {
 	switch value, found := v.old[name]; {
 	case method != http.MethodGet:
 		v.old[name] = data
