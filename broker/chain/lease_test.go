@@ -25,8 +25,8 @@ func TestALongStageKeepsItsLease(t *testing.T) {
 	script := &chaintest.Script{List: "a", During: func(context.Context, string) { time.Sleep(4 * time.Minute) }} // fake time
 	inABubble(t, script, func(t *testing.T, s *setting) {
 		s.start("r")
+		other := newEngine(t, s.store, "other", script.Chain())
 		go func() {
-			other := newEngine(t, s.store, "other", script.Chain())
 			for range 40 {
 				time.Sleep(5 * time.Second)
 				if worked, err := other.Step(ctx); worked || err != nil {

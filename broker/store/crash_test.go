@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(crashURL); url != "" {
 		writeUntilKilled(url)
 	}
+	if url := os.Getenv(crashRunsURL); url != "" {
+		runUntilKilled(url)
+	}
 	os.Exit(m.Run())
 }
 
