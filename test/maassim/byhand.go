@@ -88,8 +88,10 @@ func (r *Region) byHand(kind Kind, m *machine) error {
 		clear(m.annotations)
 		m.enter(Ready)
 	case TokenRotated:
-		m.token = nil
-		m.render()
+		if m.token != nil {
+			m.token = nil
+			m.render()
+		}
 	case PoweredOnByHand, PoweredOffByHand:
 		if h := m.metal(); h != nil {
 			h.switchTo(kind == PoweredOnByHand)

@@ -22,7 +22,6 @@ func (c *call) commission() answer {
 
 // commission takes the options of its own call, and of create.
 func (m *machine) commission(by *user, options url.Values) *answer {
-	was := m.status
 	m.begin()
 	m.setOwner(by.name)
 	if m.switchable() {
@@ -32,7 +31,6 @@ func (m *machine) commission(by *user, options url.Values) *answer {
 	}
 	m.change("commission", "", "")
 	m.enter(Commissioning)
-	m.previous = was
 	m.testing, m.staysOn = options.Get("testing_scripts") != "none", flag(options, "enable_ssh")
 	now := &run{id: m.region.id("result"), begun: m.region.moment, status: runGoesOn}
 	m.runs = append(m.runs, now)
@@ -81,7 +79,6 @@ func (m *machine) commissionedOnce() {
 	m.begin()
 	m.token = nil
 	if m.testing {
-		m.previous = Ready
 		m.toTesting(Ready)
 		return
 	}

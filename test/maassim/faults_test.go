@@ -241,18 +241,21 @@ func TestAHostThatNeverComesUpAndASyncThatStops(t *testing.T) {
 
 // What people do behind our back happens after the call that it waits for.
 func TestPeopleAct(t *testing.T) {
+	first := ""
 	for kind, is := range map[maassim.Kind]func(maassim.Machine, bool) bool{
 		maassim.DeletedByHand:   func(_ maassim.Machine, there bool) bool { return !there },
 		maassim.TakenByHand:     func(m maassim.Machine, _ bool) bool { return m.Owner == "somebody" },
 		maassim.MovedByHand:     func(m maassim.Machine, _ bool) bool { return m.Pool == "by-hand" },
 		maassim.LockedByHand:    func(m maassim.Machine, _ bool) bool { return m.Locked },
 		maassim.ReadyByHand:     func(m maassim.Machine, _ bool) bool { return m.Status == maassim.Ready && m.Owner == "" },
-		maassim.TokenRotated:    func(m maassim.Machine, _ bool) bool { return m.Token != "" },
+		maassim.TokenRotated:    func(m maassim.Machine, _ bool) bool { return m.Token != "" && m.Token != first },
 		maassim.PoweredOnByHand: func(m maassim.Machine, _ bool) bool { return m.On },
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			r, clock, id := allocated(t, "3.6")
+			r, clock, _ := start(t, "3.6")
+			id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Allocated, Owner: "admin", Token: true})
 			before, there := r.Machine(id)
+			first = before.Token
 			if is(before, there) {
 				t.Fatal("so it was before")
 			}

@@ -102,10 +102,19 @@ func (m *machine) enterUnseen(s Status) {
 		return
 	}
 	m.change("status", m.status.String(), s.String())
-	m.previous, m.status = m.status, s
+	m.previous, m.status = m.rests(), s
 	if s.in(New, Ready) {
 		m.setOwner("")
 	}
+}
+
+// rests is where the machine goes back to from tests, rescue mode and the like:
+// its status, or where it was before if it is not a status to stay in.
+func (m *machine) rests() Status {
+	if m.status.in(Commissioning, Testing, FailedTesting, RescueMode, EnteringRescueMode, FailedEnteringRescueMode, ExitingRescueMode, FailedExitingRescueMode) {
+		return m.previous
+	}
+	return m.status
 }
 
 // setOwner changes the owner. The machine's token never outlives that.

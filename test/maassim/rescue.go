@@ -5,10 +5,6 @@ func (c *call) rescueMode() answer {
 	if !m.status.to(EnteringRescueMode) {
 		return conflict("Invalid transition: %s -> %s.", m.status, EnteringRescueMode)
 	}
-	back := m.status
-	if m.status.in(EnteringRescueMode, FailedEnteringRescueMode) {
-		back = m.previous
-	}
 	if m.switchable() {
 		if refusal := m.power(true); refusal != nil {
 			return *refusal
@@ -17,11 +13,7 @@ func (c *call) rescueMode() answer {
 	m.begin()
 	m.setOwner(or(m.owner, c.user.name))
 	m.enter(EnteringRescueMode)
-	m.previous = back
-	m.after(m.timing().Rescue, func() {
-		m.enter(RescueMode)
-		m.previous = back
-	})
+	m.after(m.timing().Rescue, func() { m.enter(RescueMode) })
 	return ok(m.body())
 }
 
@@ -35,12 +27,10 @@ func (c *call) exitRescueMode() answer {
 	back := m.previous
 	m.begin()
 	m.enter(ExitingRescueMode)
-	m.previous = back
 	body := m.body()
 	if m.switchable() {
 		if refusal := m.power(back == Deployed); refusal != nil {
 			m.enter(FailedExitingRescueMode)
-			m.previous = back
 			return *refusal
 		}
 	} else {

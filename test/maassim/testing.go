@@ -12,7 +12,10 @@ func (c *call) test() answer {
 			return *refusal
 		}
 	}
-	back := m.status
+	back := m.rests()
+	if back == FailedCommissioning {
+		back = Ready // the model knows no way back to it
+	}
 	m.ownerBeforeTest, m.staysOn = m.owner, c.flag("enable_ssh")
 	m.begin()
 	m.setOwner(or(m.owner, c.user.name))
