@@ -83,7 +83,9 @@
 // one. So a stage is called at least once: it looks, then acts. If the outside
 // was changed and the save was lost, Done says so and the stage is skipped; the
 // effects and messages that Do asked for were lost with that save. A stage that
-// needs both looks at both in Done, or asks for them there.
+// needs both looks at both in Done, or asks for them there. An attempt whose end
+// was not heard of several times stops the run for a person: a stage must not end
+// brokers for ever.
 //
 // # Holds
 //

@@ -214,6 +214,75 @@ func TestWhatIsKeptOfAFailureIsBounded(t *testing.T) {
 	check("its details", string(events[1].Details), 8000)
 }
 
+// Whatever a chain's own functions do, no broker goes down with them, and the run
+// says why it stands.
+func TestNoFunctionOfAChainTakesTheBrokerDown(t *testing.T) {
+	type run = *chain.Run[chaintest.ScriptState]
+	for _, test := range []struct {
+		name   string
+		stage  chain.Stage[chaintest.ScriptState]
+		status chain.Status
+		code   string
+	}{
+		{"Limit panics", chain.Stage[chaintest.ScriptState]{Limit: func(chaintest.ScriptState) chain.Limit { panic("oh") }}, chain.FailedManual, "stage_panicked"},
+		{"Retry panics", chain.Stage[chaintest.ScriptState]{Do: func(context.Context, run) error { return errors.New("no") }, Retry: func(chaintest.ScriptState) chain.Retry { panic("oh") }}, chain.FailedManual, "stage_panicked"},
+		{"Done panics", chain.Stage[chaintest.ScriptState]{Done: func(context.Context, run) (bool, error) { panic("oh") }}, chain.FailedRetryable, "stage_panicked"},
+		{"a nil failure", chain.Stage[chaintest.ScriptState]{Do: func(context.Context, run) error {
+			var none *chain.Failure
+			return none
+		}}, chain.Completed, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSetting(t, &chaintest.Script{List: "a"})
+			test.stage.Name = "w"
+			if test.stage.Do == nil {
+				test.stage.Do = nop
+			}
+			s.engine = newEngine(t, s.store, "one", chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind, Stages: []chain.Stage[chaintest.ScriptState]{test.stage}})
+			s.start("r")
+			s.settle()
+			r := s.run("r")
+			if r.Status != test.status || test.code != "" && r.Failure.Code != test.code {
+				t.Errorf("%s: %+v", r.Status, r.Failure)
+			}
+		})
+	}
+}
+
+// unsaved is a store that the first saves do not reach, nor the broker what comes
+// after them.
+type unsaved struct {
+	chain.Store
+	left int
+}
+
+func (u *unsaved) Save(ctx context.Context, c chain.Change) error {
+	if u.left == 0 {
+		return u.Store.Save(ctx, c)
+	}
+	u.left--
+	return chaintest.ErrKilled
+}
+
+// A stage that ends the broker each time is not called for ever.
+func TestAStageWhoseEndIsNeverHeardOfStopsForAPerson(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b"})
+	store := &unsaved{s.store, 6}
+	s.engine = newEngine(t, store, "one", s.script.Chain())
+	s.start("r")
+	s.settle()
+	if r := s.run("r"); r.Status != chain.FailedManual || r.Failure.Code != "step_lost" || len(s.script.Calls()) != 6 {
+		t.Fatalf("%s after %d calls: %+v", r.Status, len(s.script.Calls()), r.Failure)
+	}
+	if err := s.act("r", chain.RetryStage); err != nil {
+		t.Fatal(err)
+	}
+	s.settle()
+	if got := s.story("r"); got != "a:failed a:succeeded b:succeeded" {
+		t.Error(got)
+	}
+}
+
 // The failed runs of a batch are retried, and no others; what stopped it goes on.
 func TestABatchIsRetriedByItsFailedRuns(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a", Says: "a: ok mismatch mismatch"})

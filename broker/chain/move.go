@@ -14,6 +14,9 @@ func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
 	c := Change{Record: r}
 	b := &c.Record
 	b.Version++
+	if r.Owner != "" {
+		b.Progress.Lost++ // its lease ran out
+	}
 	b.Owner, b.LeaseTill, b.UpdatedAt = owner, now.Add(lease), now
 	if b.Status == Pending {
 		b.Status = Running

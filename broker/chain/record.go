@@ -85,6 +85,7 @@ type Record struct {
 type Progress struct {
 	Begun   bool           `json:"begun,omitempty"`   // the attempt has its event started
 	Touched bool           `json:"touched,omitempty"` // the stage was called since the cursor came to it
+	Lost    int            `json:"lost,omitempty"`    // times it was claimed in this attempt and not saved
 	Spent   int            `json:"spent,omitempty"`   // failed attempts that the policy counts
 	Reached string         `json:"reached,omitempty"` // the furthest stage of the main line
 	Tries   map[string]int `json:"tries,omitempty"`   // attempts by stage, and stage/undo
@@ -119,7 +120,7 @@ func (r *Record) attempt() {
 		key += "/undo"
 	}
 	r.Progress.Tries[key]++
-	r.Attempt, r.Progress.Begun = r.Progress.Tries[key], false
+	r.Attempt, r.Progress.Begun, r.Progress.Lost = r.Progress.Tries[key], false, 0
 }
 
 // EventStatus is what an event says of an attempt.

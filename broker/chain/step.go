@@ -24,6 +24,10 @@ func (e *Engine) Step(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
+// mostLost is how often an attempt may be begun and not saved: a stage that ends
+// the broker must not do so for ever.
+const mostLost = 5
+
 // step is one call, from the claim to the save.
 type step struct {
 	*Engine
@@ -35,19 +39,30 @@ type step struct {
 	out   output
 }
 
-func (s *step) run() error {
+func (s *step) run() (err error) {
+	// What panics outside of a call would do so again, in every broker.
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.save(s.unknown("stage_panicked", "what follows from stage %s cannot be worked out: %v (its Retry or Limit panics)", s.was.Stage, p))
+		}
+	}()
 	if s.was.Asked != AskNothing {
 		return s.save(s.honour())
 	}
-	var err error
 	var ok bool
 	if s.stage, ok = s.line.named[s.was.Stage]; !ok {
 		return s.save(s.unknown("stage_unknown", "this broker knows no stage %s (upgrade the broker, or rerun)", s.was.Stage))
+	}
+	if n := s.was.Progress.Lost; n > mostLost {
+		return s.save(s.unknown("step_lost", "stage %s was begun %d times and its end was never heard of (does it end the broker?)", s.was.Stage, n))
 	}
 	if s.call, err = s.line.open(&s.was, &s.out); err != nil {
 		return s.save(s.unknown("state_unreadable", "this broker cannot read the run's state: %v (upgrade the broker)", err))
 	}
 	status, said := s.called()
+	if f, ok := said.(*Failure); ok && f == nil {
+		said = nil // what looks like a failure and is none
+	}
 	switch {
 	case s.trust.lost():
 		return ErrLost
@@ -134,6 +149,7 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 		m.unknown("state_unwritable", "the run's state has no JSON form: %v", err)
 		return m.change(), nil
 	}
+	m.Record.Progress.Lost = 0
 	m.Record.State, m.Effects, m.Messages, m.Locks = state, s.out.effects, s.out.messages, s.out.locks
 	if h, ok := errors.AsType[*hold](said); ok {
 		m.Record.Held, m.Record.Waiting, m.Record.DueAt, m.Unreachable = true, h.reason, m.now, h.reason

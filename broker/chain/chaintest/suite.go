@@ -171,6 +171,9 @@ func claimOrder(s *subject) {
 	s.claim("r3") // its lease is over, and it has been due for longer
 	s.claim("r1")
 	s.claim("")
+	if r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute}); r != nil || err != nil {
+		s.Fatalf("claimed %+v of no kind, %v", r, err)
+	}
 	s.same("messages", s.Outbox(), []string{ScriptKind + ".started", ScriptKind + ".started", ScriptKind + ".started"})
 }
 
