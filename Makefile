@@ -18,7 +18,7 @@ help:
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
-	@echo 'make test-vault  the secrets tests against a real Vault, built from source (downloads 500 MB, takes minutes)'
+	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make lint fuzz package clean   as usual'
 
