@@ -23,7 +23,7 @@ type Memory struct {
 	locks   map[string]string // name → run
 	batches map[string]*chain.Batch
 	holds   []*hold
-	events  []chain.Event
+	written int64 // events so far
 	outbox  []chain.Message
 	effects []any
 	audit   []Audited
@@ -33,6 +33,7 @@ type Memory struct {
 type row struct {
 	chain.Record
 	spread int
+	events []chain.Event
 }
 
 type hold struct {
@@ -109,7 +110,7 @@ func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Bat
 		s.batches[b.ID] = &b
 	}
 	for _, r := range runs {
-		s.runs[r.ID] = &row{clone(r.Record), r.Spread}
+		s.runs[r.ID] = &row{Record: clone(r.Record), spread: r.Spread}
 	}
 	s.wake()
 	return nil
@@ -264,13 +265,14 @@ func (s *Memory) apply(effect any) error {
 func (s *Memory) write(r *row, c chain.Change, now time.Time) {
 	r.Record = clone(c.Record)
 	for _, e := range c.Events {
-		e.ID, e.RunID, e.At = int64(len(s.events)+1), r.ID, now
-		for _, had := range s.events {
-			if had.RunID == e.RunID && had.Stage == e.Stage && had.Direction == e.Direction && had.Attempt == e.Attempt && (had.Status == chain.Started) == (e.Status == chain.Started) {
+		s.written++
+		e.ID, e.RunID, e.At = s.written, r.ID, now
+		for _, had := range r.events {
+			if had.Stage == e.Stage && had.Direction == e.Direction && had.Attempt == e.Attempt && (had.Status == chain.Started) == (e.Status == chain.Started) {
 				panic("an attempt has its event twice: " + e.Stage) // what the unique keys of SQL refuse
 			}
 		}
-		s.events = append(s.events, e)
+		r.events = append(r.events, e)
 	}
 	s.outbox = append(s.outbox, c.Messages...)
 	for _, name := range c.Locks {

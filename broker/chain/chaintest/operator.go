@@ -177,13 +177,10 @@ func is[T ~string](want, has T) bool { return want == "" || want == has }
 func (s *Memory) Events(_ context.Context, run string) ([]chain.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []chain.Event
-	for _, e := range s.events {
-		if e.RunID == run {
-			out = append(out, e)
-		}
+	if r := s.runs[run]; r != nil {
+		return slices.Clone(r.events), nil
 	}
-	return out, nil
+	return nil, nil
 }
 
 // NextDue implements chain.Store.
