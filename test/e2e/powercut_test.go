@@ -41,7 +41,9 @@ func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.runsAgain(persistence)
-	if got := s.end(cut.ID); got.Outcome != "interrupted" || got.Attempt != 1 {
+	// It may be delivered again, if its lease ran out before the guest had booted. A
+	// scrub that ran again would hang again, and not end.
+	if got := s.end(cut.ID); got.Outcome != "interrupted" {
 		t.Errorf("the scrub during which the power was cut ended %+v", got)
 	}
 }
