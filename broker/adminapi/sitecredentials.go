@@ -29,8 +29,6 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	if err != nil {
 		return nil, err
 	}
-	a.credentials.Lock()
-	defer a.credentials.Unlock()
 	given, err := readCredentials(&s, in.Body)
 	if err != nil {
 		return nil, err
@@ -43,8 +41,14 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 		}
 		out.MAASVersion, out.MAASUser = id.Version, id.User
 	}
+	a.credentials.Lock()
+	defer a.credentials.Unlock()
+	now, err := a.c.DB.Site(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
 	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL, CACert: s.CACert}
-	if s.DeploySSHPublicKey == "" {
+	if now.DeploySSHPublicKey == "" {
 		// Its private half is kept first: nobody knows of a key that is on no record.
 		public, private, err := maas.NewDeployKey(rand.Reader, s)
 		if err != nil {

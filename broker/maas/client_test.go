@@ -97,6 +97,7 @@ func TestEveryAnswerHasItsClass(t *testing.T) {
 		"too many":             {429, nil, "", Unavailable, Unavailable},
 		"redirect":             {302, map[string]string{"Location": "https://elsewhere/MAAS/"}, "", Unavailable, Unavailable},
 		"a page with 200":      {200, map[string]string{"Content-Type": "text/html"}, "<html>hello</html>", Unavailable, UnknownOutcome},
+		"text of no type":      {404, map[string]string{"Content-Type": "text/html; charset=utf-8"}, "Not Found", NotFound, NotFound},
 		"half an answer":       {200, map[string]string{"Content-Length": "500"}, `{"system_id":"abc`, Unavailable, UnknownOutcome},
 		"something else":       {200, nil, `[1]`, Unavailable, UnknownOutcome},
 		"another machine's id": {200, nil, `{"system_id":"zzz999"}`, Unavailable, ""},

@@ -1,6 +1,7 @@
 package maas
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -184,9 +185,11 @@ func words(a *answer) string {
 	return strings.Join(parts, "; ")
 }
 
+// html reports a page, which is somebody else's than MAAS's API. Its type alone
+// says nothing: it is also what a server puts on text that has none.
 func (a *answer) html() bool {
 	kind, _, _ := mime.ParseMediaType(a.contentType)
-	return kind == "text/html"
+	return kind == "text/html" && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<"))
 }
 
 var expiredForm = regexp.MustCompile(`given (\d{1,12}) and now (\d{1,12})`)
