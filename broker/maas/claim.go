@@ -49,6 +49,14 @@ func (at *place) free() bool {
 	return at.Owner == "" && at.Annotations[markRun] == "" && at.Annotations[markNode] == ""
 }
 
+// leftover reports whether the owner is but what MAAS leaves behind when it could
+// not switch the power of a machine that our user commissioned. Another
+// commissioning takes it away.
+func (at *place) leftover() bool {
+	return (at.Status == New || at.Status == FailedCommissioning || at.Status == Ready) && at.Owner != "" && at.Owner == at.state.MAASUser &&
+		at.Annotations[markRun] == "" && at.Annotations[markNode] == ""
+}
+
 // foreign refuses a machine that is not this run's to touch.
 func (at *place) foreign(why string) error {
 	of := ""
@@ -143,7 +151,10 @@ func (at *place) giveBack(ctx context.Context) error {
 			return err
 		}
 	}
+	c := at.state.Claim
 	switch {
+	case !is && c != nil && c.Released && at.Status == Releasing && at.Owner == c.User:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName) // by this run, before it had its mark
 	case !is:
 		return nil
 	case at.Locked:
@@ -158,6 +169,7 @@ func (at *place) giveBack(ctx context.Context) error {
 		if err := at.region.release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
 			return at.unswitched(ctx, err)
 		}
+		c.Released = true
 		return chain.Again(soon, "machine %s is being released", at.called())
 	}
 	return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).

@@ -20,11 +20,11 @@ func (l *Lifecycle) commission(ctx context.Context, r *run) error {
 		return err
 	}
 	switch at.Status {
-	case Ready, Commissioning, Testing:
+	case Commissioning, Testing, Ready:
 		r.Note(nil, "machine is %s already", taskcatalog.Clean(at.StatusName, 64))
 		return nil
 	case New, FailedCommissioning:
-		if !at.free() {
+		if !at.free() && !at.leftover() {
 			return at.foreign("somebody has it")
 		}
 		return l.startCommissioning(ctx, at)
@@ -125,7 +125,7 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 	case Commissioning, Testing:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
 	case Ready:
-		if !at.free() {
+		if !at.free() && !at.leftover() {
 			return at.foreign("somebody took it")
 		}
 		s.Failed, s.Recommission = "", false
@@ -134,7 +134,7 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 		if s.Failed != "" && at.Status == FailedCommissioning {
 			s.Failed, s.Recommission = "", true // a person had a look, and says to go on
 		}
-		if s.Recommission && at.Status == FailedCommissioning && at.free() {
+		if s.Recommission && at.Status == FailedCommissioning && (at.free() || at.leftover()) {
 			if err := l.startCommissioning(ctx, at); err != nil {
 				return err
 			}

@@ -58,13 +58,16 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 }
 
 // forgetNode takes the node back, and its token with it. One that has enrolled
-// stays, out of use.
+// stays, out of use; a run that starts over will need it.
 func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	kept, err := l.Nodes.Remove(ctx, r.ID, "onboarding was taken back")
 	if err != nil {
 		return ours(err)
 	}
-	if kept != "" {
+	switch {
+	case kept != "" && r.Restarting:
+		return nil
+	case kept != "":
 		if err := l.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
 			return ours(err)
 		}
@@ -118,7 +121,7 @@ func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	s.BundleDigest = b.Digest
+	s.BundleDigest, s.Epoch = b.Digest, b.Epoch
 	s.Deploys++
 	err = at.region.deploy(ctx, at.SystemID, deployment{
 		series: s.Policy.DistroSeries, userData: b.UserData, sync: s.Policy.RequireHWSync, agent: agentName(r.ID), comment: "hostler run " + r.ID,

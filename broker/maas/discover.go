@@ -177,7 +177,7 @@ func (at *place) onboardable(ctx context.Context) error {
 	switch at.Status {
 	case New, Ready, FailedCommissioning, FailedTesting:
 		switch {
-		case !at.free():
+		case !at.free() && !at.leftover():
 			return at.foreign("somebody has it")
 		case at.Locked:
 			return at.locked()

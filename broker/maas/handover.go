@@ -56,7 +56,7 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	if err != nil {
 		return ours(err)
 	}
-	if !enrolled(n) {
+	if !r.State.enrolled(n) {
 		return nil // without an agent there is nobody to seed it
 	}
 	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token, at.interval())
@@ -76,9 +76,9 @@ func reseedFailed(err error) error {
 	return chain.Fail(syncFailure, "cannot seed hardware sync anew: %w", err).With("failed_hw_sync_seed", nil)
 }
 
-// enrolled reports whether a node's agent is there to take tasks.
-func enrolled(n broker.Node) bool {
-	return n.Epoch > 0 && (n.Status == broker.Enrolling || n.Status == broker.Active)
+// enrolled reports whether the agent has come that this run deployed.
+func (s *Onboarding) enrolled(n broker.Node) bool {
+	return n.Epoch > s.Epoch && (n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
 }
 
 // synced reports whether the host itself has reported its hardware. MAAS sets
@@ -122,35 +122,58 @@ func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
 	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "onboarding was cancelled after the machine was deployed"))
 }
 
-// waitForAgent waits until the node is active. A token that its machine has not
-// used by the end of an attempt is good for another one.
+// waitForAgent waits until the agent has come, and lets the node in. A token that
+// its machine has not used by the end of an attempt is good for another one.
 func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := l.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return ours(err)
 	}
-	switch n.Status {
-	case broker.Active:
-		r.Note(map[string]string{"node_id": n.ID}, "node %s is active", n.ID)
-		return nil
-	case broker.BootstrapIssued, broker.Enrolling, broker.Offline:
-	default:
+	waits := "its agent has not come"
+	switch {
+	case s.enrolled(n):
+		// Who took the machine away meanwhile has it.
+		if _, err := l.stillDeployed(ctx, r); err != nil {
+			return err
+		}
+		active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+		switch {
+		case err != nil:
+			return ours(err)
+		case active:
+			r.Note(map[string]string{"node_id": n.ID}, "node %s is active", n.ID)
+			return nil
+		}
+		waits = lacks
+	case n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
 		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
 	}
 	if s.EnrollAsked != r.Attempt {
-		if r.Attempt > 1 && n.Epoch == 0 {
-			until := r.Now.Add(seconds(s.Policy.EnrollmentTokenTTLSeconds))
-			if err := l.Nodes.ExtendToken(ctx, n.ID, until, "onboarding waits for the machine a second time"); err != nil && broker.AsError(err).Kind == broker.Unavailable {
-				return ours(err)
-			} else if err != nil {
-				return chain.Fail(enrollmentFailure, "node %s has not enrolled: %w", n.ID, err).With("failed_enrollment", nil)
+		if r.Attempt > 1 && !s.enrolled(n) {
+			if err := l.extend(ctx, r); err != nil {
+				return err
 			}
 		}
 		s.EnrollAsked, s.EnrollSince = r.Attempt, r.Now
 	}
 	if r.Now.Sub(s.EnrollSince) >= enrollmentTime(*s) {
-		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: it is %s", n.ID, enrollmentTime(*s), n.Status).With("failed_enrollment", nil)
+		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: %s", n.ID, enrollmentTime(*s), waits).With("failed_enrollment", nil)
 	}
-	return chain.Again(lookAgain, "node is %s", n.Status)
+	return chain.Again(lookAgain, "node %s: %s", n.ID, waits)
+}
+
+// extend lets the token be good for longer that the machine was deployed with. One
+// that cannot be is told as it is: late enrolment by it may still have been.
+func (l *Lifecycle) extend(ctx context.Context, r *run) error {
+	until := r.Now.Add(seconds(r.State.Policy.EnrollmentTokenTTLSeconds))
+	err := l.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine once more")
+	switch {
+	case err == nil:
+		return nil
+	case broker.AsError(err).Kind == broker.Refused:
+		r.State.warn(broker.AsError(err).Message)
+		return nil
+	}
+	return ours(err)
 }

@@ -26,14 +26,18 @@ type Nodes interface {
 	// one that this run made.
 	Bound(ctx context.Context, site, systemID, runID string) (nodeID string, err error)
 	// Prepare makes the node of a run and its enrol token, or finds the node that
-	// the run made before, and binds it to the machine. It is enrolling then,
-	// unless it has enrolled meanwhile. Codes: sku_not_found, hostname_taken.
+	// the run made before, and binds it to the machine. It is enrolling, and stays so
+	// when its agent enrols: Activate lets it in. Codes: sku_not_found,
+	// hostname_taken.
 	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
 	// Bundle renders what a machine is deployed with: the same again, with the same
 	// token, until that token was used, has expired or is void.
 	Bundle(ctx context.Context, nodeID string, b BundleFacts) (Bundle, error)
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
+	// Activate makes an enrolled node active if it has all that an active node must
+	// have; else why says what it lacks.
+	Activate(ctx context.Context, nodeID string) (active bool, why string, err error)
 	// ExtendToken lets the open token of a node that has not enrolled be good until
 	// then: a deployed machine cannot learn another. Codes: token_none,
 	// token_extended_twice.
@@ -75,6 +79,7 @@ type BundleFacts struct {
 type Bundle struct {
 	UserData []byte
 	Digest   string   // sha256:…, of what is in it but the token
+	Epoch    int64    // how often the node has enrolled by now
 	Warnings []string // for the run's record
 }
 

@@ -39,6 +39,7 @@ type Onboarding struct {
 
 	// What was found and done.
 	MAASVersion   string   `json:"maas_version,omitempty"`
+	MAASUser      string   `json:"maas_user,omitempty"`  // whose the token is
 	Created       bool     `json:"created,omitempty"`    // MAAS knows the machine from this run
 	PowerPath     string   `json:"power_path,omitempty"` // of the secret
 	PowerFrom     string   `json:"power_from,omitempty"` // default, or the selector of the override
@@ -48,6 +49,7 @@ type Onboarding struct {
 	RoCEAddresses int      `json:"roce_addresses,omitempty"`
 	NodeID        string   `json:"node_id,omitempty"`
 	BundleDigest  string   `json:"bundle_digest,omitempty"`
+	Epoch         int64    `json:"epoch,omitempty"` // of the node, when its machine was deployed: it enrols with a later one
 	Claim         *Claim   `json:"claim,omitempty"`
 	Deploys       int      `json:"deploys,omitempty"`        // deployments that were asked for
 	DeployRetries int      `json:"deploy_retries,omitempty"` // of them, after a failure that a rescue got over
@@ -73,6 +75,7 @@ type Claim struct {
 	NodeID   string    `json:"node_id"`
 	User     string    `json:"user"` // of MAAS, who allocates
 	At       time.Time `json:"at"`
+	Released bool      `json:"released,omitempty"` // MAAS was told to take it back
 }
 
 // Observed is a machine as MAAS told of it.

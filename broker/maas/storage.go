@@ -29,7 +29,7 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 		return nil // it was done before the claim
 	case at.Status == Commissioning, at.Status == Testing:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
-	case s.Recommission && (at.Status == Ready || at.Status == FailedCommissioning) && at.free():
+	case at.leftover() && at.Status == Ready, s.Recommission && (at.Status == Ready || at.Status == FailedCommissioning) && (at.free() || at.leftover()):
 		return l.lookOnceMore(ctx, at)
 	case at.Status == FailedCommissioning, at.Status == FailedTesting:
 		if s.Failed != "" && at.Status == FailedCommissioning {

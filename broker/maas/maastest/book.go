@@ -97,7 +97,7 @@ func (b *Book) Enroll(userData []byte) (enrolled bool) {
 	token, _, _ := strings.Cut(rest, "\n")
 	for _, e := range b.nodes {
 		if has && token != "" && e.token == token && b.Now().Before(e.expires) && e.Status != broker.Deleted {
-			e.token, e.Status = "", broker.Active
+			e.token = ""
 			e.Epoch++
 			return true
 		}
@@ -211,7 +211,7 @@ func (b *Book) Bundle(_ context.Context, nodeID string, f maas.BundleFacts) (maa
 		e.token, e.expires, e.extended = fmt.Sprintf("hsn_%x", sum[:16]), f.Expires, 0
 	}
 	text := fmt.Sprintf("#cloud-config\n# node %s on %s, %d disks, %d RoCE addresses\n", nodeID, f.SystemID, len(f.Disks), len(f.RoCE))
-	return maas.Bundle{UserData: []byte(text + tokenLine + e.token + "\n"), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))}, nil
+	return maas.Bundle{UserData: []byte(text + tokenLine + e.token + "\n"), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))), Epoch: e.Epoch}, nil
 }
 
 func notFound(nodeID string) error {
@@ -229,6 +229,26 @@ func (b *Book) Node(_ context.Context, nodeID string) (broker.Node, error) {
 		return e.Node, nil
 	}
 	return broker.Node{}, notFound(nodeID)
+}
+
+// Activate implements maas.Nodes.
+func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) {
+	leave, err := b.enter("Activate")
+	if err != nil {
+		return false, "", err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	switch {
+	case e == nil:
+		return false, "", notFound(nodeID)
+	case e.Epoch == 0:
+		return false, "its agent has not come", nil
+	case e.Status != broker.Enrolling && e.Status != broker.Active:
+		return false, "", broker.Errorf(broker.Refused, "transition_refused", "cannot move node %s from %s to active", nodeID, e.Status)
+	}
+	e.Status = broker.Active
+	return true, "", nil
 }
 
 // ExtendToken implements maas.Nodes.

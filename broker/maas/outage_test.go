@@ -1,0 +1,235 @@
+package maas_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// The region is gone for four hours while 40 machines are at all stages. All of
+// them become active nodes with nobody's help, by one deployment each.
+func TestASiteThatIsGoneForHoursHoldsItsRunsAndFailsNone(t *testing.T) {
+	for name, trouble := range map[string]struct{ down, up func(w *world) }{
+		"the region": {
+			func(w *world) { w.region.Inject(maassim.Fault{Kind: maassim.Unreachable, Times: -1}) },
+			func(w *world) { w.region.Relent(maassim.Unreachable) },
+		},
+		"its credentials": {
+			func(w *world) { w.region.RevokeKeys("admin") },
+			func(w *world) { w.credentials(w.region.RenewKeys("admin")) },
+		},
+		"the secrets": {
+			func(w *world) { w.secrets.down = true },
+			func(w *world) { w.secrets.down = false },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := 40
+			if name != "the region" {
+				n = 12
+			}
+			w := newWorld(t, "3.6")
+			for i := 1; i <= n; i++ {
+				w.region.PlugIn(w.box(i))
+			}
+			begun := w.clock.Now()
+			started, down, up := 0, false, false
+			w.settle(func() {
+				since := w.clock.Now().Sub(begun)
+				for started < n && since >= time.Duration(started)*time.Minute {
+					started++
+					w.start(started)
+				}
+				if !down && since > 20*time.Minute {
+					down = true
+					trouble.down(w)
+				}
+				if !up && since > 20*time.Minute+4*time.Hour {
+					up = true
+					trouble.up(w)
+				}
+			})
+			alerts := 0
+			for _, m := range w.store.Outbox() {
+				if m.Type == "site.unreachable" {
+					alerts++
+				}
+			}
+			if alerts != 1 || !up {
+				t.Errorf("%d alerts, want one; up %v", alerts, up)
+			}
+			for i := 1; i <= n; i++ {
+				r, serial := w.run(fmt.Sprintf("r%d", i)), maassim.Box(i).Serial
+				if d := w.region.Happened(serial, "deploy"); r.Status != chain.Completed || d != 1 || w.node(hostname(i)).Status != broker.Active {
+					t.Errorf("run %s: %s at %s (%+v), %d deployments", r.ID, r.Status, r.Stage, r.Failure, d)
+				}
+			}
+		})
+	}
+}
+
+// Every claim and every save is lost in turn, on its way there and on its way
+// back, and the broker with it. Each time there is one machine, one deployment,
+// one node.
+func TestEachSaveOfAnOnboardingMayBeLost(t *testing.T) {
+	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
+		for n := 0; ; n++ {
+			w := newWorld(t, "3.6")
+			w.region.Timing = maassim.Usual.Faster(10)
+			w.profile.Policy.HardwareSyncInterval = "1m"
+			b := w.box(1)
+			w.region.PlugIn(b)
+			w.lossy.Fate = func(call int) chaintest.Fate {
+				if call == n {
+					return fate
+				}
+				return chaintest.Done
+			}
+			id := w.start(1)
+			w.settle(nil)
+			r := w.run(id)
+			if d, m := w.region.Happened(b.Serial, "deploy"), len(w.region.Machines()); r.Status != chain.Completed || d != 1 || m != 1 || len(w.book.All()) != 1 {
+				t.Fatalf("fate %v at call %d: %s at %s (%+v), %d deployments, %d machines, %d nodes", fate, n, r.Status, r.Stage, r.Failure, d, m, len(w.book.All()))
+			}
+			if w.lossy.Calls() <= n {
+				break
+			}
+		}
+	}
+}
+
+// A broker dies right after allocate. What it took is known again by the intent
+// that it had saved, and by the agent name; and given back when the run is
+// cancelled instead.
+func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		t.Run(fmt.Sprint("cancelled ", cancel), func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			b := w.box(1)
+			w.region.PlugIn(b)
+			killed := false
+			w.lossy.Fate = func(int) chaintest.Fate {
+				if !killed && w.machine(b.Serial).Status == maassim.Allocated {
+					killed = true
+					return chaintest.Lost
+				}
+				return chaintest.Done
+			}
+			id := w.start(1)
+			w.settle(func() {
+				if cancel && killed && w.run(id).Status == chain.Running {
+					w.act(id, chain.Cancel)
+				}
+			})
+			r, m := w.run(id), w.machine(b.Serial)
+			want, status, deploys := chain.Completed, maassim.Deployed, 1
+			if cancel {
+				want, status, deploys = chain.Cancelled, maassim.Ready, 0
+			}
+			if r.Status != want || m.Status != status || w.region.Happened(b.Serial, "deploy") != deploys || w.region.Happened(b.Serial, "allocate") != 1 || !killed {
+				t.Errorf("%s (%+v), machine %+v", r.Status, r.Failure, m)
+			}
+		})
+	}
+}
+
+// The same, but somebody with the same key allocates the machine by hand, where
+// the run was about to: that is not the run's.
+func TestAnIntentAloneProvesNothing(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	w.region.PlugIn(b)
+	w.region.Inject(maassim.Fault{Kind: maassim.Unavailable, Op: "allocate"})
+	id := w.start(1)
+	taken := false
+	w.settle(func() {
+		if m := w.machine(b.Serial); !taken && m.Status == maassim.Ready && w.region.Count("allocate") == 1 {
+			taken = true
+			w.call("POST", "machines/?op=allocate", "system_id="+m.SystemID)
+		}
+	})
+	r, m := w.run(id), w.machine(b.Serial)
+	if r.Status != chain.FailedManual || r.Failure.Code != "machine_not_ours" || m.Status != maassim.Allocated || !taken {
+		t.Fatalf("%s (%+v), machine %+v", r.Status, r.Failure, m)
+	}
+	w.act(id, chain.Cancel)
+	w.settle(nil)
+	if r, m := w.run(id), w.machine(b.Serial); r.Status != chain.Cancelled || m.Status != maassim.Allocated {
+		t.Errorf("%s, machine %+v", r.Status, m)
+	}
+}
+
+// No secret is in what a run leaves behind.
+func TestARunKeepsNoSecret(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	w.region.PlugIn(b)
+	w.region.Inject(maassim.Fault{Kind: maassim.NoBootCard}, maassim.Fault{Kind: maassim.DatasourceFails})
+	id := w.start(1)
+	secrets := []string{"bmc-secret", strings.Split(w.region.APIKey(), ":")[2]}
+	look := func() {
+		secrets = append(secrets, w.book.Open()...)
+		for _, m := range w.region.Machines() {
+			if m.Token != "" {
+				secrets = append(secrets, m.Token)
+			}
+		}
+	}
+	w.settle(look)
+	w.act(id, chain.Resume)
+	w.settle(look)
+	left, err := json.Marshal([]any{w.run(id), w.history(id), w.store.Outbox(), w.store.Audit()})
+	if err != nil || w.run(id).Status != chain.Completed {
+		t.Fatal(err, w.run(id).Status)
+	}
+	var state maas.Onboarding
+	if err := json.Unmarshal(w.run(id).State, &state); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range secrets {
+		if strings.Contains(string(left)+string(w.run(id).State), s) {
+			t.Errorf("a secret of %d bytes is in what the run left", len(s))
+		}
+	}
+	if state.BundleDigest == "" || state.Deploys != 2 || len(secrets) < 4 {
+		t.Errorf("%+v, %d secrets", state, len(secrets))
+	}
+}
+
+// However many runs wait, a region is asked for its list no more than once a
+// second.
+func TestManyRunsShareOneList(t *testing.T) {
+	w := newWorld(t, "3.6")
+	const n = 60
+	begun := w.clock.Now()
+	for i := 1; i <= n; i++ {
+		w.region.PlugIn(w.box(i))
+		w.start(i)
+	}
+	w.settle(nil)
+	lists := map[int64]int{}
+	for _, c := range w.region.Calls() {
+		if c.Op == "list" && c.Params.Get("id") == "" {
+			lists[c.At.Unix()]++
+		}
+	}
+	for at, times := range lists {
+		if times > 1 {
+			t.Errorf("%d lists within a second, after %v", times, time.Unix(at, 0).Sub(begun))
+		}
+	}
+	for i := 1; i <= n; i++ {
+		if r := w.run(fmt.Sprintf("r%d", i)); r.Status != chain.Completed {
+			t.Errorf("run %s: %s (%+v)", r.ID, r.Status, r.Failure)
+		}
+	}
+}
