@@ -59,7 +59,7 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 		hc.SetHeader("Content-Type", resource.EventStream)
 		hc.SetHeader("X-Accel-Buffering", "no") // of proxies that would collect what is meant for now
 		_, w := humago.Unwrap(hc)
-		s := eventStream{w: w, control: http.NewResponseController(w), told: f.After}
+		s := eventStream{w: w, control: http.NewResponseController(w), told: -1}
 		if err := a.stream(ctx, s, f, page, after, in.Follow); err != nil {
 			a.broken(err)
 		}
@@ -126,7 +126,7 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 type eventStream struct {
 	w       io.Writer
 	control *http.ResponseController
-	told    int64 // the last id it was given
+	told    int64 // the last id it was given; -1: none, so that it learns at once where it is
 }
 
 // frame is a page as it is sent, with how far the stream has come. Without

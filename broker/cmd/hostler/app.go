@@ -25,7 +25,8 @@ type app struct {
 	quiet            bool
 	tokenFile, token string
 
-	spoken *spoken // nil: to no broker
+	spoken     *spoken // nil: to no broker
+	frozenSaid bool    // what is frozen is shown already, or is being shown
 }
 
 // connect makes a client of the chosen broker. It does not connect yet.
@@ -97,6 +98,7 @@ func (a *app) note(format string, args ...any) {
 // show prints v: for people as page writes it, for programs as JSON or YAML.
 // With --quiet people get the names only, one a line.
 func (a *app) show(v any, names []string, page func(p *render.Page)) error {
+	a.sayFrozen()
 	var out bytes.Buffer
 	switch {
 	case a.output == "json":

@@ -138,7 +138,7 @@ func TestTheCommandsOfTheContractAreThere(t *testing.T) {
 	var have []string
 	walk(tree(), func(c *cobra.Command) { have = append(have, strings.TrimPrefix(c.CommandPath(), "hostler ")) })
 	for _, want := range []string{
-		"login", "context list", "context use", "context show", "doctor", "version", "status",
+		"login", "context list", "context use", "context show", "doctor", "version", "status", "freeze", "freeze status", "unfreeze", "events",
 		"node create", "node list", "node show", "node timeline", "node facts", "node label",
 		"node drain", "node resume", "node quarantine", "node activate", "node retire", "node remove",
 		"node baseline show", "node baseline diff", "node baseline accept", "node baseline retake",

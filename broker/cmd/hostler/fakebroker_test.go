@@ -30,6 +30,7 @@ type fakeBroker struct {
 	mu      sync.Mutex
 	answers map[string]*canned // by method and path below resource.Prefix
 	got     []request
+	frozen  string // what every answer to a GET says is frozen
 }
 
 type canned struct {
@@ -104,6 +105,9 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.got = append(b.got, request{line + querySuffix(r), string(body)})
+	if b.frozen != "" && r.Method == http.MethodGet {
+		w.Header().Set(resource.HeaderFrozen, b.frozen)
+	}
 	switch a := b.answers[line]; {
 	case r.Header.Get("Authorization") != "Bearer "+testToken:
 		b.problem(w, http.StatusUnauthorized, "token_unknown", "cannot let you in: the token is not known (ask for a new one)")

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return b.writeClient(e.WorkDir)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "sent": sent, "answer": answer,
+			"exits": exits, "sent": sent, "answer": answer, "frozen": frozen,
 		},
 	})
 }
@@ -111,4 +111,12 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 		bodies = append(bodies, ts.ReadFile(f))
 	}
 	b.answer(args[0]+" "+args[1], status, bodies...)
+}
+
+// frozen SITES lets the broker say in its answers that they are.
+func frozen(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.Value("broker").(*fakeBroker)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.frozen = strings.Join(args, ", ")
 }

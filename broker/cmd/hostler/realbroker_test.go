@@ -5,8 +5,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -52,8 +54,28 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 			e.Setenv("HOSTLER_CONFIG", filepath.Join(dir, "client.yaml"))
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "enroll": enroll, "keep": keep},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "enroll": enroll, "keep": keep, "comes": comes},
 	})
+}
+
+// comes PATTERN COMMAND … runs a command again and again until it prints the
+// pattern, for up to ten seconds.
+func comes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: comes PATTERN COMMAND …")
+	}
+	want := regexp.MustCompile("(?m)" + args[0])
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(10 * time.Second); ; <-tick.C {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(late) {
+			ts.Fatalf("%s never comes (%v)", args[0], err)
+		}
+	}
 }
 
 // keep NAME puts the last output into a variable.

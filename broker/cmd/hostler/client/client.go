@@ -45,6 +45,8 @@ type Client struct {
 	opts  Options
 	http  *http.Client
 	roots atomic.Value // string, see RootsInForce
+
+	frozen atomic.Value // string, see Frozen
 }
 
 // RootsInForce is the SHA-256 of each root certificate that the broker said in
@@ -150,6 +152,9 @@ func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Respon
 		return nil, c.unreached(ctx, err)
 	}
 	c.roots.Store(res.Header.Get(resource.HeaderRoots))
+	if r.method == http.MethodGet {
+		c.frozen.Store(res.Header.Get(resource.HeaderFrozen))
+	}
 	if res.StatusCode/100 != 2 {
 		defer func() { _ = res.Body.Close() }()
 		return nil, problemOf(res)

@@ -35,6 +35,16 @@ func JSON(w io.Writer, v any) error {
 	return err
 }
 
+// JSONLine writes v as JSON on one line.
+func JSONLine(w io.Writer, v any) error {
+	raw, err := encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, escape(string(raw)+"\n", jsonEscape))
+	return err
+}
+
 // YAML writes v as YAML, with the field names and the order of the JSON.
 func YAML(w io.Writer, v any) error {
 	raw, err := encode(v)

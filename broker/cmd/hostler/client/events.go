@@ -1,0 +1,160 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sethvargo/go-retry"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// EventFilter narrows a stream of events; empty fields narrow nothing.
+type EventFilter struct {
+	After   string // the id of an event; "0": from the oldest; empty: from now on
+	Types   []string
+	Subject string
+	Follow  bool // wait for more
+}
+
+const (
+	maxEvent   = 4 << 20
+	silent     = time.Minute // after which a stream that should have said something is lost
+	eventsWait = 5 * time.Second
+)
+
+// Events calls got with every event, in order. Where it follows, it goes on after
+// the last one when the connection breaks, and tells lost; it gives up when the
+// broker stays away for a minute. got's error ends it.
+func (c *Client) Events(ctx context.Context, f EventFilter, got func(resource.Event) error, lost func(error)) error {
+	for {
+		var mine error
+		heard := func(e resource.Event) error {
+			mine = got(e)
+			return mine
+		}
+		var broke error
+		backoff := retry.WithMaxDuration(waitPatience, retry.WithCappedDuration(eventsWait, retry.NewExponential(c.opts.Backoff)))
+		err := retry.Do(ctx, backoff, func(ctx context.Context) error {
+			opened, err := c.events(ctx, &f, heard)
+			kind := broker.AsError(err).Kind
+			switch {
+			case mine != nil, ctx.Err() != nil, err != nil && kind != broker.Unavailable && kind != broker.TooMany, !f.Follow:
+				return err
+			case opened:
+				broke = err // and the next try is a first one
+				return nil
+			}
+			return retry.RetryableError(err)
+		})
+		switch {
+		case mine != nil:
+			return mine
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil || !f.Follow:
+			return err
+		}
+		if broke != nil {
+			lost(broke)
+		}
+		if err := sleep(ctx, c.opts.Backoff); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// events reads one stream to its end, and notes how far it has come. opened says
+// that the broker gave one.
+func (c *Client) events(ctx context.Context, f *EventFilter, got func(resource.Event) error) (opened bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alive := time.AfterFunc(silent, cancel)
+	defer alive.Stop()
+	q := query("after", f.After, "subject", f.Subject)
+	for _, t := range f.Types {
+		q.Add("type", t)
+	}
+	if !f.Follow {
+		q.Set("follow", "false")
+	}
+	res, err := c.send(ctx, call{method: http.MethodGet, path: "/events", query: q}, http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	err = readEvents(res.Body, func(id string, data []byte) error {
+		alive.Reset(silent)
+		if data != nil {
+			var e resource.Event
+			if err := json.Unmarshal(data, &e); err != nil {
+				return broker.Errorf(broker.Internal, "answer_malformed", "cannot read an event of %s: it is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
+			}
+			if err := got(e); err != nil {
+				return err
+			}
+		}
+		if id != "" {
+			f.After = id
+		}
+		return nil
+	})
+	if _, own := errors.AsType[*broker.Error](err); err != nil && !own {
+		err = broker.Errorf(broker.Unavailable, "events_interrupted", "cannot go on reading events: the connection to %s broke (go on with --after %s)", c.opts.Broker, orNewest(f.After))
+	}
+	return true, err
+}
+
+func orNewest(after string) string {
+	if after == "" {
+		return "0"
+	}
+	return after
+}
+
+// readEvents reads server-sent events: each id with its data, and lines that are
+// but a sign of life with neither.
+func readEvents(r io.Reader, each func(id string, data []byte) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxEvent)
+	var id string
+	var data []byte
+	for lines.Scan() {
+		line := lines.Bytes()
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case len(line) == 0:
+			if err := each(id, data); err != nil {
+				return err
+			}
+			id, data = "", nil
+		case string(name) == "id":
+			id = string(value)
+		case string(name) == "data":
+			if data != nil {
+				data = append(data, '\n')
+			}
+			data = append(data, value...)
+		}
+	}
+	return lines.Err()
+}

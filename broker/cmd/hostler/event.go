@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func eventsCommand(a *app) *cobra.Command {
+	var f client.EventFilter
+	var node string
+	c := &cobra.Command{
+		Use: "events", Short: "show what happened, oldest first, and with --follow what happens", Args: exactly(),
+		Long: `Show what happened: nodes that changed their status, runs that began, failed or
+ended, freezes. Without --follow it shows what is kept and ends; with it, only
+what happens from now on, unless --after says where to begin. When the connection
+breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
+		Example: "  hostler events --follow\n  hostler events --follow --node gpu-07 --type node.status.changed -o json\n  hostler events --follow --after 1200",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if node != "" {
+				n, err := api.Node(c.Context(), node)
+				if err != nil {
+					return err
+				}
+				f.Subject = "node/" + n.ID
+			}
+			if f.After == "" && !f.Follow {
+				f.After = "0"
+			}
+			err = api.Events(c.Context(), f, a.showEvent, func(err error) {
+				a.note("%v: trying again", err)
+			})
+			if err == nil {
+				a.sayFrozen()
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for more")
+	c.Flags().StringArrayVar(&f.Types, "type", nil, "only events of this `TYPE`, such as node.status.changed (may be repeated)")
+	c.Flags().StringVar(&node, "node", "", "only events about this `NODE`")
+	c.Flags().StringVar(&f.After, "after", "", "go on after the event with this `ID`; 0: from the oldest that is kept")
+	return c
+}
+
+// showEvent prints one as it comes.
+func (a *app) showEvent(e resource.Event) error {
+	var out bytes.Buffer
+	switch {
+	case a.output == "json":
+		if err := render.JSONLine(&out, e); err != nil {
+			return err
+		}
+	case a.output == "yaml":
+		out.WriteString("---\n")
+		if err := render.YAML(&out, e); err != nil {
+			return err
+		}
+	default:
+		p := render.NewPage(a.color)
+		if a.quiet {
+			p.Line(e.ID)
+		} else {
+			p.Line(fmt.Sprintf("%-6s  %s  %-22s  %-24s  %s", e.ID, render.Time(e.Time), e.Type, e.Subject, eventDetail(e.Data)))
+		}
+		if _, err := p.WriteTo(&out); err != nil {
+			return broker.Errorf(broker.Internal, "output_failed", "cannot write the output: %v", err)
+		}
+	}
+	return a.print(&out)
+}
+
+// eventWords are what a person reads first of an event's data.
+var eventWords = []string{"hostname", "site", "from", "to", "status", "stage", "failure_class", "error_message", "recommended_next_action", "reason", "by"}
+
+func eventDetail(raw json.RawMessage) string {
+	var data map[string]any
+	if json.Unmarshal(raw, &data) != nil {
+		return ""
+	}
+	var parts []string
+	for _, word := range eventWords {
+		if v, ok := data[word]; ok && v != "" && v != nil {
+			parts = append(parts, fmt.Sprintf("%s=%v", word, v))
+		}
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func freezeCommand(a *app) *cobra.Command {
+	var p resource.FreezePut
+	c := &cobra.Command{
+		Use: "freeze --reason R", Short: "stop a site, or all of them: nothing new begins", Args: exactly(),
+		Long: `Stop a site, or all of them. Until it is lifted no stage of a run begins, no
+destructive task is handed to a node and no rollout goes on. Heartbeats, renewals
+and other tasks go on, and what runs already finishes. It holds over restarts.
+
+Every operator may freeze; hostler unfreeze is for whoever froze and for
+platform admins.`,
+		Example: "  hostler freeze --site dc1 --reason 'coolant leak in row 4'\n  hostler freeze --reason 'wrong erase policy' && hostler freeze status",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.changeFreeze(c, p, (*client.Client).Freeze, func(r *resource.FreezeResult) {
+				if !r.Changed {
+					a.note("frozen already: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
+				}
+				if under := underWay(r.UnderWay); under != "" {
+					a.note("%s still under way", under)
+				}
+			})
+		},
+	}
+	freezeFlags(c, &p)
+	c.AddCommand(freezeStatusCommand(a))
+	return c
+}
+
+func unfreezeCommand(a *app) *cobra.Command {
+	var p resource.FreezePut
+	c := &cobra.Command{
+		Use: "unfreeze --reason R", Short: "lift a freeze; what waited goes on, spread out", Args: exactly(),
+		Long: `Lift the freeze of a site, or the one of all sites. Each is lifted by itself: a
+site that was frozen by name stays so when the one of all is lifted. It is for
+whoever froze and for platform admins.`,
+		Example: "  hostler unfreeze --site dc1 --reason 'leak mended'",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.changeFreeze(c, p, (*client.Client).Unfreeze, func(r *resource.FreezeResult) {
+				if !r.Changed {
+					a.note("not frozen by that name: %s (see hostler freeze status)", siteWords(r.Site))
+				}
+			})
+		},
+	}
+	freezeFlags(c, &p)
+	return c
+}
+
+func freezeFlags(c *cobra.Command, p *resource.FreezePut) {
+	c.Flags().StringVar(&p.Site, "site", "", "this site; without it, all of them")
+	c.Flags().StringVar(&p.Reason, "reason", "", "why: those on call read it, and the audit log keeps it")
+}
+
+func (a *app) changeFreeze(c *cobra.Command, p resource.FreezePut, ask func(*client.Client, context.Context, resource.FreezePut) (*resource.FreezeResult, error), say func(*resource.FreezeResult)) error {
+	if err := needReason(p.Reason); err != nil {
+		return err
+	}
+	if c.Flags().Changed("site") && p.Site == "" {
+		return usage("--site names no site (leave it out for all of them)")
+	}
+	api, err := a.connect()
+	if err != nil {
+		return err
+	}
+	r, err := ask(api, c.Context(), p)
+	if err != nil {
+		return err
+	}
+	if err := a.show(r, []string{siteCell(r.Site)}, func(pg *render.Page) {
+		if r.Changed || c.Name() == "freeze" {
+			holdTable(a, pg, []resource.Hold{r.Hold})
+		}
+	}); err != nil {
+		return err
+	}
+	say(r)
+	return nil
+}
+
+func freezeStatusCommand(a *app) *cobra.Command {
+	var site string
+	c := &cobra.Command{
+		Use: "status", Short: "show what is frozen or cannot be reached, and what is still under way", Args: exactly(),
+		Example: "  hostler freeze status",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := api.FreezeStatus(c.Context(), site)
+			if err != nil {
+				return err
+			}
+			a.frozenSaid = true
+			sites := []string{}
+			for _, h := range s.Holds {
+				sites = append(sites, siteCell(h.Site))
+			}
+			return a.show(s, sites, func(p *render.Page) {
+				holdTable(a, p, s.Holds)
+				switch under := underWay(s.UnderWay); {
+				case len(s.Holds) == 0:
+					a.note("nothing is frozen")
+				case under != "":
+					a.note("%s under way", under)
+				}
+			})
+		},
+	}
+	c.Flags().StringVar(&site, "site", "", "only this site, and what holds for all")
+	return c
+}
+
+func holdTable(a *app, p *render.Page, holds []resource.Hold) {
+	rows := [][]string{}
+	for _, h := range holds {
+		rows = append(rows, []string{siteCell(h.Site), h.Kind, render.Ago(h.Since, a.now()), h.By, h.Reason})
+	}
+	p.Table([]string{"SITE", "WHAT", "SINCE", "BY", "REASON"}, rows)
+}
+
+// siteCell is a site in a table; all of them are *.
+func siteCell(site string) string {
+	if site == "" {
+		return "*"
+	}
+	return site
+}
+
+func siteWords(site string) string {
+	if site == "" || site == "*" {
+		return "all sites"
+	}
+	return "site " + site
+}
+
+func underWay(u resource.UnderWay) string {
+	var parts []string
+	if u.DestructiveTasks > 0 {
+		parts = append(parts, plural(int(u.DestructiveTasks), "destructive task"))
+	}
+	if u.Stages > 0 {
+		parts = append(parts, plural(int(u.Stages), "stage"))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// sayFrozen puts a freeze on top of what is shown.
+func (a *app) sayFrozen() {
+	if a.frozenSaid || a.spoken == nil || a.spoken.api == nil {
+		return
+	}
+	sites := a.spoken.api.Frozen()
+	if len(sites) == 0 {
+		return
+	}
+	a.frozenSaid = true
+	for i, s := range sites {
+		sites[i] = siteWords(s)
+	}
+	a.note("FROZEN: %s (hostler freeze status says by whom, and why)", strings.Join(sites, ", "))
+}
