@@ -18,6 +18,7 @@ type NewNode struct {
 	ID, Hostname, Site, SKU string
 	Bootstrap               string // cloud-init | command
 	MAASSystemID            string
+	MadeByRun               string // empty: a person's
 	Labels                  map[string]string
 	TokenHash               string
 	TokenExpires            time.Time
@@ -65,40 +66,45 @@ func node(ctx context.Context, r runner, id, lock string) (broker.Node, error) {
 // token. Codes: hostname_taken.
 func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		var taken string
-		err := t.QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND hostname = $2 AND status <> 'deleted'`, n.Site, n.Hostname).Scan(&taken)
-		if err == nil {
-			return broker.Errorf(broker.Refused, "hostname_taken", "cannot create node %s: node %s has that hostname (remove it first, or choose another)", n.Hostname, taken)
-		} else if !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		if n.Labels == nil {
-			n.Labels = map[string]string{}
-		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, labels, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, text(n.Labels), micros(t.now), micros(t.now)); err != nil {
-			return err
-		}
-		if made, err = node(ctx, t, n.ID, ""); err != nil {
-			return err
-		}
-		if err := t.rewant(ctx, &made); err != nil {
-			return err
-		}
-		if n.TokenHash != "" {
-			if err := t.addToken(ctx, n.ID, n.TokenHash, n.TokenExpires); err != nil {
-				return err
-			}
-		}
-		if err := t.tellStatus(ctx, made, "", actor.Name, correlationOf(ctx)); err != nil {
-			return err
-		}
-		e := entry(actor, "node.create", n.ID)
-		e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap)
-		return t.audit(ctx, e)
+		made, err = t.createNode(ctx, actor, n)
+		return err
 	})
 	return made, err
+}
+
+func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
+	var taken string
+	err = t.QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND hostname = $2 AND status <> 'deleted'`, n.Site, n.Hostname).Scan(&taken)
+	if err == nil {
+		return made, broker.Errorf(broker.Refused, "hostname_taken", "cannot create node %s: node %s has that hostname (remove it first, or choose another)", n.Hostname, taken)
+	} else if !errors.Is(err, sql.ErrNoRows) {
+		return made, err
+	}
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	if _, err := t.ExecContext(ctx, `INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, made_by_run, labels, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, text(n.Labels), micros(t.now), micros(t.now)); err != nil {
+		return made, err
+	}
+	if made, err = node(ctx, t, n.ID, ""); err != nil {
+		return made, err
+	}
+	if err := t.rewant(ctx, &made); err != nil {
+		return made, err
+	}
+	if n.TokenHash != "" {
+		if err := t.addToken(ctx, n.ID, n.TokenHash, n.TokenExpires); err != nil {
+			return made, err
+		}
+	}
+	if err := t.tellStatus(ctx, made, "", actor.Name, correlationOf(ctx)); err != nil {
+		return made, err
+	}
+	e := entry(actor, "node.create", n.ID)
+	e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap)
+	return made, t.audit(ctx, e)
 }
 
 // Node reads one by its id. Codes: node_not_found.

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// madeBy reads the node that a run made and that is not deleted; false: there is
+// none.
+func madeBy(ctx context.Context, r runner, runID, lock string) (broker.Node, bool, error) {
+	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE made_by_run = $1 AND status <> 'deleted'`+lock, runID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return n, false, nil
+	}
+	return n, err == nil, err
+}
+
+// OnboardNode finds the node that a run made, or makes it, enrolling and without a
+// token, and binds it to n's machine. n.MadeByRun names the run; the ID is that
+// of a new node. Code: hostname_taken.
+func (db *DB) OnboardNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		var had bool
+		if made, had, err = madeBy(ctx, t, n.MadeByRun, t.forUpdate()); err != nil {
+			return err
+		}
+		if had && made.MAASSystemID == n.MAASSystemID {
+			return nil
+		}
+		if had {
+			return t.bind(ctx, actor, &made, n.MAASSystemID)
+		}
+		if made, err = t.createNode(ctx, actor, n); err != nil {
+			return err
+		}
+		made, err = t.transition(ctx, actor, made.ID, Change{From: broker.BootstrapIssued, To: broker.Enrolling, By: broker.OwnerOnboarding, Reason: "onboarding run " + n.MadeByRun})
+		return err
+	})
+	return made, err
+}
+
+func (t *tx) bind(ctx context.Context, actor broker.Actor, n *broker.Node, systemID string) error {
+	e := entry(actor, "node.bind", n.ID)
+	e.Before, e.After = small("maas_system_id", n.MAASSystemID), small("maas_system_id", systemID)
+	n.MAASSystemID, n.UpdatedAt = systemID, t.now
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET maas_system_id = $1, updated_at = $2 WHERE id = $3`, systemID, micros(t.now), n.ID); err != nil {
+		return err
+	}
+	return t.audit(ctx, e)
+}
+
+// BoundNode names the node, not deleted, that is a machine of a site's MAAS, unless
+// this run made it; empty: there is none.
+func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id string, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND status <> 'deleted' AND made_by_run <> $3 ORDER BY id LIMIT 1`,
+		site, systemID, runID).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
+// RemoveOnboarded deletes the node that a run made, and makes its token void, if it
+// never enrolled and nobody has put it elsewhere. kept names one that stays. That
+// there is none is no error.
+func (db *DB) RemoveOnboarded(ctx context.Context, actor broker.Actor, runID, reason string) (kept string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		kept = ""
+		n, had, err := madeBy(ctx, t, runID, t.forUpdate())
+		if err != nil || !had {
+			return err
+		}
+		if n.Epoch > 0 || n.Status != broker.Enrolling {
+			kept = n.ID
+			return nil
+		}
+		_, err = t.transition(ctx, actor, n.ID, Change{To: broker.Deleted, By: broker.OwnerUndo, Reason: reason})
+		return err
+	})
+	return kept, err
+}
+
+// Tokens are a node's enrol tokens: how many it ever had, and the one that its
+// machine may still use.
+type Tokens struct {
+	Issued    int
+	OpenHash  string // empty: none
+	ExpiresAt time.Time
+}
+
+// EnrollTokens reads what is known of a node's tokens. One that was used is not
+// open, even if its answer may have to be given again.
+func (db *DB) EnrollTokens(ctx context.Context, nodeID string) (out Tokens, err error) {
+	all, err := collect(ctx, db.reader(), scanToken, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE node_id = $1`, nodeID)
+	out.Issued = len(all)
+	for _, k := range all {
+		if k.UsedAt.IsZero() && k.VoidAt.IsZero() && k.ConsumedAt.IsZero() && db.Now().Before(k.ExpiresAt) {
+			out.OpenHash, out.ExpiresAt = k.Hash, k.ExpiresAt
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,79 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+func onboarded(id, run, systemID string) store.NewNode {
+	return store.NewNode{ID: id, Hostname: "h-" + run, Site: "dc1", Bootstrap: "cloud-init", MAASSystemID: systemID, MadeByRun: run}
+}
+
+func TestARunMakesOneNodeHoweverOftenItIsAsked(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "abc")))(t)
+		again := must(db.OnboardNode(ctx, admin, onboarded("n-2", "r-1", "abc")))(t)
+		if n.ID != "n-1" || again.ID != "n-1" || n.Status != broker.Enrolling || n.Epoch != 0 {
+			t.Fatalf("made %+v, then %+v", n, again)
+		}
+		if moved := must(db.OnboardNode(ctx, admin, onboarded("n-2", "r-1", "xyz")))(t); moved.ID != "n-1" || moved.MAASSystemID != "xyz" {
+			t.Errorf("bound %+v", moved)
+		}
+		if own := must(db.BoundNode(ctx, "dc1", "xyz", "r-1"))(t); own != "" {
+			t.Errorf("a run's own node %s is in its way", own)
+		}
+		if by := must(db.BoundNode(ctx, "dc1", "xyz", "r-2"))(t); by != "n-1" {
+			t.Errorf("the machine is bound to %q", by)
+		}
+		if by := must(db.BoundNode(ctx, "dc2", "xyz", "r-2"))(t); by != "" {
+			t.Errorf("another site's machine is bound to %s", by)
+		}
+		other := onboarded("n-3", "r-3", "def")
+		other.Hostname = "h-r-1"
+		_, err := db.OnboardNode(ctx, admin, other)
+		refused(t, err, "hostname_taken")
+	})
+}
+
+func TestUndoRemovesOnlyANodeThatNeverEnrolled(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		if kept := must(db.RemoveOnboarded(ctx, admin, "r-none", "undo"))(t); kept != "" {
+			t.Errorf("kept %s of nothing", kept)
+		}
+		must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "")))(t)
+		ok(t, db.IssueToken(ctx, admin, "n-1", "hash-1", clock.Now().Add(time.Hour), "run"))
+		if k := must(db.EnrollTokens(ctx, "n-1"))(t); k.Issued != 1 || k.OpenHash != "hash-1" {
+			t.Errorf("tokens %+v", k)
+		}
+		if kept := must(db.RemoveOnboarded(ctx, admin, "r-1", "undo"))(t); kept != "" {
+			t.Errorf("kept %s, which never enrolled", kept)
+		}
+		_, err := db.Enroll(ctx, enrollment(db, "hash-1", "key"))
+		refused(t, err, "node_deleted")
+		if k := must(db.EnrollTokens(ctx, "n-1"))(t); k.Issued != 1 || k.OpenHash != "" {
+			t.Errorf("tokens of a deleted node %+v", k)
+		}
+		must(db.RemoveOnboarded(ctx, admin, "r-1", "undo"))(t)
+
+		if n := must(db.OnboardNode(ctx, admin, onboarded("n-2", "r-1", "")))(t); n.ID != "n-2" {
+			t.Fatalf("after it was taken back, the run has %s", n.ID)
+		}
+		ok(t, db.IssueToken(ctx, admin, "n-2", "hash-2", clock.Now().Add(time.Hour), "run"))
+		if e := enroll(t, db, "hash-2", "key"); e.Node.Status != broker.Enrolling || e.Node.Epoch != 1 {
+			t.Errorf("enrolled %+v", e.Node)
+		}
+		if k := must(db.EnrollTokens(ctx, "n-2"))(t); k.OpenHash != "" {
+			t.Errorf("a used token is open: %+v", k)
+		}
+		if kept := must(db.RemoveOnboarded(ctx, admin, "r-1", "undo"))(t); kept != "n-2" {
+			t.Errorf("kept %q", kept)
+		}
+		if n := must(db.Node(ctx, "n-2"))(t); n.Status != broker.Enrolling {
+			t.Errorf("it is %s", n.Status)
+		}
+	})
+}
