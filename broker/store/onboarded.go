@@ -64,6 +64,36 @@ func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id s
 	return id, err
 }
 
+// Activate makes an enrolled node active that a run has kept waiting, if nothing is
+// missing; else lacks says what is. Code: node_not_found.
+func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string) (active bool, lacks string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		active, lacks = false, ""
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		switch {
+		case err != nil:
+			return err
+		case n.Status == broker.Active:
+			active = true
+			return nil
+		case n.Epoch == 0:
+			lacks = "its agent has not come"
+			return nil
+		case n.Status == broker.Enrolling && n.BaselineDigest == "":
+			lacks = "its baseline has not been taken"
+			return nil
+		}
+		_, err = t.transition(ctx, actor, nodeID, Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: reason})
+		if r, ok := errors.AsType[*refusal](err); ok {
+			lacks = r.Error() // asked again and again: no matter for the audit log
+			return nil
+		}
+		active = err == nil
+		return err
+	})
+	return active, lacks, err
+}
+
 // RemoveOnboarded deletes the node that a run made, and makes its token void, if it
 // never enrolled and nobody has put it elsewhere. kept names one that stays. That
 // there is none is no error.

@@ -1,12 +1,15 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 func onboarded(id, run, systemID string) store.NewNode {
@@ -73,6 +76,39 @@ func TestUndoRemovesOnlyANodeThatNeverEnrolled(t *testing.T) {
 			t.Errorf("kept %q", kept)
 		}
 		if n := must(db.Node(ctx, "n-2"))(t); n.Status != broker.Enrolling {
+			t.Errorf("it is %s", n.Status)
+		}
+	})
+}
+
+func TestANodeInTheHandsOfARunIsLetInByIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "")))(t)
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}, Locks: []string{"node/n-1"}}}, nil))
+		lacks := func(want string) {
+			t.Helper()
+			active, lacks, err := db.Activate(ctx, admin, "n-1", "onboarded")
+			if err != nil || active != (want == "") || !strings.Contains(lacks, want) {
+				t.Fatalf("active %v, lacks %q, %v; want %q", active, lacks, err, want)
+			}
+		}
+		lacks("agent has not come")
+		ok(t, db.IssueToken(ctx, admin, "n-1", "hash-1", clock.Now().Add(time.Hour), "run"))
+		e := enroll(t, db, "hash-1", "key")
+		lacks("baseline")
+		k, _, err := db.InsertTask(ctx, admin, newTask(db, e.Node, taskcatalog.LaneConcurrent))
+		ok(t, err)
+		_, _, err = db.ClaimTasks(ctx, "n-1", 1, []taskcatalog.Lane{taskcatalog.LaneConcurrent}, 1)
+		ok(t, err)
+		_, _, err = db.RecordResult(ctx, store.Result{NodeID: "n-1", Epoch: 1, TaskID: k.ID, Attempt: 1, Status: broker.TaskSucceeded, Outcome: taskcatalog.OutcomeSucceeded},
+			[]broker.Effect{broker.SaveBaseline{Digest: "sha256:b", Baseline: []byte("{}")}, broker.LetIn{}})
+		ok(t, err)
+		if n := must(db.Node(ctx, "n-1"))(t); n.Status != broker.Enrolling || n.BaselineDigest == "" {
+			t.Fatalf("before the run says so it is %s, baseline %q", n.Status, n.BaselineDigest)
+		}
+		lacks("")
+		lacks("")
+		if n := must(db.Node(ctx, "n-1"))(t); n.Status != broker.Active {
 			t.Errorf("it is %s", n.Status)
 		}
 	})

@@ -210,10 +210,15 @@ func (t *tx) confirmResolver(ctx context.Context, n *broker.Node, digest string)
 	return t.audit(ctx, e)
 }
 
-// letIn makes an enrolling node active once nothing is missing.
+// letIn makes an enrolling node active once nothing is missing. One that is in the
+// hands of a run is let in by that run, when the machine is, too.
 func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) error {
 	if n.Status != broker.Enrolling || n.BaselineDigest == "" {
 		return nil
+	}
+	var runs int
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_locks WHERE name = $1`, "node/"+n.ID).Scan(&runs); err != nil || runs > 0 {
+		return err
 	}
 	_, err := t.transition(ctx, nodeActor(n.ID), n.ID, Change{From: broker.Enrolling, To: broker.Active, By: broker.OwnerOnboarding, Reason: "baseline taken", CorrelationID: correlationID})
 	var r *refusal

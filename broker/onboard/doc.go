@@ -1,0 +1,19 @@
+// Package onboard is the broker's own side of an onboarding: what the chain of
+// package maas needs of nodes, tokens, bundles and tasks (maas.Nodes), joined from
+// the store, the secrets, the trust authority and the task queue.
+//
+// # A token that nobody keeps can be rendered again
+//
+// A run renders its bundle more than once: MAAS's answer may be lost, and a machine
+// that took the first bundle can never learn another token. So the tokens of runs
+// are no random numbers but worked out: HMAC-SHA-256 of the node's id and of how
+// many tokens it has had, under a key that is a secret like the site's own. The
+// store has the hash, as of every token. One that was used, has expired or is void
+// is followed by the next.
+//
+// # Steps of their own
+//
+// What is done here is not part of the save of the step that asks for it: a run
+// asks again when that save is lost, and finds what is there, by its own id
+// (nodes), by the token's number, or by an idempotency key (tasks).
+package onboard

@@ -1,0 +1,96 @@
+package onboard
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Trust is what a machine must pin.
+type Trust interface {
+	RootsPEM() []byte
+	RootSHA256() string // hex, of the one that the broker presents
+}
+
+// Nodes is maas.Nodes over the broker's own parts.
+type Nodes struct {
+	DB       *store.DB
+	Queue    *taskqueue.Queue
+	Secrets  secrets.Keeper
+	Trust    Trust
+	AgentURL string    // https://HOST:PORT where nodes reach the broker
+	Rand     io.Reader // of node ids
+}
+
+var _ maas.Nodes = (*Nodes)(nil)
+
+// bySystem is the broker itself, in the audit log.
+var bySystem = broker.Actor{Name: "system"}
+
+// Bound implements maas.Nodes.
+func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string, error) {
+	return n.DB.BoundNode(ctx, site, systemID, runID)
+}
+
+// Prepare implements maas.Nodes. The node's disks stay in the run's state.
+func (n *Nodes) Prepare(ctx context.Context, made maas.NewNode) (string, error) {
+	if _, err := n.DB.SKU(ctx, made.SKU); err != nil {
+		return "", err
+	}
+	node, err := n.DB.OnboardNode(store.WithReason(ctx, "onboarding run "+made.RunID+" of "+made.RequestedBy), bySystem, store.NewNode{
+		ID: pki.NewNodeID(n.Rand), Hostname: made.Hostname, Site: made.Site, SKU: made.SKU, Bootstrap: "cloud-init",
+		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID,
+	})
+	return node.ID, err
+}
+
+// Node implements maas.Nodes.
+func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
+	return n.DB.Node(ctx, nodeID)
+}
+
+// Activate implements maas.Nodes.
+func (n *Nodes) Activate(ctx context.Context, nodeID string) (bool, string, error) {
+	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded")
+}
+
+// ExtendToken implements maas.Nodes.
+func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error {
+	err := n.DB.ExtendToken(ctx, bySystem, nodeID, until, reason)
+	if err != nil && broker.AsError(err).Code == "token_not_longer" {
+		return nil // it was extended before, and the answer was lost
+	}
+	return err
+}
+
+// Remove implements maas.Nodes.
+func (n *Nodes) Remove(ctx context.Context, runID, reason string) (string, error) {
+	return n.DB.RemoveOnboarded(ctx, bySystem, runID, reason)
+}
+
+// Quarantine implements maas.Nodes. A node that is on its way out is out of use
+// already.
+func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
+	node, err := n.DB.Node(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	by := broker.OwnerOnboarding
+	switch node.Status {
+	case broker.Active, broker.Offline:
+		by = broker.OwnerReconciler
+	case broker.Enrolling:
+	default:
+		return nil
+	}
+	_, err = n.DB.Transition(ctx, bySystem, nodeID, store.Change{From: node.Status, To: broker.Quarantined, By: by, Reason: taskcatalog.Clean(reason, 500)})
+	return err
+}
