@@ -50,6 +50,7 @@ type Site struct {
 	CommissioningScripts []ScriptVersion
 
 	DefaultProfileID string
+	DefaultProfile   string // its name, as the store reads it
 
 	APITokenPath, PowerPath, DeployPasswordPath, DeploySSHKeyPath string    // *_vault_path
 	APITokenSetAt, PowerSetAt, DeployPasswordSetAt                time.Time // zero: never

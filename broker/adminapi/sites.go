@@ -138,7 +138,7 @@ func siteConfig(s broker.Site) resource.SiteConfig {
 
 func siteResource(s broker.Site) resource.Site {
 	return resource.Site{
-		ID: s.ID, SiteConfig: siteConfig(s), DeploySSHPublicKey: s.DeploySSHPublicKey,
+		ID: s.ID, SiteConfig: siteConfig(s), DefaultProfile: s.DefaultProfile, DeploySSHPublicKey: s.DeploySSHPublicKey,
 		APITokenVaultPath: s.APITokenPath, DefaultPowerCredsVaultPath: s.PowerPath,
 		DeployPasswordVaultPath: s.DeployPasswordPath, DeploySSHKeyVaultPath: s.DeploySSHKeyPath,
 		APITokenSetAt: s.APITokenSetAt, DefaultPowerCredsSetAt: s.PowerSetAt, DeployPasswordSetAt: s.DeployPasswordSetAt,

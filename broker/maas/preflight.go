@@ -58,17 +58,26 @@ func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []brok
 	var r Report
 	r.record(site, profiles, overrides, s.Now())
 	if _, err := PowerAt(ctx, s.Secrets, site, site.PowerPath); err != nil {
-		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s", broker.AsError(err).Message)
+		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s", whatOf(err))
 	} else {
 		r.add("power_credentials", OK, "", "the site has its own")
 	}
 	region, err := s.Region(ctx, site)
 	if err != nil {
-		r.add("credentials", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%s", broker.AsError(err).Message)
+		r.add("credentials", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%s", whatOf(err))
 		return r
 	}
 	r.probe(ctx, region, site, profiles)
 	return r
+}
+
+// whatOf is what an error says without what to do: the next step says that.
+func whatOf(err error) string {
+	text := broker.AsError(err).Message
+	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
+		text = text[:i]
+	}
+	return text
 }
 
 // record looks at what we know ourselves.

@@ -12,12 +12,13 @@ import (
 
 const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface, distro_series, architecture,
 	upstream_dns_servers, deploy_user, deploy_ssh_iface, deploy_ssh_public_key, commissioning_scripts, default_profile_id,
+	COALESCE((SELECT p.name FROM maas_site_profiles p WHERE p.id = default_profile_id), ''),
 	api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path,
 	api_token_set_at, default_power_creds_set_at, deploy_password_set_at, created_at, updated_at`
 
 func scanSite(row interface{ Scan(...any) error }) (s broker.Site, err error) {
 	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface, &s.DistroSeries, &s.Architecture,
-		doc(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, doc(&s.CommissioningScripts), &s.DefaultProfileID,
+		doc(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, doc(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
 		&s.APITokenPath, &s.PowerPath, &s.DeployPasswordPath, &s.DeploySSHKeyPath,
 		at(&s.APITokenSetAt), at(&s.PowerSetAt), at(&s.DeployPasswordSetAt), at(&s.CreatedAt), at(&s.UpdatedAt))
 	return s, err
@@ -108,7 +109,7 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 			if p.Status != broker.SiteActive {
 				return broker.Errorf(broker.Refused, "profile_disabled", "cannot make profile %s the default of site %s: it is disabled", p.Name, s.Name)
 			}
-			s.DefaultProfileID = p.ID
+			s.DefaultProfileID, s.DefaultProfile = p.ID, p.Name
 		}
 		return t.saveSite(ctx, actor, "site.update", reason, before, &s)
 	})

@@ -44,7 +44,7 @@ func TestASiteComesWithItsDefaultProfile(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		made := newSite(t, db, "dc1")
 		want := aSite("dc1")
-		want.DefaultProfileID, want.CreatedAt, want.UpdatedAt = "p-dc1", clock.Now(), clock.Now()
+		want.DefaultProfileID, want.DefaultProfile, want.CreatedAt, want.UpdatedAt = "p-dc1", "default", clock.Now(), clock.Now()
 		for _, ref := range []string{"dc1", want.ID} {
 			if got := must(db.Site(ctx, ref))(t); asJSON(got) != asJSON(want) || asJSON(made) != asJSON(want) {
 				t.Errorf("%s is\n%s, want\n%s", ref, asJSON(got), asJSON(want))

@@ -36,6 +36,7 @@ type SiteScript struct {
 type Site struct {
 	ID string `json:"id"`
 	SiteConfig
+	DefaultProfile             string    `json:"default_profile" doc:"the name of default_profile_id"`
 	DeploySSHPublicKey         string    `json:"deploy_ssh_public_key,omitempty" doc:"made with the first credentials"`
 	APITokenVaultPath          string    `json:"api_token_vault_path"`
 	DefaultPowerCredsVaultPath string    `json:"default_power_creds_vault_path"`

@@ -23,7 +23,7 @@ func (a *app) showSite(s *resource.Site) error {
 			"pxe", fmt.Sprintf("%s of the server, VLAN %d, %s of a node", s.PXEIface, s.PXEVLANVID, s.NodePXEIface),
 			"series", s.DistroSeries, "architecture", s.Architecture, "dns", strings.Join(s.UpstreamDNSServers, ", "),
 			"deploy user", s.DeployUser, "reached at", s.DeploySSHIface, "its key", s.DeploySSHPublicKey,
-			"default profile", s.DefaultProfileID, "created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
+			"default profile", s.DefaultProfile, "created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		p.Title("Secrets")
 		rows := [][]string{}
 		for _, row := range []struct {
