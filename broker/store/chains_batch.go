@@ -42,7 +42,7 @@ func (db *DB) Batch(ctx context.Context, id string) (chain.Batch, error) {
 
 // ContinueBatch implements chain.Store.
 func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
+	return db.verdict(ctx, func(ctx context.Context, t *tx) error {
 		b, err := batch(ctx, t, o.ID, t.forUpdate())
 		if err != nil {
 			return err

@@ -95,10 +95,13 @@ func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Bat
 			return chain.Exists("run", r.ID)
 		}
 		for _, name := range r.Locks {
-			if by := cmp.Or(s.locks[name], mine[name]); by != "" {
+			switch by := cmp.Or(s.locks[name], mine[name]); by {
+			case "":
+				mine[name] = r.ID
+			case r.ID:
+			default:
 				taken = append(taken, chain.Taken{Lock: name, Run: by})
 			}
-			mine[name] = r.ID
 		}
 	}
 	if taken != nil {
