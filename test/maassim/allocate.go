@@ -26,6 +26,7 @@ func (c *call) allocate() answer {
 		m.setOwner(c.user.name)
 		m.agent = c.params.Get("agent_name")
 		m.change("allocate", "", "")
+		c.asked(m, "User acquiring node")
 		m.enter(Allocated)
 	}
 	return ok(m.body())

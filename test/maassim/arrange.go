@@ -57,7 +57,7 @@ func (r *Region) Arrange(a Arranged) string {
 		}
 		m.comeUp()
 	}
-	r.event(m, info, or(m.status.announced(), "New"), "")
+	r.event(m, info, m.status.String(), "")
 	m.change("arranged", "", m.status.String())
 	return m.systemID
 }

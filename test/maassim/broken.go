@@ -1,30 +1,31 @@
 package maassim
 
 // markBroken takes a machine out of use. Only its owner can, whatever else they
-// may do, and a machine that could be released is switched off and loses its
-// owner first.
+// may do. A machine that could be released is so first: it is switched off, and
+// where it was off already it is wholly given back. Up to 3.5 the owner is lost
+// whatever comes of that.
 func (c *call) markBroken() answer {
 	m := c.machine
 	if m.owner == "" || m.owner != c.user.name {
 		return forbidden()
 	}
-	if m.status.in(releasable...) {
-		if !c.since("3.6") {
-			m.setOwner("")
-		}
-		if m.switchable() && m.powerState != "off" {
-			if refusal := m.power(false); refusal != nil {
-				return *refusal
-			}
+	c.asked(m, "User marking node broken")
+	releases := m.status.in(releasable...)
+	if !c.since("3.6") {
+		m.setOwner("")
+	}
+	if releases {
+		c.event(m, info, "Releasing", "")
+		m.forgetSystem()
+		if !m.switchable() || m.powerState == "off" {
+			m.leave()
+		} else if refusal := m.power(false); refusal != nil {
+			return *refusal
 		}
 		m.dropAddresses()
 	}
 	m.begin()
-	if !c.since("3.6") {
-		m.setOwner("")
-	}
 	m.errorDescription = c.params.Get("comment")
-	m.region.event(m, failure, "Marking node broken", or(c.params.Get("comment"), "by "+c.user.name))
 	m.enter(Broken)
 	return ok(m.body())
 }
@@ -35,9 +36,10 @@ func (c *call) markFixed() answer {
 	if m.status != Broken {
 		return conflict("Can't mark a non-broken node as 'Ready'.")
 	}
+	c.asked(m, "User marking node fixed")
 	m.begin()
 	m.errorDescription = ""
-	m.forgetSystem()
+	m.osystem, m.series, m.kernel = "", "", ""
 	if m.previous == Deployed {
 		m.enter(Deployed)
 	} else {

@@ -14,6 +14,7 @@ func (c *call) commission() answer {
 	if !m.status.in(New, FailedCommissioning, Ready, Broken) {
 		return invalid("__all__", "Commission is not available because of the current state of the node.")
 	}
+	c.asked(m, "User starting node commissioning")
 	if refusal := m.commission(c.user, c.params); refusal != nil {
 		return *refusal
 	}
@@ -30,7 +31,7 @@ func (m *machine) commission(by *user, options url.Values) *answer {
 		}
 	}
 	m.change("commission", "", "")
-	m.enter(Commissioning)
+	m.enter(Commissioning, "Commissioning")
 	m.testing, m.staysOn = options.Get("testing_scripts") != "none", flag(options, "enable_ssh")
 	now := &run{id: m.region.id("result"), begun: m.region.moment, status: runGoesOn}
 	m.runs = append(m.runs, now)
@@ -44,24 +45,26 @@ func (m *machine) commission(by *user, options url.Values) *answer {
 	}
 	m.after(t.Commission/2, func() { now.pinged = m.region.moment })
 	if m.hit(CommissioningFails) {
-		m.after(t.Commission, func() {
-			m.endRun(runFailed)
-			m.fail(FailedCommissioning, "1 script failed")
-			m.setOwner("")
-		})
+		m.after(t.Commission, m.commissioningFailed)
 		return nil
 	}
 	m.after(t.Commission, m.commissionedOnce)
 	return nil
 }
 
+// commissioningFailed is what the machine tells by itself. Its owner and its token
+// end with that, unlike when nothing is heard of it any more.
+func (m *machine) commissioningFailed() {
+	m.begin()
+	m.endRun(runFailed)
+	m.enter(FailedCommissioning, "Failed commissioning")
+	m.setOwner("")
+}
+
 // timeOut is MAAS's own patience at its end.
 func (m *machine) timeOut(to Status, after time.Duration) {
 	m.endRun(runTimeout)
 	m.fail(to, "Node operation '"+m.status.String()+"' timed out after "+minutes(after)+".")
-	if to == FailedCommissioning {
-		m.setOwner("")
-	}
 }
 
 // commissionedOnce is the end of scripts that passed: what they found is the
@@ -77,23 +80,22 @@ func (m *machine) commissionedOnce() {
 	m.endRun(runPassed)
 	m.commissioned = true
 	m.begin()
-	m.token = nil
 	if m.testing {
-		m.toTesting(Ready)
+		m.toTesting()
 		return
 	}
-	m.rest(Ready)
+	m.rest(Ready, "Ready")
 }
 
 // rest puts the machine where it can be taken from, switched off unless somebody
 // wanted to log in there.
-func (m *machine) rest(s Status) {
+func (m *machine) rest(s Status, said ...string) {
 	m.begin()
 	if h := m.metal(); h != nil && m.switchable() && h.on && !m.staysOn {
 		h.switchTo(false)
 		m.powerState = "off"
 	}
-	m.enter(s)
+	m.enter(s, said...)
 }
 
 // discover writes down what the hardware is.

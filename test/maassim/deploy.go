@@ -85,9 +85,10 @@ func (c *call) start(m *machine) answer {
 			return *refusal
 		}
 	}
+	c.asked(m, "User starting deployment")
 	m.begin()
 	m.change("deploy", "", "")
-	m.enter(Deploying)
+	m.enter(Deploying, "Deploying")
 	m.results["installation"] = c.id("result")
 	if m.syncs {
 		m.syncInterval = int(span(c.settings["hardware_sync_interval"].(string)).Seconds())
@@ -134,7 +135,7 @@ func (m *machine) install(diesUnseen bool) {
 		})
 	case m.hit(DatasourceFails):
 		m.after(t.Deploy, func() {
-			m.region.event(m, info, "Installation complete", "Node disabled netboot")
+			m.region.event(m, debug, "Installation complete", "Node disabled netboot")
 			m.region.event(m, failure, "Node installation failure", "'cloudinit' searching for network data: no datasource found")
 			m.after(max(patience-t.Deploy, 0), func() { m.timeOut(FailedDeployment, patience) })
 		})
@@ -163,7 +164,7 @@ func (m *machine) deployed() {
 	m.claimAddresses()
 	m.region.deployedImages[m.osystem+"/"+m.series] = m.region.moment
 	m.region.event(m, info, "Image Deployed", "deployed "+m.osystem+"/"+m.series+"/"+m.architecture)
-	m.enter(Deployed)
+	m.enter(Deployed, "Deployed")
 	m.synced()
 	m.comeUp()
 }

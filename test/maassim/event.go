@@ -38,12 +38,26 @@ type event struct {
 	level             level
 	at                time.Time
 	kind, description string
+	user              string // whose request it was, empty for MAAS itself
 }
 
 // event writes one down, unless trouble has it that it is lost, or that it commits
 // after others whose ids are higher.
 func (r *Region) event(m *machine, l level, kind, description string) {
-	e := event{r.id("event"), m, l, r.moment, kind, description}
+	r.write(event{r.id("event"), m, l, r.moment, kind, description, ""})
+}
+
+// asked is the event of a user's request.
+func (c *call) asked(m *machine, kind string) {
+	description := "(" + c.user.name + ")"
+	if comment := c.params.Get("comment"); comment != "" {
+		description += " - " + comment
+	}
+	c.write(event{c.id("event"), m, debug, c.moment, kind, description, c.user.name})
+}
+
+func (r *Region) write(e event) {
+	m := e.machine
 	if m.hit(EventsMissing) {
 		return
 	}
@@ -66,16 +80,6 @@ func (r *Region) commit(e event) {
 			m.statusMessage += " - " + e.description
 		}
 	}
-}
-
-// announced is the type of the event that follows on a change to the status.
-func (s Status) announced() string {
-	switch s {
-	case Commissioning, FailedCommissioning, Ready, Deploying, Deployed, Releasing, ReleasingFailed, DiskErasing, FailedDiskErasing,
-		EnteringRescueMode, RescueMode, FailedEnteringRescueMode, ExitingRescueMode, FailedExitingRescueMode, Testing, FailedTesting:
-		return s.String()
-	}
-	return ""
 }
 
 type eventBody struct {
@@ -118,6 +122,9 @@ func (c *call) queryEvents() answer {
 	edge, _ := strconv.Atoi(before + after)
 	var found []event
 	for _, e := range c.events {
+		if owner := c.params.Get("owner"); owner != "" && owner != e.user {
+			continue
+		}
 		if e.level >= least && !e.machine.gone && c.asksFor(e.machine) && (before == "" || e.id < edge) && (after == "" || e.id > edge) {
 			found = append(found, e)
 		}
@@ -133,7 +140,7 @@ func (c *call) queryEvents() answer {
 	body := eventsBody{Count: len(found), Events: []eventBody{}}
 	for _, e := range found {
 		body.Events = append(body.Events, eventBody{
-			"unknown", e.machine.systemID, e.machine.hostname, e.id, e.level.String(), e.at.UTC().Format("Mon, 02 Jan. 2006 15:04:05"), e.kind, e.description,
+			or(e.user, "unknown"), e.machine.systemID, e.machine.hostname, e.id, e.level.String(), e.at.UTC().Format("Mon, 02 Jan. 2006 15:04:05"), e.kind, e.description,
 		})
 	}
 	if len(found) > 0 {

@@ -115,9 +115,9 @@ func TestTroubleWithAMachine(t *testing.T) {
 		{kind: maassim.CommissioningStalls, version: "3.6", from: maassim.New, op: "commission", code: 200, after: map[time.Duration]maassim.Status{29 * time.Minute: maassim.Commissioning, 30 * time.Minute: maassim.FailedCommissioning}, event: "Marking node failed"},
 		{kind: maassim.TestingFails, version: "3.6", from: maassim.Ready, op: "test", code: 200, after: map[time.Duration]maassim.Status{time.Hour: maassim.FailedTesting}, event: "Failed testing"},
 		{kind: maassim.TestingFails, version: "3.6", from: maassim.New, op: "commission", code: 200, after: map[time.Duration]maassim.Status{time.Hour: maassim.FailedTesting}, event: "Failed testing"},
-		{kind: maassim.ReleaseHangs, version: "3.6", from: maassim.Deployed, op: "release", code: 200, after: map[time.Duration]maassim.Status{4 * time.Minute: maassim.Releasing, 5 * time.Minute: maassim.ReleasingFailed}, event: "Releasing failed"},
+		{kind: maassim.ReleaseHangs, version: "3.6", from: maassim.Deployed, op: "release", code: 200, after: map[time.Duration]maassim.Status{4 * time.Minute: maassim.Releasing, 5 * time.Minute: maassim.ReleasingFailed}, event: "Marking node failed"},
 		{kind: maassim.PowerFails, version: "3.6", from: maassim.Deployed, op: "release", code: 503, after: map[time.Duration]maassim.Status{0: maassim.Deployed}, event: "Failed to power off node"},
-		{kind: maassim.EraseFails, version: "3.4", from: maassim.Deployed, op: "release", form: url.Values{"erase": {"true"}}, code: 200, after: map[time.Duration]maassim.Status{0: maassim.DiskErasing, time.Hour: maassim.FailedDiskErasing}, event: "Failed disk erasing"},
+		{kind: maassim.EraseFails, version: "3.4", from: maassim.Deployed, op: "release", form: url.Values{"erase": {"true"}}, code: 200, after: map[time.Duration]maassim.Status{0: maassim.DiskErasing, time.Hour: maassim.FailedDiskErasing}, event: "Marking node failed"},
 		{kind: maassim.EraseHangs, version: "3.4", from: maassim.Deployed, op: "release", form: url.Values{"erase": {"true"}}, code: 200, after: map[time.Duration]maassim.Status{0: maassim.DiskErasing, 1000 * time.Hour: maassim.DiskErasing}},
 		{kind: maassim.EventsMissing, version: "3.6", from: maassim.Ready, op: "deploy", form: deploy, code: 200, after: map[time.Duration]maassim.Status{0: maassim.Deploying}},
 	} {

@@ -8,6 +8,7 @@ func (c *call) lock() answer {
 	case !m.status.in(Deployed, Deploying):
 		return conflict("Can't lock, node is not deployed or deploying")
 	}
+	c.asked(m, "User locking node")
 	m.setLocked(true)
 	return ok(m.body())
 }
@@ -16,6 +17,7 @@ func (c *call) unlock() answer {
 	if !c.machine.locked {
 		return conflict("Machine is not locked")
 	}
+	c.asked(c.machine, "User unlocking node")
 	c.machine.setLocked(false)
 	return ok(c.machine.body())
 }

@@ -45,8 +45,6 @@ type machine struct {
 
 	runs []*run
 
-	ownerBeforeTest string
-
 	said          int    // id of the newest event that is not just for debugging
 	statusMessage string // that event
 	statusUnsaid  bool   // status_message is null whatever happened
@@ -84,14 +82,15 @@ func (m *machine) timing() Timing {
 // begin voids what was to happen with the machine by itself.
 func (m *machine) begin() { m.process++ }
 
-// enter changes the status and tells the events feed and the history.
-func (m *machine) enter(s Status) {
+// enter changes the status and tells the events feed and the history. What follows
+// it in the feed, if anything does, is for those who are not debugging.
+func (m *machine) enter(s Status, said ...string) {
 	if s == m.status {
 		return
 	}
 	m.region.event(m, debug, "Node changed status", "From '"+m.status.String()+"' to '"+s.String()+"'")
 	m.enterUnseen(s)
-	if kind := s.announced(); kind != "" {
+	for _, kind := range said {
 		m.region.event(m, info, kind, "")
 	}
 }
@@ -102,19 +101,13 @@ func (m *machine) enterUnseen(s Status) {
 		return
 	}
 	m.change("status", m.status.String(), s.String())
-	m.previous, m.status = m.rests(), s
+	if !m.status.in(Testing, RescueMode, EnteringRescueMode, FailedEnteringRescueMode, ExitingRescueMode, FailedExitingRescueMode) {
+		m.previous = m.status // where tests and rescue mode go back to
+	}
+	m.status = s
 	if s.in(New, Ready) {
 		m.setOwner("")
 	}
-}
-
-// rests is where the machine goes back to from tests, rescue mode and the like:
-// its status, or where it was before if it is not a status to stay in.
-func (m *machine) rests() Status {
-	if m.status.in(Commissioning, Testing, FailedTesting, RescueMode, EnteringRescueMode, FailedEnteringRescueMode, ExitingRescueMode, FailedExitingRescueMode) {
-		return m.previous
-	}
-	return m.status
 }
 
 // setOwner changes the owner. The machine's token never outlives that.
@@ -134,20 +127,23 @@ func (m *machine) forgetSystem() {
 	m.syncs, m.syncInterval, m.lastSync = false, 0, time.Time{}
 }
 
+// leave takes from the machine what its owner had of it.
+func (m *machine) leave() {
+	m.dropAddresses()
+	clear(m.annotations)
+	m.setOwner("")
+}
+
 // free gives the machine back to the pool.
 func (m *machine) free() {
 	m.begin()
 	m.forgetSystem()
-	m.dropAddresses()
-	clear(m.annotations)
-	m.setOwner("")
-	m.locked = false
+	m.leave()
 	if m.commissioned {
-		m.enter(Ready)
+		m.enter(Ready, "Released")
 	} else {
-		m.enter(New)
+		m.enter(New, "Released")
 	}
-	m.region.event(m, info, "Released", "")
 }
 
 // fail is MAAS giving the machine up, with the reason in the feed.

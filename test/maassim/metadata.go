@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -53,11 +54,13 @@ func (r *Region) serveMetadata(w http.ResponseWriter, req *http.Request, op oper
 func metadataForm(req *http.Request) (url.Values, error) {
 	form := req.URL.Query()
 	if strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") {
-		var event struct{ Name, Description, Result string }
-		err := json.NewDecoder(req.Body).Decode(&event)
-		form.Set("name", event.Name)
-		form.Set("description", event.Description)
-		form.Set("result", event.Result)
+		var told map[string]any
+		err := json.NewDecoder(req.Body).Decode(&told)
+		for _, name := range []string{"name", "description", "result", "origin", "event_type"} {
+			if text, is := told[name].(string); is {
+				form.Set(name, text)
+			}
+		}
 		return form, err
 	}
 	body, err := params(req)
@@ -150,42 +153,79 @@ func (c *call) signal() answer {
 	if op := c.params.Get("op"); op != "signal" {
 		return unrecognised(c.req.Method, op)
 	}
-	switch status {
-	case "":
-		return text(http.StatusBadRequest, "No value for field status")
-	case "OK", "WORKING", "FAILED", "TESTING", "INSTALLING", "APPLYING_NETCONF":
-	default:
-		return text(http.StatusBadRequest, "Unknown commissioning/installation/entering-rescue-mode status: '%s'", status)
-	}
-	if !m.status.in(Commissioning, Deploying, Deployed, DiskErasing, Testing, EnteringRescueMode, RescueMode, FailedDeployment, FailedCommissioning) ||
-		(m.status == Deployed && status == "FAILED") {
-		return conflict("Machine wasn't commissioning/installing/entering-rescue-mode (status is %s)", m.status)
+	switch {
+	case status == "":
+		return text(http.StatusBadRequest, "No provided status!")
+	case !slices.Contains([]string{"OK", "WORKING", "FAILED", "TESTING", "COMMISSIONING", "INSTALLING", "APPLYING_NETCONF", "TIMEDOUT"}, status):
+		return text(http.StatusBadRequest, "Unknown status: '%s'", status)
+	case m.status.in(Broken, FailedCommissioning, FailedDeployment, Ready, FailedEnteringRescueMode, FailedTesting, New):
+		return text(http.StatusOK, "OK") // and nothing comes of it
+	case !m.status.in(Commissioning, Deploying, Deployed, DiskErasing, EnteringRescueMode, RescueMode, Testing):
+		return conflict("Machine status isn't valid (status is %s)", m.status)
+	case m.status == Deployed && status == "FAILED":
+		return conflict("Invalid transition: %s -> %s.", Deployed, FailedCommissioning)
 	}
 	m.synced()
-	switch at := m.status; {
-	case status == "FAILED" && at == Deploying:
-		m.fail(FailedDeployment, or(c.params.Get("error"), "Installation failed (refer to the installation log for more information)."))
-	case status == "FAILED" && at == Commissioning:
-		m.endRun(runFailed)
-		m.fail(FailedCommissioning, or(c.params.Get("error"), "Commissioning failed, cloud-init reported a failure"))
-		m.setOwner("")
-	case status == "FAILED" && at == DiskErasing:
-		m.fail(FailedDiskErasing, "Failed to erase disks.")
-	case status == "OK" && at == Commissioning:
-		m.commissionedOnce()
-	case status == "OK" && at == DiskErasing:
-		m.begin()
-		m.enter(Releasing)
-		m.after(m.timing().PowerOff, m.free)
-	case status == "OK" && at == Deployed:
-		m.begin()
-		m.enter(Ready)
-	}
+	c.heed(m, status)
 	return text(http.StatusOK, "OK")
 }
 
-// report is cloud-init or curtin telling of a step of theirs.
+// heed is what a signal does.
+func (c *call) heed(m *machine, status string) {
+	switch at := m.status; {
+	case at == Deploying && status == "FAILED":
+		m.fail(FailedDeployment, "Installation failed (refer to the installation log for more information).")
+	case at == DiskErasing && status == "FAILED":
+		m.fail(FailedDiskErasing, "Failed to erase disks.")
+	case at == DiskErasing && status == "OK":
+		c.event(m, info, "Disks erased", "") // and its last report releases the machine
+	case at == Commissioning && status == "FAILED":
+		m.commissioningFailed()
+	case at == Commissioning && (status == "OK" || status == "TESTING"):
+		m.testing = status == "TESTING"
+		m.commissionedOnce()
+	case at == Deployed && status == "TESTING":
+		m.begin()
+		m.toTesting()
+	case at == Deployed && status == "OK":
+		m.begin()
+		m.enter(Ready, "Ready")
+	case at == Testing && status == "OK":
+		m.tested()
+	case at == Testing && status == "FAILED":
+		m.begin()
+		m.enter(FailedTesting, "Failed testing")
+	case at == EnteringRescueMode && (status == "OK" || status == "WORKING"):
+		m.begin()
+		m.enter(RescueMode, "Rescue mode")
+	case at == EnteringRescueMode && status == "FAILED":
+		m.fail(FailedEnteringRescueMode, "Failed to enter rescue mode.")
+	}
+}
+
+// report is cloud-init or curtin telling of a step of theirs. The end of a whole
+// part of theirs, badly or at last, is where an installation fails and a machine
+// whose disks are erased is released.
 func (c *call) report() answer {
-	c.event(c.machine, debug, "Node status event", "'cloudinit' "+c.params.Get("name")+" "+c.params.Get("description"))
+	m, name := c.machine, c.params.Get("name")
+	c.event(m, debug, "Node status event", "'"+or(c.params.Get("origin"), "cloudinit")+"' "+name+" "+c.params.Get("description"))
+	if c.params.Get("event_type") != "finish" || strings.Contains(name, "/") {
+		return answer{code: http.StatusNoContent, ctype: textPlain}
+	}
+	failed := strings.HasPrefix(c.params.Get("result"), "FAIL")
+	switch {
+	case failed && m.status == Deploying:
+		m.fail(FailedDeployment, "Installation failed (refer to the installation log for more information).")
+	case failed && m.status == Commissioning:
+		m.endRun(runAborted)
+		m.fail(FailedCommissioning, "Commissioning failed, cloud-init reported a failure (refer to the event log for more information)")
+	case failed && m.status == DiskErasing:
+		m.fail(FailedDiskErasing, "Failed to erase disks.")
+	case m.status == DiskErasing && name == "modules-final":
+		m.erased()
+	}
+	if m.status.in(Ready, FailedCommissioning) {
+		m.setOwner("")
+	}
 	return answer{code: http.StatusNoContent, ctype: textPlain}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,12 +100,21 @@ func TestSignals(t *testing.T) {
 		{"an installation that failed", maassim.Deploying, "FAILED", false, 200, maassim.FailedDeployment, false},
 		{"an installation that goes on", maassim.Deploying, "WORKING", false, 200, maassim.Deploying, false},
 		{"commissioning that failed", maassim.Commissioning, "FAILED", false, 200, maassim.FailedCommissioning, false},
-		{"commissioning that is done", maassim.Commissioning, "OK", false, 200, maassim.Testing, false},
+		{"commissioning that is done", maassim.Commissioning, "OK", false, 200, maassim.Ready, false},
+		{"commissioning that goes on to tests", maassim.Commissioning, "TESTING", false, 200, maassim.Testing, false},
+		{"tests that passed", maassim.Testing, "OK", false, 200, maassim.Deployed, false},
+		{"tests that failed", maassim.Testing, "FAILED", false, 200, maassim.FailedTesting, false},
+		{"rescue mode that is entered", maassim.EnteringRescueMode, "WORKING", false, 200, maassim.RescueMode, false},
+		{"rescue mode that is not", maassim.EnteringRescueMode, "FAILED", false, 200, maassim.FailedEnteringRescueMode, false},
+		{"disks that cannot be erased", maassim.DiskErasing, "FAILED", false, 200, maassim.FailedDiskErasing, false},
+		{"disks that are erased, but not yet released", maassim.DiskErasing, "OK", false, 200, maassim.DiskErasing, false},
+		{"a deployed host that goes to be tested", maassim.Deployed, "TESTING", true, 200, maassim.Testing, true},
+		{"a machine that nobody deployed", maassim.Allocated, "WORKING", false, 409, maassim.Allocated, false},
 		{"a deployed host cannot fail", maassim.Deployed, "FAILED", false, 409, maassim.Deployed, false},
 		{"a deployed host that syncs", maassim.Deployed, "WORKING", true, 200, maassim.Deployed, true},
 		{"a deployed host that does not sync", maassim.Deployed, "WORKING", false, 200, maassim.Deployed, false},
 		{"a deployed host that sets itself free", maassim.Deployed, "OK", false, 200, maassim.Ready, false},
-		{"a broken machine", maassim.Broken, "WORKING", false, 409, maassim.Broken, false},
+		{"a broken machine, of which nothing comes", maassim.Broken, "OK", false, 200, maassim.Broken, false},
 		{"a signal that there is none", maassim.Deployed, "BORED", false, 400, maassim.Deployed, false},
 		{"a signal without a status", maassim.Deployed, "", false, 400, maassim.Deployed, false},
 	} {
@@ -112,7 +122,7 @@ func TestSignals(t *testing.T) {
 			r, clock, _ := start(t, "3.6")
 			box := maassim.Box(1)
 			box.Guest = true
-			id := r.Arrange(maassim.Arranged{Hardware: box, Status: tc.from, Owner: "admin", Token: true, HWSync: tc.sync, PowerOn: true})
+			id := r.Arrange(maassim.Arranged{Hardware: box, Status: tc.from, Previous: maassim.Deployed, Owner: "admin", Token: true, HWSync: tc.sync, PowerOn: true})
 			key := tokenKey(t, r, id)
 			clock.pass(10 * time.Minute)
 			before, _ := r.Machine(id)
@@ -196,26 +206,44 @@ func TestVendorDataBringsHardwareSync(t *testing.T) {
 	}
 }
 
-// cloud-init tells its steps at the address that its token is for, and no other.
+// cloud-init tells its steps at the address that its token is for, and no other;
+// the end of a whole part is where an installation fails and an erasing ends.
 func TestReportsAreOfTheMachineItself(t *testing.T) {
-	r, _, _ := start(t, "3.6")
-	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deploying, Owner: "admin", Token: true})
-	other := r.Arrange(maassim.Arranged{Hardware: maassim.Box(2), Status: maassim.Deploying, Owner: "admin", Token: true})
 	for _, tc := range []struct {
-		of, key string
-		code    int
-	}{{id, tokenKey(t, r, id), 204}, {id, tokenKey(t, r, other), 403}, {id, "", 401}} {
-		req := httptest.NewRequest(http.MethodPost, "/MAAS/metadata/status/"+tc.of, strings.NewReader(`{"name": "modules-final", "description": "running", "event_type": "start"}`))
+		from   maassim.Status
+		by     int // of two machines
+		report string
+		code   int
+		to     maassim.Status
+	}{
+		{maassim.Deploying, 0, `{"name": "modules-final", "event_type": "start"}`, 204, maassim.Deploying},
+		{maassim.Deploying, 0, `{"name": "cmd-install/stage-late", "event_type": "finish", "result": "FAIL"}`, 204, maassim.Deploying},
+		{maassim.Deploying, 0, `{"name": "cmd-install", "event_type": "finish", "result": "FAIL"}`, 204, maassim.FailedDeployment},
+		{maassim.Deploying, 1, `{"name": "cmd-install", "event_type": "finish", "result": "FAIL"}`, 403, maassim.Deploying},
+		{maassim.Deploying, 2, `{"name": "cmd-install", "event_type": "finish", "result": "FAIL"}`, 401, maassim.Deploying},
+		{maassim.Deploying, 0, `{`, 400, maassim.Deploying},
+		{maassim.Commissioning, 0, `{"name": "modules-final", "event_type": "finish", "result": "FAIL"}`, 204, maassim.FailedCommissioning},
+		{maassim.DiskErasing, 0, `{"name": "modules-final", "event_type": "finish", "result": "SUCCESS"}`, 204, maassim.Releasing},
+		{maassim.DiskErasing, 0, `{"name": "modules-final", "event_type": "finish", "result": "FAIL"}`, 204, maassim.FailedDiskErasing},
+		{maassim.Deployed, 0, `{"name": "modules-final", "event_type": "finish", "result": "FAIL"}`, 204, maassim.Deployed},
+	} {
+		r, _, c := start(t, "3.6")
+		id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: tc.from, Owner: "admin", Token: true, PowerOn: true})
+		other := r.Arrange(maassim.Arranged{Hardware: maassim.Box(2), Status: maassim.Deploying, Owner: "admin", Token: true})
+		req := httptest.NewRequest(http.MethodPost, "/MAAS/metadata/status/"+id, strings.NewReader(tc.report))
 		req.Header.Set("Content-Type", "application/json")
-		if tc.key != "" {
-			req.Header.Set("Authorization", signature(tc.key, wallClock().Unix(), rand.Text()))
+		if tc.by < 2 {
+			req.Header.Set("Authorization", signature(tokenKey(t, r, []string{id, other}[tc.by]), wallClock().Unix(), rand.Text()))
 		}
 		if res, body := do(t, r, req); res.StatusCode != tc.code {
-			t.Errorf("%d %s, want %d", res.StatusCode, body, tc.code)
+			t.Errorf("%v, %s: %d %s, want %d", tc.from, tc.report, res.StatusCode, body, tc.code)
 		}
-	}
-	events, err := dial(t, r, r.APIKey()).Events.Get(everything(id))
-	if err != nil || !strings.Contains(events.Events[0].Description, "modules-final") || events.Count != 2 {
-		t.Errorf("%+v, %v", events, err)
+		if m, _ := r.Machine(id); m.Status != tc.to || (m.Status == maassim.FailedCommissioning && m.Owner != "") {
+			t.Errorf("%v, %s: then %v of %q, want %v", tc.from, tc.report, m.Status, m.Owner, tc.to)
+		}
+		events, err := c.Events.Get(everything(id))
+		if told := slices.Contains(kinds(events), "Node status event"); err != nil || told != (tc.code == 204) {
+			t.Errorf("%v, %s: told %v, %v", tc.from, tc.report, told, err)
+		}
 	}
 }

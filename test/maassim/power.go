@@ -46,21 +46,21 @@ func (m *machine) switchable() bool { return m.powerType != "" && m.powerType !=
 // mode, whoever switched.
 func (m *machine) sawPower() {
 	h := m.metal()
+	if h == nil {
+		return
+	}
 	m.powerState = map[bool]string{true: "on", false: "off"}[h.on]
 	switch {
 	case m.status == Releasing && !h.on:
 		m.after(m.timing().PowerOff, m.free)
 	case m.status == ExitingRescueMode && (m.previous == Deployed) == h.on:
-		m.begin()
-		if m.previous == Deployed {
-			m.enter(Deployed)
-			m.comeUp()
-		} else {
-			m.enter(m.previous)
-		}
+		m.rescued()
 	case m.status == ExitingRescueMode:
 		m.begin()
-		m.enter(FailedExitingRescueMode)
+		m.enter(FailedExitingRescueMode, "Failed exiting rescue mode")
+	}
+	if !h.on && !m.status.in(Commissioning, Deployed, Deploying, DiskErasing, RescueMode, EnteringRescueMode, Testing) {
+		m.dropAddresses()
 	}
 }
 
@@ -75,6 +75,7 @@ func (c *call) powerOn() answer {
 		}
 		return c.start(m)
 	}
+	c.asked(m, "User powering up node")
 	before := m.body()
 	if refusal := m.power(true); refusal != nil {
 		return *refusal
@@ -90,6 +91,7 @@ func (c *call) powerOff() answer {
 	if !m.switchable() {
 		return ok(nil)
 	}
+	c.asked(m, "User powering down node")
 	before := m.body()
 	if refusal := m.power(false); refusal != nil {
 		return *refusal

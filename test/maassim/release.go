@@ -21,10 +21,19 @@ func (c *call) release() answer {
 	if c.since("3.5") {
 		erase = erase || c.flag("secure_erase") || c.flag("quick_erase")
 	}
-	if refusal := m.release(erase); refusal != nil {
+	if refusal := c.letGo(m, erase); refusal != nil {
 		return *refusal
 	}
 	return ok(m.body())
+}
+
+func (c *call) letGo(m *machine, erase bool) *answer {
+	if erase {
+		c.asked(m, "User erasing disk")
+	} else {
+		c.asked(m, "User releasing node")
+	}
+	return m.release(erase)
 }
 
 // release gives the machine back. When its power cannot be switched off the status
@@ -36,19 +45,20 @@ func (m *machine) release(erase bool) *answer {
 	}
 	m.forgetSystem()
 	if !m.switchable() || m.powerState == "off" {
+		m.enter(Releasing, "Releasing")
 		m.free()
 		return nil
 	}
 	if m.hit(ReleaseHangs) {
 		m.begin()
-		m.enter(Releasing)
+		m.enter(Releasing, "Releasing")
 		m.after(m.timing().ReleaseTimeout, func() {
 			m.fail(ReleasingFailed, "Node operation 'Releasing' timed out after "+minutes(m.timing().ReleaseTimeout)+".")
 		})
 		return nil
 	}
 	was, before := m.status, m.previous
-	m.enter(Releasing)
+	m.enter(Releasing, "Releasing")
 	if refusal := m.power(false); refusal != nil {
 		m.region.event(m, debug, "Node changed status", "From '"+m.status.String()+"' to '"+was.String()+"'")
 		m.enterUnseen(was)
@@ -76,18 +86,21 @@ func (m *machine) erase() *answer {
 	case m.hit(EraseFails):
 		m.after(t.Erase, func() { m.fail(FailedDiskErasing, "Failed to erase disks.") })
 	default:
-		m.after(t.Erase, func() {
-			m.begin()
-			m.enter(Releasing)
-			switch {
-			case !m.switchable():
-				m.after(t.PowerOff, m.free)
-			case m.power(false) != nil:
-				m.fail(ReleasingFailed, "Failed to power off node")
-			}
-		})
+		m.after(t.Erase, m.erased)
 	}
 	return nil
+}
+
+// erased releases the machine whose disks are erased by now.
+func (m *machine) erased() {
+	m.begin()
+	m.enter(Releasing, "Releasing")
+	switch {
+	case !m.switchable():
+		m.after(m.timing().PowerOff, m.free)
+	case m.power(false) != nil:
+		m.fail(ReleasingFailed, "Failed to power off node")
+	}
 }
 
 // releaseMany gives several back, or none when one of them cannot be.
@@ -110,7 +123,7 @@ func (c *call) releaseMany() answer {
 	}
 	released := []string{}
 	for _, m := range chosen {
-		if refusal := m.release(c.settings["enable_disk_erasing_on_release"] == true); refusal != nil {
+		if refusal := c.letGo(m, c.settings["enable_disk_erasing_on_release"] == true); refusal != nil {
 			return *refusal
 		}
 		released = append(released, m.systemID)
@@ -122,10 +135,17 @@ func (c *call) releaseMany() answer {
 func (c *call) abort() answer {
 	m := c.machine
 	to := map[Status]Status{Commissioning: New, Deploying: Allocated, DiskErasing: FailedDiskErasing, Testing: m.previous}
+	if m.previous == Commissioning {
+		to[Testing] = Ready
+	}
 	next, can := to[m.status]
 	if !can {
 		return conflict("Cannot abort in current state: node %s is in state %s.", m.systemID, m.status)
 	}
+	kind := map[Status]string{
+		Commissioning: "node commissioning", Deploying: "deployment", DiskErasing: "disk erase", Testing: "node testing",
+	}[m.status]
+	c.asked(m, "User aborting "+kind)
 	before := m.body()
 	if m.status == Commissioning {
 		m.setOwner("")
@@ -135,7 +155,7 @@ func (c *call) abort() answer {
 			return *refusal
 		}
 	}
-	kind := map[Status]string{
+	kind = map[Status]string{
 		Commissioning: "Aborted commissioning", Deploying: "Aborted deployment", DiskErasing: "Aborted disk erasing", Testing: "Aborted testing",
 	}[m.status]
 	m.begin()

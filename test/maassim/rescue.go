@@ -1,5 +1,7 @@
 package maassim
 
+import "time"
+
 func (c *call) rescueMode() answer {
 	m := c.machine
 	if !m.status.to(EnteringRescueMode) {
@@ -10,31 +12,51 @@ func (c *call) rescueMode() answer {
 			return *refusal
 		}
 	}
+	c.asked(m, "User starting rescue mode")
 	m.begin()
-	m.setOwner(or(m.owner, c.user.name))
-	m.enter(EnteringRescueMode)
-	m.after(m.timing().Rescue, func() { m.enter(RescueMode) })
+	m.setOwner(c.user.name)
+	m.enter(EnteringRescueMode, "Entering rescue mode")
+	m.after(m.timing().Rescue, func() { m.enter(RescueMode, "Rescue mode") })
 	return ok(m.body())
 }
 
 // exitRescueMode goes back to the status before it; seeing the power as that
-// status has it is what ends it.
+// status has it is what ends it. Nothing is switched but for the three statuses
+// below: from the others the machine is found on some time later, which fails it.
 func (c *call) exitRescueMode() answer {
 	m := c.machine
 	if !m.status.to(ExitingRescueMode) {
 		return conflict("Invalid transition: %s -> %s.", m.status, ExitingRescueMode)
 	}
-	back := m.previous
+	c.asked(m, "User stopping rescue mode")
 	m.begin()
 	m.enter(ExitingRescueMode)
 	body := m.body()
-	if m.switchable() {
-		if refusal := m.power(back == Deployed); refusal != nil {
-			m.enter(FailedExitingRescueMode)
+	switch {
+	case !m.switchable():
+		m.rescued()
+	case m.previous.in(Ready, Broken, Deployed):
+		if refusal := m.power(m.previous == Deployed); refusal != nil {
+			m.enter(FailedExitingRescueMode, "Failed exiting rescue mode")
 			return *refusal
 		}
-	} else {
-		m.enter(back)
+	default:
+		m.after(powerPoll, m.sawPower)
 	}
 	return ok(body)
+}
+
+// powerPoll is how often MAAS looks at a BMC by itself.
+const powerPoll = 5 * time.Minute
+
+// rescued is the end of rescue mode. Only a deployed machine keeps an owner.
+func (m *machine) rescued() {
+	m.begin()
+	m.enter(m.previous)
+	m.region.event(m, info, "Exited rescue mode", "")
+	if m.status == Deployed {
+		m.comeUp()
+	} else {
+		m.setOwner("")
+	}
 }

@@ -1,7 +1,6 @@
 package maassim
 
-// test runs the testing scripts on a machine in nearly every status; the machine
-// goes back to where it was.
+// test runs the testing scripts on a machine in nearly every status.
 func (c *call) test() answer {
 	m := c.machine
 	if m.status.in(Commissioning, Deploying, Releasing, DiskErasing, EnteringRescueMode, ExitingRescueMode, Testing) {
@@ -12,39 +11,49 @@ func (c *call) test() answer {
 			return *refusal
 		}
 	}
-	back := m.rests()
-	if back == FailedCommissioning {
-		back = Ready // the model knows no way back to it
-	}
-	m.ownerBeforeTest, m.staysOn = m.owner, c.flag("enable_ssh")
+	c.asked(m, "User starting node testing")
 	m.begin()
 	m.setOwner(or(m.owner, c.user.name))
-	m.toTesting(back)
+	m.staysOn = c.flag("enable_ssh")
+	m.toTesting()
 	return ok(m.body())
 }
 
-// toTesting runs the testing scripts, and returns to that status when they pass.
-func (m *machine) toTesting(back Status) {
-	m.enter(Testing)
-	m.previous = back
+// toTesting runs the testing scripts.
+func (m *machine) toTesting() {
+	m.enter(Testing, "Testing")
 	m.results["testing"] = m.region.id("result")
 	t, fails := m.timing(), m.hit(TestingFails)
 	m.after(t.Test, func() {
 		if fails {
-			m.fail(FailedTesting, "1 test failed")
-			return
-		}
-		switch back {
-		case Deployed:
-			m.enter(Deployed)
-			m.comeUp()
-		case Ready, New:
-			m.rest(back)
-		default:
-			m.enter(back)
-			m.setOwner(m.ownerBeforeTest)
+			m.begin()
+			m.enter(FailedTesting, "Failed testing")
+		} else {
+			m.tested()
 		}
 	})
+}
+
+// mended are the statuses from which tests that pass lead to Ready.
+var mended = []Status{
+	New, Commissioning, FailedDeployment, Missing, Retired, Broken, ReleasingFailed, FailedDiskErasing, FailedEnteringRescueMode,
+	FailedExitingRescueMode, FailedTesting,
+}
+
+// tested is the end of tests that passed. The machine is back where it was, unless
+// that was nothing to go back to.
+func (m *machine) tested() {
+	switch {
+	case m.previous == Deployed:
+		m.enter(Deployed)
+		m.comeUp()
+	case m.previous == FailedCommissioning:
+		m.rest(New, "New")
+	case m.previous.in(mended...), m.previous == Ready:
+		m.rest(Ready, "Ready")
+	default:
+		m.rest(m.previous)
+	}
 }
 
 func (c *call) overrideFailedTesting() answer {
@@ -52,7 +61,9 @@ func (c *call) overrideFailedTesting() answer {
 	if m.status != FailedTesting {
 		return conflict("Unable to override node status. Node is not in 'Failed testing' status.")
 	}
+	c.asked(m, "User overrode 'Failed testing' status")
 	m.begin()
+	m.errorDescription = ""
 	if m.osystem != "" {
 		m.enter(Deployed)
 	} else {

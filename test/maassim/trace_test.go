@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,22 +118,94 @@ func TestAReadyMachineWithAnOwnerIsNotAvailable(t *testing.T) {
 	}
 }
 
-// Tests give a machine back to whom it was.
-func TestAMachineGoesBackToItsOwnerAfterTests(t *testing.T) {
+// Tests give a machine back to where and whose it was, unless that was nothing to
+// go back to: then it is Ready, and nobody's.
+func TestWhereTestsLead(t *testing.T) {
 	r, clock, _ := start(t, "3.6")
-	for n, from := range []maassim.Status{maassim.Allocated, maassim.FailedDeployment, maassim.Deployed, maassim.Ready, maassim.Broken} {
-		owner := "anne"
-		if from == maassim.Ready || from == maassim.Broken {
-			owner = ""
-		}
-		id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(n), Status: from, Owner: owner})
+	for n, tc := range []struct {
+		from  maassim.Status
+		owner string
+		to    maassim.Status
+		after string
+	}{
+		{maassim.Allocated, "anne", maassim.Allocated, "anne"},
+		{maassim.Deployed, "anne", maassim.Deployed, "anne"},
+		{maassim.Reserved, "anne", maassim.Reserved, "anne"},
+		{maassim.Ready, "", maassim.Ready, ""},
+		{maassim.Broken, "", maassim.Ready, ""},
+		{maassim.FailedDeployment, "anne", maassim.Ready, ""},
+		{maassim.FailedCommissioning, "", maassim.New, ""},
+	} {
+		id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(n), Status: tc.from, Owner: tc.owner, Token: tc.owner != ""})
+		before, _ := r.Machine(id)
 		send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=test", nil)
-		if m, _ := r.Machine(id); m.Owner == "" || m.Status != maassim.Testing {
-			t.Errorf("%v: tested as %q in %v", from, m.Owner, m.Status)
+		if m, _ := r.Machine(id); m.Status != maassim.Testing || m.Owner == "" || (tc.owner != "" && (m.Owner != tc.owner || m.Token != before.Token)) {
+			t.Errorf("%v: tested as %q in %v", tc.from, m.Owner, m.Status)
 		}
 		clock.pass(maassim.Usual.Test)
-		if m, _ := r.Machine(id); m.Owner != owner || m.Status != from {
-			t.Errorf("%v: back to %q in %v", from, m.Owner, m.Status)
+		m, _ := r.Machine(id)
+		if m.Status != tc.to || m.Owner != tc.after || m.On != (tc.to == maassim.Deployed) {
+			t.Errorf("%v: then %v of %q, on %v; want %v of %q", tc.from, m.Status, m.Owner, m.On, tc.to, tc.after)
+		}
+	}
+}
+
+// Only from three statuses does leaving rescue mode switch anything: the others end
+// in failure when MAAS next looks. And only a deployed machine keeps an owner.
+func TestWhereRescueModeLeads(t *testing.T) {
+	r, clock, c := start(t, "3.4")
+	for n, tc := range []struct {
+		from, to maassim.Status
+		owner    string
+	}{
+		{maassim.Deployed, maassim.Deployed, "admin"},
+		{maassim.Ready, maassim.Ready, ""},
+		{maassim.Broken, maassim.Broken, ""},
+		{maassim.Allocated, maassim.FailedExitingRescueMode, "admin"},
+	} {
+		owner := "anne"
+		if tc.from == maassim.Ready || tc.from == maassim.Broken {
+			owner = ""
+		}
+		id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(n), Status: tc.from, Owner: owner})
+		if _, err := c.Machine.RescueMode(id); err != nil {
+			t.Fatal(err)
+		}
+		clock.pass(time.Hour)
+		if _, err := c.Machine.ExitRescueMode(id); err != nil {
+			t.Fatal(err)
+		}
+		clock.pass(time.Hour)
+		if m, _ := r.Machine(id); m.Status != tc.to || m.Owner != tc.owner {
+			t.Errorf("%v: then %v of %q, want %v of %q", tc.from, m.Status, m.Owner, tc.to, tc.owner)
+		}
+	}
+}
+
+// A machine that is marked broken while it is off is wholly given back; one that was
+// on keeps its annotations.
+func TestWhatMarkBrokenTakes(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		for version, keeps := range map[string]bool{"3.5": false, "3.6": on} {
+			r, _, c := start(t, version)
+			id := r.Arrange(maassim.Arranged{
+				Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/jammy", HWSync: true, PowerOn: on,
+				Annotations: map[string]string{"run": "r-1"},
+			})
+			broken, err := c.Machine.MarkBroken(id, "fan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, _ := r.Machine(id)
+			if (m.Owner != "") != keeps || (len(m.Annotations) > 0) != on || m.On || broken.OSystem != "" || broken.EnableHwSync {
+				t.Errorf("%s, on %v: %q, %v, power %v, %q", version, on, m.Owner, m.Annotations, m.On, broken.OSystem)
+			}
+			events, err := c.Events.Get(everything(id))
+			if err != nil || !slices.ContainsFunc(events.Events, func(e entity.Event) bool {
+				return e.Type == "User marking node broken" && e.Description == "(admin) - fan" && e.UserName == "admin"
+			}) {
+				t.Errorf("%v, %v", kinds(events), err)
+			}
 		}
 	}
 }
