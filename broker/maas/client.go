@@ -38,6 +38,7 @@ type Region struct {
 	now       func() time.Time
 	rand      io.Reader
 	transport http.RoundTripper
+	patient   http.RoundTripper // for calls that wait for a BMC: they hold up no others
 	roster    *roster[[]Machine]
 	bmcRoster *roster[map[string]string]
 }
@@ -57,12 +58,17 @@ func Open(o Options) (*Region, error) {
 		r.rand = rand.Reader
 	}
 	if r.transport == nil {
-		if r.transport, err = network(o.CACert); err != nil {
-			return nil, err
+		if r.transport, err = network(o.CACert); err == nil {
+			r.patient, err = network(o.CACert)
 		}
+		return r, err
 	}
+	r.patient = r.transport
 	return r, nil
 }
+
+// mostConnections at once, of each of the two kinds: a region serves 16 requests.
+const mostConnections = 8
 
 // network reaches regions over TLS or without, past no proxy: on http the token
 // would be read there.
@@ -78,22 +84,24 @@ func network(caCert string) (*http.Transport, error) {
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSClientConfig:     config,
 		TLSHandshakeTimeout: 10 * time.Second,
-		MaxConnsPerHost:     8, // four threads a process serve a region
+		MaxConnsPerHost:     mostConnections,
 		IdleConnTimeout:     30 * time.Second,
 	}, nil
 }
 
-// kind is a class of calls: how long one may take, and how much it may answer.
+// kind is a class of calls: how long one may take, how much it may answer, and
+// whether it waits for a BMC.
 type kind struct {
 	limit time.Duration
 	bytes int64
+	waits bool
 }
 
 var (
-	looks    = kind{30 * time.Second, 4 << 20}  // reads one thing
-	lists    = kind{2 * time.Minute, 256 << 20} // reads machines, each about 9 kB
-	changes  = kind{60 * time.Second, 4 << 20}  // changes records
-	switches = kind{6 * time.Minute, 4 << 20}   // waits for a BMC before it answers
+	looks    = kind{30 * time.Second, 4 << 20, false}  // reads one thing
+	lists    = kind{2 * time.Minute, 256 << 20, false} // reads machines, each about 9 kB
+	changes  = kind{60 * time.Second, 4 << 20, false}  // changes records
+	switches = kind{6 * time.Minute, 4 << 20, true}    // waits for a BMC before it answers
 )
 
 // noKey is what libraries get for a key: the RoundTripper signs.
@@ -109,7 +117,7 @@ func call[T any](ctx context.Context, r *Region, op string, k kind, f func(*clie
 func answered[T any](ctx context.Context, r *Region, op string, k kind, f func(*client.Client) (T, error)) (T, *answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.limit)
 	defer cancel()
-	b := &bound{region: r, ctx: ctx, limit: k.bytes}
+	b := &bound{region: r, ctx: ctx, kind: k}
 	c, err := client.GetClientWithTransport(r.base, noKey, "2.0", b)
 	var out T
 	if err == nil {
@@ -123,7 +131,7 @@ func answered[T any](ctx context.Context, r *Region, op string, k kind, f func(*
 func (r *Region) raw(ctx context.Context, op string, k kind, method, at, verb string, params url.Values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.limit)
 	defer cancel()
-	b := &bound{region: r, ctx: ctx, limit: k.bytes}
+	b := &bound{region: r, ctx: ctx, kind: k}
 	target := r.api.JoinPath(at, "/")
 	query, body := url.Values{}, io.Reader(nil)
 	if method == http.MethodGet {

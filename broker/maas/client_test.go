@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -215,6 +216,39 @@ func TestACallEndsInItsTime(t *testing.T) {
 	if err := release(ctx, r); ClassOf(err) != Timeout { // it was over before it began: nothing was sent
 		t.Errorf("late change: %v", err)
 	}
+}
+
+// MAAS answers what switches power after the BMC has: that takes minutes, and
+// nobody else's look may wait for it.
+func TestMachinesThatAreSwitchedHoldUpNoLook(t *testing.T) {
+	stuck, began := make(chan struct{}), make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			began <- struct{}{}
+			<-stuck
+		}
+		_, _ = io.WriteString(w, `{"system_id":"abc123"}`)
+	}))
+	t.Cleanup(server.Close)
+	r := opened(t, Options{BaseURL: server.URL + "/MAAS"})
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			if err := release(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range mostConnections {
+		<-began
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := r.Machine(ctx, "abc123"); err != nil {
+		t.Error(err)
+	}
+	close(stuck)
+	all.Wait()
 }
 
 func TestWhatWasNeverSentHasNoUnknownOutcome(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 type bound struct {
 	region *Region
 	ctx    context.Context //nolint:containedctx // that is what it is for
-	limit  int64           // bytes of an answer
+	kind   kind
 	last   answer
 	secret []string // of the request, to be kept out of errors
 }
@@ -75,7 +75,11 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	a.sent = true
-	res, err := b.region.transport.RoundTrip(req)
+	transport := b.region.transport
+	if b.kind.waits {
+		transport = b.region.patient
+	}
+	res, err := transport.RoundTrip(req)
 	if err != nil {
 		a.err, a.sent = err, !neverSent(err)
 		return nil, err
@@ -86,7 +90,7 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
 		a.retryAfter = min(time.Duration(s)*time.Second, maxRetryAfter)
 	}
-	most := b.limit
+	most := b.kind.bytes
 	if a.status/100 != 2 {
 		most = maxRefusal
 	}

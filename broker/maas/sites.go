@@ -46,7 +46,8 @@ func (s *Sites) Region(ctx context.Context, site broker.Site) (*Region, error) {
 		return nil, err
 	}
 	if same { // another key of the same region sees the same machines
-		region.roster, region.bmcRoster, region.transport = k.region.roster, k.region.bmcRoster, k.region.transport
+		region.roster, region.bmcRoster = k.region.roster, k.region.bmcRoster
+		region.transport, region.patient = k.region.transport, k.region.patient
 	}
 	if s.regions == nil {
 		s.regions = map[string]known{}
