@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
@@ -51,6 +52,8 @@ type Server struct {
 	operators *operators.Directory
 	secrets   secrets.Keeper
 	sites     *maas.Sites
+	lifecycle *maas.Lifecycle
+	runs      *chain.Engine
 	nodes     *nodeapi.API
 	admin     *adminapi.API
 	metrics   *metrics
@@ -157,7 +160,9 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.metrics.countPolls(s.nodes.WaitingPolls)
 	s.events = outbox.NewFeed(s.db)
-	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
+	if err := s.openRuns(); err != nil {
+		return err
+	}
 	s.admin, err = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Events: s.events, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
@@ -219,6 +224,9 @@ func (s *Server) Run(ctx context.Context) error {
 	start(s.clients.run)
 	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
 	start(func(ctx context.Context) error { return s.db.Lead(ctx, s.lead) })
+	stages, endStages := context.WithCancel(work)
+	defer endStages()
+	start(func(context.Context) error { s.runs.Run(stages); return nil })
 	polls, endPolls := context.WithCancel(work)
 	defer endPolls()
 	start(func(context.Context) error { return s.nodes.Run(polls) })
@@ -250,6 +258,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.draining.Store(true)
 	s.c.Notify("STOPPING=1")
 	s.admin.Leave()
+	endStages()
 	endPolls()
 	drained, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer done()

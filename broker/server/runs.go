@@ -1,0 +1,42 @@
+package server
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboard"
+)
+
+const (
+	// stepGrace is what a stage in flight has when the broker stops.
+	stepGrace = 4 * time.Second
+	// runsPoll is how often runs are looked for that nothing told of.
+	runsPoll = 2 * time.Second
+)
+
+// openRuns makes the engine of chains, and the chains that it runs.
+func (s *Server) openRuns() error {
+	s.sites = &maas.Sites{Secrets: s.secrets, Now: s.c.Now}
+	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: &onboard.Nodes{
+		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader,
+	}}
+	var err error
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Poll: runsPoll, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding())
+	return err
+}
+
+// classes is the broker's table of failures, as the engine takes it.
+func classes() chain.Classes {
+	out := chain.Classes{}
+	for _, h := range broker.FailureHandlings {
+		ends := chain.FailedRetryable
+		if h.Person {
+			ends = chain.FailedManual
+		}
+		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction}
+	}
+	return out
+}
