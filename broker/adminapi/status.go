@@ -24,7 +24,7 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	}
 	out := &resource.Status{
 		Version: a.c.Version, Now: a.c.Now().UTC(), StartedAt: a.started.UTC(), Store: a.c.DB.Engine(), Site: in.Site,
-		Nodes: map[string]int64{}, OpenTasks: map[string]int64{}, TrustVersion: a.c.Trust.Version(),
+		Nodes: map[string]int64{}, OpenTasks: map[string]int64{}, TrustVersion: a.c.Trust.Version(), Omitted: map[string]int64{},
 	}
 	for _, n := range nodes {
 		out.Nodes[string(n.Status)]++
@@ -50,7 +50,10 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if r, open := a.c.Trust.Rotation(); open {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
 	}
-	return out, nil
+	if out.Holds, err = a.holds(ctx, sites); err != nil {
+		return nil, err
+	}
+	return out, a.needsLook(ctx, out, sites, nodes, releases)
 }
 
 // countOpen counts tasks of one status, at those sites alone where a token is

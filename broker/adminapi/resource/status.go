@@ -2,8 +2,18 @@ package resource
 
 import "time"
 
-// Status is the system at a glance.
+// Status is the system at a glance: first what a person should look at, then how
+// much there is of what. Lists that would be too long are cut, and Omitted says
+// by how many.
 type Status struct {
+	Holds       []Hold           `json:"holds,omitempty" doc:"frozen sites, then those that cannot be reached"`
+	Alerts      []Alert          `json:"alerts,omitempty"`
+	Runs        []StoppedRuns    `json:"runs,omitempty" doc:"runs that need a person"`
+	Quarantined []StatusNode     `json:"quarantined,omitempty"`
+	Behind      []NodesBehind    `json:"behind,omitempty" doc:"nodes that lack what they shall have"`
+	Expiring    []Expiring       `json:"expiring,omitempty" doc:"what runs out soon, or has"`
+	Omitted     map[string]int64 `json:"omitted,omitempty" doc:"by list"`
+
 	Version       string           `json:"version" doc:"of the broker"`
 	Now           time.Time        `json:"now"`
 	StartedAt     time.Time        `json:"started_at"`
@@ -15,7 +25,6 @@ type Status struct {
 	TrustVersion  int64            `json:"trust_version"`
 	Stragglers    int64            `json:"stragglers" doc:"nodes that have not confirmed the trust bundle in force"`
 	AgentReleases int64            `json:"agent_releases"`
-	Alerts        []Alert          `json:"alerts,omitempty"`
 }
 
 // Alert is something a person should look at.
@@ -23,4 +32,41 @@ type Alert struct {
 	Code    string    `json:"code"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since,omitzero"`
+}
+
+// StoppedRuns are runs that stopped for one reason and need the same next.
+type StoppedRuns struct {
+	Kind         string    `json:"kind"`
+	FailureClass string    `json:"failure_class"`
+	NextAction   string    `json:"recommended_next_action"`
+	Runs         int64     `json:"runs"`
+	Since        time.Time `json:"since" doc:"when the first of them stopped"`
+	Examples     []string  `json:"examples" doc:"ids, those that have waited for longest first"`
+}
+
+// StatusNode is a node that a person should look at.
+type StatusNode struct {
+	NodeID    string    `json:"node_id"`
+	Hostname  string    `json:"hostname"`
+	Site      string    `json:"site,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// NodesBehind are nodes that have one thing and shall have another.
+type NodesBehind struct {
+	What     string   `json:"what" enum:"agent,resolver profiles"`
+	Has      string   `json:"has,omitempty"`
+	Wants    string   `json:"wants"`
+	Nodes    int64    `json:"nodes"`
+	Examples []string `json:"examples" doc:"hostnames"`
+}
+
+// Expiring is something that runs out.
+type Expiring struct {
+	What    string    `json:"what" enum:"node certificate,enrolment token,operator token,key"`
+	Name    string    `json:"name" doc:"a hostname, a token's name, or a key's use and id"`
+	Site    string    `json:"site,omitempty"`
+	At      time.Time `json:"at"`
+	Expired bool      `json:"expired"`
 }

@@ -31,47 +31,6 @@ func versionCommand(a *app) *cobra.Command {
 	}
 }
 
-func statusCommand(a *app) *cobra.Command {
-	var site string
-	c := &cobra.Command{
-		Use: "status", Short: "show the system at a glance", Args: exactly(),
-		Example: "  hostler status\n  hostler status --site dc1 -o json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			s, err := api.Status(c.Context(), site)
-			if err != nil {
-				return err
-			}
-			return a.show(s, []string{s.Version}, func(p *render.Page) {
-				p.Fields("broker", api.Broker(), "version", s.Version, "store", s.Store, "site", s.Site,
-					"up", render.Span(s.Now.Sub(s.StartedAt)),
-					"trust bundle", trustLine(s.TrustVersion, s.Stragglers),
-					"agent packages", strconv.FormatInt(s.AgentReleases, 10))
-				p.Title("Nodes")
-				p.Table([]string{"STATUS", "NODES"}, nodeCounts(s.Nodes, s.TurnoverOwed))
-				p.Title("Open tasks")
-				p.Table([]string{"STATUS", "TASKS"}, [][]string{
-					{"queued", strconv.FormatInt(s.OpenTasks["queued"], 10)},
-					{"dispatched", strconv.FormatInt(s.OpenTasks["dispatched"], 10)},
-				})
-				if len(s.Alerts) > 0 {
-					p.Title("Alerts")
-					rows := [][]string{}
-					for _, al := range s.Alerts {
-						rows = append(rows, []string{al.Code, render.Ago(al.Since, a.now()), al.Message})
-					}
-					p.Table([]string{"CODE", "SINCE", "MESSAGE"}, rows)
-				}
-			})
-		},
-	}
-	c.Flags().StringVar(&site, "site", "", "count the nodes of this site only")
-	return c
-}
-
 // nodeCounts has a row for each status with nodes, in the order of a node's
 // life.
 func nodeCounts(counts map[string]int64, owed int64) [][]string {

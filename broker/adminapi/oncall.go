@@ -1,0 +1,174 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// How much of each list the status holds: it is one screen.
+const (
+	onScreen   = 20
+	maxStopped = 5000 // runs that are looked at
+	examples   = 3
+)
+
+// How long before its end a thing is worth a look. Agents renew their
+// certificates long before the last hours, so one that is there has stopped to.
+const (
+	certificateSoon   = 6 * time.Hour
+	enrolTokenSoon    = time.Hour
+	operatorTokenSoon = 7 * 24 * time.Hour
+	keySoon           = 30 * 24 * time.Hour
+)
+
+// needsLook adds what whoever is on call should see.
+func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package) error {
+	stopped, err := a.c.DB.StoppedRuns(ctx, sites, maxStopped)
+	if err != nil {
+		return err
+	}
+	out.Runs = cut(out, "runs", byReason(stopped))
+	out.Quarantined = cut(out, "quarantined", quarantined(nodes))
+	sets, err := a.c.DB.ResolverSets(ctx)
+	if err != nil {
+		return err
+	}
+	out.Behind = cut(out, "behind", behind(nodes, releases, sets))
+	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
+	if err != nil {
+		return err
+	}
+	out.Expiring = cut(out, "expiring", expiring)
+	return nil
+}
+
+// cut keeps what fits on the screen and says how much did not.
+func cut[T any](out *resource.Status, list string, all []T) []T {
+	if len(all) <= onScreen {
+		return all
+	}
+	out.Omitted[list] = int64(len(all) - onScreen)
+	return all[:onScreen]
+}
+
+// byReason groups runs by what kind they are, why they stopped and what helps,
+// the largest group first.
+func byReason(stopped []store.StoppedRun) []resource.StoppedRuns {
+	type reason struct{ kind, class, next string }
+	at := map[reason]int{}
+	var groups []resource.StoppedRuns
+	for _, r := range stopped {
+		why := reason{r.Kind, r.Class, r.NextAction}
+		i, known := at[why]
+		if !known {
+			i, at[why] = len(groups), len(groups)
+			groups = append(groups, resource.StoppedRuns{Kind: r.Kind, FailureClass: r.Class, NextAction: r.NextAction, Since: r.UpdatedAt})
+		}
+		groups[i].Runs++
+		groups[i].Examples = example(groups[i].Examples, r.ID)
+	}
+	slices.SortStableFunc(groups, func(a, b resource.StoppedRuns) int { return cmp.Compare(b.Runs, a.Runs) })
+	return groups
+}
+
+func example(have []string, name string) []string {
+	if len(have) < examples {
+		have = append(have, name)
+	}
+	return have
+}
+
+func quarantined(nodes []broker.Node) (out []resource.StatusNode) {
+	for _, n := range nodes {
+		if n.Status == broker.Quarantined {
+			out = append(out, resource.StatusNode{NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Reason: n.StatusReason, UpdatedAt: n.UpdatedAt})
+		}
+	}
+	return out
+}
+
+// behind groups nodes by what they have and what they shall have: the agent that
+// was published last, and their resolver profiles. The largest group is first.
+func behind(nodes []broker.Node, releases []store.Package, sets []store.ResolverSet) []resource.NodesBehind {
+	version := map[string]string{"": "none"}
+	for _, s := range sets {
+		version[s.Digest] = s.Version
+	}
+	type lack struct{ what, has, wants string }
+	at := map[lack]int{}
+	var groups []resource.NodesBehind
+	add := func(n broker.Node, l lack) {
+		i, known := at[l]
+		if !known {
+			i, at[l] = len(groups), len(groups)
+			groups = append(groups, resource.NodesBehind{What: l.what, Has: l.has, Wants: l.wants})
+		}
+		groups[i].Nodes++
+		groups[i].Examples = example(groups[i].Examples, n.Hostname)
+	}
+	for _, n := range nodes {
+		if n.Epoch == 0 || n.Status == broker.Removing {
+			continue
+		}
+		if len(releases) > 0 && !sameRelease(n.AgentVersion, releases[0].Version) {
+			add(n, lack{"agent", n.AgentVersion, releases[0].Version})
+		}
+		if n.ResolverWanted != "" && n.ResolverWanted != n.ResolverDigest {
+			add(n, lack{"resolver profiles", cmp.Or(version[n.ResolverDigest], n.ResolverDigest), cmp.Or(version[n.ResolverWanted], n.ResolverWanted)})
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b resource.NodesBehind) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	return groups
+}
+
+// sameRelease reports whether an agent is the one of a package, whose version may
+// end in the revision of the package alone.
+func sameRelease(agent, pkg string) bool {
+	i := strings.LastIndexByte(pkg, '-')
+	return agent == pkg || i > 0 && strings.Trim(pkg[i+1:], "0123456789") == "" && agent == pkg[:i]
+}
+
+// expiring lists what runs out soon or has, the first to do so first. Tokens of
+// operators and keys are of all sites: whoever is bound to some, or asks for one,
+// is not shown them.
+func (a *API) expiring(ctx context.Context, now time.Time, sites []string, nodes []broker.Node) (out []resource.Expiring, err error) {
+	add := func(what, name, site string, at time.Time, soon time.Duration) {
+		if !at.IsZero() && at.Before(now.Add(soon)) {
+			out = append(out, resource.Expiring{What: what, Name: name, Site: site, At: at, Expired: !at.After(now)})
+		}
+	}
+	for _, n := range nodes {
+		add("node certificate", n.Hostname, n.Site, n.CertNotAfter, certificateSoon)
+	}
+	open, err := a.c.DB.TokensExpiring(ctx, sites, now.Add(enrolTokenSoon), maxStopped)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range open {
+		add("enrolment token", k.Hostname, k.Site, k.ExpiresAt, enrolTokenSoon)
+	}
+	if sites == nil {
+		tokens, err := a.c.DB.OperatorTokens(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tokens {
+			if t.RevokedAt.IsZero() && t.ExpiresAt.After(now.Add(-operatorTokenSoon)) { // what ended long ago is missed by nobody
+				add("operator token", t.Name, "", t.ExpiresAt, operatorTokenSoon)
+			}
+		}
+		bundle, _ := a.c.Trust.Bundle()
+		for _, k := range bundle.Keys {
+			add("key", string(k.Use)+" "+k.ID, "", k.NotAfter, keySoon)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b resource.Expiring) int { return a.At.Compare(b.At) })
+	return out, nil
+}

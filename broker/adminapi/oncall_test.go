@@ -1,0 +1,61 @@
+package adminapi
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+)
+
+func TestRunsThatNeedAPersonAreGroupedByWhatHelps(t *testing.T) {
+	first := time.Unix(1_800_000_000, 0)
+	var stopped []store.StoppedRun
+	for i := range 5 {
+		stopped = append(stopped, store.StoppedRun{ID: fmt.Sprintf("r-%d", i), Kind: "node.onboarding", Class: "hardware_mismatch", NextAction: "compare", UpdatedAt: first.Add(time.Duration(i) * time.Minute)})
+	}
+	stopped = append([]store.StoppedRun{{ID: "r-9", Kind: "node.onboarding", Class: "upstream_transient", NextAction: "look", UpdatedAt: first}}, stopped...)
+	got := byReason(stopped)
+	if len(got) != 2 || got[0].FailureClass != "hardware_mismatch" || got[0].Runs != 5 || fmt.Sprint(got[0].Examples) != "[r-0 r-1 r-2]" || !got[0].Since.Equal(first) || got[1].Runs != 1 {
+		t.Errorf("they are grouped as %+v", got)
+	}
+}
+
+func TestNodesBehindAreCountedByWhatTheyLack(t *testing.T) {
+	node := func(name, agent, wanted, has string) broker.Node {
+		return broker.Node{Hostname: name, Epoch: 1, Status: broker.Active, AgentVersion: agent, ResolverWanted: wanted, ResolverDigest: has}
+	}
+	gone, never := node("gone", "0.1.0", "", ""), node("never", "", "", "")
+	gone.Status, never.Epoch = broker.Removing, 0
+	got := behind([]broker.Node{
+		node("a", "0.1.0", "", ""), node("b", "0.1.0", "sha256:2", "sha256:1"), node("c", "0.2.0", "sha256:2", "sha256:2"), node("d", "0.2.0", "sha256:2", ""), gone, never,
+	}, []store.Package{{Version: "0.2.0-1"}, {Version: "0.1.0-1"}}, []store.ResolverSet{{Digest: "sha256:1", Version: "v1"}, {Digest: "sha256:2", Version: "v2"}})
+	want := []resource.NodesBehind{
+		{What: "agent", Has: "0.1.0", Wants: "0.2.0-1", Nodes: 2, Examples: []string{"a", "b"}},
+		{What: "resolver profiles", Has: "v1", Wants: "v2", Nodes: 1, Examples: []string{"b"}},
+		{What: "resolver profiles", Has: "none", Wants: "v2", Nodes: 1, Examples: []string{"d"}},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("behind are %+v", got)
+	}
+	for _, row := range []struct {
+		agent, pkg string
+		same       bool
+	}{{"0.1.0", "0.1.0", true}, {"0.1.0", "0.1.0-2", true}, {"0.1.0", "0.1.0-rc1", false}, {"0.0.0-dev", "0.0.0-dev", true}, {"", "-1", false}} {
+		if sameRelease(row.agent, row.pkg) != row.same {
+			t.Errorf("agent %s and package %s: same is %v", row.agent, row.pkg, !row.same)
+		}
+	}
+}
+
+func TestWhatDoesNotFitTheScreenIsCounted(t *testing.T) {
+	out := &resource.Status{Omitted: map[string]int64{}}
+	if got := cut(out, "short", make([]int, onScreen)); len(got) != onScreen || len(out.Omitted) != 0 {
+		t.Errorf("%d are shown, and %v omitted", len(got), out.Omitted)
+	}
+	if got := cut(out, "long", make([]int, onScreen+7)); len(got) != onScreen || out.Omitted["long"] != 7 {
+		t.Errorf("%d are shown, and %v omitted", len(got), out.Omitted)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func statusCommand(a *app) *cobra.Command {
+	var site string
+	c := &cobra.Command{
+		Use: "status", Short: "show what a person should look at, and how much there is of what", Args: exactly(),
+		Long: `Show, on one screen for the person on call: sites that are frozen or cannot be
+reached, alerts, runs that need a person and what to do about them, quarantined
+nodes, nodes behind in agent or resolver profiles, and what expires soon. Below it
+stands how much there is of what. What needs nobody is left out.`,
+		Example: "  hostler status\n  hostler status --site dc1 -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := api.Status(c.Context(), site)
+			if err != nil {
+				return err
+			}
+			a.frozenSaid = true // it stands on top of the page
+			return a.show(s, []string{s.Version}, func(p *render.Page) {
+				a.toLookAt(p, s)
+				howMuch(p, api, s)
+			})
+		},
+	}
+	c.Flags().StringVar(&site, "site", "", "this site only")
+	return c
+}
+
+// toLookAt are the sections that are there only when there is something in them.
+func (a *app) toLookAt(p *render.Page, s *resource.Status) {
+	section := func(list, title string, heads []string, rows [][]string) {
+		if len(rows) == 0 {
+			return
+		}
+		p.Title(title)
+		p.Table(heads, rows)
+		if more := s.Omitted[list]; more > 0 {
+			p.Line("… and " + strconv.FormatInt(more, 10) + " more")
+		}
+	}
+	if len(s.Holds) > 0 {
+		p.Title("Frozen or out of reach")
+		holdTable(a, p, s.Holds)
+	}
+	rows := [][]string{}
+	for _, al := range s.Alerts {
+		rows = append(rows, []string{al.Code, render.Ago(al.Since, a.now()), al.Message})
+	}
+	section("alerts", "Alerts", []string{"CODE", "SINCE", "MESSAGE"}, rows)
+	rows = nil
+	for _, r := range s.Runs {
+		rows = append(rows, []string{strconv.FormatInt(r.Runs, 10), r.Kind, r.FailureClass, render.Ago(r.Since, a.now()), few(r.Examples, r.Runs), r.NextAction})
+	}
+	section("runs", "Runs that need a person", []string{"RUNS", "KIND", "CLASS", "SINCE", "WHICH", "NEXT"}, rows)
+	rows = nil
+	for _, n := range s.Quarantined {
+		rows = append(rows, []string{n.Hostname, n.Site, render.Ago(n.UpdatedAt, a.now()), n.Reason})
+	}
+	section("quarantined", "Quarantined", []string{"NODE", "SITE", "CHANGED", "BECAUSE"}, rows)
+	rows = nil
+	for _, b := range s.Behind {
+		rows = append(rows, []string{strconv.FormatInt(b.Nodes, 10), b.What, b.Has, b.Wants, few(b.Examples, b.Nodes)})
+	}
+	section("behind", "Behind", []string{"NODES", "IN", "HAVE", "SHALL HAVE", "WHICH"}, rows)
+	rows = nil
+	for _, e := range s.Expiring {
+		rows = append(rows, []string{e.What, e.Name, e.Site, render.Ago(e.At, a.now())})
+	}
+	section("expiring", "Expires soon, or has", []string{"WHAT", "NAME", "SITE", "WHEN"}, rows)
+}
+
+// few names some of many.
+func few(names []string, of int64) string {
+	list := strings.Join(names, " ")
+	if of > int64(len(names)) {
+		list += " …"
+	}
+	return list
+}
+
+func howMuch(p *render.Page, api *client.Client, s *resource.Status) {
+	p.Blank()
+	p.Fields("broker", api.Broker(), "version", s.Version, "store", s.Store, "site", s.Site,
+		"up", render.Span(s.Now.Sub(s.StartedAt)),
+		"trust bundle", trustLine(s.TrustVersion, s.Stragglers),
+		"agent packages", strconv.FormatInt(s.AgentReleases, 10))
+	p.Title("Nodes")
+	p.Table([]string{"STATUS", "NODES"}, nodeCounts(s.Nodes, s.TurnoverOwed))
+	p.Title("Open tasks")
+	p.Table([]string{"STATUS", "TASKS"}, [][]string{
+		{"queued", strconv.FormatInt(s.OpenTasks["queued"], 10)},
+		{"dispatched", strconv.FormatInt(s.OpenTasks["dispatched"], 10)},
+	})
+}

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// StoppedRun is a run that waits for a person.
+type StoppedRun struct {
+	ID, Kind, Site, Subject, Stage, Class, NextAction string
+	UpdatedAt                                         time.Time
+}
+
+// StoppedRuns lists up to limit runs at sites (nil: all) that will not go on by
+// themselves, those that have waited for longest first.
+func (db *DB) StoppedRuns(ctx context.Context, sites []string, limit int) ([]StoppedRun, error) {
+	w := where{terms: []string{"status IN ('failed_retryable', 'failed_manual_intervention')"}}
+	in(&w, "site", sites)
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r StoppedRun, err error) {
+		err = row.Scan(&r.ID, &r.Kind, &r.Site, &r.Subject, &r.Stage, &r.Class, &r.NextAction, at(&r.UpdatedAt))
+		return r, err
+	}, `SELECT id, kind, site, subject, stage, failure_class, next_action, updated_at FROM chain_runs`+w.String()+` ORDER BY updated_at, id`+w.limit(limit), w.args...)
+}
+
+// OpenToken is an enrol token that nobody has used.
+type OpenToken struct {
+	NodeID, Hostname, Site string
+	ExpiresAt              time.Time
+}
+
+// TokensExpiring lists up to limit unused enrol tokens of nodes at sites (nil:
+// all) that expire before a moment, expired ones too: until a node has another,
+// it cannot come in.
+func (db *DB) TokensExpiring(ctx context.Context, sites []string, before time.Time, limit int) ([]OpenToken, error) {
+	w := where{terms: []string{"k.used_at = 0", "k.void_at = 0", "n.status = 'bootstrap_issued'"}}
+	w.add("k.expires_at < ?", micros(before))
+	in(&w, "n.site", sites)
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (o OpenToken, err error) {
+		err = row.Scan(&o.NodeID, &o.Hostname, &o.Site, at(&o.ExpiresAt))
+		return o, err
+	}, `SELECT n.id, n.hostname, n.site, k.expires_at FROM enroll_tokens k JOIN nodes n ON n.id = k.node_id`+w.String()+` ORDER BY k.expires_at, n.id`+w.limit(limit), w.args...)
+}
