@@ -6,19 +6,32 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 )
 
 // Policy says which events are kept.
 type Policy struct {
-	For  time.Duration // zero: DefaultPolicy's
-	Most int64         // zero: DefaultPolicy's
+	For  time.Duration `yaml:"keep_for"`  // zero: DefaultPolicy's
+	Most int64         `yaml:"keep_most"` // zero: DefaultPolicy's
+}
+
+// Check refuses a policy by which a reader who is away for a moment would lose
+// events. Code: config_invalid.
+func (p Policy) Check() error {
+	if p = p.filled(); p.For < leastFor || p.Most < leastMost {
+		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep events for %s and at most %d of them: at least %s and %d are kept (see events: in the config)", p.For, p.Most, leastFor, leastMost)
+	}
+	return nil
 }
 
 // DefaultPolicy keeps a month, and no more than fits a small disk.
 var DefaultPolicy = Policy{For: 30 * 24 * time.Hour, Most: 1_000_000}
 
 const (
+	leastFor  = time.Hour
+	leastMost = 1000
+
 	placeBatch  = 500 // events in one transaction
 	placeEvery  = time.Second
 	forgetBatch = 1000

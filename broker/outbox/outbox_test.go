@@ -183,3 +183,21 @@ func TestAnEventLeavesAsACloudEvent(t *testing.T) {
 		t.Error("one without type and source is taken for an event")
 	}
 }
+
+func TestAPolicyKeepsEnoughForWhoIsAwayForAMoment(t *testing.T) {
+	for _, row := range []struct {
+		policy outbox.Policy
+		fine   bool
+	}{
+		{outbox.Policy{}, true},
+		{outbox.Policy{For: time.Hour, Most: 1000}, true},
+		{outbox.Policy{For: time.Hour - 1}, false},
+		{outbox.Policy{Most: 999}, false},
+		{outbox.Policy{For: -time.Hour}, false},
+		{outbox.Policy{Most: -1}, false},
+	} {
+		if err := row.policy.Check(); (err == nil) != row.fine {
+			t.Errorf("%+v: %v", row.policy, err)
+		}
+	}
+}

@@ -69,6 +69,9 @@ func (c *Config) fill() error {
 	if c.Database != "" && !strings.HasPrefix(c.Database, "postgres://") && !strings.HasPrefix(c.Database, "postgresql://") {
 		return broker.Errorf(broker.Invalid, "bad_store_url", "cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
 	}
+	if err := c.Events.Check(); err != nil {
+		return err
+	}
 	for _, addr := range []string{c.Listen, c.AgentListen} {
 		if _, port, err := net.SplitHostPort(addr); err != nil || !validPort(port, 0) {
 			return broker.Errorf(broker.Invalid, "bad_address", "cannot listen on %q: write HOST:PORT", taskcatalog.Clean(addr, 100))

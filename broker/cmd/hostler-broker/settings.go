@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -27,6 +28,8 @@ type settings struct {
 	// Secrets is file, vault, or vault://HOST[:PORT]/MOUNT[/PREFIX].
 	Secrets string              `yaml:"secrets"`
 	Vault   secrets.VaultConfig `yaml:"vault"`
+	// Events says for how long events are kept, and how many.
+	Events outbox.Policy `yaml:"events"`
 }
 
 const maxSettings = 64 << 10
@@ -35,7 +38,7 @@ const maxSettings = 64 << 10
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
-	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db, secrets, vault")
+	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db, secrets, vault, events")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -69,7 +72,7 @@ func (s *settings) load(c *cobra.Command) error {
 			}
 		}
 	}
-	s.Vault = file.Vault
+	s.Vault, s.Events = file.Vault, file.Events
 	if s.DataDir == "" {
 		return usage("%s needs a data directory (use --data-dir DIR)", c.CommandPath())
 	}
