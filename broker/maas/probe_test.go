@@ -152,7 +152,11 @@ func TestWhatASiteLacksIsNamed(t *testing.T) {
 		"another interval": {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.HardwareSyncInterval = "30m" }, "hardware_sync", maas.Warn, "every 15m"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, "3.6")
+			version := "3.6"
+			if name == "image not synced" {
+				version = "3.4" // later regions say that racks are synced whatever they have
+			}
+			f := newFixture(t, version)
 			row.change(t, f)
 			got := f.report(t)[row.check]
 			if got.Verdict != row.verdict || !strings.Contains(got.Detail, row.detail) {

@@ -37,7 +37,7 @@ func (c *call) allocate() answer {
 func (c *call) annotate() answer {
 	m := c.machine
 	if m.owner != c.user.name {
-		return text(http.StatusConflict, "Cannot set owner data on a machine that is not allocated to you.")
+		return text(http.StatusConflict, "Cannot set workload annotation: it hasn't been acquired.")
 	}
 	for name := range c.params {
 		if v := c.params.Get(name); v != "" {

@@ -107,6 +107,8 @@ type imageBody struct {
 	Subarches    []string `json:"subarches"`
 }
 
+// listBootImages tells what the rack controller has. From 3.5 it tells of the
+// region's images instead, and always that all is well.
 func (c *call) listBootImages() answer {
 	if !c.isRack() {
 		return absent("RackController")
@@ -116,16 +118,21 @@ func (c *call) listBootImages() answer {
 		Connected bool        `json:"connected"`
 		Status    string      `json:"status"`
 	}{[]imageBody{}, !c.noRack, "synced"}
-	if c.noRack {
+	if c.since("3.5") {
+		body.Connected = true
+	} else if c.noRack {
 		body.Status = "unknown"
 		return ok(body)
 	}
 	for _, i := range c.Images {
-		if i.Unsynced {
+		switch name := i.Name; {
+		case c.since("3.5"):
+			body.Images = append(body.Images, imageBody{name, "amd64", kernels(i)})
+		case i.Unsynced:
 			body.Status = "out-of-sync"
-			continue
+		default:
+			body.Images = append(body.Images, imageBody{strings.TrimPrefix(name, "custom/"), "amd64", kernels(i)})
 		}
-		body.Images = append(body.Images, imageBody{i.Name, "amd64", kernels(i)})
 	}
 	return ok(body)
 }

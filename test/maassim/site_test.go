@@ -14,7 +14,7 @@ import (
 // What a look at a site asks for, by the real client.
 func TestASiteIsLookedAt(t *testing.T) {
 	r := &maassim.Region{
-		Version: "3.5", OAuthNow: wallClock,
+		Version: "3.4", OAuthNow: wallClock,
 		Networks: []maassim.Network{
 			{CIDR: "10.46.0.0/24", VID: 46, Gateway: "10.46.0.1", DHCP: true},
 			{CIDR: "10.47.0.0/24", VID: 47},
@@ -107,8 +107,16 @@ func TestASiteIsLookedAt(t *testing.T) {
 		t.Errorf("%+v", notifications)
 	}
 
-	// What is wrong with a site shows.
+	// What is wrong with a site shows, though not in a later region's list of images.
 	r.SetRack(false)
+	if read(t, r, "rackcontrollers/rack01/?op=list_boot_images", &images); images.Connected || images.Status != "unknown" {
+		t.Errorf("%+v", images)
+	}
+	later := &maassim.Region{Version: "3.5", OAuthNow: wallClock, Images: r.Images}
+	later.SetRack(false)
+	if read(t, later, "rackcontrollers/rack01/?op=list_boot_images", &images); !images.Connected || images.Status != "synced" || len(images.Images) != 3 {
+		t.Errorf("%+v", images)
+	}
 	r.SetDHCP(false)
 	r.SetImages()
 	r.SetScripts()
