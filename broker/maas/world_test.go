@@ -1,9 +1,11 @@
 package maas_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,7 +40,8 @@ type world struct {
 	lossy   *chaintest.Lossy
 	engine  *chain.Engine
 	brokers int
-	silent  bool // agents stay away
+	silent  bool              // agents stay away
+	guard   http.RoundTripper // before the region; nil: none
 }
 
 // vault keeps secrets, and can be down.
@@ -52,6 +55,24 @@ func (v *vault) Get(ctx context.Context, path string) ([]byte, error) {
 		return nil, broker.Errorf(broker.Unavailable, "secrets_unavailable", "cannot read secret %s: it is sealed", path)
 	}
 	return v.kept.Get(ctx, path)
+}
+
+// RoundTrip leads to the region.
+func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
+	if w.guard != nil {
+		return w.guard.RoundTrip(req)
+	}
+	return w.region.RoundTripper().RoundTrip(req)
+}
+
+// twice reads a body that can be read once.
+func twice(t testing.TB, body io.ReadCloser) (a, b io.ReadCloser) {
+	t.Helper()
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return io.NopCloser(bytes.NewReader(raw)), io.NopCloser(bytes.NewReader(raw))
 }
 
 // classes are the broker's, as the engine takes them.
@@ -94,7 +115,7 @@ func (w *world) boot() {
 	w.t.Helper()
 	w.brokers++
 	l := &maas.Lifecycle{
-		Regions: &maas.Sites{Secrets: w.secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return w.region.RoundTripper() }},
+		Regions: &maas.Sites{Secrets: w.secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return w }},
 		Records: w.book, Nodes: w.book,
 	}
 	var err error
