@@ -60,8 +60,14 @@ func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
 
 // countResult tells a batch what a run of it came to.
 func (t *tx) countResult(ctx context.Context, r chain.Record, result chain.Result) error {
-	b, err := batch(ctx, t, r.Batch, t.forUpdate())
+	b, err := batch(ctx, t, r.Batch, "")
 	if err != nil {
+		return err
+	}
+	if !result.Failed && b.InARow == 0 {
+		return nil // nothing to write, and nobody to wait for
+	}
+	if b, err = batch(ctx, t, r.Batch, t.forUpdate()); err != nil {
 		return err
 	}
 	after, stopped := b.After(result, t.now)

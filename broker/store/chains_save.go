@@ -105,7 +105,9 @@ func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 			return err
 		}
 	}
-	t.hint(HintRun, "")
+	if r.Owner == "" && (!r.DueAt.After(t.now) || !r.Status.Moving()) {
+		t.hint(HintRun, "") // it is due, or its place in a batch is free
+	}
 	return nil
 }
 
