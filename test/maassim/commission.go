@@ -23,15 +23,12 @@ func (c *call) commission() answer {
 
 // commission takes the options of its own call, and of create.
 func (m *machine) commission(by *user, options url.Values) *answer {
-	m.begin()
 	m.setOwner(by.name)
-	if m.switchable() {
-		if refusal := m.power(true); refusal != nil {
-			return refusal
-		}
+	if refusal := m.start(by, Commissioning, "Commissioning"); refusal != nil {
+		return refusal
 	}
+	m.begin()
 	m.change("commission", "", "")
-	m.enter(Commissioning, "Commissioning")
 	m.testing, m.staysOn = options.Get("testing_scripts") != "none", flag(options, "enable_ssh")
 	now := &run{id: m.region.id("result"), begun: m.region.moment, status: runGoesOn}
 	m.runs = append(m.runs, now)

@@ -80,15 +80,14 @@ func (c *call) deployable(m *machine) *answer {
 // by then, and the failure is written past the events.
 func (c *call) start(m *machine) answer {
 	unseen := m.hit(DeployDiesUnseen)
-	if !c.since("3.6") {
-		if refusal := m.power(true); refusal != nil {
-			return *refusal
-		}
-	}
 	c.asked(m, "User starting deployment")
+	if c.since("3.6") {
+		m.enter(Deploying, "Deploying")
+	} else if refusal := m.start(c.user, Deploying, "Deploying"); refusal != nil {
+		return *refusal
+	}
 	m.begin()
 	m.change("deploy", "", "")
-	m.enter(Deploying, "Deploying")
 	m.results["installation"] = c.id("result")
 	if m.syncs {
 		m.syncInterval = int(span(c.settings["hardware_sync_interval"].(string)).Seconds())

@@ -1,6 +1,7 @@
 package maassim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -88,11 +89,44 @@ func (m *machine) enter(s Status, said ...string) {
 	if s == m.status {
 		return
 	}
-	m.region.event(m, debug, "Node changed status", "From '"+m.status.String()+"' to '"+s.String()+"'")
+	m.tellChange(s)
 	m.enterUnseen(s)
 	for _, kind := range said {
 		m.region.event(m, info, kind, "")
 	}
+}
+
+func (m *machine) tellChange(to Status) {
+	change := "From '" + m.status.String() + "' to '" + to.String() + "'"
+	if to == Allocated {
+		change += " (to " + m.owner + ")"
+	}
+	m.region.event(m, debug, "Node changed status", change)
+}
+
+// start enters a status and switches the machine on for it. When that cannot be,
+// the status is taken back, and the answer is what the call ends with. What was on
+// its way in the old status goes on then.
+func (m *machine) start(by *user, to Status, said ...string) *answer {
+	was, before := m.status, m.previous
+	m.enter(to, said...)
+	if !m.switchable() {
+		return nil
+	}
+	refusal := m.power(true)
+	if refusal != nil {
+		m.region.event(m, warning, "Failed to query node's BMC", fmt.Sprintf("(%s) - Aborting %s and reverting to %s. Unable to power control the node. "+
+			"Please check power credentials.", by.name, to, was))
+		m.revert(was, before)
+	}
+	return refusal
+}
+
+// revert takes a change of the status back, past all that follows on one.
+func (m *machine) revert(to, previous Status) {
+	m.tellChange(to)
+	m.change("reverted", m.status.String(), to.String())
+	m.status, m.previous = to, previous
 }
 
 // enterUnseen changes the status past the hook that writes events.

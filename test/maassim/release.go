@@ -33,15 +33,15 @@ func (c *call) letGo(m *machine, erase bool) *answer {
 	} else {
 		c.asked(m, "User releasing node")
 	}
-	return m.release(erase)
+	return m.release(c.user, erase)
 }
 
 // release gives the machine back. When its power cannot be switched off the status
 // is as before, but what was known of the installed system is lost.
-func (m *machine) release(erase bool) *answer {
+func (m *machine) release(by *user, erase bool) *answer {
 	m.change("release", m.status.String(), "")
 	if erase {
-		return m.erase()
+		return m.erase(by)
 	}
 	m.forgetSystem()
 	if !m.switchable() || m.powerState == "off" {
@@ -60,9 +60,7 @@ func (m *machine) release(erase bool) *answer {
 	was, before := m.status, m.previous
 	m.enter(Releasing, "Releasing")
 	if refusal := m.power(false); refusal != nil {
-		m.region.event(m, debug, "Node changed status", "From '"+m.status.String()+"' to '"+was.String()+"'")
-		m.enterUnseen(was)
-		m.previous = before
+		m.revert(was, before)
 		return refusal
 	}
 	m.begin()
@@ -70,16 +68,13 @@ func (m *machine) release(erase bool) *answer {
 	return nil
 }
 
-func (m *machine) erase() *answer {
-	if m.switchable() {
-		if refusal := m.power(true); refusal != nil {
-			return refusal
-		}
+func (m *machine) erase(by *user) *answer {
+	if refusal := m.start(by, DiskErasing); refusal != nil {
+		return refusal
 	}
 	m.begin()
 	m.forgetSystem()
 	m.change("erase", "", "")
-	m.enter(DiskErasing)
 	t := m.timing()
 	switch {
 	case m.hit(EraseHangs):

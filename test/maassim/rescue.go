@@ -7,15 +7,14 @@ func (c *call) rescueMode() answer {
 	if !m.status.to(EnteringRescueMode) {
 		return conflict("Invalid transition: %s -> %s.", m.status, EnteringRescueMode)
 	}
-	if m.switchable() {
-		if refusal := m.power(true); refusal != nil {
-			return *refusal
-		}
-	}
 	c.asked(m, "User starting rescue mode")
-	m.begin()
+	owner, token := m.owner, m.token
 	m.setOwner(c.user.name)
-	m.enter(EnteringRescueMode, "Entering rescue mode")
+	if refusal := m.start(c.user, EnteringRescueMode, "Entering rescue mode"); refusal != nil {
+		m.owner, m.token = owner, token
+		return *refusal
+	}
+	m.begin()
 	m.after(m.timing().Rescue, func() { m.enter(RescueMode, "Rescue mode") })
 	return ok(m.body())
 }

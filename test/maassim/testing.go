@@ -6,14 +6,12 @@ func (c *call) test() answer {
 	if m.status.in(Commissioning, Deploying, Releasing, DiskErasing, EnteringRescueMode, ExitingRescueMode, Testing) {
 		return invalid("__all__", "Test is not available because of the current state of the node.")
 	}
-	if m.switchable() {
-		if refusal := m.power(true); refusal != nil {
-			return *refusal
-		}
-	}
 	c.asked(m, "User starting node testing")
-	m.begin()
 	m.setOwner(or(m.owner, c.user.name))
+	if refusal := m.start(c.user, Testing, "Testing"); refusal != nil {
+		return *refusal
+	}
+	m.begin()
 	m.staysOn = c.flag("enable_ssh")
 	m.toTesting()
 	return ok(m.body())
