@@ -27,6 +27,7 @@ func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
 	t.now = db.Now()
 	if asked != chain.AskNothing {
 		urged := c.Record.Urged(t.now)
+		t.hint(HintRun, "")
 		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, due_at = $2, attempt = $3, progress = $4 WHERE id = $5`,
 			string(urged.Status), micros(urged.DueAt), urged.Attempt, text(urged.Progress), was.ID); err != nil {
 			return err
