@@ -233,6 +233,21 @@ func TestUnfreezingWakesTheNodesThatWait(t *testing.T) {
 	})
 }
 
+// waitFor polls a database until a query says true.
+func waitFor(t testing.TB, raw *sql.DB, what, query string) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
+		var there bool
+		ok(t, raw.QueryRow(query).Scan(&there))
+		if there {
+			return
+		}
+	}
+	t.Fatalf("waited in vain for %s", what)
+}
+
 // TestAFreezeWaitsForAClaimInFlight holds a claim up between its look at the
 // freezes and its commit: had the freeze answered meanwhile, the claim would
 // hand out a task of a frozen site.
@@ -254,25 +269,12 @@ func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 		}
 		claimed <- len(tasks)
 	}()
-	waiting := func(what, query string) {
-		t.Helper()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
-			var there bool
-			ok(t, raw.QueryRow(query).Scan(&there))
-			if there {
-				return
-			}
-		}
-		t.Fatalf("waited in vain for %s", what)
-	}
-	waiting("the claim to stand before its update", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)`)
+	waitFor(t, raw, "the claim to stand before its update", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)`)
 	go func() {
 		_, _, err := db.Freeze(ctx, olga, "dc1", "now")
 		frozen <- err
 	}()
-	waiting("the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
+	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
 	select {
 	case err := <-frozen:
 		t.Fatalf("the freeze has answered (%v) while a claim is in flight", err)
@@ -284,6 +286,42 @@ func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 	}
 	ok(t, <-frozen)
 	claim(t, db, n)
+}
+
+// TestAFreezeWaitsForAStageThatBegins does the same with a claim of a run, which
+// has looked at the freezes when it comes to its row.
+func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	db := storetest.Reopen(t, url, nil)
+	ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
+		ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, Stage: "s", Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+	}}}, nil))
+	raw := must(sql.Open("pgx", url))(t)
+	defer raw.Close() //nolint:errcheck // the test is over
+	blocker := must(raw.BeginTx(ctx, nil))(t)
+	must(blocker.Exec(`LOCK TABLE chain_events IN EXCLUSIVE MODE`))(t) // where the claim writes last
+	claimed, frozen := make(chan *chain.Record, 1), make(chan error, 1)
+	go func() {
+		r, err := db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}})
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- r
+	}()
+	waitFor(t, raw, "the claim to stand before its event", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted)`)
+	go func() {
+		_, _, err := db.Freeze(ctx, olga, "", "now")
+		frozen <- err
+	}()
+	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
+	ok(t, blocker.Rollback())
+	if r := <-claimed; r == nil {
+		t.Error("the run was not claimed")
+	}
+	ok(t, <-frozen)
+	if _, runs, err := db.UnderWay(ctx, nil); err != nil || runs != 1 {
+		t.Errorf("the freeze lets %d stages finish, %v", runs, err)
+	}
 }
 
 // TestOnceAFreezeHasAnsweredNothingIsHandedOut races claims of many nodes with a

@@ -4,6 +4,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,4 +215,55 @@ func TestWhatNobodyCouldReadIsNotForgotten(t *testing.T) {
 			t.Errorf("there is %+v", got)
 		}
 	})
+}
+
+// TestAnEventSaysWhenItsTransactionWroteIt has a transition wait for a row lock:
+// the time of its event is after the wait, not before it.
+func TestAnEventSaysWhenItsTransactionWroteIt(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	db := storetest.Reopen(t, url, nil)
+	n := newMember(t, db, "one")
+	raw := must(sql.Open("pgx", url))(t)
+	defer raw.Close() //nolint:errcheck // the test is over
+	blocker := must(raw.BeginTx(ctx, nil))(t)
+	must(blocker.Exec(`SELECT 1 FROM nodes WHERE id = $1 FOR UPDATE`, n.ID))(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator})
+		done <- err
+	}()
+	waitFor(t, raw, "the transition to wait", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)`)
+	released := db.Now()
+	ok(t, blocker.Rollback())
+	ok(t, <-done)
+	events := placed(t, db, store.OutboxFilter{})
+	if last := events[len(events)-1]; last.At.Before(released) {
+		t.Errorf("%s says %s, and its transaction could not go on before %s", last.Type, last.At, released)
+	}
+}
+
+// A statement that makes a node or changes its status stands beside one that tells
+// of it.
+func TestEveryStatementThatChangesAStatusTells(t *testing.T) {
+	statement := regexp.MustCompile("(?s)`UPDATE nodes SET[^`]*?\\bstatus = [^`]*?WHERE|`INSERT INTO nodes \\(")
+	found := 0
+	for _, path := range must(filepath.Glob("*.go"))(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		raw := string(must(os.ReadFile(path))(t))
+		changes, tells := 0, strings.Count(raw, "t.tellStatus(")
+		for _, s := range statement.FindAllString(raw, -1) {
+			if head, _, _ := strings.Cut(s, "WHERE"); strings.HasPrefix(s, "`INSERT") || strings.Contains(head, " status = ") {
+				changes++
+			}
+		}
+		if changes != tells {
+			t.Errorf("%s changes a node's status %d times, and tells of it %d times", path, changes, tells)
+		}
+		found += changes
+	}
+	if found < 3 {
+		t.Errorf("only %d statements were found", found)
+	}
 }
