@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/agent/facts"
@@ -201,9 +202,17 @@ func (s *Scrub) report(res *taskcatalog.GPUScrubResult) taskcatalog.Report {
 		if g.Serial != "" {
 			subject += " serial " + g.Serial
 		}
-		r.Find(taskcatalog.Finding{Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", g.Code, g.Message), NextAction: nextAction(g.Code)})
+		r.Find(taskcatalog.Finding{Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", g.Code, g.Message), NextAction: nextActionOn(g)})
 	}
 	return r
+}
+
+// nextActionOn is what mends a GPU. What outlived SIGKILL outlives another scrub.
+func nextActionOn(g taskcatalog.GPUScrubbed) string {
+	if slices.ContainsFunc(g.Holders, func(h taskcatalog.GPUHolder) bool { return h.Outcome == "stuck" }) {
+		return taskcatalog.ActionReimage
+	}
+	return nextAction(g.Code)
 }
 
 func nextAction(code taskcatalog.Code) string {
