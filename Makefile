@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo test test-vault e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo test test-vault sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing, in a QEMU guest (installs what it needs)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
+	@echo 'make sim N=10000  that many seeds of the simulation of onboardings (FIRST=0), 500 of which make test plays'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make lint fuzz package clean   as usual'
 
@@ -41,6 +42,12 @@ demo: setup-guest build package
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
+	$(GO) test -count=1 -run '^TestSimulation$$' ./broker/maas
+
+# The simulation is built without the race detector: it has one goroutine.
+N     ?= 10000
+FIRST ?= 0
+sim: ; $(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/maas -sim.n $(N) -sim.first $(FIRST)
 
 # Vault is built from a module of its own: nothing of it becomes a dependency of ours.
 test-vault:

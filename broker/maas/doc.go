@@ -26,4 +26,73 @@
 // A list of machines is read once for all who ask (Region.Machines), no more than
 // once a second, however many there are. Decide on a machine by reading it alone,
 // right before.
+//
+// # Onboarding
+//
+// Lifecycle.Onboarding is the list of stages from a BMC's address to an active
+// node; a file has the stages of a phase, and Onboarding is the state of a run.
+// Each call of a stage looks, and then makes one change at most: what came of it is
+// seen by the next look, never taken from an answer. So an answer that was lost, a
+// 504 and a broker that died are one case, and no call is repeated: the stage is
+// called again, and decides by what it sees.
+//
+// What a step could not look at costs no attempt: Again where it is this machine
+// alone, Hold where nothing of the region answers, the key is refused, or the
+// secrets cannot be read. Attempts are spent where a BMC, an image or a machine
+// failed.
+//
+// # Whose a machine is
+//
+// A machine is a run's when it carries the run's mark, two workload annotations
+// that name node and run, and its owner is the user by whom the run claimed it.
+// Only the owner can write them, and MAAS takes them away when it gives a machine
+// back. The claim is made in this order, with a saved state between each two:
+//
+//	intent    Onboarding.Claim names machine, node and user
+//	allocate  by system_id, the one call in MAAS that only one can win, with the
+//	          agent name hostler-RUN
+//	annotate  the mark
+//	deploy    of an Allocated machine with the mark, and of no other
+//
+// A broker that dies between allocate and annotate leaves an Allocated machine
+// without a mark. It is taken for the run's if all of this holds: the saved intent
+// names it, the owner is the intent's user, nobody has marked it, and MAAS finds it
+// under the run's agent name. That name is never told by MAAS and goes with the
+// allocation, so somebody who allocates by hand with the same key is not taken for
+// us. All else that is Allocated, Deploying, Deployed, failed or kept from use is
+// refused as state_ambiguity and left as it is; no undo, rescue or restart_clean
+// releases it. Deploying, Deployed and Failed deployment are never ours without the
+// mark, for nothing is deployed before it is there.
+//
+// Before that, a run changes a machine that is nobody's: it is New, Ready or Failed
+// commissioning, every key that was given leads to it and to no other, and the run
+// holds the lock machine/SITE/SYSTEM_ID. A machine that is not New must have the
+// hostname as its own, and MAAS must know its BMC by the address that was given: a
+// name or an address that leads to another machine, or to none, is a typo until
+// somebody says otherwise.
+//
+// # Power
+//
+// Commissioning by IPMI is off and on again: it resets whatever runs there. Before
+// its first switching a run has MAAS ask the BMC, and waits for a person while the
+// machine runs, unless the profile says discovery_power_cycle. That is all of
+// discovery's power cycling; MAAS switches no machine that it has no record of.
+// power_on is never called.
+//
+// # Nodes
+//
+// The node is enrolling from render_cloud_init until the run's last stage lets it
+// in, whatever its agent has done meanwhile: a node is active when its machine
+// reports its hardware and is still the run's. The enrol token is in the bundle
+// alone, which is rendered again where it is used.
+//
+// # Where this departs from the sources
+//
+// MAAS gives no token before a deployment is rendered, so the bundle has none.
+// Hardware sync comes with the deployment; there is no seeding over SSH, and where
+// MAAS never makes the token the run ends failed_hw_sync_seed. Its health is worked
+// out: last_sync has moved since the machine was first seen Deployed, and is not
+// older than one and a half intervals. MAAS accepts a New machine by commissioning
+// it, so there is no call of accept. What a person has mended MAAS sees when it
+// commissions the machine again: resume has it do so.
 package maas

@@ -40,8 +40,11 @@ type world struct {
 	lossy   *chaintest.Lossy
 	engine  *chain.Engine
 	brokers int
-	silent  bool              // agents stay away
-	guard   http.RoundTripper // before the region; nil: none
+	only    []string // stages that the engine runs; nil: all
+	// patience is how long settle goes on for, by the clock; 0: until the end.
+	patience time.Duration
+	silent   bool              // agents stay away
+	guard    http.RoundTripper // before the region; nil: none
 }
 
 // vault keeps secrets, and can be down.
@@ -118,8 +121,12 @@ func (w *world) boot() {
 		Regions: &maas.Sites{Secrets: w.secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return w }},
 		Records: w.book, Nodes: w.book,
 	}
+	list := l.Onboarding()
+	if w.only != nil {
+		list.Stages = slices.DeleteFunc(list.Stages, func(s chain.Stage[maas.Onboarding]) bool { return !slices.Contains(w.only, s.Name) })
+	}
 	var err error
-	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, l.Onboarding()); err != nil {
+	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -191,7 +198,11 @@ func (w *world) agents() {
 // settle runs until nothing is due any more. before is called before each step.
 func (w *world) settle(before func()) {
 	w.t.Helper()
+	begun := w.clock.Now()
 	for range 20000 {
+		if w.patience > 0 && w.clock.Now().Sub(begun) > w.patience {
+			return
+		}
 		if before != nil {
 			before()
 		}
@@ -291,6 +302,14 @@ var stages = strings.Fields(`load_site_config resolve_power_credentials create_o
 // call sends a call with the broker's own key, past the broker.
 func (w *world) call(method, at, form string) {
 	w.t.Helper()
+	if res := w.try(method, at, form); res.StatusCode != http.StatusOK {
+		w.t.Fatalf("%s: %v", at, res.Status)
+	}
+}
+
+// try is call, whatever comes of it.
+func (w *world) try(method, at, form string) *http.Response {
+	w.t.Helper()
 	req, err := http.NewRequest(method, maassim.URL+"/api/2.0/"+at, strings.NewReader(form))
 	if err != nil {
 		w.t.Fatal(err)
@@ -300,7 +319,26 @@ func (w *world) call(method, at, form string) {
 	req.Header.Set("Authorization", fmt.Sprintf(`OAuth oauth_consumer_key="%s", oauth_token="%s", oauth_signature_method="PLAINTEXT", oauth_signature="%%26%s", oauth_timestamp="%d", oauth_nonce="by hand %d", oauth_version="1.0"`,
 		key[0], key[1], key[2], w.clock.Now().Unix(), w.clock.Now().UnixNano()))
 	res, err := w.region.RoundTripper().RoundTrip(req)
-	if err != nil || res.StatusCode != http.StatusOK {
-		w.t.Fatalf("%s: %v %v", at, res, err)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res
+}
+
+// freshStore is another store, where no run has been.
+func freshStore(w *world) *chaintest.Memory {
+	s := chaintest.NewMemory(w.clock.Now)
+	w.lossy.Store = s
+	return s
+}
+
+// unlink takes all links of the first interface of a machine away, by hand.
+func (w *world) unlink(systemID string) {
+	w.t.Helper()
+	for id := 1; id < 20; id++ {
+		for link := 1; link < 20; link++ {
+			w.clock.Advance(time.Millisecond)
+			w.try("POST", fmt.Sprintf("nodes/%s/interfaces/%d/?op=unlink_subnet", systemID, id), fmt.Sprintf("id=%d", link))
+		}
 	}
 }

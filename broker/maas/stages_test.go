@@ -1,0 +1,341 @@
+package maas_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// alone runs some stages of the list, by themselves, on a state.
+func (w *world) alone(id string, state maas.Onboarding, only ...string) chain.Record {
+	w.t.Helper()
+	w.only = only
+	w.boot()
+	if _, err := w.engine.Start(ctx, chain.Start{ID: id, Kind: maas.OnboardingKind, Site: w.site.Name, State: state}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.settle(nil)
+	return w.run(id)
+}
+
+// asked is the state of a run for box n, as it begins.
+func (w *world) asked(n int) maas.Onboarding {
+	w.t.Helper()
+	s, _, err := maas.NewOnboarding(w.site, w.profile, w.sku, maas.OnboardingRequest{Hostname: hostname(n), IPMIIP: maassim.Box(n).BMC.Address})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.PowerPath = w.site.PowerPath
+	return s
+}
+
+func stateOf(t *testing.T, r chain.Record) maas.Onboarding {
+	t.Helper()
+	var s maas.Onboarding
+	if err := json.Unmarshal(r.State, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// writes counts the calls that change something.
+func (w *world) writes() (out []string) {
+	for _, c := range w.region.Calls() {
+		if c.Method != http.MethodGet {
+			out = append(out, c.Op)
+		}
+	}
+	return out
+}
+
+// Each stage, and all of them, may be entered again when what they lead to is so
+// already. Then they change nothing.
+func TestAStageThatIsEnteredAgainChangesNothing(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.region.PlugIn(w.box(1))
+	w.onboard("r", maas.OnboardingRequest{Hostname: "c01", IPMIIP: maassim.Box(1).BMC.Address})
+	w.settle(nil)
+	done := stateOf(t, w.run("r"))
+	before, nodes := len(w.writes()), len(w.book.All())
+	for _, only := range append(slices.Clone(stages), "") {
+		t.Run(only, func(t *testing.T) {
+			names := []string{only}
+			switch only {
+			case "":
+				names = nil
+			case "wait_for_deployed": // whose rescue leads back there
+				names = append(names, "deploy_via_maas")
+			}
+			w.t, w.store = t, freshStore(w)
+			if r := w.alone("r", done, names...); r.Status != chain.Completed {
+				t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			if again := w.writes(); len(again) != before {
+				t.Errorf("it changes %v", again[before:])
+			}
+			if len(w.book.All()) != nodes {
+				t.Error("there is another node")
+			}
+		})
+	}
+}
+
+func TestLoadSiteConfig(t *testing.T) {
+	for name, row := range map[string]struct {
+		with   func(w *world, s *maas.Onboarding)
+		status chain.Status
+		code   string
+		held   string
+	}{
+		"as it should be":           {func(*world, *maas.Onboarding) {}, chain.Completed, "", ""},
+		"disabled":                  {func(w *world, _ *maas.Onboarding) { w.disable() }, chain.FailedRetryable, "site_disabled", ""},
+		"disabled, and under way":   {func(w *world, s *maas.Onboarding) { w.disable(); s.SystemID = "abc123" }, chain.Completed, "", ""},
+		"no such site":              {func(_ *world, s *maas.Onboarding) { s.SiteID = "gone" }, chain.FailedRetryable, "site_not_found", ""},
+		"of no administrator":       {func(w *world, _ *maas.Onboarding) { w.credentials(w.region.AddUser("bob", false)) }, chain.Running, "", "no administrator"},
+		"the key is taken no more":  {func(w *world, _ *maas.Onboarding) { w.region.RevokeKeys("admin") }, chain.Running, "", "unauthorized"},
+		"the credentials are gone":  {func(w *world, _ *maas.Onboarding) { clear(w.secrets.kept) }, chain.Running, "", "cannot find the MAAS token"},
+		"the secrets are away":      {func(w *world, _ *maas.Onboarding) { w.secrets.down = true }, chain.Running, "", "it is sealed"},
+		"the region is away":        {func(w *world, _ *maas.Onboarding) { w.region.Inject(fault(maassim.Unreachable, "", -1)) }, chain.Running, "", "unavailable"},
+		"the clocks are far apart":  {func(w *world, _ *maas.Onboarding) { w.region.Inject(fault(maassim.ClockSkew, "", -1)) }, chain.Running, "", "clock_skew"},
+		"a proxy answers for MAAS":  {func(w *world, _ *maas.Onboarding) { w.region.Inject(fault(maassim.ProxyPage, "", -1)) }, chain.Running, "", "is there a proxy"},
+		"one answer of it was lost": {func(w *world, _ *maas.Onboarding) { w.region.Inject(fault(maassim.AnswerLost, "whoami")) }, chain.Completed, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			s := w.asked(1)
+			row.with(w, &s)
+			w.patience = time.Minute
+			r := w.alone("r", s, "load_site_config")
+			if r.Status != row.status || row.code != "" && r.Failure.Code != row.code || !strings.Contains(r.Waiting, row.held) || r.Held != (row.held != "") {
+				t.Errorf("%s %+v, held %v: %s", r.Status, r.Failure, r.Held, r.Waiting)
+			}
+		})
+	}
+}
+
+func (w *world) disable() {
+	s := w.site
+	s.Status = broker.SiteDisabled
+	w.book.PutSite(s)
+}
+
+func TestPowerCredentialsAreResolvedInTheirOrder(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.box(1)
+	s := w.asked(1)
+	s.PXEMAC = "02:00:5e:00:01:01"
+	all := []struct {
+		by    broker.PowerSelector
+		value string
+	}{{broker.ByHostname, "c01"}, {broker.ByIPMIIP, s.IPMIIP}, {broker.ByPXEMAC, s.PXEMAC}}
+	from := func(id string) string {
+		r := w.alone(id, s, "resolve_power_credentials")
+		if r.Status != chain.Completed {
+			t.Fatalf("%s: %+v", r.Status, r.Failure)
+		}
+		return stateOf(t, r).PowerFrom + " " + stateOf(t, r).PowerPath
+	}
+	if got := from("none"); got != "default "+w.site.PowerPath {
+		t.Error(got)
+	}
+	for n, o := range all { // the stronger comes later
+		path := broker.PowerOverridePath(w.site.ID, fmt.Sprint(n))
+		p, _ := maas.NewPower("root", "other")
+		if err := maas.PutPower(ctx, w.secrets, path, p); err != nil {
+			t.Fatal(err)
+		}
+		w.book.Overrides = append(w.book.Overrides, broker.PowerOverride{ID: fmt.Sprint(n), SiteID: w.site.ID, SelectorType: o.by, SelectorValue: o.value, VaultPath: path, Status: broker.SiteActive})
+		if got, want := from(string(o.by)), string(o.by)+" "+path; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	clear(w.secrets.kept)
+	w.credentials(w.region.APIKey())
+	if r := w.alone("lost", s, "resolve_power_credentials"); r.Failure == nil || r.Failure.Class != chain.Class(broker.SiteCapabilityMissing) || r.Failure.Code != "site_credentials_missing" {
+		t.Errorf("%s: %+v", r.Status, r.Failure)
+	}
+}
+
+// Which machine is meant, and whether it may be touched.
+func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
+	const mac1, mac2 = "02:00:5e:00:01:01", "02:00:5e:00:02:01"
+	type there struct {
+		box      int
+		hostname string
+		status   maassim.Status
+	}
+	for name, row := range map[string]struct {
+		there []there
+		mac   string
+		claim bool   // auto_claim_single_new_machine
+		meant string // hostname; empty: refused; + is a new one
+	}{
+		"nothing is known":                                  {nil, "", false, "+"},
+		"by all":                                            {[]there{{1, "c01", maassim.Ready}}, mac1, false, "c01"},
+		"New, by its BMC":                                   {[]there{{1, "sly-owl", maassim.New}}, "", false, "sly-owl"},
+		"New, by BMC and MAC":                               {[]there{{1, "sly-owl", maassim.New}}, mac1, false, "sly-owl"},
+		"Ready, by its BMC alone":                           {[]there{{1, "sly-owl", maassim.Ready}}, "", false, ""},
+		"by its name alone":                                 {[]there{{2, "c01", maassim.Ready}}, "", false, ""},
+		"New, by its name alone":                            {[]there{{2, "c01", maassim.New}}, "", false, ""},
+		"the MAC is another's":                              {[]there{{1, "c01", maassim.Ready}, {2, "c02", maassim.Ready}}, mac2, false, ""},
+		"the MAC is nobody's":                               {[]there{{1, "c01", maassim.Ready}}, "02:00:5e:99:99:99", false, ""},
+		"name and BMC swapped":                              {[]there{{1, "c02", maassim.Ready}, {2, "c01", maassim.Ready}}, "", false, ""},
+		"a New one stands about":                            {[]there{{2, "sly-owl", maassim.New}}, "", false, "+"},
+		"a New one stands about, and is claimed":            {[]there{{2, "sly-owl", maassim.New}}, "", true, "+"}, // its BMC says that it is another
+		"a MAC leads to a machine whose BMC is not the one": {[]there{{2, "sly-owl", maassim.New}}, mac2, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.box(1)
+			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
+			for _, m := range row.there {
+				w.region.Arrange(maassim.Arranged{Hostname: m.hostname, Hardware: w.box(m.box), Status: m.status, Uncommissioned: m.status == maassim.New})
+			}
+			s := w.asked(1)
+			s.PXEMAC = row.mac
+			r := w.alone("r", s, "create_or_find_in_maas")
+			if row.meant == "" {
+				if r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > 0 {
+					t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes())
+				}
+				return
+			}
+			m, _ := w.region.Machine(stateOf(t, r).SystemID)
+			if r.Status != chain.Completed || (row.meant == "+") != stateOf(t, r).Created || row.meant != "+" && m.Hostname != row.meant {
+				t.Errorf("%s %+v: %+v", r.Status, r.Failure, m)
+			}
+		})
+	}
+}
+
+// A New machine of which MAAS knows no BMC may be anybody's: it is claimed if it is
+// the only one, and the profile says so.
+func TestASoleNewMachineIsClaimedByPolicyAlone(t *testing.T) {
+	for _, row := range []struct {
+		machines int
+		claim    bool
+		code     string // of a refusal
+		created  bool
+	}{{1, false, "", true}, {1, true, "", false}, {2, true, "machine_ambiguous", false}, {2, false, "", true}} {
+		t.Run(fmt.Sprintf("%d machines, %v", row.machines, row.claim), func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.box(1)
+			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
+			for n := range row.machines {
+				w.call("POST", "machines/", fmt.Sprintf("hostname=sly-%d&power_type=manual&architecture=amd64/generic&commission=false&mac_addresses=02:00:5e:00:%02d:01", n, n+1))
+				w.clock.Advance(time.Second)
+			}
+			r := w.alone("r", w.asked(1), "create_or_find_in_maas")
+			if row.code != "" {
+				if r.Status != chain.FailedManual || r.Failure.Code != row.code {
+					t.Errorf("%s %+v", r.Status, r.Failure)
+				}
+			} else if r.Status != chain.Completed || stateOf(t, r).Created != row.created {
+				t.Errorf("%s %+v, created %v", r.Status, r.Failure, stateOf(t, r).Created)
+			}
+		})
+	}
+}
+
+// A machine that runs is somebody's until a person, or the profile, says that its
+// power may be switched.
+func TestAMachineThatRunsIsNotResetUnlessTheProfileSaysSo(t *testing.T) {
+	for _, cycle := range []bool{false, true} {
+		w := newWorld(t, "3.6")
+		w.profile.Policy.DiscoveryPowerCycle = cycle
+		id := w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: w.box(1), Status: maassim.New, Uncommissioned: true, PowerOn: true})
+		s := w.asked(1)
+		s.SystemID = id
+		w.patience = time.Hour
+		r := w.alone("r", s, "commission_node")
+		m, _ := w.region.Machine(id)
+		if cycle && (r.Status != chain.Completed || m.Status != maassim.Commissioning) {
+			t.Errorf("with the policy: %s %+v, machine %+v", r.Status, r.Failure, m)
+		}
+		if !cycle && (r.Failure == nil || r.Failure.Code != "failed_discovery_timeout" || !strings.Contains(r.Failure.Message, "switch it off") || m.Boots != 0 || !m.On) {
+			t.Errorf("without: %s %+v, machine %+v", r.Status, r.Failure, m)
+		}
+	}
+}
+
+func TestRoCEAddressesAreSetOnTheirInterfaces(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	b.NICs[1].Network = 1
+	id := w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: b, Status: maassim.Ready})
+	w.book.RoCE = []broker.RoCEAssignment{{SiteID: w.site.ID, Hostname: "c01", Interface: "eno8403", IPv4CIDR: "172.30.9.61/31"}}
+	s := w.asked(1)
+	s.SystemID = id
+	r := w.alone("r", s, "apply_roce_phase2")
+	if r.Status != chain.Completed || stateOf(t, r).RoCEAddresses != 1 || !slices.Equal(w.writes(), []string{"link_subnet"}) {
+		t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes())
+	}
+	w.store = freshStore(w)
+	if r := w.alone("r", s, "apply_roce_phase2"); r.Status != chain.Completed || len(w.writes()) != 1 {
+		t.Errorf("again: %s %+v, changes %v", r.Status, r.Failure, w.writes())
+	}
+}
+
+func TestTheInterfaceThatBootsIsLinked(t *testing.T) {
+	for name, row := range map[string]struct {
+		network int
+		strict  bool
+		status  chain.Status
+		code    string
+		writes  int
+	}{
+		"linked already":        {0, true, chain.Completed, "", 0},
+		"miswired":              {1, true, chain.FailedManual, "pxe_interface_miswired", 0},
+		"miswired, not strict":  {1, false, chain.Completed, "", 0},
+		"not linked any more":   {-1, true, chain.Completed, "", 1},
+		"not there by its name": {-2, true, chain.FailedManual, "pxe_interface_missing", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.profile.Policy.StrictPXEPreflight = row.strict
+			b := w.box(1)
+			b.NICs[0].Network = max(row.network, 0)
+			if row.network == -2 {
+				b.NICs[0].Name = "ens3"
+			}
+			id := w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: b, Status: maassim.Ready})
+			if row.network == -1 {
+				w.unlink(id)
+			}
+			before := len(w.writes())
+			s := w.asked(1)
+			s.SystemID = id
+			r := w.alone("r", s, "ensure_pxe_interface_auto")
+			if r.Status != row.status || row.code != "" && r.Failure.Code != row.code || len(w.writes())-before != row.writes {
+				t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
+			}
+			if got := stateOf(t, r).Warnings; (len(got) > 0) != (row.network == 1 && !row.strict) {
+				t.Errorf("warnings %q", got)
+			}
+		})
+	}
+}
+
+// What was deployed and then cancelled is left alone, and kept from use.
+func TestWhatIsLeftOfACancelledNodeIsQuarantined(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.region.PlugIn(w.box(1))
+	id := w.start(1)
+	w.settle(func() {
+		if r := w.run(id); r.Stage == "wait_for_agent_enrollment" && r.Status == chain.Running {
+			w.act(id, chain.Cancel)
+		}
+	})
+	if n := w.node("c01"); n.Status != broker.Quarantined || !strings.Contains(n.StatusReason, "cancelled") {
+		t.Errorf("%+v", n)
+	}
+}
