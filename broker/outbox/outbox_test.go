@@ -201,3 +201,31 @@ func TestAPolicyKeepsEnoughForWhoIsAwayForAMoment(t *testing.T) {
 		}
 	}
 }
+
+// TestAReaderHearsOfWhatAnotherBrokerDid has one broker lead, another write, and a
+// third asked.
+func TestAReaderHearsOfWhatAnotherBrokerDid(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	leads, writes, reads := storetest.Reopen(t, url, nil), storetest.Reopen(t, url, nil), storetest.Reopen(t, url, nil)
+	running(t, leads)
+	f := outbox.NewFeed(reads)
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(work) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	got := make(chan int, 1)
+	go func() {
+		page, _, err := f.Next(ctx, store.OutboxFilter{}, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- len(page)
+	}()
+	newNode(t, writes, "one")
+	if n := <-got; n != 1 {
+		t.Errorf("it heard of %d events", n)
+	}
+}
