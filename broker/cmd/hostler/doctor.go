@@ -140,6 +140,9 @@ func (a *app) examineStatus(s *resource.Status, say func(check, result, format s
 	} else {
 		say("trust bundle", "ok", "version %d is confirmed by every node", s.TrustVersion)
 	}
+	for _, h := range s.Holds {
+		say(h.Kind, "warn", "%s, since %s, by %s: %s", siteWords(h.Site), render.Time(h.Since), h.By, h.Reason)
+	}
 	for _, al := range s.Alerts {
 		say("alert", "warn", "%s: %s", al.Code, al.Message)
 	}
