@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
@@ -36,6 +37,8 @@ type Config struct {
 	Secrets   secrets.Keeper
 	Events    *outbox.Feed
 	Sites     *maas.Sites
+	Lifecycle *maas.Lifecycle
+	Runs      *chain.Engine
 	Now       func() time.Time
 	Tracer    trace.Tracer
 	Log       *zap.Logger

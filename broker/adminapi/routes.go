@@ -102,6 +102,14 @@ var routes = []route{
 	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", answers((*API).showSKU)},
 	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", answers((*API).updateSKU)},
 
+	{get, "/onboardings", viewer, "list-onboardings", "list onboardings", answers((*API).listOnboardings)},
+	{post, "/onboardings", operator, "start-onboarding", "bring a machine from its BMC to an active node", answers((*API).startOnboarding)},
+	{post, "/onboardings/batch", operator, "start-onboarding-batch", "bring many machines to active nodes", answers((*API).startBatch)},
+	{post, "/onboardings/batch/{batch}/retry", operator, "retry-onboarding-batch", "try again what failed of a batch", answers((*API).retryBatch)},
+	{post, "/onboardings/plan", viewer, "plan-onboarding", "say what onboardings would do", answers((*API).planOnboarding)},
+	{get, "/onboardings/{onboarding}", viewer, "show-onboarding", "show an onboarding, its stages and its events", answers((*API).showOnboarding)},
+	{post, "/onboardings/{onboarding}/{action}", operator, "act-on-onboarding", "retry, resume, rerun, restart, cancel, adopt or stop an onboarding", answers((*API).actOnOnboarding)},
+
 	{get, "/agent-releases", viewer, "list-agent-releases", "list agent releases", answers((*API).listReleases)},
 	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish an agent release", answers((*API).publishRelease)},
 

@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "write the golden files")
 func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
 		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
-		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none").Replace(path)
+		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
+		"{onboarding}", "r-none", "{batch}", "none").Replace(path)
 }
 
 func body(method string) any {

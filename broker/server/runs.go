@@ -10,12 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/onboard"
 )
 
-const (
-	// stepGrace is what a stage in flight has when the broker stops.
-	stepGrace = 4 * time.Second
-	// runsPoll is how often runs are looked for that nothing told of.
-	runsPoll = 2 * time.Second
-)
+// stepGrace is what a stage in flight has when the broker stops.
+const stepGrace = 4 * time.Second
 
 // openRuns makes the engine of chains, and the chains that it runs.
 func (s *Server) openRuns() error {
@@ -24,7 +20,7 @@ func (s *Server) openRuns() error {
 		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader,
 	}}
 	var err error
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Poll: runsPoll, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding())
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding())
 	return err
 }
 

@@ -164,7 +164,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Events: s.events, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Events: s.events, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {

@@ -64,6 +64,14 @@
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU
 //	PATCH  /skus/{sku}                          SKUConfig → SKU
+//	GET    /onboardings                         OnboardingList    ?site= &status= &stage= &class= &batch_id= &hostname= &cursor= &limit=
+//	POST   /onboardings                         OnboardingStart → Onboarding
+//	POST   /onboardings/batch                   OnboardingBatch → OnboardingBatchStarted
+//	POST   /onboardings/batch/{batch}/retry     ReasonBody → OnboardingBatchRetried
+//	POST   /onboardings/plan                    OnboardingBatch → OnboardingPlan
+//	GET    /onboardings/{onboarding}            OnboardingDetail
+//	POST   /onboardings/{onboarding}/{action}   ReasonBody → Onboarding; action: retry, resume, rerun,
+//	                                            restart-clean, cancel, adopt, mark-manual-intervention
 //	GET    /agent-releases                      AgentReleaseList
 //	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease
 //	                                            ?version= &arch= &filename=; {digest} is the hex SHA-256

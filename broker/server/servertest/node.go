@@ -41,6 +41,12 @@ func (b *Broker) NewNode(t testing.TB, c resource.NodeCreate) *Node {
 // Enroll enrols with a token, over a connection that is pinned as a machine's is.
 func (b *Broker) Enroll(t testing.TB, token, hostname string) *Node {
 	t.Helper()
+	return b.EnrollMachine(t, token, hostname, "")
+}
+
+// EnrollMachine is Enroll for a machine that knows its MAAS system id.
+func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string) *Node {
+	t.Helper()
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +60,7 @@ func (b *Broker) Enroll(t testing.TB, token, hostname string) *Node {
 	var reply wire.EnrollReply
 	n.must(t, http.MethodPost, "/internal/v1/nodes/enroll", wire.EnrollRequest{
 		Token: token, CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(),
-		Capabilities: map[string]string{}, Hostname: hostname, Now: b.Now(),
+		Capabilities: map[string]string{}, Hostname: hostname, MAASSystemID: systemID, Now: b.Now(),
 	}, &reply)
 	n.NodeIdentity = pki.NodeIdentity{NodeID: reply.NodeID, Epoch: reply.NodeEpoch}
 	if n.Trust, err = pki.FirstBundle([]byte(reply.TrustBundle), b.Now()); err != nil {

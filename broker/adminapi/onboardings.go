@@ -1,0 +1,175 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type startOnboardingInput struct{ Body resource.OnboardingStart }
+
+// startOnboarding begins a run for one machine. A live run that has its hostname
+// or its BMC is named in the refusal.
+func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*resource.Onboarding, error) {
+	b := in.Body
+	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, []resource.OnboardingMachine{b.OnboardingMachine})
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.c.Runs.Start(ctx, o.starts[0])
+	if err != nil {
+		return nil, runError(err)
+	}
+	a.auditStart(ctx, "run/"+r.ID, b.Reason, o)
+	out := onboardingResource(r)
+	return &out, nil
+}
+
+type startBatchInput struct{ Body resource.OnboardingBatch }
+
+// startBatch begins runs for all machines of a list, or for none.
+func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.OnboardingBatchStarted, error) {
+	b := in.Body
+	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	id := uuid.NewString()
+	all, err := a.c.Runs.StartBatch(ctx, chain.Batch{
+		ID: id, Kind: maas.OnboardingKind, Site: o.site.Name, RequestedBy: callerOf(ctx).Name,
+		Parallel: o.profile.Policy.BatchMaxParallel, StopAfter: o.profile.Policy.BatchStopAfterFailures,
+	}, o.starts)
+	if err != nil {
+		return nil, runError(err)
+	}
+	a.auditStart(ctx, "batch/"+id, b.Reason, o)
+	out := &resource.OnboardingBatchStarted{BatchID: id, Onboardings: make([]resource.OnboardingBatchRun, len(all))}
+	for i, r := range all {
+		out.Onboardings[i] = resource.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
+	}
+	return out, nil
+}
+
+// planOnboarding says what a batch, or one run, would do. It begins nothing.
+func (a *API) planOnboarding(ctx context.Context, in *startBatchInput) (*resource.OnboardingPlan, error) {
+	b := in.Body
+	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := chain.Plan(a.c.Lifecycle.Onboarding(), o.states[0])
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.OnboardingPlan{Site: o.site.Name, Profile: o.profile.Name, SKUID: b.SKUID, Parallel: o.profile.Policy.BatchMaxParallel, Stages: make([]resource.PlannedStage, len(plan))}
+	for _, s := range o.states {
+		out.Nodes = append(out.Nodes, resource.OnboardingMachine{Hostname: s.Hostname, IPMIIP: s.IPMIIP, PXEMAC: s.PXEMAC})
+	}
+	for i, p := range plan {
+		out.Stages[i] = plannedResource(p)
+		if p.Rescues == "" {
+			out.ExpectedSeconds += int64(p.Expected / time.Second)
+		}
+	}
+	return out, nil
+}
+
+// orders are runs to start, all at one site.
+type orders struct {
+	site    broker.Site
+	profile broker.Profile
+	states  []maas.Onboarding
+	starts  []chain.Start
+}
+
+// orders checks what was given of machines. Codes: those of maas.NewOnboarding,
+// site_not_found, profile_not_found, sku_not_found, hostname_taken.
+func (a *API) orders(ctx context.Context, site, profile, sku string, machines []resource.OnboardingMachine) (o orders, err error) {
+	if o.site, err = a.site(ctx, site); err != nil {
+		return o, err
+	}
+	if o.profile, err = a.c.DB.Profile(ctx, o.site.ID, cmp.Or(profile, o.site.DefaultProfileID)); err != nil {
+		return o, err
+	}
+	k, err := a.c.DB.SKU(ctx, sku)
+	if err != nil {
+		return o, err
+	}
+	who, first := callerOf(ctx), map[string]string{}
+	for _, m := range machines {
+		s, locks, err := maas.NewOnboarding(o.site, o.profile, k, maas.OnboardingRequest{Hostname: m.Hostname, IPMIIP: m.IPMIIP, PXEMAC: m.PXEMAC})
+		if err != nil {
+			return o, err
+		}
+		for _, l := range locks {
+			if other, twice := first[l]; twice {
+				return o, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: %s and %s have the same hostname or the same BMC", other, s.Hostname)
+			}
+			first[l] = s.Hostname
+		}
+		if err := a.hostnameFree(ctx, s); err != nil {
+			return o, err
+		}
+		o.states = append(o.states, s)
+		o.starts = append(o.starts, chain.Start{
+			Kind: maas.OnboardingKind, Site: o.site.Name, Subject: s.Hostname, State: s, Locks: locks, RequestedBy: who.Name, CorrelationID: who.correlationID,
+		})
+	}
+	return o, nil
+}
+
+// hostnameFree refuses at once what a run would find out after commissioning. A
+// hostname in the hands of a live run is for the engine to refuse: it names the run.
+func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
+	there, _, err := a.c.DB.ListNodes(ctx, store.NodeFilter{Sites: []string{s.Site}, Hostname: s.Hostname, Limit: 1})
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	live, _, err := a.runsOf(ctx, chain.Filter{Site: s.Site, Statuses: liveStatuses}, s.Hostname, 1)
+	if err != nil || len(live) > 0 {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "hostname_taken", "cannot onboard %s: node %s has that hostname and is %s (remove it first, or choose another)", s.Hostname, there[0].ID, there[0].Status)
+}
+
+func (a *API) auditStart(ctx context.Context, subject, reason string, o orders) {
+	who := callerOf(ctx)
+	after, err := taskcatalog.Encode(map[string]any{"site": o.site.Name, "profile": o.profile.Name, "machines": len(o.starts), "role": who.Role})
+	if err != nil {
+		after = nil
+	}
+	a.audit(ctx, broker.AuditEntry{
+		Actor: who.Name, Action: "run.start", Subject: subject, Reason: taskcatalog.Clean(reason, 500), CorrelationID: who.correlationID, After: after,
+	})
+}
+
+// runError turns what the engine refuses into what callers are told.
+func runError(err error) error {
+	if l, ok := errors.AsType[*chain.Locked](err); ok {
+		t := l.Taken[0]
+		what, _, _ := strings.Cut(t.Lock, "/")
+		return broker.Errorf(broker.Refused, "onboarding_running", "cannot onboard: run %s has the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
+	}
+	if r, ok := errors.AsType[*chain.Refused](err); ok {
+		kind := broker.Refused
+		if strings.HasSuffix(r.Code, "_not_found") {
+			kind = broker.NotFound
+		}
+		return broker.Errorf(kind, r.Code, "%s", r.Message)
+	}
+	if errors.Is(err, chain.ErrLost) {
+		return broker.Errorf(broker.Refused, "run_moving", "the run went on meanwhile (look at it, and ask again)")
+	}
+	return err
+}

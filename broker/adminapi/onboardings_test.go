@@ -1,0 +1,277 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// rack is a broker with one site, whose region is simulated behind a loopback
+// listener and lives in the broker's time.
+type rack struct {
+	*servertest.Broker
+	t      *testing.T
+	region *maassim.Region
+	bmc    maassim.BMC
+}
+
+func newRack(t *testing.T, policy string) *rack {
+	t.Helper()
+	r := &rack{Broker: servertest.Start(t), t: t}
+	r.region = &maassim.Region{
+		Seed: 3, Now: r.Now, Timing: maassim.Usual.Faster(1000),
+		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}},
+	}
+	maas := httptest.NewServer(r.region)
+	t.Cleanup(maas.Close)
+	r.bmc = maassim.BMC{User: "root", Password: "planted-bmc-secret"}
+	post := func(path, body string) {
+		t.Helper()
+		servertest.Must[json.RawMessage](t, r.Broker, http.MethodPost, path, body)
+	}
+	post("/maas-sites", fmt.Sprintf(`{"name":"dc1","region_code":"eu-1","api_base_url":"%s/MAAS","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`, maas.URL))
+	post("/maas-sites/dc1/credentials", fmt.Sprintf(`{"maas_token":%q,"power_user":"root","power_password":%q}`, r.region.APIKey(), r.bmc.Password))
+	post("/skus", `{"id":"h100.8gpu","nics":["eno8303","eno8403"]}`)
+	servertest.Must[json.RawMessage](t, r.Broker, http.MethodPatch, "/maas-sites/dc1/profiles/default", policy)
+	return r
+}
+
+// box puts the n-th machine into the rack.
+func (r *rack) box(n int) resource.OnboardingMachine {
+	h := maassim.Box(n)
+	h.BMC.User, h.BMC.Password = r.bmc.User, r.bmc.Password
+	r.region.PlugIn(h)
+	return resource.OnboardingMachine{Hostname: fmt.Sprintf("c%02d", n), IPMIIP: h.BMC.Address}
+}
+
+func (r *rack) start(m resource.OnboardingMachine) resource.Onboarding {
+	r.t.Helper()
+	return servertest.Must[resource.Onboarding](r.t, r.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m, Reason: "new rack"})
+}
+
+func (r *rack) show(id string) resource.OnboardingDetail {
+	r.t.Helper()
+	return servertest.Must[resource.OnboardingDetail](r.t, r.Broker, http.MethodGet, "/onboardings/"+id, nil)
+}
+
+// until lets time pass until a run is as it is waited for.
+func (r *rack) until(id, what string, ok func(resource.OnboardingDetail) bool) resource.OnboardingDetail {
+	r.t.Helper()
+	var last resource.OnboardingDetail
+	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if last = r.show(id); ok(last) {
+			return last
+		}
+		if last.Waiting != "" {
+			r.Advance(5 * time.Second)
+		}
+	}
+	r.t.Fatalf("waited in vain for %s: %s at %s: %s %s %s", what, last.Status, last.CurrentStage, last.Waiting, last.ErrorCode, last.ErrorMessage)
+	return last
+}
+
+// rested waits until nodes are answered again: a broker whose clock has leapt has
+// not read its deny list for too long.
+func (r *rack) rested() {
+	r.t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(r.RootSHA256(), "127.0.0.1", r.Now)}}
+	defer client.CloseIdleConnections()
+	servertest.Eventually(r.t, "nodes to be answered", func() bool {
+		res, err := client.Post(r.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode != http.StatusServiceUnavailable
+	})
+}
+
+func atStage(stage string) func(resource.OnboardingDetail) bool {
+	return func(o resource.OnboardingDetail) bool { return o.CurrentStage == stage }
+}
+
+var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
+
+func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
+	r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false}`)
+	m := r.box(1)
+	o := r.start(m)
+	if o.Status != "pending" || o.NodeID != nil || o.BatchID != nil || o.Site != "dc1" || o.Profile != "default" || o.RequestedBy == "" {
+		t.Errorf("started as %+v", o)
+	}
+	waits := r.until(o.OnboardingID, "the agent's turn", atStage("wait_for_agent_enrollment"))
+	if waits.NodeID == nil || waits.MAASSystemID == nil || waits.LastObserved.MAASStatus != "Deployed" || waits.Deploys != 1 || waits.BundleDigest == "" {
+		t.Errorf("before its agent comes it is %+v", waits.Onboarding)
+	}
+	if n := show(t, r.Broker, "c01"); n.Status != "enrolling" || n.ID != *waits.NodeID || n.MAASSystemID != *waits.MAASSystemID {
+		t.Errorf("the node is %+v", n)
+	}
+	machine, _ := r.region.Machine(*waits.MAASSystemID)
+	token := string(enrolToken.Find(machine.UserData))
+	if token == "" {
+		t.Fatalf("the machine was deployed with %q", machine.UserData)
+	}
+
+	r.rested()
+	node := r.EnrollMachine(t, token, "c01", *waits.MAASSystemID).Settle(t)
+	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	if done.Status != "completed" || *done.NodeID != node.NodeID || done.CompletedAt.IsZero() {
+		t.Fatalf("it ended %+v", done.Onboarding)
+	}
+	if n := show(t, r.Broker, "c01"); n.Status != "active" {
+		t.Errorf("the node is %s: %s", n.Status, n.StatusReason)
+	}
+	if deploys := r.region.Count("deploy"); deploys != 1 {
+		t.Errorf("MAAS was asked for %d deployments", deploys)
+	}
+	for _, s := range done.Stages {
+		if want := s.Rescues == ""; (s.Status == "succeeded" || s.Status == "skipped") != want {
+			t.Errorf("stage %s is %s", s.Stage, s.Status)
+		}
+	}
+	whole := r.Ask(t, r.Token, http.MethodGet, "/onboardings/"+o.OnboardingID, nil).Body
+	for what, secret := range map[string]string{"the enrol token": token, "the BMC's password": r.bmc.Password, "the MAAS token": strings.Split(r.region.APIKey(), ":")[2]} {
+		if bytes.Contains(whole, []byte(secret)) {
+			t.Errorf("the run tells %s", what)
+		}
+	}
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{Reason: "late"}); a.Code() != "run_ended" {
+		t.Errorf("a cancel of what has ended: %d %s", a.Status, a.Body)
+	}
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m}); a.Code() != "hostname_taken" || !strings.Contains(string(a.Body), node.NodeID) {
+		t.Errorf("the same again: %d %s", a.Status, a.Body)
+	}
+	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
+	if len(rows.Items) != 1 || rows.Items[0].Reason != "new rack" {
+		t.Errorf("the start is in the audit log as %+v", rows.Items)
+	}
+}
+
+func TestALiveRunIsNamedToWhoAsksForTheSameMachine(t *testing.T) {
+	r := newRack(t, `{"require_hw_sync":false}`)
+	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "test"})
+	m := r.box(1)
+	o := r.start(m)
+	for name, again := range map[string]resource.OnboardingMachine{
+		"the hostname": {Hostname: m.Hostname, IPMIIP: "10.0.0.77"}, "its other spelling": {Hostname: strings.ToUpper(m.Hostname), IPMIIP: "10.0.0.77"}, "the BMC": {Hostname: "other", IPMIIP: m.IPMIIP},
+	} {
+		a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: again})
+		if a.Status != http.StatusConflict || a.Code() != "onboarding_running" || !strings.Contains(string(a.Body), o.OnboardingID) {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	if w := r.show(o.OnboardingID); !strings.HasPrefix(w.Waiting, "freeze: ") || w.Status != "pending" {
+		t.Errorf("at a frozen site it is %s, %q", w.Status, w.Waiting)
+	}
+	for code, body := range map[string]resource.OnboardingStart{
+		"onboarding_invalid": {SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: resource.OnboardingMachine{Hostname: "-x", IPMIIP: "10.0.0.1"}},
+		"sku_not_found":      {SiteID: "dc1", SKUID: "none", OnboardingMachine: m},
+		"site_not_found":     {SiteID: "dc2", SKUID: "h100.8gpu", OnboardingMachine: m},
+		"profile_not_found":  {SiteID: "dc1", ProfileID: "none", SKUID: "h100.8gpu", OnboardingMachine: m},
+	} {
+		if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", body); a.Code() != code {
+			t.Errorf("want %s: %d %s", code, a.Status, a.Body)
+		}
+	}
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{}); a.Code() != "reason_missing" {
+		t.Errorf("a cancel without a reason: %d %s", a.Status, a.Body)
+	}
+	gone := servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{Reason: "wrong rack"})
+	if gone.Status != "cancelled" {
+		t.Errorf("cancelled before it began, it is %s", gone.Status)
+	}
+	if again := r.start(m); again.OnboardingID == o.OnboardingID {
+		t.Error("two runs have one id")
+	}
+}
+
+func TestABatchIsWholeOrNotAtAll(t *testing.T) {
+	r := newRack(t, `{"require_hw_sync":false,"batch_max_parallel":2}`)
+	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "test"})
+	live := r.start(r.box(1))
+	batch := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu"}
+	for n := 2; n <= 4; n++ {
+		batch.Nodes = append(batch.Nodes, r.box(n))
+	}
+	for code, last := range map[string]resource.OnboardingMachine{
+		"onboarding_running": {Hostname: "c01", IPMIIP: "10.0.0.9"}, "onboarding_invalid": {Hostname: "c09", IPMIIP: batch.Nodes[0].IPMIIP},
+	} {
+		bad := batch
+		bad.Nodes = append(slices.Clone(batch.Nodes), last)
+		if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/batch", bad); a.Code() != code {
+			t.Errorf("want %s: %d %s", code, a.Status, a.Body)
+		}
+	}
+	plan := servertest.Must[resource.OnboardingPlan](t, r.Broker, http.MethodPost, "/onboardings/plan", batch)
+	if len(plan.Nodes) != 3 || plan.Parallel != 2 || plan.ExpectedSeconds == 0 || !slices.ContainsFunc(plan.Stages, func(s resource.PlannedStage) bool { return s.Destructive != "" }) {
+		t.Errorf("the plan is %+v", plan)
+	}
+	if all := servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings", nil); len(all.Items) != 1 {
+		t.Errorf("%d runs after refusals and a plan", len(all.Items))
+	}
+
+	started := servertest.Must[resource.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/onboardings/batch", batch)
+	if len(started.Onboardings) != 3 || started.Onboardings[2].NodeID != nil {
+		t.Fatalf("started %+v", started)
+	}
+	list := func(query string) resource.OnboardingList {
+		t.Helper()
+		return servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings?"+query, nil)
+	}
+	mine := list("batch_id=" + started.BatchID)
+	if len(mine.Items) != 3 || mine.Batch == nil || mine.Batch.Counts["pending"] != 3 || mine.Batch.Parallel != 2 || *mine.Items[0].BatchID != started.BatchID {
+		t.Errorf("the batch is %+v", mine)
+	}
+	first := list("limit=3")
+	if rest := list("limit=3&cursor=" + first.NextCursor); len(first.Items) != 3 || first.NextCursor == "" || len(rest.Items) != 1 || rest.NextCursor != "" {
+		t.Errorf("pages of %d and %d", len(first.Items), len(rest.Items))
+	}
+	for query, want := range map[string]int{
+		"status=pending": 4, "status=live": 4, "status=completed": 0, "hostname=C03": 1, "site=dc1&stage=load_site_config": 4, "class=hardware_mismatch": 0, "site=dc9": 0,
+	} {
+		if got := list(query); len(got.Items) != want {
+			t.Errorf("%s lists %d, want %d", query, len(got.Items), want)
+		}
+	}
+	if a := r.Ask(t, r.Token, http.MethodGet, "/onboardings?status=gone", nil); a.Code() != "status_unknown" {
+		t.Errorf("an unknown status: %d %s", a.Status, a.Body)
+	}
+	for _, action := range []string{"cancel", "mark-manual-intervention"} {
+		servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+started.Onboardings[0].OnboardingID+"/"+action, resource.ReasonBody{Reason: "test"})
+		if action == "cancel" {
+			started.Onboardings = started.Onboardings[1:]
+		}
+	}
+	retried := servertest.Must[resource.OnboardingBatchRetried](t, r.Broker, http.MethodPost, "/onboardings/batch/"+started.BatchID+"/retry", resource.ReasonBody{})
+	if len(retried.Retried) != 1 || retried.Retried[0].OnboardingID != started.Onboardings[0].OnboardingID || retried.Continued {
+		t.Errorf("retried %+v", retried)
+	}
+
+	elsewhere := r.NewToken(t, resource.TokenCreate{Name: "elsewhere", Role: "operator", Sites: []string{"dc2"}})
+	for path, code := range map[string]string{
+		"POST /onboardings/" + live.OnboardingID + "/resume": "run_not_found", "GET /onboardings/" + live.OnboardingID: "run_not_found",
+		"POST /onboardings/batch/" + started.BatchID + "/retry": "batch_not_found", "GET /onboardings?batch_id=" + started.BatchID: "batch_not_found",
+		"GET /onboardings?site=dc1": "site_forbidden",
+	} {
+		method, at, _ := strings.Cut(path, " ")
+		if a := r.Ask(t, elsewhere, method, at, body(method)); a.Code() != code {
+			t.Errorf("%s by a token of another site: %d %s, want %s", path, a.Status, a.Body, code)
+		}
+	}
+	var seen resource.OnboardingList
+	if a := r.Ask(t, elsewhere, http.MethodGet, "/onboardings", nil); json.Unmarshal(a.Body, &seen) != nil || len(seen.Items) != 0 {
+		t.Errorf("a token of another site sees %s", a.Body)
+	}
+}

@@ -1,0 +1,228 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// OnboardingInput names a run.
+type OnboardingInput struct {
+	Onboarding string `path:"onboarding" maxLength:"64"`
+}
+
+// onboarding finds a run of a site that the caller may see.
+func (a *API) onboarding(ctx context.Context, id string) (chain.Record, error) {
+	r, err := a.c.DB.Run(ctx, id)
+	if err == nil && (r.Kind != maas.OnboardingKind || !callerOf(ctx).MaySee(r.Site)) {
+		err = chain.NotFound("run", taskcatalog.Clean(id, 64))
+	}
+	if err != nil {
+		return r, runError(err)
+	}
+	return r, nil
+}
+
+// maxRunEvents are answered with a run.
+const maxRunEvents = 500
+
+func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resource.OnboardingDetail, error) {
+	r, err := a.onboarding(ctx, in.Onboarding)
+	if err != nil {
+		return nil, err
+	}
+	events, err := a.c.DB.Events(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.OnboardingDetail{Onboarding: onboardingResource(r), Events: []resource.OnboardingEvent{}}
+	for _, e := range events[max(0, len(events)-maxRunEvents):] {
+		out.Events = append(out.Events, resource.OnboardingEvent{
+			ID: e.ID, Stage: e.Stage, Direction: string(e.Direction), Attempt: e.Attempt, Status: string(e.Status),
+			Message: taskcatalog.Clean(e.Message, 2000), Details: e.Details, OccurredAt: e.At,
+		})
+	}
+	out.Stages, err = a.stages(r, events)
+	return out, err
+}
+
+// stages says how each stage of a run's chain stands. What lies ahead of the
+// cursor, after a rerun for example, is pending, whatever came of it before.
+func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.OnboardingStage, error) {
+	var state maas.Onboarding
+	_ = json.Unmarshal(r.State, &state) // another version's is planned as an empty one
+	plan, err := chain.Plan(a.c.Lifecycle.Onboarding(), state)
+	if err != nil {
+		return nil, err
+	}
+	cursor := slices.IndexFunc(plan, func(p chain.Planned) bool { return p.Stage == r.Stage })
+	out := make([]resource.OnboardingStage, len(plan))
+	for i, p := range plan {
+		s := resource.OnboardingStage{PlannedStage: plannedResource(p), Status: "pending"}
+		if r.Direction == chain.Undo || i <= cursor || r.Status == chain.Completed || r.Status == chain.Reconciled {
+			tellStage(&s, events)
+		}
+		if i == cursor && r.Status.Moving() {
+			s.Status = "running"
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+// tellStage fills in what events say of a stage: the last attempt.
+func tellStage(s *resource.OnboardingStage, events []chain.Event) {
+	for _, e := range events {
+		if e.Stage != s.Stage {
+			continue
+		}
+		s.Message = taskcatalog.Clean(e.Message, 500)
+		if e.Status == chain.Started {
+			s.Attempt, s.StartedAt, s.EndedAt = e.Attempt, e.At, time.Time{}
+			continue
+		}
+		s.Status, s.EndedAt = string(e.Status), e.At
+	}
+}
+
+func plannedResource(p chain.Planned) resource.PlannedStage {
+	return resource.PlannedStage{
+		Stage: p.Stage, Rescues: p.Rescues, Optional: p.Optional, Pivot: p.Pivot,
+		Touches: p.Touches, Destructive: p.Destructive, ExpectedSeconds: int64(p.Expected / time.Second),
+	}
+}
+
+type onboardingsInput struct {
+	Site     string `query:"site" maxLength:"63"`
+	Status   string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended"`
+	Stage    string `query:"stage" maxLength:"64"`
+	Class    string `query:"class" maxLength:"64" doc:"of the failure"`
+	BatchID  string `query:"batch_id" maxLength:"64"`
+	Hostname string `query:"hostname" maxLength:"253"`
+	Cursor   string `query:"cursor" maxLength:"64"`
+	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*resource.OnboardingList, error) {
+	f := chain.Filter{Site: in.Site, Batch: in.BatchID, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
+	var err error
+	if f.Statuses, err = runStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+		return nil, err
+	}
+	out := &resource.OnboardingList{Items: []resource.Onboarding{}, Frozen: callerOf(ctx).frozen}
+	if in.BatchID != "" {
+		if out.Batch, err = a.batchState(ctx, in.BatchID); err != nil {
+			return nil, err
+		}
+	}
+	page, next, err := a.runsOf(ctx, f, strings.ToLower(in.Hostname), pageLimit(in.Limit))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range page {
+		out.Items = append(out.Items, onboardingResource(r))
+	}
+	out.NextCursor = next
+	return out, nil
+}
+
+func (a *API) batchState(ctx context.Context, id string) (*resource.OnboardingBatchState, error) {
+	b, err := a.batch(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.OnboardingBatchState{
+		BatchID: b.ID, Site: b.Site, Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt, StopReason: taskcatalog.Clean(b.StopReason, 500),
+		Counts: map[string]int64{}, RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
+	}
+	all, _, err := a.runsOf(ctx, chain.Filter{Batch: b.ID}, "", 0)
+	for _, r := range all {
+		out.Counts[string(r.Status)]++
+	}
+	return out, err
+}
+
+// runsOf reads onboardings of the sites that the caller may see, up to a limit (0:
+// all), and the cursor of what comes after them.
+func (a *API) runsOf(ctx context.Context, f chain.Filter, hostname string, limit int) (out []chain.Record, next string, err error) {
+	const page = 500
+	who := callerOf(ctx)
+	f.Kind, f.Limit = maas.OnboardingKind, page
+	for {
+		some, err := a.c.DB.Runs(ctx, f)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, r := range some {
+			if !who.MaySee(r.Site) || hostname != "" && r.Subject != hostname {
+				continue
+			}
+			if out = append(out, r); len(out) == limit && (i+1 < len(some) || len(some) == page) {
+				return out, r.ID, nil
+			}
+		}
+		if len(some) < page {
+			return out, "", nil
+		}
+		f.After = some[len(some)-1].ID
+	}
+}
+
+// liveStatuses are those of runs that have not ended.
+var liveStatuses = []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}
+
+func runStatuses(list string) (out []chain.Status, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		switch s := chain.Status(name); s {
+		case "":
+		case "live":
+			out = append(out, liveStatuses...)
+		default:
+			if !slices.Contains(liveStatuses, s) && !s.Ended() {
+				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: no run is ever that", taskcatalog.Clean(name, 40))
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// onboardingResource is the read model of a run. What came from MAAS is untrusted
+// text.
+func onboardingResource(r chain.Record) resource.Onboarding {
+	var s maas.Onboarding
+	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
+	out := resource.Onboarding{
+		OnboardingID: r.ID, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,
+		SKUID: s.SKU.ID, Hostname: r.Subject, IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC), MAASSystemID: orNull(s.SystemID), RequestedBy: r.RequestedBy,
+		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
+		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
+		LastObserved: resource.ObservedMachine{
+			MAASStatus: s.Seen.Status, PowerState: s.Seen.Power, IPAddresses: s.Seen.IPs, Owner: s.Seen.Owner, LastSync: s.Seen.LastSync, ObservedAt: s.Seen.ObservedAt,
+		},
+		BundleDigest: s.BundleDigest, Deploys: s.Deploys, Warnings: s.Warnings,
+		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if f := r.Failure; f != nil {
+		out.FailureClass, out.ErrorCode, out.ErrorMessage, out.ErrorDetails = string(f.Class), f.Code, taskcatalog.Clean(f.Message, 2000), f.Details
+	}
+	return out
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
