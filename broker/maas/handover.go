@@ -2,6 +2,7 @@ package maas
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -85,6 +86,17 @@ func (s *Onboarding) enrolled(n broker.Node) bool {
 // last_sync when a machine becomes Deployed: only what comes later is the host's.
 func (at *place) synced() bool { return at.LastSync.After(at.state.SyncBaseline) }
 
+// syncFresh reports whether the host has reported its hardware not too long ago.
+// Up to 3.5 MAAS writes times without their zone, which nobody can compare with a
+// clock of ours: that last_sync has moved while we looked must do.
+func (at *place) syncFresh() bool {
+	v := at.state.MAASVersion
+	if strings.HasPrefix(v, "3.4.") || strings.HasPrefix(v, "3.5.") {
+		return at.EnableHWSync && at.SyncInterval > 0
+	}
+	return at.SyncHealthy(at.run.Now)
+}
+
 func (at *place) interval() time.Duration {
 	if at.SyncInterval > 0 {
 		return seconds(at.SyncInterval)
@@ -100,7 +112,7 @@ func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if at.synced() && at.SyncHealthy(r.Now) {
+	if at.synced() && at.syncFresh() {
 		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.called())
 		return nil
 	}

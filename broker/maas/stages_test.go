@@ -325,6 +325,57 @@ func TestTheInterfaceThatBootsIsLinked(t *testing.T) {
 	}
 }
 
+// The names are stored: they are those of seed 000 §4.2, in its order.
+func TestTheStagesAreThoseThatAreStored(t *testing.T) {
+	w := newWorld(t, "3.6")
+	plan, err := chain.Plan((&maas.Lifecycle{}).Onboarding(), w.asked(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var main, rescues, destroys []string
+	for _, p := range plan {
+		switch {
+		case p.Rescues != "":
+			rescues = append(rescues, p.Rescues+" "+p.Stage)
+		default:
+			main = append(main, p.Stage)
+		}
+		if p.Destructive != "" {
+			destroys = append(destroys, p.Stage)
+		}
+		if p.Pivot != (p.Stage == "wait_for_deployed") || p.Optional != (p.Stage == "apply_roce_phase2") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if !slices.Equal(main, stages) {
+		t.Errorf("%v", main)
+	}
+	if want := []string{"wait_for_deployed classify_deploy_failure", "wait_for_deployed recover_for_datasource_retry"}; !slices.Equal(rescues, want) {
+		t.Errorf("%v", rescues)
+	}
+	if want := []string{"commission_node", "deploy_via_maas", "recover_for_datasource_retry"}; !slices.Equal(destroys, want) {
+		t.Errorf("%v", destroys)
+	}
+}
+
+// An agent that is there is told to seed hardware sync, once an attempt.
+func TestAnAgentSeedsHardwareSyncAnew(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.region.PlugIn(w.box(1))
+	w.region.Inject(fault(maassim.SyncStops, ""))
+	id := w.start(1)
+	w.settle(nil)
+	n := w.node("c01")
+	if r := w.run(id); r.Failure == nil || r.Failure.Code != "failed_hw_sync_health" || w.book.Reseeds(n.ID) != 1 {
+		t.Fatalf("%s %+v, %d seeds", r.Status, r.Failure, w.book.Reseeds(n.ID))
+	}
+	w.act(id, chain.RetryStage)
+	w.settle(nil)
+	if w.book.Reseeds(n.ID) != 2 {
+		t.Errorf("%d seeds, want one an attempt", w.book.Reseeds(n.ID))
+	}
+}
+
 // What was deployed and then cancelled is left alone, and kept from use.
 func TestWhatIsLeftOfACancelledNodeIsQuarantined(t *testing.T) {
 	w := newWorld(t, "3.6")

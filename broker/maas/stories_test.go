@@ -169,6 +169,7 @@ var stories = []story{
 	{name: "MAAS makes the machine's token late", faults: faults(fault(maassim.TokenNever, "")), acts: "ensure_hardware_sync_configured token(", story: "…", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "it never reports its hardware", faults: faults(fault(maassim.SyncStops, "")), story: "… wait_for_hardware_sync_healthy:failed", ends: chain.FailedManual, class: broker.HardwareSyncFailure, code: "failed_hw_sync_health", machine: maassim.Deployed, deploys: 1, node: broker.Enrolling},
 	{name: "a profile that does without hardware sync", policy: func(q *broker.Policy) { q.RequireHWSync = false }, story: "… ensure_hardware_sync_configured:skipped wait_for_hardware_sync_healthy:skipped …wait_for_agent_enrollment", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
+	{name: "set Ready by hand when its agent has just come", policy: func(q *broker.Policy) { q.RequireHWSync = false }, acts: "wait_for_agent_enrollment ready(", story: "… ensure_hardware_sync_configured:skipped wait_for_hardware_sync_healthy:skipped wait_for_agent_enrollment:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Ready, deploys: 1, node: broker.Enrolling},
 	{name: "its agent never comes", there: func(w *world) {
 		w.region.PlugIn(w.box(1))
 		w.silent = true
@@ -211,6 +212,10 @@ func (s story) tell(t *testing.T) {
 		switch what {
 		case "agents(":
 			w.silent = false
+		case "ready(":
+			m := w.machine(box.Serial)
+			w.book.Enroll(m.UserData)
+			_ = w.region.ByHand(maassim.ReadyByHand, m.SystemID)
 		case "token(":
 			w.call("GET", "machines/"+w.machine(box.Serial).SystemID+"/?op=get_curtin_config", "") // that renders it
 		default:
