@@ -88,6 +88,10 @@ func TestARecordThatLeadsToTheWrongHardwareIsNotCommissioned(t *testing.T) {
 			other := maassim.Box(2)
 			p["power_parameters_power_address"], p["power_parameters_power_pass"] = other.BMC.Address, other.BMC.Password
 		}, maassim.Commissioning, maassim.FailedCommissioning},
+		{"a network card that is not the hardware's", func(_ *maassim.Hardware, p map[string]any) {
+			p["mac_addresses"] = "02:00:00:00:00:09"
+		}, maassim.Commissioning, maassim.FailedCommissioning},
+		{"a network card that is", func(h *maassim.Hardware, p map[string]any) { p["mac_addresses"] = h.NICs[1].MAC }, maassim.Commissioning, maassim.Ready},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, clock, c := start(t, "3.6")

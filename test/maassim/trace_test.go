@@ -220,3 +220,79 @@ func TestTheInstallersReportsMoveLastSync(t *testing.T) {
 		t.Errorf("%v, last_sync %v", m.Status, m.LastSync)
 	}
 }
+
+// A commissioning that fails at the power leaves no trace in where a machine goes
+// back to: this one was deployed before it was marked broken, and is so again.
+func TestAPowerFailureLeavesWhereTheMachineGoesBackTo(t *testing.T) {
+	r, _, c := start(t, "3.4")
+	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", PowerOn: true})
+	if _, err := c.Machine.MarkBroken(id, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.Inject(maassim.Fault{Kind: maassim.PowerFails})
+	if _, err := c.Machine.Commission(id, &entity.MachineCommissionParams{}); err == nil || status(t, r, id) != maassim.Broken {
+		t.Fatalf("%v, in %v", err, status(t, r, id))
+	}
+	if m, err := c.Machine.MarkFixed(id, ""); err != nil || m.StatusName != "Deployed" {
+		t.Errorf("%s, %v", m.StatusName, err)
+	}
+}
+
+// The feed tells to whom a machine was allocated.
+func TestTheFeedTellsWhoHasTheMachine(t *testing.T) {
+	r, _, c := start(t, "3.4")
+	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Ready})
+	if _, err := c.Machines.Allocate(&entity.MachineAllocateParams{SystemID: id}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := c.Events.Get(everything(id))
+	if err != nil || !slices.ContainsFunc(events.Events, func(e entity.Event) bool { return e.Description == "From 'Ready' to 'Allocated' (to admin)" }) {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+// An AUTO address ends when the machine is seen off, but for statuses that need it.
+func TestAnAddressEndsWithThePower(t *testing.T) {
+	for op, left := range map[string]int{"power_off": 0, "power_on": 1} {
+		r, clock, id := allocated(t, "3.4")
+		c := dial(t, r, r.APIKey())
+		r.Inject(maassim.Fault{Kind: maassim.DeployFails})
+		send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=deploy", nil)
+		clock.pass(time.Hour)
+		send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op="+op, nil)
+		if m, err := c.Machine.Get(id); err != nil || m.StatusName != "Failed deployment" || len(m.IPAddresses) != left {
+			t.Errorf("%s: %v, %v, %v", op, m.StatusName, m.IPAddresses, err)
+		}
+	}
+}
+
+// Whoever takes a machine by hand releases it first: no mark of ours is left on it.
+func TestAMachineTakenByHandHasLostItsMarks(t *testing.T) {
+	r, _, _ := start(t, "3.6")
+	id := r.Arrange(maassim.Arranged{
+		Hardware: maassim.Box(1), Status: maassim.Allocated, Owner: "admin", Token: true, Annotations: map[string]string{"run": "r-1"},
+	})
+	if err := r.ByHand(maassim.TakenByHand, id); err != nil {
+		t.Fatal(err)
+	}
+	if m, _ := r.Machine(id); m.Owner != "somebody" || len(m.Annotations) > 0 || m.Token != "" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// An event that commits late is not the newest, and no status message.
+func TestALateEventIsNoStatusMessage(t *testing.T) {
+	r, clock, id := allocated(t, "3.4")
+	c := dial(t, r, r.APIKey())
+	// Of a release there are: the request, the change, Releasing; the third is late.
+	r.Inject(maassim.Fault{Kind: maassim.EventsUnordered, Skip: 2, After: time.Hour})
+	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=release", nil)
+	clock.pass(2 * time.Hour)
+	m, err := c.Machine.Get(id)
+	if err != nil || m.StatusMessage != "Released" {
+		t.Errorf("%q, %v", m.StatusMessage, err)
+	}
+	if events, err := c.Events.Get(everything(id)); err != nil || !slices.Contains(kinds(events), "Releasing") {
+		t.Errorf("%v, %v", kinds(events), err)
+	}
+}
