@@ -47,14 +47,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
 				for seed := first + lane; seed < first+n && !t.Failed(); seed += lanes {
-					s := newSimulation(t, uint64(seed))
-					s.play()
-					for _, id := range s.ids {
-						ended[outcome(s.run(id).Status)].Add(1)
-					}
-					if t.Failed() {
-						t.Logf("play it again: go test ./broker/maas -run TestSimulation -sim.seed %d", seed)
-					}
+					playSeed(t, uint64(seed), func(s chain.Status) { ended[outcome(s)].Add(1) })
 				}
 			})
 		}
@@ -62,6 +55,19 @@ func TestSimulation(t *testing.T) {
 	t.Logf("runs: %d completed or reconciled, %d cancelled, %d stopped", ended[0].Load(), ended[1].Load(), ended[2].Load())
 	if n >= 100 && (ended[0].Load() == 0 || ended[1].Load() == 0 || ended[2].Load() == 0) {
 		t.Error("the simulation does not reach every end")
+	}
+}
+
+func playSeed(t *testing.T, seed uint64, ended func(chain.Status)) {
+	defer func() {
+		if t.Failed() {
+			t.Logf("play it again: go test ./broker/maas -run TestSimulation -sim.seed %d", seed)
+		}
+	}()
+	s := newSimulation(t, seed)
+	s.play()
+	for _, id := range s.ids {
+		ended(s.run(id).Status)
 	}
 }
 
@@ -216,6 +222,23 @@ func (s *simulation) people() {
 	}
 }
 
+// caretaker renews the site's key when the site has been unreachable for a while.
+func (s *simulation) caretaker() {
+	holds, err := s.store.Holds(ctx, s.site.Name, s.clock.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, h := range holds {
+		if h.Until.IsZero() && s.clock.Now().Sub(h.Since) > 30*time.Minute {
+			s.credentials(s.region.RenewKeys("admin"))
+		}
+	}
+	moving, err := s.store.Runs(ctx, chain.Filter{Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating}})
+	if err != nil || len(moving) > 0 || len(s.plan) > 0 {
+		s.later(time.Hour, s.caretaker)
+	}
+}
+
 // order is an action that may make no sense.
 func (s *simulation) order(id string, a chain.Action) {
 	_, err := s.engine.Act(ctx, chain.Order{ID: id, Actor: ada, Action: a, Reason: "because"})
@@ -229,6 +252,7 @@ func (s *simulation) order(id string, a chain.Action) {
 
 func (s *simulation) play() {
 	s.due()
+	s.later(time.Hour, s.caretaker)
 	s.settle(s.due)
 	for round := 0; round < 3 && !s.t.Failed(); round++ {
 		// Troubles pass, keys are renewed, and operators look after what has stopped.

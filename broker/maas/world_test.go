@@ -228,7 +228,11 @@ func (w *world) settle(before func()) {
 		}
 		w.clock.AdvanceTo(next)
 	}
-	w.t.Fatal("it does not come to an end")
+	runs, _ := w.store.Runs(ctx, chain.Filter{})
+	for _, r := range runs {
+		w.t.Logf("%s at %s is %s, due %v, attempt %d: %s %s", r.ID, r.Stage, r.Status, r.DueAt.Sub(w.clock.Now()), r.Attempt, r.Waiting, chaintest.Story(w.history(r.ID)))
+	}
+	w.t.Fatalf("it does not come to an end in %v", w.clock.Now().Sub(begun))
 }
 
 func (w *world) act(id string, a chain.Action) {
