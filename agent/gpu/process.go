@@ -32,7 +32,14 @@ func (h *Helper) ask(ctx context.Context, r request, progress func(Progress), re
 	if err != nil {
 		return taskcatalog.Errorf(CodeHelperCrashed, "cannot start the gpu helper: %v", err)
 	}
+	ended := false
+	defer func() {
+		if !ended { // progress panicked
+			_ = c.end()
+		}
+	}()
 	answer, err := c.converse(ctx, append(line, '\n'), h.Deadline, h.Silence, progress)
+	ended = true
 	if stuck := c.end(); stuck != nil {
 		return stuck
 	}

@@ -58,6 +58,8 @@ const (
 	maxLine   = 256 << 10
 	maxOutput = 8 << 20
 	maxStderr = 4 << 10 // the end of it is kept
+
+	mostMemory = 1 << 50 // in bytes, of a device
 )
 
 func garbage(format string, args ...any) error {
@@ -80,7 +82,7 @@ func decodeReply(line []byte) (reply, error) {
 	if kinds != 1 {
 		return reply{}, garbage("the helper sent a reply with %d meanings", kinds)
 	}
-	if p := r.Progress; p != nil && (p.DoneBytes > p.TotalBytes || !known(p.Phase)) {
+	if p := r.Progress; p != nil && (p.TotalBytes == 0 || p.TotalBytes > mostMemory || p.DoneBytes > p.TotalBytes || !known(p.Phase)) {
 		return reply{}, garbage("the helper reported progress that makes no sense")
 	}
 	if e := r.Error; e != nil {
@@ -113,8 +115,7 @@ func decodeResult(raw []byte, into checked) error {
 }
 
 func (m MemoryInfo) check() error {
-	const most = 1 << 50
-	if m.Total == 0 || m.Total > most || m.Free > m.Total || m.Reserved != nil && *m.Reserved > m.Total {
+	if m.Total == 0 || m.Total > mostMemory || m.Free > m.Total || m.Reserved != nil && *m.Reserved > m.Total {
 		return garbage("the helper's figures of memory make no sense: %d bytes, %d of them free", m.Total, m.Free)
 	}
 	return nil

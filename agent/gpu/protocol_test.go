@@ -16,6 +16,8 @@ func TestALineThatMakesNoSenseIsGarbage(t *testing.T) {
 		`[]`,
 		`{"progress":{"phase":"fill","done_bytes":1,"total_bytes":2},"result":{}}`,
 		`{"progress":{"phase":"fill","done_bytes":3,"total_bytes":2}}`,
+		`{"progress":{"phase":"take","done_bytes":0,"total_bytes":0}}`,
+		`{"progress":{"phase":"take","done_bytes":0,"total_bytes":1125899906842625}}`,
 		`{"progress":{"phase":"dance","done_bytes":1,"total_bytes":2}}`,
 		`{"progress":{"phase":"fill","done_bytes":-1,"total_bytes":2}}`,
 		`{"progress":{"phase":"fill","done_bytes":1,"total_bytes":2,"more":1}}`,

@@ -119,11 +119,18 @@ func (s *Scrub) probe(ctx context.Context) error {
 }
 
 // sideBySide does something with every unit at once. No two units share what do
-// may change.
+// may change. What panics is the end of its unit, and not of the agent.
 func sideBySide(units []*unit, do func(int, *unit)) {
 	var wg sync.WaitGroup
 	for i, u := range units {
-		wg.Go(func() { do(i, u) })
+		wg.Go(func() {
+			defer func() {
+				if why := recover(); why != nil {
+					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeHandlerPanicked, "the agent came upon what it does not expect, which is a defect of it: %v", why)
+				}
+			}()
+			do(i, u)
+		})
 	}
 	wg.Wait()
 }
@@ -150,7 +157,7 @@ func (s *Scrub) follow(step string, units []*unit) func(int, gpu.Progress) {
 				started++
 			}
 		}
-		t = t / started * uint64(len(units)) // those that have not said yet are as large
+		t = t / max(1, started) * uint64(len(units)) // those that have not said yet are as large
 		percent := 0
 		if t > 0 {
 			percent = int(min(100, d*100/t))
