@@ -109,7 +109,7 @@ func (l *Lifecycle) intend(ctx context.Context, at *place) error {
 		return at.unseen(ctx, err)
 	}
 	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}
-	return chain.Again(now, "about to allocate machine %s", at.called())
+	return chain.Again(next, "about to allocate machine %s", at.called())
 }
 
 func (at *place) allocate(ctx context.Context) error {
@@ -118,7 +118,7 @@ func (at *place) allocate(ctx context.Context) error {
 		return at.undone(ctx, err)
 	}
 	at.state.Claim.User = owner
-	return chain.Again(now, "machine %s is allocated, and not yet marked", at.called())
+	return chain.Again(next, "machine %s is allocated, and not yet marked", at.called())
 }
 
 func (at *place) annotate(ctx context.Context) error {
@@ -126,7 +126,7 @@ func (at *place) annotate(ctx context.Context) error {
 	if err := at.region.annotate(ctx, at.SystemID, map[string]string{markNode: c.NodeID, markRun: at.run.ID}); err != nil {
 		return at.undone(ctx, err)
 	}
-	return chain.Again(now, "machine %s is marked", at.called())
+	return chain.Again(next, "machine %s is marked", at.called())
 }
 
 // unbound refuses a machine that is another node's.

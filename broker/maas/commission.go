@@ -79,7 +79,7 @@ func (l *Lifecycle) configured(ctx context.Context, at *place) (bool, error) {
 	if err := at.region.configure(ctx, at.Machine, s.Hostname, s.IPMIIP, login); err != nil {
 		return false, at.undone(ctx, err)
 	}
-	return false, chain.Again(now, "machine %s has its name and the login of its BMC", at.SystemID)
+	return false, chain.Again(next, "machine %s has its name and the login of its BMC", at.SystemID)
 }
 
 func (at *place) named() bool {

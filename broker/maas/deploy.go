@@ -150,7 +150,7 @@ func (at *place) wantInterval(ctx context.Context) error {
 	if err := at.region.setSyncInterval(ctx, at.state.Policy.HardwareSyncInterval); err != nil {
 		return at.undone(ctx, err)
 	}
-	return chain.Again(now, "the region's %s is %s", syncSetting, at.state.Policy.HardwareSyncInterval)
+	return chain.Again(next, "the region's %s is %s", syncSetting, at.state.Policy.HardwareSyncInterval)
 }
 
 // release gives the machine back to MAAS, if it is this run's.

@@ -88,7 +88,7 @@ func (at *place) address(ctx context.Context, i Interface, row broker.RoCEAssign
 	if err != nil {
 		return at.undone(ctx, err)
 	}
-	return chain.Again(now, "%s gets %s", row.Interface, row.IPv4CIDR)
+	return chain.Again(next, "%s gets %s", row.Interface, row.IPv4CIDR)
 }
 
 // editable refuses a machine of which links cannot be changed any more.
@@ -165,5 +165,5 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 	if err := at.region.linkTo(ctx, at.SystemID, i.ID, in[0].ID, ""); err != nil {
 		return nil, at.undone(ctx, err)
 	}
-	return nil, chain.Again(now, "%s is linked to %s", name, taskcatalog.Clean(in[0].CIDR, 64))
+	return nil, chain.Again(next, "%s is linked to %s", name, taskcatalog.Clean(in[0].CIDR, 64))
 }

@@ -54,7 +54,7 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 		if err := at.region.setBootDisk(ctx, at.SystemID, boot.ID); err != nil {
 			return at.undone(ctx, err)
 		}
-		return chain.Again(now, "machine boots from %s", boot.Serial)
+		return chain.Again(next, "machine boots from %s", boot.Serial)
 	}
 	if err := at.region.setFlatLayout(ctx, at.SystemID); err != nil {
 		return at.undone(ctx, err)

@@ -26,7 +26,7 @@ const (
 
 // How long until a stage looks again.
 const (
-	now       = time.Duration(0)
+	next      = time.Second // a region that says yes and does nothing is not asked in a loop
 	soon      = 5 * time.Second
 	lookAgain = 15 * time.Second
 	settle    = 30 * time.Second // a call may still be carried out of which no answer came
