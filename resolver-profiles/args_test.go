@@ -75,14 +75,38 @@ func TestWhatRunsOtherProgramsIsKnownByName(t *testing.T) {
 		lua lua5.4 awk gawk mawk xargs sudo su ssh systemd-run nsenter chroot setsid timeout nohup BASH bash-5.2 ip find unshare
 		qemu-x86_64-static ld-musl-x86_64.so.1 ld-linux.so.2 run-parts gdb busybox.static script.sh rbash docker
 		ssh-agent service aa-exec split sort sqlite3 psql tcpdump iptables iptables-nft gpg curl wget cp mv tee dd install ln rm mount umount
-		tar rsync git make strace perf bpftool modprobe insmod kexec reboot mkfs.ext4 mount.nfs4 nft setpci kill shutdown journalctl`) {
+		tar rsync git make strace perf bpftool modprobe insmod kexec reboot mkfs.ext4 mount.nfs4 nft setpci kill shutdown journalctl
+		perl5.36-x86_64-linux-gnu x86_64-linux-gnu-gcc x86_64-linux-gnu-g++-12 g++-12 aarch64-linux-gnu-python3.11 python3.13t bash-static
+		gdb-multiarch cuda-gdb rocm-gdb php-cgi8.2 gnudd gnuenv coreutils x86_64 i686 linux64 logsave msgexec mpirun mpirun.openmpi srun
+		switch_root vimdiff vim.tiny nsys ncu rocprofv3 hwloc-bind x86_64-linux-gnu-objcopy nvidia-container-runtime.cdi torchrun apptainer`) {
 		if !RunsOtherPrograms("/usr/bin/" + name) {
 			t.Errorf("%s is taken", name)
 		}
+		if !NamesProgram("--with=/usr/bin/"+name) || !NamesProgram("-x/usr/bin/"+name) || !NamesProgram("../bin/"+name) {
+			t.Errorf("%s is taken as an argument", name)
+		}
 	}
-	for _, name := range strings.Fields(`nvidia-smi nvidia-ctk amd-smi amd-ctk rocm-smi systemctl lspci ibv_devinfo ibstat dcgmi nvidia-container-cli`) {
+	for _, name := range strings.Fields(`nvidia-smi nvidia-ctk amd-smi amd-ctk rocm-smi systemctl lspci ibv_devinfo ibstat dcgmi nvidia-container-cli
+		nvidia-fabricmanager nv-hostengine nvidia-debugdump rocminfo rocm_agent_enumerator rocm-bandwidth-test clinfo smartctl lstopo-no-graphics
+		systemd-detect-virt x86_64-linux-gnu-readelf sha256sum nvbandwidth ib_write_bw xpu-smi lshw-x86_64`) {
 		if RunsOtherPrograms("/usr/bin/" + name) {
 			t.Errorf("%s is refused", name)
+		}
+	}
+}
+
+func TestOnlyAnArgumentThatNamesAProgramIsRefused(t *testing.T) {
+	for _, arg := range []string{"/usr/bin/dd", "/usr/sbin/reboot", "--on-error=/usr/sbin/reboot", "bash", "--shell=bash", `{"hook":"/bin/sh"}`, "$(/bin/sh)", "file:///bin/sh", "/opt/hook.sh"} {
+		if !NamesProgram(arg) {
+			t.Errorf("%s is taken", arg)
+		}
+	}
+	for _, arg := range []string{
+		"--config=/etc/docker/daemon.json", "--config=/etc/nvidia-container-runtime/config.toml", "--output=/var/log/watch.log", "--format=csv,noheader",
+		"--query-gpu=uuid,driver_version", "--date", "reset", "list", "0000:3b:00.0", "::03xx", "/sys/class/drm/card0", "10.0.0.0/8", "nvidia-fabricmanager.service",
+	} {
+		if NamesProgram(arg) {
+			t.Errorf("%s is refused", arg)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func (c *checker) command(part string, p *CommandProfile) {
 		switch {
 		case a == "" || len(a) > maxArgBytes || strings.ContainsFunc(a, unicode.IsControl):
 			c.refuse(CodeBadArg, at, "a fixed argument has 1 to %d bytes and no control character", maxArgBytes)
-		case namesShell(a):
-			c.refuse(CodeRunsPrograms, at, "the argument %s names a shell", quote(a))
+		case NamesProgram(a):
+			c.refuse(CodeRunsPrograms, at, "the argument %s names a shell, or a program that runs or changes others", quote(a))
 		}
 	}
 	seen := map[string]bool{}

@@ -17,9 +17,18 @@ python pypy perl ruby irb node nodejs deno bun lua luajit php tclsh wish expect 
 sed ed ex vi vim view nvim emacs nano pico less more most man java jshell groovy scala go cargo rustc tcc R Rscript
 julia octave gdb lldb ghc runghc ocaml racket sbcl clisp erl elixir make gmake bmake ninja cmake
 env xargs parallel find fd nice ionice chrt taskset numactl time timeout nohup setsid stdbuf unbuffer rlwrap
-strace ltrace perf valgrind catchsegv setarch linux32 linux64 i386 x86_64 uname26 prlimit choom uclampset coresched
+strace ltrace perf valgrind catchsegv setarch linux32 linux64 uname26 prlimit choom uclampset coresched
+nsys ncu nvprof nv-nsight-cu-cli compute-sanitizer cuda-memcheck rocgdb rocprof rocprofv2 rocprofv3 rocprof-compute rocprof-sys-run omnitrace omniperf
+gdbserver lldb-server rr uftrace heaptrack hyperfine entr chronic ifne mispipe pee vidir vipe zrun hwloc-bind dtach autossh sshpass gosu su-exec
+mpirun mpiexec orterun prterun prun oshrun srun sbatch salloc sattach scrun jsrun aprun ibrun torchrun accelerate deepspeed
+logsave msgexec msgfilter switch_root pivot_root run-mailcap mail mailx mutt sendmail procmail gnuplot dc nmap
+coreutils vimdiff vimtutor rvim rview gvim gview evim editor pager sensible-editor sensible-pager
+ipython bpython micropython jython qjs gjs mono dotnet wine escript iex uv uvx pipx poetry conda mamba gem bundle rake cpan
+gradle mvn ant bazel meson scons nvcc hipcc apptainer singularity
+nvidia-container-runtime nvidia-container-runtime-hook nvidia-installer nvidia-uninstall amd-container-runtime
 sudo sudoedit su runuser doas pkexec setpriv capsh newgrp sg chroot unshare nsenter ip firejail bwrap proot fakeroot fakechroot
-systemd-run systemd-nspawn systemd-inhibit systemd-cat systemd-notify systemd-socket-activate machinectl run0
+systemd-run systemd-vmspawn systemd-mount systemd-umount systemd-dissect systemd-sysext systemd-confext systemd-repart systemd-creds
+systemd-nspawn systemd-inhibit systemd-cat systemd-notify systemd-socket-activate machinectl run0
 busctl dbus-launch dbus-run-session dbus-send gdbus start-stop-daemon daemon daemonize runsv chpst softlimit envdir setuidgid
 s6-setuidgid tini dumb-init catatonit cgexec at batch atd cron crond crontab anacron run-parts watch script flock lockfile
 screen tmux socat nc ncat netcat telnet ssh slogin scp sftp rsync rsh rlogin mosh git hg svn tar cpio zip dpkg rpm apt apt-get
@@ -53,16 +62,22 @@ useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpass
 hostnamectl timedatectl localectl loginctl networkctl resolvectl homectl portablectl bootctl coredumpctl journalctl
 systemd-tmpfiles systemd-sysusers systemd-hwdb systemd-machine-id-setup kernel-install grub-install grub-mkconfig efibootmgr
 hwclock date hostname domainname ifconfig route arp iw iwconfig nmcli wpa_cli dhclient
-ipmitool mlxfwmanager mstflint flint fwupdmgr flashrom nvflash amdvbflash mokutil
+objcopy strip ranlib elfedit patchelf nvidia-xconfig update-passwd
+ipmitool mlxfwmanager mlxconfig mlxfwreset mlxreg mstflint mstconfig mstfwreset mstreg flint fwupdmgr flashrom nvflash amdvbflash mokutil
 `
 
 var (
 	shellNames   = words(shells)
 	runnerNames  = words(runners)
 	changerNames = words(changers)
-	// versioned is a name with its version: python3.11, ksh93, bash-5.2.
-	versioned = regexp.MustCompile(`^(.*?[A-Za-z.])[-.]?[0-9][0-9.]*$`)
-	loader    = regexp.MustCompile(`^(ld-linux.*|ld-[0-9].*|ld64?\.so.*|ld-musl.*|qemu-.*|.*-sh|.*\.sh)$`)
+	// versioned is a name with its version: python3.11, ksh93, bash-5.2, g++12, python3.13t.
+	versioned = regexp.MustCompile(`^(.*?[A-Za-z.+_])[-.]?[0-9][0-9.]*[a-z]?$`)
+	loader    = regexp.MustCompile(`^(ld-linux.*|ld-[0-9].*|ld64?\.so.*|ld-musl.*|qemu-.*|.*-sh|.*\.sh|mkfs\..*|mount\..*)$`)
+	// setarch runs a program for the architecture that its own name is. As a part
+	// of a name it is what the program was made for: x86_64-linux-gnu-readelf.
+	architecture = regexp.MustCompile(`^(x86_64|i[3-6]86)$`)
+	// dataFile is a path that no program has: a configuration, a key, a log.
+	dataFile = regexp.MustCompile(`\.(json|ya?ml|toml|conf|cfg|ini|xml|csv|txt|log|pem|crt|cer|key|pub|service|socket|timer)$`)
 )
 
 func words(s string) map[string]bool {
@@ -79,20 +94,27 @@ func words(s string) map[string]bool {
 // judged by calling it again with that name.
 func RunsOtherPrograms(name string) bool {
 	name = path.Base(name)
-	return runs(name) || named(changerNames, name) || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "mount.")
-}
-
-func runs(name string) bool {
-	return IsShell(name) || loader.MatchString(name) || named(runnerNames, name)
+	return loader.MatchString(name) || architecture.MatchString(name) || named(name, shellNames, runnerNames, changerNames)
 }
 
 // IsShell reports whether a program is known, by its name, to be a shell.
-func IsShell(name string) bool { return named(shellNames, path.Base(name)) }
+func IsShell(name string) bool { return named(path.Base(name), shellNames) }
 
-func named(set map[string]bool, name string) bool {
+// named reports whether a name, or a part of it between '-', is in one of the
+// sets: perl5.36-x86_64-linux-gnu, x86_64-linux-gnu-g++-12, cuda-gdb.
+func named(name string, sets ...map[string]bool) bool {
+	return slices.ContainsFunc(append(strings.Split(name, "-"), name), func(part string) bool {
+		return slices.ContainsFunc(sets, func(set map[string]bool) bool { return known(set, part) })
+	})
+}
+
+// known looks for a name in a set as it is, without what follows its first dot
+// (busybox.static, sh.distrib), without the gnu that some systems put before their
+// second set of tools (gnudd), and without its versions.
+func known(set map[string]bool, name string) bool {
 	lower := strings.ToLower(name)
-	plain, _, _ := strings.Cut(lower, ".") // busybox.static, sh.distrib
-	if set[name] || set[lower] || set[plain] {
+	plain, _, _ := strings.Cut(lower, ".")
+	if set[name] || set[lower] || set[plain] || set[strings.TrimPrefix(plain, "gnu")] {
 		return true
 	}
 	for {
@@ -106,13 +128,15 @@ func named(set map[string]bool, name string) bool {
 	}
 }
 
-// namesShell reports whether a fixed argument would have another program start
-// a shell: its bare name, or a path to one or to what runs others, alone or as a
-// part of the argument: --filter=/bin/sh, ProxyCommand=sh.
-func namesShell(arg string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune("=@,:;| \t", r) }), func(part string) bool {
-		if strings.HasPrefix(part, "/") {
-			return runs(path.Base(part))
+// NamesProgram reports whether an argument would have another program start a
+// shell, or what runs or changes others: a shell's bare name, or a path to any of
+// them, alone or as a part of the argument: --filter=/bin/sh, ProxyCommand=sh,
+// -c/usr/bin/dd. A path to data is none, whatever its name: /etc/docker/daemon.json.
+func NamesProgram(arg string) bool {
+	const between = "=@,:;| \t\"'`$&<>(){}[]"
+	return slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(between, r) }), func(part string) bool {
+		if strings.Contains(part, "/") {
+			return !dataFile.MatchString(part) && RunsOtherPrograms(part)
 		}
 		return shellNames[part]
 	})

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,9 +93,13 @@ func inspect(f *os.File, name string) ([]string, error) {
 }
 
 // judgeInterpreter wants the interpreter of a script to be an ELF program that
-// is root's alone, and no shell. env is looked through, as most scripts find
+// is root's alone, and neither a shell nor one that is told to run a shell or what
+// runs others: `#!/usr/bin/setsid /bin/sh`. env is looked through, as most scripts find
 // theirs with it: the first of that name in the fixed PATH is what it runs.
 func judgeInterpreter(root *os.File, name string, interpreter []string) error {
+	if slices.ContainsFunc(interpreter[1:], profiles.NamesProgram) {
+		return refused(name, "its first line has %s run another program", interpreter[0])
+	}
 	if err := elf(root, name, interpreter[0]); err != nil || path.Base(interpreter[0]) != "env" {
 		return err
 	}

@@ -65,6 +65,9 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 		{"the link leads to a link called python3", both(link("python3"), func(d string) error { return os.Symlink("real", d+"/usr/bin/python3") }), CodeExecutableRefused},
 		{"the link leads to systemctl", both(link("systemctl"), func(d string) error { return os.Rename(d+"/usr/bin/real", d+"/usr/bin/systemctl") }), CodeExecutableRefused},
 		{"the link leads to what writes", both(link("tee"), func(d string) error { return os.Rename(d+"/usr/bin/real", d+"/usr/bin/tee") }), CodeExecutableRefused},
+		{"the link leads to an interpreter by another name", both(link("perl5.36-x86_64-linux-gnu"), func(d string) error {
+			return os.Rename(d+"/usr/bin/real", d+"/usr/bin/perl5.36-x86_64-linux-gnu")
+		}), CodeExecutableRefused},
 		{"the link leads in a circle", link("tool"), CodeExecutableRefused},
 		{"the link leads nowhere", link("gone"), CodeExecutableMissing},
 		{"the link leads to a folder", link(".."), CodeExecutableRefused},
@@ -81,6 +84,10 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 		{"it is empty", func(d string) error { return os.Truncate(d+"/usr/bin/tool", 0) }, CodeExecutableRefused},
 		{"it is a script for a shell", script("#!/bin/sh"), CodeExecutableRefused},
 		{"it is a script for a shell by env", both(script("#!/usr/bin/env bash"), copyTo("/usr/bin/env"), copyTo("/usr/bin/bash")), CodeExecutableRefused},
+		{"it is a script for a shell by another name", both(script("#!/usr/bin/bash-static"), copyTo("/usr/bin/bash-static")), CodeExecutableRefused},
+		{"it is a script for a shell by setsid", both(script("#!/usr/bin/setsid /bin/sh"), copyTo("/usr/bin/setsid")), CodeExecutableRefused},
+		{"it is a script for a shell by setsid and PATH", both(script("#!/usr/bin/setsid dash"), copyTo("/usr/bin/setsid")), CodeExecutableRefused},
+		{"it is a script for python with an option", both(script("#!/usr/bin/python3 -Es"), copyTo("/usr/bin/python3")), ""},
 		{"it is a script for env with more", both(script("#!/usr/bin/env -S python3 -c"), copyTo("/usr/bin/env"), copyTo("/usr/bin/python3")), CodeExecutableRefused},
 		{"it is a script for an interpreter in a relative path", script("#!python3"), CodeExecutableRefused},
 		{"it is a script for python", both(script("#!/usr/bin/python3"), copyTo("/usr/bin/python3")), ""},
