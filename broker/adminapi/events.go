@@ -161,5 +161,8 @@ func (s *eventStream) give(text []byte) error {
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
-	return s.control.Flush()
+	if err := s.control.Flush(); err != nil {
+		return err
+	}
+	return s.control.SetWriteDeadline(time.Time{}) // over HTTP/2 one that passes ends the stream, whether or not anything is written
 }

@@ -42,6 +42,21 @@ func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
 	})
 }
 
+// quick is a reader who takes all.
+type quick struct{ stuck }
+
+func (q *quick) Write(p []byte) (int, error) { return len(p), nil }
+func (q *quick) Flush()                      {}
+
+// Over HTTP/2 a deadline that passes ends a stream on which nobody writes.
+func TestAQuietStreamHasNoDeadline(t *testing.T) {
+	w := &quick{}
+	s := eventStream{w: w, control: http.NewResponseController(w)}
+	if err := s.give([]byte("x")); err != nil || !w.until.IsZero() {
+		t.Errorf("after it was written (%v) the deadline is %s", err, w.until)
+	}
+}
+
 // Who filters much is told how far the stream has come, so that what it passed
 // over need not be kept for it.
 func TestAStreamSaysHowFarItHasCome(t *testing.T) {

@@ -74,6 +74,9 @@ func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forg
 				hints = nil // the store is closing
 			}
 			if h.Kind == store.HintOutbox {
+				for len(hints) > 0 { // they say the same
+					<-hints
+				}
 				return true
 			}
 		case <-place:
