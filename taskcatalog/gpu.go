@@ -47,14 +47,17 @@ type GPUHealth struct {
 
 // BaselineGPU is a GPU as it was before any tenant, and is wanted again.
 type BaselineGPU struct {
-	Vendor      string      `json:"vendor"`
-	UUID        string      `json:"uuid"`
-	Serial      string      `json:"serial,omitempty"`
-	PCIAddress  string      `json:"pci_address,omitempty"`
-	Name        string      `json:"name,omitempty"`
-	MemoryBytes *uint64     `json:"memory_bytes,omitempty"`
-	Settings    GPUSettings `json:"settings"`
-	Instances   []string    `json:"instances,omitempty"` // uuids of MIG instances or partitions
+	Vendor      string  `json:"vendor"`
+	UUID        string  `json:"uuid"`
+	Serial      string  `json:"serial,omitempty"`
+	PCIAddress  string  `json:"pci_address,omitempty"`
+	Name        string  `json:"name,omitempty"`
+	MemoryBytes *uint64 `json:"memory_bytes,omitempty"`
+	// ReservedBytes is what the driver kept for itself, in the mode of Settings; nil
+	// where it does not say, and in a baseline of an older agent.
+	ReservedBytes *uint64     `json:"reserved_bytes,omitempty"`
+	Settings      GPUSettings `json:"settings"`
+	Instances     []string    `json:"instances,omitempty"` // uuids of MIG instances or partitions
 }
 
 // Differences are the settings that are known on both sides and are not as they

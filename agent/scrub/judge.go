@@ -85,7 +85,7 @@ func (s *Scrub) judgeParents() {
 			}
 			inside += deref(u.out.TotalBytes)
 		}
-		m := gpu.MemoryInfo{Total: all, Reserved: g.ReservedBytes}
+		m := gpu.MemoryInfo{Total: all, Reserved: units[0].reserve(g.ReservedBytes)}
 		switch {
 		case unknown != "":
 			unsure("instance %s of GPU %s was not measured", unknown, g.UUID)

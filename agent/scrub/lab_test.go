@@ -120,7 +120,8 @@ func (l *lab) expectAll() {
 			instances = append(instances, i.UUID)
 		}
 		l.Params.Expected = append(l.Params.Expected, taskcatalog.BaselineGPU{
-			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, MemoryBytes: g.MemoryBytes, Settings: state.Settings, Instances: instances,
+			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress,
+			MemoryBytes: g.MemoryBytes, ReservedBytes: g.ReservedBytes, Settings: state.Settings, Instances: instances,
 		})
 	}
 }

@@ -123,8 +123,13 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 	return u
 }
 
+// reserveMore is by how much, in bytes, a driver's reserve may be larger than in the
+// baseline.
+const reserveMore = 64 << 20
+
 // Changed says how a GPU is another than in the baseline, beside its settings. Less
-// memory is memory that nobody can look at: an option of a driver hides it.
+// memory, or a larger reserve, is memory that nobody can look at: an option of a driver
+// hides it. Each MIG or partition mode has a reserve of its own.
 func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
 	var all []string
 	differ := func(what, was, is string) {
@@ -140,6 +145,10 @@ func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
 		all = append(all, fmt.Sprintf("it does not say how much memory it has, and had %d MiB", *was.MemoryBytes>>20))
 	case *is.MemoryBytes < *was.MemoryBytes:
 		all = append(all, fmt.Sprintf("it has %d MiB of memory and had %d MiB (see the options of its driver)", *is.MemoryBytes>>20, *was.MemoryBytes>>20))
+	}
+	mode := was.Settings.Partition == "" || is.Partition == "" || was.Settings.Partition == is.Partition
+	if was.ReservedBytes != nil && mode && deref(is.ReservedBytes) > *was.ReservedBytes+reserveMore {
+		all = append(all, fmt.Sprintf("its driver keeps %d MiB of its memory and kept %d MiB (see the options of its driver)", *is.ReservedBytes>>20, *was.ReservedBytes>>20))
 	}
 	now := slices.Sorted(slices.Values(instances(is)))
 	if before := slices.Sorted(slices.Values(was.Instances)); !slices.Equal(before, now) {

@@ -31,6 +31,40 @@ func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
 	}
 }
 
+// What keeps a driver's reserve large, keeps a tenant's data out of the count: no more
+// of it is believed than there was before any tenant.
+func TestAReserveThatGrewIsNotLeftOutOfTheCoverage(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "nvidia")
+	l.faults("reserved 12M")
+	l.plant(1, 8<<20)
+	for i, g := range l.good().GPUs {
+		if g.Verdict != taskcatalog.VerdictInconclusive || g.Code != taskcatalog.CodeGPUScrubIncomplete || *g.ReservedBytes != 2<<20 || *g.CoveragePercent > 70 {
+			t.Errorf("GPU %d is %s %s (%s), %.1f percent of it covered", i, g.Verdict, g.Code, g.Message, *g.CoveragePercent)
+		}
+	}
+	if l.left(1) == 0 {
+		t.Error("nothing is left, so the test proves nothing")
+	}
+	for name, c := range map[string]struct {
+		said, was, believed *uint64
+		parent              string
+	}{
+		"as before":                    {size(2), size(2), size(2), ""},
+		"more than before":             {size(9), size(2), size(2), ""},
+		"less than before":             {size(1), size(2), size(1), ""},
+		"a baseline that has none":     {size(2), nil, nil, ""},
+		"an instance, with what it is": {size(9), size(2), size(2), "GPU-1"},
+		"one that does not say":        {nil, size(2), nil, "GPU-1"},
+	} {
+		u := &unit{want: &taskcatalog.BaselineGPU{ReservedBytes: c.was}}
+		u.out.Parent = c.parent
+		if got := u.memory(gpu.MemoryInfo{Total: 64 << 20, Reserved: c.said}).Reserved; deref(got) != deref(c.believed) || (got == nil) != (c.believed == nil) {
+			t.Errorf("%s: %d, want %d", name, deref(got), deref(c.believed))
+		}
+	}
+}
+
 func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
 	t.Parallel()
 	is := taskcatalog.GPUFacts{Serial: "s", PCIAddress: "0000:3b:00.0", MemoryBytes: size(32), Instances: []taskcatalog.GPUInstance{{UUID: "b"}, {UUID: "a"}}}
@@ -52,6 +86,25 @@ func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
 	}
 	if was.MemoryBytes = size(31); Changed(was, is) != nil {
 		t.Error("more memory than before is a finding")
+	}
+	is.Partition = "mig_disabled"
+	for name, c := range map[string]struct {
+		was, is *uint64
+		mode    string // of the baseline
+		found   bool
+	}{
+		"a little more":                 {size(10), size(74), "mig_disabled", false},
+		"more":                          {size(10), size(75), "mig_disabled", true},
+		"more, in no known mode":        {size(10), size(75), "", true},
+		"more, in another mode":         {size(10), size(75), "mig_enabled", false},
+		"less":                          {size(75), size(10), "mig_disabled", false},
+		"a baseline that does not know": {nil, size(75), "mig_disabled", false},
+		"a driver that does not say":    {size(75), nil, "mig_disabled", false},
+	} {
+		was.ReservedBytes, is.ReservedBytes, was.Settings.Partition = c.was, c.is, c.mode
+		if got := Changed(was, is); (len(got) == 1) != c.found || c.found && !strings.Contains(got[0], "keeps 75 MiB") {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 
@@ -152,13 +205,21 @@ func TestMemoryInNoInstanceIsToldOfEachGPU(t *testing.T) {
 		}
 		return all
 	}
+	reserved := func(all []*unit, now, was *uint64) []*unit {
+		for _, u := range all {
+			u.facts.ReservedBytes, u.want = now, &taskcatalog.BaselineGPU{ReservedBytes: was}
+		}
+		return all
+	}
 	for range 20 { // the order of a map
 		s := &Scrub{}
 		s.units = slices.Concat(instances("whole", size(100), size(50)), instances("half", size(100), size(25)),
-			instances("unknown", nil, size(50)), instances("unmeasured", size(100), nil))
+			instances("unknown", nil, size(50)), instances("unmeasured", size(100), nil),
+			reserved(instances("reserved", size(140), size(50)), size(40), size(40)), reserved(instances("grown", size(140), size(50)), size(40), size(1)),
+			reserved(instances("of an old baseline", size(140), size(50)), size(40), nil))
 		s.judgeParents()
 		for _, u := range s.units {
-			if clean := u.out.Verdict == taskcatalog.VerdictClean; clean != (u.out.Parent == "whole") {
+			if clean := u.out.Verdict == taskcatalog.VerdictClean; clean != (u.out.Parent == "whole" || u.out.Parent == "reserved") {
 				t.Fatalf("%s is %s: %s", u.out.UUID, u.out.Verdict, u.out.Message)
 			}
 		}

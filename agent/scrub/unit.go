@@ -38,13 +38,25 @@ type unit struct {
 func (u *unit) whole() gpu.Device { return gpu.Device{Vendor: u.device.Vendor, UUID: u.facts.UUID} }
 
 // memory is what a helper measured, held to the largest size that is known of the
-// unit: a driver can be told to show less than there is.
+// unit, and to the smallest reserve: a driver can be told to show less than there is,
+// and to keep more.
 func (u *unit) memory(m gpu.MemoryInfo) gpu.MemoryInfo {
 	m.Total = max(m.Total, u.size)
 	if m.Reserved == nil && u.out.Parent == "" {
 		m.Reserved = u.facts.ReservedBytes
 	}
+	m.Reserved = u.reserve(m.Reserved)
 	return m
+}
+
+// reserve is what of a driver's word on its reserve is believed: no more than the
+// baseline has, and nothing where that has none.
+func (u *unit) reserve(said *uint64) *uint64 {
+	if said == nil || u.want == nil || u.want.ReservedBytes == nil {
+		return nil
+	}
+	believed := min(*said, *u.want.ReservedBytes)
+	return &believed
 }
 
 // worse lowers the unit's verdict; the first code stands.

@@ -153,7 +153,8 @@ func (v *validation) openers(ctx context.Context) ([]item, error) {
 
 func baselineGPU(g taskcatalog.GPUFacts, state gpu.State) taskcatalog.BaselineGPU {
 	b := taskcatalog.BaselineGPU{
-		Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name, MemoryBytes: g.MemoryBytes, Settings: state.Settings,
+		Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name,
+		MemoryBytes: g.MemoryBytes, ReservedBytes: g.ReservedBytes, Settings: state.Settings,
 	}
 	b.Instances = instances(g)
 	return b

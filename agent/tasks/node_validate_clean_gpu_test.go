@@ -99,7 +99,8 @@ func TestGPUsAreComparedWithTheirBaseline(t *testing.T) {
 		t.Run(vendor, func(t *testing.T) {
 			b := newGPUBox(t, vendor)
 			base := b.baseline()
-			if len(base.GPUs) != 2 || base.GPUs[0].Vendor != vendor || base.GPUs[0].Settings == (taskcatalog.GPUSettings{}) || *base.GPUs[0].MemoryBytes != 4<<20 {
+			if len(base.GPUs) != 2 || base.GPUs[0].Vendor != vendor || base.GPUs[0].Settings == (taskcatalog.GPUSettings{}) || *base.GPUs[0].MemoryBytes != 4<<20 ||
+				(base.GPUs[0].ReservedBytes != nil) != (vendor == "nvidia") {
 				t.Fatalf("%+v", base.GPUs)
 			}
 			b.want(base)
