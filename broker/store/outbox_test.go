@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -266,4 +267,22 @@ func TestEveryStatementThatChangesAStatusTells(t *testing.T) {
 	if found < 3 {
 		t.Errorf("only %d statements were found", found)
 	}
+}
+
+func TestARunsEventsAreOfItsSite(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
+			ID: "r-1", Kind: "node.onboarding", Site: "dc1", CorrelationID: "c-1", Status: chain.Pending, Direction: chain.Forward, Stage: "s", Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+		}}}, nil))
+		if must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"node.onboarding"}}))(t) == nil {
+			t.Fatal("the run is not claimed")
+		}
+		got := placed(t, db, store.OutboxFilter{Sites: []string{"dc1"}})
+		if len(got) != 1 || got[0].Type != "node.onboarding.started" || got[0].Subject != "run/r-1" || got[0].Source != "hostler/runs/r-1" || got[0].Site != "dc1" || got[0].CorrelationID != "c-1" {
+			t.Errorf("its events are %+v", got)
+		}
+		if other := placed(t, db, store.OutboxFilter{Sites: []string{"dc2"}}); len(other) != 0 {
+			t.Errorf("another site reads %+v", other)
+		}
+	})
 }
