@@ -129,6 +129,25 @@ func (Bus) Enable(ctx context.Context, unit string) error {
 	})
 }
 
+// Files are the file that systemd takes a unit from and those that add to it, as
+// it read them last.
+func (Bus) Files(ctx context.Context, unit string) (file string, additions []string, err error) {
+	err = units(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetUnitPropertiesContext(ctx, unit)
+		if err != nil {
+			return fmt.Errorf("cannot look at %s: %w", unit, err)
+		}
+		var one, many bool
+		file, one = p["FragmentPath"].(string)
+		additions, many = p["DropInPaths"].([]string)
+		if !one || !many {
+			return fmt.Errorf("cannot look at %s: systemd does not say what files it is made of", unit)
+		}
+		return nil
+	})
+	return file, additions, err
+}
+
 // LastRun is how a service ran last in this boot: from leaving rest to coming back
 // to it. Its main program alone would not do: where a command before it fails, that
 // one has not run.

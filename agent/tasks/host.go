@@ -96,6 +96,9 @@ type Systemd interface {
 	Reload(ctx context.Context) error
 	Enable(ctx context.Context, unit string) error
 	Disable(ctx context.Context, unit string) error
+	// Files are the file that systemd takes a unit from, "" where there is none,
+	// and those that add to it.
+	Files(ctx context.Context, unit string) (file string, additions []string, err error)
 	// LastRun is how a service ran last in this boot.
 	LastRun(ctx context.Context, unit string) (UnitRun, error)
 	// Run starts argv as a transient service of its own, which outlives the

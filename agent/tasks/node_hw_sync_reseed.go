@@ -2,12 +2,15 @@ package tasks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -66,16 +69,19 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall, anyTimer); err != nil {
 		return res, report, err
 	}
+	// Also where nothing was written: systemd may not have read yet what somebody
+	// put beside the units, and would at the next occasion.
+	if err := h.Systemd.Reload(ctx); err != nil {
+		return res, report, err
+	}
+	if err := readAsInstalled(ctx, h); err != nil {
+		return res, report, err
+	}
 	if err := h.Machine.MakeDir(path.Dir(hwSyncCredentials), 0o755, 0, 0); err != nil {
 		return res, report, err
 	}
 	if res.Credentials, err = replace(h.Machine, hwSyncCredentials, files.credentials, 0o700); err != nil {
 		return res, report, err
-	}
-	if res.Service == written || res.Timer == written {
-		if err := h.Systemd.Reload(ctx); err != nil {
-			return res, report, err
-		}
 	}
 	if err := errors.Join(h.Systemd.Enable(ctx, hwSyncTimer), h.Systemd.Start(ctx, hwSyncTimer)); err != nil {
 		return res, report, err
@@ -148,11 +154,11 @@ func install(m *machine.Machine, name string, content []byte, anew bool, good fu
 }
 
 // notOverridden refuses a machine where another file goes before the units or adds
-// to them. Code: hw_sync_overridden.
+// to them, before anything is written there. Code: hw_sync_overridden.
 func notOverridden(m *machine.Machine) error {
 	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", hwSyncUnits} {
 		for _, unit := range []string{hwSyncService, hwSyncTimer} {
-			names := []string{path.Join(dir, unit+".d")}
+			names := []string{path.Join(dir, unit+".d"), path.Join(dir, unit+".wants"), path.Join(dir, unit+".requires")}
 			if dir != hwSyncUnits {
 				names = append(names, path.Join(dir, unit))
 			}
@@ -162,12 +168,57 @@ func notOverridden(m *machine.Machine) error {
 					return err
 				}
 				if there {
-					return taskcatalog.Errorf("hw_sync_overridden", "cannot seed hardware sync: %s changes what MAAS installs (reimage the node, or remove it)", name)
+					return overridden(name)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+func overridden(name string) error {
+	return taskcatalog.Errorf("hw_sync_overridden", "cannot seed hardware sync: %s changes what MAAS installs (reimage the node, or remove it)", taskcatalog.Clean(name, 200))
+}
+
+// readAsInstalled refuses a machine where systemd takes the units from another file
+// than the one that was installed, or with additions. It is asked itself, since it
+// alone knows all the places: service.d for every service, system.control, what
+// generators make. Code: hw_sync_overridden.
+func readAsInstalled(ctx context.Context, h *Host) error {
+	for _, unit := range []string{hwSyncService, hwSyncTimer} {
+		file, additions, err := h.Systemd.Files(ctx, unit)
+		if err != nil {
+			return err
+		}
+		if len(additions) > 0 {
+			return overridden(additions[0])
+		}
+		installed, err := isInstalled(h.Machine, file, unit)
+		if err != nil {
+			return err
+		}
+		if !installed {
+			return overridden(cmp.Or(file, "something without a file"))
+		}
+	}
+	return nil
+}
+
+// isInstalled reports whether a file's name is that of the installed unit. Some
+// systems name it by /lib, which is a link.
+func isInstalled(m *machine.Machine, file, unit string) (bool, error) {
+	installed := path.Join(hwSyncUnits, unit)
+	if "/usr"+file != installed {
+		return file == installed, nil
+	}
+	to, err := m.Readlink("/lib")
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL): // none, or a folder
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return path.Join("/", to) == "/usr/lib", nil
 }
 
 // probeHWSync says what is there, after a crash.

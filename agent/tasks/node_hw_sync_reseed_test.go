@@ -89,7 +89,7 @@ func TestAReseedWritesStartsAndProves(t *testing.T) {
 
 	s.asked = nil
 	res, err = reseed(t, h, `{}`, machineToken)
-	if err != nil || res.Credentials != kept || res.Service != kept || res.Timer != kept || slices.Contains(s.asked, "reload") {
+	if err != nil || res.Credentials != kept || res.Service != kept || res.Timer != kept || !slices.Equal(s.asked, want) {
 		t.Errorf("again: %+v, %v, %q", res, err, s.asked)
 	}
 	res, err = reseed(t, h, `{"reinstall":true}`, machineToken)
@@ -210,7 +210,7 @@ func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, res, err)
 		}
 	}
-	for _, over := range []string{"etc/systemd/system/" + hwSyncService, "etc/systemd/system/" + hwSyncService + ".d/x.conf", "run/systemd/system/" + hwSyncTimer} {
+	for _, over := range []string{"etc/systemd/system/" + hwSyncService, "etc/systemd/system/" + hwSyncService + ".d/x.conf", "run/systemd/system/" + hwSyncTimer, "etc/systemd/system/" + hwSyncTimer + ".wants/x.service"} {
 		h, dir, s := syncing(t)
 		put(t, dir, over, "[Service]\nExecStartPost=/tmp/evil\n")
 		_, err := reseed(t, h, `{}`, machineToken)
@@ -219,6 +219,53 @@ func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil {
 			t.Errorf("%s: the credentials were written", over)
+		}
+	}
+}
+
+// systemd alone knows every place that a unit is made from: what it says counts,
+// once it has read them all again.
+func TestAUnitThatSystemdReadsElsewhereGetsNoCredentials(t *testing.T) {
+	at := func(dir, unit string) string { return dir + "/systemd/system/" + unit }
+	ours := at("/usr/lib", hwSyncService)
+	for name, files := range map[string][]string{
+		"an addition for every service":    {ours, at("/etc", "service.d/x.conf")},
+		"an addition for units of a name":  {ours, at("/usr/lib", "maas_.service.d/x.conf")},
+		"a setting by systemctl":           {ours, "/etc/systemd/system.control/" + hwSyncService + ".d/50-Environment.conf"},
+		"a generator's":                    {"/run/systemd/generator.early/" + hwSyncService},
+		"an alias of another":              {at("/usr/lib", "evil.service")},
+		"nothing":                          {""},
+		"masked":                           {"/dev/null"},
+		"a /lib that is no link":           {at("/lib", hwSyncService)},
+		"a path that is another's further": {"/usr" + ours},
+	} {
+		for _, unit := range []string{hwSyncService, hwSyncTimer} {
+			h, dir, s := syncing(t)
+			mine := slices.Clone(files)
+			for i, f := range mine {
+				mine[i] = strings.ReplaceAll(f, hwSyncService, unit)
+			}
+			s.files = map[string][]string{unit: mine}
+			_, err := reseed(t, h, `{}`, machineToken)
+			if taskcatalog.CodeOf(err, "") != "hw_sync_overridden" || !slices.Equal(s.asked, []string{"reload"}) {
+				t.Errorf("%s, %s: %v, %q", unit, name, err, s.asked)
+			}
+			if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil {
+				t.Errorf("%s, %s: the credentials were written", unit, name)
+			}
+		}
+	}
+}
+
+func TestAUnitThatSystemdNamesByALinkIsTheInstalledOne(t *testing.T) {
+	for to, fine := range map[string]bool{"usr/lib": true, "/usr/lib": true, "usr/local/lib": false} {
+		h, dir, s := syncing(t)
+		if err := os.Symlink(to, filepath.Join(dir, "lib")); err != nil {
+			t.Fatal(err)
+		}
+		s.files = map[string][]string{hwSyncService: {"/lib/systemd/system/" + hwSyncService}, hwSyncTimer: {"/lib/systemd/system/" + hwSyncTimer}}
+		if _, err := reseed(t, h, `{}`, machineToken); (err == nil) != fine {
+			t.Errorf("/lib to %s: %v", to, err)
 		}
 	}
 }

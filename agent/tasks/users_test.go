@@ -60,6 +60,9 @@ type quietSystemd struct {
 	runs  map[string]UnitRun
 	on    map[string]bool
 	main  map[string]int // main processes
+	// files are those of units, the one that it is taken from first; without any,
+	// the one below /usr/lib.
+	files map[string][]string
 }
 
 func (s *quietSystemd) ask(what string) error { s.asked = append(s.asked, what); return nil }
@@ -80,6 +83,13 @@ func (s *quietSystemd) Enable(_ context.Context, unit string) error { return s.a
 
 func (s *quietSystemd) LastRun(_ context.Context, unit string) (UnitRun, error) {
 	return s.runs[unit], nil
+}
+
+func (s *quietSystemd) Files(_ context.Context, unit string) (string, []string, error) {
+	if of := s.files[unit]; len(of) > 0 {
+		return of[0], of[1:], nil
+	}
+	return hwSyncUnits + "/" + unit, nil, nil
 }
 func (s *quietSystemd) Reload(context.Context) error                  { return s.ask("reload") }
 func (s *quietSystemd) Disable(_ context.Context, unit string) error  { return s.ask("disable " + unit) }
