@@ -376,6 +376,47 @@ func TestAnAgentSeedsHardwareSyncAnew(t *testing.T) {
 	}
 }
 
+// A machine is the run's by its whole mark and the owner who wrote it, and by
+// nothing less.
+func TestAForgedMarkIsNone(t *testing.T) {
+	for name, row := range map[string]struct {
+		owner, node, run string
+		claim            bool
+		ours             bool
+	}{
+		"the run's":                {"admin", "n-1", "r", true, true},
+		"written by somebody else": {"bob", "n-1", "r", true, false},
+		"of another node":          {"admin", "n-2", "r", true, false},
+		"of another run":           {"admin", "n-1", "r2", true, false},
+		"no mark":                  {"admin", "", "", true, false},
+		"no intent":                {"admin", "n-1", "r", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			a := maassim.Arranged{Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: row.owner, Series: "ubuntu/noble"}
+			if row.node != "" {
+				a.Annotations = map[string]string{"hostler-node": row.node, "hostler-run": row.run}
+			}
+			s := w.asked(1)
+			s.SystemID, s.NodeID = w.region.Arrange(a), "n-1"
+			if row.claim {
+				s.Claim = &maas.Claim{SystemID: s.SystemID, NodeID: "n-1", User: "admin"}
+			}
+			r := w.alone("r", s, "deploy_via_maas", "wait_for_deployed")
+			if row.ours != (r.Status == chain.Completed) || !row.ours && r.Failure.Code != "machine_not_ours" {
+				t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			if !row.ours {
+				w.act("r", chain.Cancel)
+			}
+			w.settle(nil)
+			if len(w.writes()) > 0 {
+				t.Errorf("it changes %v", w.writes())
+			}
+		})
+	}
+}
+
 // What was deployed and then cancelled is left alone, and kept from use.
 func TestWhatIsLeftOfACancelledNodeIsQuarantined(t *testing.T) {
 	w := newWorld(t, "3.6")

@@ -19,8 +19,9 @@ type story struct {
 	there   func(w *world)
 	faults  []maassim.Fault
 	policy  func(q *broker.Policy)
-	// acts are an operator's: "wait_for_ready cancel" when the run waits there,
-	// "- resume" when it has stopped; a word with ( is done to the world.
+	// acts are an operator's: "wait_for_ready cancel" when the run waits there, with
+	// @ when it has just come there, "- resume" when it has stopped; a word with ( is
+	// done to the world.
 	acts    string
 	story   string
 	ends    chain.Status
@@ -143,6 +144,7 @@ var stories = []story{
 		w.region.PlugIn(w.box(1))
 		w.region.Inject(maassim.Fault{Kind: maassim.TakenByHand, Op: "read", Machine: "c01", Skip: 12})
 	}, story: "… deploy_via_maas:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Allocated, node: broker.Enrolling},
+	{name: "somebody deploys it first, with the same key", acts: "@deploy_via_maas deploy(", story: "… deploy_via_maas:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Deploying, deploys: 1, node: broker.Enrolling},
 	{name: "the image is not there", policy: func(q *broker.Policy) { q.DistroSeries = "gpuaas-none" }, story: "… deploy_via_maas:failed", ends: chain.FailedRetryable, class: broker.SiteCapabilityMissing, code: "maas_refused", machine: maassim.Allocated, node: broker.Enrolling},
 	{name: "power fails at deploy, up to 3.5", version: "3.5", faults: faults(maassim.Fault{Kind: maassim.PowerFails, Skip: 1}), story: "… deploy_via_maas:failed deploy_via_maas:succeeded …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "power fails at deploy, from 3.6", faults: faults(maassim.Fault{Kind: maassim.DeployDiesUnseen}), story: "… wait_for_deployed:failed classify_deploy_failure:failed", ends: chain.FailedManual, class: broker.DeployCloudInitFailure, code: "failed_deploy", machine: maassim.FailedDeployment, deploys: 1, node: broker.Enrolling},
@@ -212,6 +214,8 @@ func (s story) tell(t *testing.T) {
 		switch what {
 		case "agents(":
 			w.silent = false
+		case "deploy(":
+			w.call("POST", "machines/"+w.machine(box.Serial).SystemID+"/?op=deploy", "distro_series=noble")
 		case "ready(":
 			m := w.machine(box.Serial)
 			w.book.Enroll(m.UserData)
@@ -224,8 +228,12 @@ func (s story) tell(t *testing.T) {
 		return true
 	}
 	watch := func() {
-		if r := w.run(id); r.Waiting != "" && r.Status == chain.Running {
+		switch r := w.run(id); {
+		case r.Status != chain.Running:
+		case r.Waiting != "":
 			perform(r.Stage)
+		default:
+			perform("@" + r.Stage)
 		}
 	}
 	for w.settle(watch); perform("-"); {
