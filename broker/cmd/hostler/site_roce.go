@@ -1,12 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,47 +59,22 @@ var roceColumns = []string{"hostname", "interface", "ipv4_cidr"}
 
 // roceItems reads CSV by its first line, and JSON as the API has it.
 func roceItems(name string, raw []byte) ([]resource.RoCEItem, error) {
-	bad := func(format string, args ...any) ([]resource.RoCEItem, error) {
-		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot use %s: "+format, append([]any{name}, args...)...)
-	}
 	if !strings.HasSuffix(strings.ToLower(name), ".csv") {
 		var put resource.RoCEPut
 		if err := taskcatalog.DecodeStrict(raw, &put); err != nil {
-			return bad(`it is no JSON object with "items" (%v)`, err)
+			return nil, broker.Errorf(broker.Invalid, "roce_invalid", `cannot use %s: it is no JSON object with "items" (%v)`, name, err)
 		}
 		return put.Items, nil
 	}
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))))
-	r.TrimLeadingSpace, r.Comment = true, '#'
-	head, err := r.Read()
+	rows, err := csvRows(name, "roce_invalid", raw, roceColumns, nil)
 	if err != nil {
-		return bad("it does not begin with the names of its columns: %s", strings.Join(roceColumns, ","))
+		return nil, err
 	}
-	at := map[string]int{}
-	for i, column := range head {
-		column = strings.ToLower(strings.TrimSpace(column))
-		if _, twice := at[column]; twice || !slices.Contains(roceColumns, column) {
-			return bad("its column %q is there twice, or is none of %s", column, strings.Join(roceColumns, ", "))
-		}
-		at[column] = i
+	items := make([]resource.RoCEItem, len(rows))
+	for i, row := range rows {
+		items[i] = resource.RoCEItem{Hostname: row["hostname"], Interface: row["interface"], IPv4CIDR: row["ipv4_cidr"]}
 	}
-	for _, column := range roceColumns {
-		if _, has := at[column]; !has {
-			return bad("it has no column %s", column)
-		}
-	}
-	items := []resource.RoCEItem{}
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return items, nil
-		}
-		if err != nil {
-			return bad("%v", err)
-		}
-		cell := func(column string) string { return strings.TrimSpace(row[at[column]]) }
-		items = append(items, resource.RoCEItem{Hostname: cell("hostname"), Interface: cell("interface"), IPv4CIDR: cell("ipv4_cidr")})
-	}
+	return items, nil
 }
 
 func siteRoCEListCommand(a *app) *cobra.Command {

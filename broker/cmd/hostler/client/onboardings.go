@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// OnboardingFilter narrows a list of onboardings; empty fields narrow nothing.
+type OnboardingFilter struct {
+	Site, Status, Stage, Class, Batch, Hostname string
+}
+
+// Onboardings lists all onboardings that a filter means, in the order of their
+// start, and the batch if one is asked for.
+func (c *Client) Onboardings(ctx context.Context, f OnboardingFilter) (*resource.OnboardingList, error) {
+	q := query("site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "hostname", f.Hostname, "limit", strconv.Itoa(pageSize))
+	all := &resource.OnboardingList{Items: []resource.Onboarding{}}
+	for {
+		page := new(resource.OnboardingList)
+		if err := c.do(ctx, call{method: http.MethodGet, path: "/onboardings", query: q, patience: waitPatience}, page); err != nil {
+			return nil, err
+		}
+		all.Items, all.Batch, all.Frozen = append(all.Items, page.Items...), page.Batch, page.Frozen
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+}
+
+// Onboarding is one run as it stands. It outlives a restart of the broker.
+func (c *Client) Onboarding(ctx context.Context, id string) (*resource.OnboardingDetail, error) {
+	out := new(resource.OnboardingDetail)
+	err := c.do(ctx, call{method: http.MethodGet, path: at("onboardings", id), patience: waitPatience}, out)
+	return out, err
+}
+
+// StartOnboarding begins one run.
+func (c *Client) StartOnboarding(ctx context.Context, s resource.OnboardingStart) (*resource.Onboarding, error) {
+	return submit[resource.Onboarding](ctx, c, http.MethodPost, "/onboardings", s)
+}
+
+// StartOnboardingBatch begins all runs of a list, or none.
+func (c *Client) StartOnboardingBatch(ctx context.Context, b resource.OnboardingBatch) (*resource.OnboardingBatchStarted, error) {
+	return submit[resource.OnboardingBatchStarted](ctx, c, http.MethodPost, "/onboardings/batch", b)
+}
+
+// PlanOnboarding says what runs would do.
+func (c *Client) PlanOnboarding(ctx context.Context, b resource.OnboardingBatch) (*resource.OnboardingPlan, error) {
+	out := new(resource.OnboardingPlan)
+	return out, c.do(ctx, call{method: http.MethodPost, path: "/onboardings/plan", body: b, repeat: true}, out)
+}
+
+// ActOnOnboarding does an operator's action. Each is idempotent, so it is asked
+// again where an answer was lost.
+func (c *Client) ActOnOnboarding(ctx context.Context, id, action, reason string) (*resource.Onboarding, error) {
+	out := new(resource.Onboarding)
+	return out, c.do(ctx, call{method: http.MethodPost, path: at("onboardings", id, action), body: resource.ReasonBody{Reason: reason}, repeat: true}, out)
+}
+
+// RetryOnboardingBatch tries again what failed of a batch.
+func (c *Client) RetryOnboardingBatch(ctx context.Context, batch, reason string) (*resource.OnboardingBatchRetried, error) {
+	return submit[resource.OnboardingBatchRetried](ctx, c, http.MethodPost, at("onboardings", "batch", batch, "retry"), resource.ReasonBody{Reason: reason})
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func onboardingStartCommand(a *app) *cobra.Command {
+	var s resource.OnboardingStart
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "start", Short: "bring one machine from its BMC to an active node", Args: exactly(),
+		Long: `Bring one machine from its BMC to an active node: MAAS finds, commissions and
+deploys it, and its agent enrols. What was found is adopted; a machine that is not
+ours is refused. hostler onboarding plan says what will be done before it is.`,
+		Example: "  hostler onboarding start --site dc1 --hostname c07u43 --ipmi-ip 10.176.16.128 --sku mi300x.192g.8gpu --wait",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := needsFlags(c, "site", "hostname", "ipmi-ip", "sku"); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			o, err := api.StartOnboarding(c.Context(), s)
+			if err != nil {
+				return err
+			}
+			if wait {
+				return a.watchOnboarding(c.Context(), api, o.OnboardingID, timeout)
+			}
+			return a.showOnboardings([]resource.Onboarding{*o}, "it goes on by itself (hostler onboarding watch "+o.OnboardingID+")")
+		},
+	}
+	onboardingFlags(c, &s.SiteID, &s.ProfileID, &s.SKUID)
+	machineFlags(c, &s.OnboardingMachine)
+	reasonFlag(c, &s.Reason)
+	onboardingWaitFlags(c, &wait, &timeout)
+	return c
+}
+
+func onboardingFlags(c *cobra.Command, site, profile, sku *string) {
+	c.Flags().StringVar(site, "site", "", "`SITE` where the machine stands")
+	c.Flags().StringVar(profile, "profile", "", "`PROFILE` of the site; its default without one")
+	c.Flags().StringVar(sku, "sku", "", "`SKU` that the machine is")
+}
+
+func machineFlags(c *cobra.Command, m *resource.OnboardingMachine) {
+	c.Flags().StringVar(&m.Hostname, "hostname", "", "what the machine is called")
+	c.Flags().StringVar(&m.IPMIIP, "ipmi-ip", "", "address of its BMC")
+	c.Flags().StringVar(&m.PXEMAC, "pxe-mac", "", "MAC address of the interface that boots, where it is known")
+}
+
+func onboardingWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
+	c.Flags().BoolVar(wait, "wait", false, "wait until it has ended or needs a person, and show its progress")
+	timeoutFlag(c, timeout)
+}
+
+func needsFlags(c *cobra.Command, names ...string) error {
+	for _, n := range names {
+		if c.Flag(n).Value.String() == "" {
+			return usage("%s needs --%s (see hostler help %s)", c.CommandPath(), n, c.CommandPath()[len("hostler "):])
+		}
+	}
+	return nil
+}
+
+func (a *app) showOnboardings(list []resource.Onboarding, note string) error {
+	ids, rows := onboardingRows(a, list)
+	err := showAll(a, list, ids, func(p *render.Page) { p.Table(onboardingHeads, rows) })
+	if err == nil && note != "" {
+		a.note("%s", note)
+	}
+	return err
+}
+
+func onboardingBatchCommand(a *app) *cobra.Command {
+	var b resource.OnboardingBatch
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "batch FILE.csv|-", Short: "bring many machines of one kind to active nodes", Args: exactly("FILE"),
+		Long: `Bring many machines of one kind to active nodes: all of a list are begun, or none.
+The profile says how many move at a time, and after how many failures in a row, at
+one stage and of one class, no more are begun.
+
+The CSV file begins with a line that names its columns, in any order: hostname,
+ipmi_ip, and perhaps pxe_mac.`,
+		Example: "  hostler onboarding batch --site dc1 --sku mi300x.192g.8gpu rack-c07.csv --wait",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needsFlags(c, "site", "sku"); err != nil {
+				return err
+			}
+			var err error
+			if b.Nodes, err = a.machines(args[0]); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			started, err := api.StartOnboardingBatch(c.Context(), b)
+			if err != nil {
+				return err
+			}
+			if wait {
+				return a.watchBatch(c.Context(), api, started.BatchID, timeout)
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, r := range started.Onboardings {
+				ids, rows = append(ids, r.OnboardingID), append(rows, []string{r.OnboardingID, r.Hostname})
+			}
+			if err := a.show(started, ids, func(p *render.Page) {
+				p.Fields("batch", started.BatchID)
+				p.Blank()
+				p.Table([]string{"ID", "HOSTNAME"}, rows)
+			}); err != nil {
+				return err
+			}
+			a.note("they go on by themselves (hostler onboarding list --batch %s)", started.BatchID)
+			return nil
+		},
+	}
+	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
+	reasonFlag(c, &b.Reason)
+	onboardingWaitFlags(c, &wait, &timeout)
+	return c
+}
+
+const maxMachinesFile = 900 << 10 // bytes; the API takes a MiB
+
+func (a *app) machines(file string) ([]resource.OnboardingMachine, error) {
+	raw, err := readUpTo(maxMachinesFile, file, a.in)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := csvRows(file, "onboarding_invalid", raw, []string{"hostname", "ipmi_ip"}, []string{"pxe_mac"})
+	if err != nil {
+		return nil, err
+	}
+	out := []resource.OnboardingMachine{}
+	for _, r := range rows {
+		out = append(out, resource.OnboardingMachine{Hostname: r["hostname"], IPMIIP: r["ipmi_ip"], PXEMAC: r["pxe_mac"]})
+	}
+	if len(out) == 0 {
+		return nil, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot use %s: it names no machine", file)
+	}
+	return out, nil
+}
+
+func onboardingPlanCommand(a *app) *cobra.Command {
+	var b resource.OnboardingBatch
+	var m resource.OnboardingMachine
+	c := &cobra.Command{
+		Use: "plan [FILE.csv|-]", Short: "say what onboardings would do, and begin nothing",
+		Long: `Say what onboarding one machine, or those of a file, would do: the stages, what each
+touches, what is lost for good, and how long it usually takes. Nothing is begun;
+what would be refused is refused.`,
+		Example: "  hostler onboarding plan --site dc1 --hostname c07u43 --ipmi-ip 10.176.16.128 --sku mi300x.192g.8gpu\n  hostler onboarding plan --site dc1 --sku mi300x.192g.8gpu rack-c07.csv",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return exactly("FILE")(c, args)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			needed := []string{"site", "sku"}
+			if len(args) == 0 {
+				needed = append(needed, "hostname", "ipmi-ip")
+			}
+			if err := needsFlags(c, needed...); err != nil {
+				return err
+			}
+			b.Nodes = []resource.OnboardingMachine{m}
+			if len(args) == 1 {
+				var err error
+				if b.Nodes, err = a.machines(args[0]); err != nil {
+					return err
+				}
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			plan, err := api.PlanOnboarding(c.Context(), b)
+			if err != nil {
+				return err
+			}
+			return a.show(plan, nil, func(p *render.Page) { planPage(p, plan) })
+		},
+	}
+	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
+	machineFlags(c, &m)
+	return c
+}
+
+func planPage(p *render.Page, plan *resource.OnboardingPlan) {
+	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)), "at a time", strconv.Itoa(plan.Parallel),
+		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
+	p.Blank()
+	rows := [][]string{}
+	for _, s := range plan.Stages {
+		name, about := s.Stage, ""
+		switch {
+		case s.Rescues != "":
+			name = "  " + name
+			about = "only if " + s.Rescues + " fails"
+		case s.Pivot:
+			about = "a cancel after it leaves the machine deployed"
+		case s.Optional:
+			about = "a failure is recorded, and the run goes on"
+		}
+		expected := ""
+		if s.ExpectedSeconds > 0 {
+			expected = render.Span(time.Duration(s.ExpectedSeconds) * time.Second)
+		}
+		rows = append(rows, []string{name, expected, s.Touches, s.Destructive, about})
+	}
+	p.Table([]string{"STAGE", "TAKES", "TOUCHES", "DESTROYS", "NOTE"}, rows)
+	p.Blank()
+	for _, n := range plan.Nodes[:min(len(plan.Nodes), 20)] {
+		p.Line(n.Hostname + " at " + n.IPMIIP)
+	}
+	if more := len(plan.Nodes) - 20; more > 0 {
+		p.Line(fmt.Sprintf("… and %d more", more))
+	}
+}
