@@ -27,6 +27,9 @@ func init() {
 
 // Hold says so when it holds the device, and goes on until it is killed.
 func Hold(how string) {
+	if what, ok := strings.CutPrefix(how, "covered "); ok {
+		seesCovered(what)
+	}
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -53,6 +56,9 @@ func hold(how string) error {
 		if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 			return err
 		}
+	}
+	if hide := hidings[how]; hide != nil {
+		return hide()
 	}
 	if !strings.HasPrefix(how, "mapped") {
 		_, err := unix.Open("/dev/full", unix.O_RDWR|unix.O_CLOEXEC, 0)

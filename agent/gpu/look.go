@@ -27,8 +27,11 @@ var errRestless = errors.New("it changes faster than it can be looked at")
 type look struct {
 	machine *machine.Machine
 	nodeOf  func(rdev uint64) string
+	pid     int
 	nodes   []string
 	unseen  string
+	queued  bool // a socket of it has files in its queue
+	rings   bool // it has an io_uring
 }
 
 func (l *look) add(node string) {
@@ -67,11 +70,19 @@ func (l *look) process(pid int) {
 			}
 		}
 		if !fresh {
+			l.threadless(threads)
 			l.mappings(threads)
 			return
 		}
 	}
 	l.failed(dir, errRestless)
+}
+
+// threadless tells of one that runs and has no thread.
+func (l *look) threadless(threads []string) {
+	if p, err := l.machine.Process(l.pid); len(threads) == 0 && err == nil && p.State != "X" {
+		l.failed("/proc/"+strconv.Itoa(l.pid)+"/task", errNoThreads)
+	}
 }
 
 // sameFiles reports whether two threads have one table of descriptors, as all of a
@@ -94,7 +105,12 @@ func (l *look) descriptors(thread string) {
 		name := thread + "/fd/" + fd
 		to, err := l.machine.Readlink(name)
 		switch {
-		case ended(err), err == nil && !strings.HasPrefix(to, "/"): // closed; a socket, a pipe
+		case ended(err): // closed
+		case err == nil && strings.HasPrefix(to, "socket:"):
+			l.socket(thread, fd)
+		case err == nil && to == ring:
+			l.ring(thread, fd)
+		case err == nil && !strings.HasPrefix(to, "/"): // a pipe
 		case strings.HasPrefix(to, "/dmabuf:"):
 			info, err := l.machine.ReadFile(thread+"/fdinfo/"+fd, 64<<10)
 			l.failed(name, err)
@@ -163,6 +179,10 @@ func (l *look) mapped(dir string) (any, moved bool, err error) {
 		any = true
 		// address, permissions, offset, device, inode, path
 		f := strings.Fields(lines.Text())
+		if len(f) >= 6 && f[5] == ring && !l.rings {
+			l.failed(dir+"/maps", errRing)
+			continue
+		}
 		if len(f) < 6 || f[4] == "0" {
 			continue
 		}

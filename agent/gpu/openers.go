@@ -58,20 +58,37 @@ func Openers(m *machine.Machine) ([]Opener, error) {
 }
 
 func openers(m *machine.Machine, nodeOf func(rdev uint64) string) ([]Opener, error) {
+	pids, err := m.PIDs()
+	if err != nil {
+		return nil, err
+	}
 	all, err := m.Processes()
 	if err != nil {
 		return nil, err
 	}
-	var found []Opener
+	names, looked := map[int]string{}, []*look{}
 	for _, p := range all {
+		names[p.PID] = p.Name
 		if p.Kernel || p.PID == unix.Getpid() {
 			continue
 		}
-		l := look{machine: m, nodeOf: nodeOf}
+		l := &look{machine: m, nodeOf: nodeOf, pid: p.PID}
 		l.process(p.PID)
+		looked = append(looked, l)
+	}
+	for _, pid := range pids {
+		if _, shown := names[pid]; !shown {
+			l := &look{machine: m, nodeOf: nodeOf, pid: pid}
+			l.hidden(pid)
+			looked = append(looked, l)
+		}
+	}
+	waiting(looked)
+	var found []Opener
+	for _, l := range looked {
 		if len(l.nodes) > 0 || l.unseen != "" {
 			slices.Sort(l.nodes)
-			found = append(found, Opener{PID: p.PID, Name: p.Name, Nodes: l.nodes, Unseen: l.unseen})
+			found = append(found, Opener{PID: l.pid, Name: names[l.pid], Nodes: l.nodes, Unseen: l.unseen})
 		}
 	}
 	return found, nil

@@ -104,6 +104,8 @@ func TestWhatCannotBeLookedAtIsListed(t *testing.T) {
 		"mappings that do not read":              {func(dir string) error { return loop(dir + "/maps") }, nil, true},
 		"a mapping that cannot be looked at":     {func(dir string) error { return mapping(dir, true, "/x") }, nil, true},
 		"a mapping that is never where it is":    {func(dir string) error { return mapping(dir, false, "/x") }, nil, true},
+		"no thread":                              {func(dir string) error { return os.RemoveAll(dir + "/task/42") }, nil, true},
+		"nothing of it":                          {func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)) }, nil, true},
 		"a closed descriptor":                    {func(dir string) error { return fd(dir, dir+"/none") }, nil, false},
 		"memory of a GPU without its file":       {func(dir string) error { return dmabuf(dir, "drm") }, []string{"dma-buf:drm"}, false},
 		"memory of NVIDIA's driver":              {func(dir string) error { return dmabuf(dir, "nvidia") }, []string{"dma-buf:nvidia"}, false},
@@ -112,9 +114,7 @@ func TestWhatCannotBeLookedAtIsListed(t *testing.T) {
 	} {
 		root := t.TempDir()
 		dir := root + "/proc/42"
-		err := errors.Join(os.MkdirAll(dir+"/task/42/fd", 0o755), os.MkdirAll(dir+"/task/42/fdinfo", 0o755), os.MkdirAll(dir+"/map_files", 0o755),
-			os.WriteFile(dir+"/stat", []byte("42 (tenant) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3"), 0o644),
-			os.WriteFile(dir+"/status", []byte("Uid:\t1000\t1000\t1000\t1000\n"), 0o644), c.put(dir))
+		err := errors.Join(process42(dir), c.put(dir))
 		if err != nil {
 			t.Fatal(err)
 		}

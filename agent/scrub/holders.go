@@ -121,9 +121,15 @@ func (s *Scrub) seen(byPID map[int]*holder, pid int, uuid string) {
 	if h == nil {
 		p, err := s.Machine.Process(pid)
 		if err != nil {
-			return // it has ended
+			if there, lookErr := s.Machine.Has(path.Join("/proc", strconv.Itoa(pid))); lookErr == nil && !there {
+				return // it has ended
+			}
+			p = machine.Process{PID: pid} // something covers it
 		}
 		h = s.holder(p, "open_device")
+		if err != nil {
+			h.out.Outcome = "unseen"
+		}
 		byPID[pid] = h
 	}
 	h.at(uuid)

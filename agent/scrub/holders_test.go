@@ -33,6 +33,23 @@ func TestAProcessThatCannotBeLookedAtLeavesNoGPUClean(t *testing.T) {
 	}
 }
 
+// A process that something covers in /proc has not ended.
+func TestAProcessThatIsCoveredLeavesNoGPUClean(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "nvidia")
+	if err := l.survey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.Scrub.Machine = lay(t, map[string]string{"proc/4242/other": ""})
+	l.Openers = func(*machine.Machine) ([]gpu.Opener, error) {
+		return []gpu.Opener{{PID: 4242, Unseen: "something covers it"}, {PID: 4243, Unseen: "it has ended since"}}, nil
+	}
+	holders, err := l.holders(t.Context(), l.units)
+	if err != nil || len(holders) != 1 || holders[0].unsure == "" || holders[0].out.Outcome != "unseen" || !holders[0].holds(l.units[1]) {
+		t.Errorf("%+v, %v", holders, err)
+	}
+}
+
 // sleeper is a process that does nothing.
 func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()

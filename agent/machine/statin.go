@@ -1,0 +1,29 @@
+package machine
+
+import (
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// StatIn looks at a path as the process sees it whose root directory is the magic
+// link root, such as /proc/PID/root. No other link is followed, and the file system
+// is not asked: it may be a tenant's, which never answers.
+func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
+	var st unix.Statx_t
+	dir, err := unix.Openat(int(m.root.Fd()), below(root), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return st, &fs.PathError{Op: "open", Path: root, Err: err}
+	}
+	defer unix.Close(dir)
+	fd, err := openat2(dir, below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
+	}
+	if err != nil {
+		return st, &fs.PathError{Op: "stat", Path: path.Join(root, name), Err: err}
+	}
+	return st, nil
+}
