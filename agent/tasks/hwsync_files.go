@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -15,6 +16,7 @@ type hwSyncFiles struct {
 	credentials []byte // a secret
 	service     []byte
 	timer       []byte
+	rack        string // scheme and host, where the program is
 }
 
 const defaultHWSyncMinutes = 15
@@ -30,6 +32,7 @@ func renderHWSync(secret []byte, minutes int) (f hwSyncFiles, err error) {
 	if err != nil {
 		return f, err
 	}
+	f.rack = rack.String()
 	if minutes == 0 {
 		minutes = defaultHWSyncMinutes
 	}
@@ -72,23 +75,85 @@ WantedBy=timers.target
 	return f, nil
 }
 
-// runsMAASsOwn reports whether a unit file does what MAAS's own does and nothing
-// else: MAAS's text is another than ours, and a tenant's may look like it.
-func runsMAASsOwn(unit []byte) bool {
-	runs := 0
+// settings are what MAAS's own units say, by their section and key, with the values
+// that may be there. Any other could have something else run, or run it elsewhere:
+// what is not known here is not MAAS's.
+type settings map[string]*regexp.Regexp
+
+var (
+	anyText  = regexp.MustCompile(`^.*$`)
+	anyTime  = regexp.MustCompile(`^[A-Za-z0-9 *:/.,~-]*$`)
+	yesOrNo  = regexp.MustCompile(`^(yes|no|true|false|on|off|1|0)$`)
+	networks = regexp.MustCompile(`^(network(-online)?\.target ?)*$`)
+	targets  = regexp.MustCompile(`^(multi-user|timers)\.target$`)
+	fetches  = regexp.MustCompile(`^/usr/bin/wget( -q| --quiet| -nv| --no-verbose)* -O /usr/bin/maas-run-scripts( -q| --quiet)* (https?://[A-Za-z0-9.:\[\]-]+)/MAAS/maas-run-scripts$`)
+	grants   = regexp.MustCompile(`^/(usr/)?bin/chmod (0?755|\+x) /usr/bin/maas-run-scripts$`)
+
+	describes = settings{"Unit/Description": anyText, "Unit/Documentation": anyText, "Unit/Wants": networks, "Unit/After": networks, "Install/WantedBy": targets}
+	runsOnce  = settings{"Service/Type": regexp.MustCompile(`^oneshot$`)}
+	runsOften = settings{
+		"Timer/OnCalendar": anyTime, "Timer/OnBootSec": anyTime, "Timer/OnStartupSec": anyTime, "Timer/OnActiveSec": anyTime,
+		"Timer/OnUnitActiveSec": anyTime, "Timer/OnUnitInactiveSec": anyTime, "Timer/AccuracySec": anyTime, "Timer/RandomizedDelaySec": anyTime,
+		"Timer/Persistent": yesOrNo, "Timer/Unit": regexp.MustCompile("^" + regexp.QuoteMeta(hwSyncService) + "$"),
+	}
+)
+
+// isMAASsService reports whether a unit file does what MAAS's own does and nothing
+// else: MAAS's text is another than ours, and a tenant's may look like it. It is for
+// the rack that the credentials are for.
+func isMAASsService(unit []byte, rack string) bool {
+	var done []string
+	known := each(unit, func(setting, value string) bool {
+		switch fetch := fetches.FindStringSubmatch(value); {
+		case setting == "Service/ExecStartPre" && fetch != nil && fetch[len(fetch)-1] == rack:
+			done = append(done, "fetch")
+		case setting == "Service/ExecStartPre" && grants.MatchString(value):
+			done = append(done, "grant")
+		case setting == "Service/ExecStart" && value == "/usr/bin/maas-run-scripts report-results --config "+hwSyncCredentials:
+			done = append(done, "run")
+		default:
+			return describes.allows(setting, value) || runsOnce.allows(setting, value)
+		}
+		return true
+	})
+	return known && slices.Equal(done, []string{"fetch", "grant", "run"})
+}
+
+// isMAASsTimer reports whether a unit file starts the service, now and then, and
+// does nothing else.
+func isMAASsTimer(unit []byte) bool {
+	starts := false
+	known := each(unit, func(setting, value string) bool {
+		starts = starts || strings.HasPrefix(setting, "Timer/On") && value != ""
+		return describes.allows(setting, value) || runsOften.allows(setting, value)
+	})
+	return known && starts
+}
+
+func (s settings) allows(setting, value string) bool {
+	return s[setting] != nil && s[setting].MatchString(value)
+}
+
+// each gives the settings of a unit file to good, until it takes one not. A line that
+// is none, goes on in the next, or may read as another (not of plain ASCII) is not
+// taken either.
+func each(unit []byte, good func(setting, value string) bool) bool {
+	section := ""
 	for line := range strings.Lines(string(unit)) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		value = strings.Join(strings.Fields(value), " ")
+		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r > '~' }) {
+			return false
+		}
+		line = strings.TrimSpace(line)
+		key, value, is := strings.Cut(line, "=")
 		switch {
-		case !ok:
-		case key == "ExecStart" && value == "/usr/bin/maas-run-scripts report-results --config "+hwSyncCredentials:
-			runs++
-		case key == "ExecStartPre" && fetchesScripts.MatchString(value):
-		case strings.HasPrefix(key, "Exec"), key == "User", key == "Environment", key == "EnvironmentFile", strings.HasPrefix(key, "Root"), strings.HasPrefix(key, "Bind"):
+		case strings.HasSuffix(line, `\`):
+			return false
+		case line == "", line[0] == '#', line[0] == ';':
+		case line[0] == '[' && line[len(line)-1] == ']':
+			section = line[1 : len(line)-1]
+		case !is || !good(section+"/"+strings.TrimSpace(key), strings.Join(strings.Fields(value), " ")):
 			return false
 		}
 	}
-	return runs == 1
+	return true
 }
-
-var fetchesScripts = regexp.MustCompile(`^(/usr/bin/wget( -[A-Za-z]+| --[a-z-]+)* -O /usr/bin/maas-run-scripts( -[A-Za-z]+)* https?://[A-Za-z0-9.:\[\]-]+/MAAS/maas-run-scripts|/(usr/)?bin/chmod (0?755|\+x) /usr/bin/maas-run-scripts)$`)

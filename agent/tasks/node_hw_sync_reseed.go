@@ -62,11 +62,10 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if err := notOverridden(h.Machine); err != nil {
 		return nil, report, err
 	}
-	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.service, p.Reinstall, runsMAASsOwn); err != nil {
+	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.rack) }); err != nil {
 		return res, report, err
 	}
-	anyTimer := func([]byte) bool { return true } // it starts the service of its own name, whenever that is
-	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall, anyTimer); err != nil {
+	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall, isMAASsTimer); err != nil {
 		return res, report, err
 	}
 	// Also where nothing was written: systemd may not have read yet what somebody

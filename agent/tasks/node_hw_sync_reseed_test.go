@@ -191,23 +191,73 @@ func TestCredentialsAreNotWrittenThroughALink(t *testing.T) {
 // A tenant who had root may have put a service of his own where MAAS's is: it would
 // be given the credentials, and its success would prove nothing.
 func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
-	maas := "[Service]\nType=oneshot\nExecStartPre=/usr/bin/wget -O /usr/bin/maas-run-scripts http://10.0.0.2:5248/MAAS/maas-run-scripts\nExecStartPre=/bin/chmod 0755 /usr/bin/maas-run-scripts\nExecStart=/usr/bin/maas-run-scripts report-results --config /etc/maas/maas-machine-creds.yml\n"
+	maas := "[Unit]\nDescription=MAAS hardware sync\nAfter=network-online.target\n[Service]\nType=oneshot\n" +
+		"ExecStartPre=/usr/bin/wget -q -O /usr/bin/maas-run-scripts http://10.0.0.2:5248/MAAS/maas-run-scripts\n" +
+		"ExecStartPre=/bin/chmod 0755 /usr/bin/maas-run-scripts\n" +
+		"ExecStart=/usr/bin/maas-run-scripts report-results --config /etc/maas/maas-machine-creds.yml\n"
+	instead := func(old, new string) string {
+		if !strings.Contains(maas, old) {
+			t.Fatalf("no %q in MAAS's own", old)
+		}
+		return strings.Replace(maas, old, new, 1)
+	}
 	for name, c := range map[string]struct {
 		unit string
 		want string
 	}{
-		"MAAS's own":       {maas, kept},
-		"nothing run":      {strings.Replace(maas, "ExecStart=/usr/bin/maas-run-scripts report-results --config /etc/maas/maas-machine-creds.yml", "ExecStart=/bin/true", 1), written},
-		"something after":  {maas + "ExecStartPost=/tmp/evil\n", written},
-		"a shell before":   {strings.Replace(maas, "/bin/chmod 0755 /usr/bin/maas-run-scripts", "/bin/sh -c evil", 1), written},
-		"an environment":   {maas + "Environment=LD_PRELOAD=/tmp/evil.so\n", written},
-		"another download": {strings.Replace(maas, "-O /usr/bin/maas-run-scripts http", "-O /etc/cron.d/x http", 1), written},
+		"MAAS's own":              {maas, kept},
+		"with comments":           {"# of MAAS\n; really\n\n" + maas, kept},
+		"nothing run":             {instead("ExecStart=/usr/bin/maas-run-scripts report-results --config /etc/maas/maas-machine-creds.yml", "ExecStart=/bin/true"), written},
+		"something after":         {maas + "ExecStartPost=/tmp/evil\n", written},
+		"a shell before":          {instead("/bin/chmod 0755 /usr/bin/maas-run-scripts", "/bin/sh -c evil"), written},
+		"an environment":          {maas + "Environment=LD_PRELOAD=/tmp/evil.so\n", written},
+		"another download":        {instead("-O /usr/bin/maas-run-scripts http", "-O /etc/cron.d/x http"), written},
+		"a download by a file":    {instead("wget -q -O", "wget -q --config=/tmp/wgetrc -O"), written},
+		"another's rack":          {instead("10.0.0.2", "10.6.6.6"), written},
+		"no download":             {instead("ExecStartPre=/usr/bin/wget", "# "), written},
+		"another order":           {instead("[Service]\n", "[Service]\nExecStartPre=/bin/chmod +x /usr/bin/maas-run-scripts\n"), written},
+		"something at its end":    {instead("[Service]", "OnSuccess=evil.service\n[Service]"), written},
+		"something at its fault":  {instead("[Service]", "OnFailure=evil.service\n[Service]"), written},
+		"something it wants":      {instead("[Service]", "Requires=evil.service\n[Service]"), written},
+		"a network of its own":    {instead("[Service]", "Wants=network.target evil.service\n[Service]"), written},
+		"an image over the root":  {maas + "ExtensionImages=/tmp/evil.raw\n", written},
+		"a folder over the root":  {maas + "ExtensionDirectories=/tmp/evil\n", written},
+		"another root":            {maas + "RootImage=/tmp/evil.raw\n", written},
+		"a file system over it":   {maas + "TemporaryFileSystem=/usr\n", written},
+		"a module for its logins": {maas + "PAMName=evil\n", written},
+		"an output to a file":     {maas + "StandardOutput=file:/etc/cron.d/evil\n", written},
+		"a line that goes on":     {instead("After=", "Documentation=x \\\nAfter="), written},
+		"a line that hides one":   {instead("ExecStart=", "Documentation=x \\\nExecStart="), written},
+		"a line that is none":     {maas + "evil\n", written},
+		"a carriage return":       {instead("Type=oneshot\n", "Type=oneshot\rExecStartPost=/tmp/evil\n"), written},
+		"a blank that is none":    {instead("ExecStart=", "\u00a0ExecStart="), written},
+		"the wrong section":       {instead("[Service]", "[X-Service]"), written},
+		"a section without end":   {instead("[Service]\n", "[Service\n"), written},
+		"a service that stays":    {instead("oneshot", "forking"), written},
+		"a start that is taken":   {maas + "ExecStart=\n", written},
+		"a start in another unit": {maas + "[Install]\nAlso=evil.service\n", written},
+		"nothing":                 {"", written},
 	} {
 		h, dir, _ := syncing(t)
 		put(t, dir, hwSyncUnits+"/"+hwSyncService, c.unit)
 		res, err := reseed(t, h, `{}`, machineToken)
 		if err != nil || res.Service != c.want {
 			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+	}
+	timer := "[Unit]\nDescription=Timer for MAAS hardware sync\n[Timer]\nOnCalendar=*-*-* *:00/15:00\nPersistent=true\n[Install]\nWantedBy=multi-user.target\n"
+	for name, c := range map[string]struct{ unit, want string }{
+		"MAAS's own":         {timer, kept},
+		"by its name":        {timer + "[Timer]\nUnit=" + hwSyncService + "\n", kept},
+		"another's":          {timer + "[Timer]\nUnit=evil.service\n", written},
+		"something it wants": {"[Unit]\nWants=evil.service\n" + timer, written},
+		"never":              {strings.Replace(timer, "OnCalendar=*-*-* *:00/15:00", "OnCalendar=", 1), written},
+	} {
+		h, dir, _ := syncing(t)
+		put(t, dir, hwSyncUnits+"/"+hwSyncTimer, c.unit)
+		res, err := reseed(t, h, `{}`, machineToken)
+		if err != nil || res.Timer != c.want {
+			t.Errorf("timer, %s: %+v, %v", name, res, err)
 		}
 	}
 	for _, over := range []string{"etc/systemd/system/" + hwSyncService, "etc/systemd/system/" + hwSyncService + ".d/x.conf", "run/systemd/system/" + hwSyncTimer, "etc/systemd/system/" + hwSyncTimer + ".wants/x.service"} {
@@ -266,6 +316,16 @@ func TestAUnitThatSystemdNamesByALinkIsTheInstalledOne(t *testing.T) {
 		s.files = map[string][]string{hwSyncService: {"/lib/systemd/system/" + hwSyncService}, hwSyncTimer: {"/lib/systemd/system/" + hwSyncTimer}}
 		if _, err := reseed(t, h, `{}`, machineToken); (err == nil) != fine {
 			t.Errorf("/lib to %s: %v", to, err)
+		}
+	}
+}
+
+// What is written once is kept the next time.
+func TestOurOwnUnitsAreTakenForMAASs(t *testing.T) {
+	for _, minutes := range []int{5, 15, 30, 60} {
+		f, err := renderHWSync([]byte(machineToken), minutes)
+		if err != nil || !isMAASsService(f.service, f.rack) || !isMAASsTimer(f.timer) {
+			t.Errorf("%d minutes: %v\n%s\n%s", minutes, err, f.service, f.timer)
 		}
 	}
 }
