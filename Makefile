@@ -42,7 +42,7 @@ demo: setup-guest build package
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
-	$(GO) test -count=1 -run '^TestSimulation$$' ./broker/maas
+	$(GO) test -count=1 -run '^TestSimulation' ./broker/maas
 
 # The simulation is built without the race detector: it has one goroutine.
 N     ?= 10000

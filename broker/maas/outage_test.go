@@ -59,7 +59,7 @@ func TestASiteThatIsGoneForHoursHoldsItsRunsAndFailsNone(t *testing.T) {
 				}
 			})
 			alerts := 0
-			for _, m := range w.store.Outbox() {
+			for _, m := range w.memory.Outbox() {
 				if m.Type == "site.unreachable" {
 					alerts++
 				}
@@ -187,7 +187,7 @@ func TestARunKeepsNoSecret(t *testing.T) {
 	w.settle(look)
 	w.act(id, chain.Resume)
 	w.settle(look)
-	left, err := json.Marshal([]any{w.run(id), w.history(id), w.store.Outbox(), w.store.Audit()})
+	left, err := json.Marshal([]any{w.run(id), w.history(id), w.memory.Outbox(), w.memory.Audit()})
 	if err != nil || w.run(id).Status != chain.Completed {
 		t.Fatal(err, w.run(id).Status)
 	}

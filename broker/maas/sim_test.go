@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -47,7 +48,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
 				for seed := first + lane; seed < first+n && !t.Failed(); seed += lanes {
-					playSeed(t, uint64(seed), func(s chain.Status) { ended[outcome(s)].Add(1) })
+					playSeed(t, uint64(seed), nil, func(s chain.Status) { ended[outcome(s)].Add(1) })
 				}
 			})
 		}
@@ -58,13 +59,35 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-func playSeed(t *testing.T, seed uint64, ended func(chain.Status)) {
+// TestSimulationOnEachEngine plays some of the seeds on the stores that brokers
+// have.
+func TestSimulationOnEachEngine(t *testing.T) {
+	n := min(int64(*simSeeds), 50)
+	if testing.Short() {
+		n = 3
+	}
+	for _, engine := range storetest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			for seed := *simFirst; seed < *simFirst+n && !t.Failed(); seed++ {
+				playSeed(t, uint64(seed), func(now func() time.Time) chain.Store { return storetest.Open(t, engine, now) }, func(chain.Status) {})
+			}
+		})
+	}
+}
+
+// playSeed plays one, on a store in memory where open is nil.
+func playSeed(t *testing.T, seed uint64, open func(now func() time.Time) chain.Store, ended func(chain.Status)) {
 	defer func() {
 		if t.Failed() {
 			t.Logf("play it again: go test ./broker/maas -run TestSimulation -sim.seed %d", seed)
 		}
 	}()
 	s := newSimulation(t, seed)
+	if open != nil {
+		s.store = open(s.clock.Now)
+		s.lossy.Store = s.store
+	}
 	s.play()
 	for _, id := range s.ids {
 		ended(s.run(id).Status)

@@ -75,7 +75,8 @@ func TestAStageThatIsEnteredAgainChangesNothing(t *testing.T) {
 			case "wait_for_deployed": // whose rescue leads back there
 				names = append(names, "deploy_via_maas")
 			}
-			w.t, w.store = t, freshStore(w)
+			w.t = t
+			w.freshStore()
 			if r := w.alone("r", done, names...); r.Status != chain.Completed {
 				t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 			}
@@ -279,7 +280,7 @@ func TestRoCEAddressesAreSetOnTheirInterfaces(t *testing.T) {
 	if r.Status != chain.Completed || stateOf(t, r).RoCEAddresses != 1 || !slices.Equal(w.writes(), []string{"link_subnet"}) {
 		t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes())
 	}
-	w.store = freshStore(w)
+	w.freshStore()
 	if r := w.alone("r", s, "apply_roce_phase2"); r.Status != chain.Completed || len(w.writes()) != 1 {
 		t.Errorf("again: %s %+v, changes %v", r.Status, r.Failure, w.writes())
 	}

@@ -36,7 +36,8 @@ type world struct {
 	site    broker.Site
 	profile broker.Profile
 	sku     broker.SKU
-	store   *chaintest.Memory
+	store   chain.Store
+	memory  *chaintest.Memory // what store is, unless a test has put another there
 	lossy   *chaintest.Lossy
 	engine  *chain.Engine
 	brokers int
@@ -107,8 +108,8 @@ func newWorld(t testing.TB, version string) *world {
 	w.sku = broker.NewSKU()
 	w.sku.ID, w.sku.NICs = "h100.8gpu", []string{"eno8303", "eno8403"}
 	w.credentials(w.region.APIKey())
-	w.store = chaintest.NewMemory(w.clock.Now)
-	w.lossy = &chaintest.Lossy{Store: w.store}
+	w.lossy = &chaintest.Lossy{}
+	w.freshStore()
 	w.boot()
 	return w
 }
@@ -329,11 +330,10 @@ func (w *world) try(method, at, form string) *http.Response {
 	return res
 }
 
-// freshStore is another store, where no run has been.
-func freshStore(w *world) *chaintest.Memory {
-	s := chaintest.NewMemory(w.clock.Now)
-	w.lossy.Store = s
-	return s
+// freshStore gives the world a store where no run has been.
+func (w *world) freshStore() {
+	w.memory = chaintest.NewMemory(w.clock.Now)
+	w.store, w.lossy.Store = w.memory, w.memory
 }
 
 // unlink takes all links of the first interface of a machine away, by hand.
