@@ -3,7 +3,7 @@ package gpu
 import "github.com/hostler/hostler/taskcatalog"
 
 // Vendor is one vendor's libraries in this process, which is always a child (see
-// Serve). They are opened at first use: making a Vendor never fails. Errors carry
+// Child). They are opened at first use: making a Vendor never fails. Errors carry
 // one of the codes of this package.
 type Vendor interface {
 	// Name is nvidia or amd.

@@ -7,7 +7,7 @@
 // is therefore never loaded into the agent: each thing asked of it is done by a
 // short-lived child, `hostler-agent gpu helper`, one per device.
 //
-//	Helper (in the agent) ──request, one JSON value──▶ child: Serve ──▶ Vendor, Memory
+//	Helper (in the agent) ──request, one JSON value──▶ child: Child ──▶ Vendor, Memory
 //	                      ◀──progress*, result or error, one JSON value a line──
 //
 // The child is a process group of its own with a fixed environment and bounded
@@ -56,5 +56,6 @@
 //     driver reserves. What is left out is named, with its size.
 //   - What a child says is untrusted text: it is bounded, cleaned and checked for
 //     sense before it is believed.
-//   - Nothing asks the GPU anything while no task or operator does.
+//   - While a tenant is on the node, nothing asks a GPU anything but a task or an
+//     operator. On a node without one the agent surveys them for its facts, too.
 package gpu
