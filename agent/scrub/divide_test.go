@@ -45,6 +45,7 @@ func (l *lab) withReset() {
     user: root
     timeout_seconds: 60
     expected_exit_codes: [0]
+    capture_stdout: true
 `, 1)
 	set, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(text)})
 	if len(problems) > 0 {

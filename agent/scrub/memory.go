@@ -52,7 +52,9 @@ func (s *Scrub) overwriteThese(ctx context.Context, units []*unit) error {
 // registers and local data shares were seen to leak between processes.
 func (s *Scrub) cleanLocal(ctx context.Context, u *unit) {
 	err := s.Helper.CleanLocal(ctx, u.device)
-	switch code := taskcatalog.CodeOf(err, ""); {
+	code := taskcatalog.CodeOf(err, "")
+	u.stuck = u.stuck || code == gpu.CodeHelperStuck
+	switch {
 	case err == nil:
 		cleared := true
 		u.out.LocalCleared = &cleared

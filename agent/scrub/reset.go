@@ -69,7 +69,11 @@ func (s *Scrub) reset(ctx context.Context) error {
 	if err := s.prove(ctx, going, before, from, len(logged)); err != nil {
 		return err
 	}
-	return s.again(ctx)
+	if err := s.again(ctx); err != nil {
+		return err
+	}
+	s.judgeBusy(ctx)
+	return nil
 }
 
 // groups are the units whose GPUs are reset together.
@@ -170,6 +174,7 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 // afterReset takes what a reset answered: that it worked is unproven as yet.
 func (s *Scrub) afterReset(units []*unit, err error) {
 	for _, u := range units {
+		u.busy = err != nil && saysBusy(err)
 		switch code := taskcatalog.CodeOf(err, "failed"); {
 		case err == nil:
 			u.out.Assurance.Reset = taskcatalog.ResetUnproven
@@ -179,6 +184,32 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 			u.out.Assurance.Reset = taskcatalog.ResetRefused
 			u.refused = err.Error() + s.display(u.device.Vendor)
 			s.Log.Warn("a reset was refused", zap.String("gpu", u.facts.UUID), zap.String("why", taskcatalog.Clean(u.refused, taskcatalog.MaxText)))
+		}
+	}
+}
+
+// saysBusy reports whether a reset was refused because of whoever uses the GPU: by the
+// library's code, or in the words of the vendor's tool, which has one exit code for all.
+func saysBusy(err error) bool {
+	text := strings.ToLower(err.Error())
+	return taskcatalog.CodeOf(err, "") == gpu.CodeDeviceBusy || strings.Contains(text, "in use") || strings.Contains(text, "being used")
+}
+
+// judgeBusy judges GPUs that are in use by the word of what refused to reset them,
+// while nobody is seen there: somebody hides, but for what is known to be at them.
+func (s *Scrub) judgeBusy(ctx context.Context) {
+	for _, vendor := range s.Vendors {
+		busy := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !u.busy || u.device.Vendor != vendor })
+		stuck := slices.ContainsFunc(s.units, func(u *unit) bool { return u.stuck && u.device.Vendor == vendor })
+		if len(busy) == 0 || stuck || s.display(vendor) != "" {
+			continue
+		}
+		holders, err := s.holders(ctx, busy)
+		for _, u := range busy {
+			if err == nil && slices.ContainsFunc(holders, func(h *holder) bool { return h.exempt && h.holds(u) }) {
+				continue
+			}
+			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "nobody was seen at the GPU, and its reset says that it is in use: %s", u.refused)
 		}
 	}
 }

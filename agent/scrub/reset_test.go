@@ -1,11 +1,14 @@
 package scrub
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -15,10 +18,9 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 		fault, reset string
 		code         taskcatalog.Code // with a policy that wants a proven reset
 	}{
-		"a true one":       {"", taskcatalog.ResetProven, ""},
-		"one that lies":    {"fault.1 lying_reset", taskcatalog.ResetUnproven, taskcatalog.CodeGPUResetUnproven},
-		"one that is busy": {"fault.1 in_use_on_reset", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetRefused},
-		"one that failed":  {"fault.1 reset_failed", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetRefused},
+		"a true one":      {"", taskcatalog.ResetProven, ""},
+		"one that lies":   {"fault.1 lying_reset", taskcatalog.ResetUnproven, taskcatalog.CodeGPUResetUnproven},
+		"one that failed": {"fault.1 reset_failed", taskcatalog.ResetRefused, taskcatalog.CodeGPUResetRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +42,65 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 				want = taskcatalog.VerdictInconclusive
 			}
 			l.want(l.good(), 1, want, c.code)
+		})
+	}
+}
+
+// Who hides from every look still keeps a GPU from being reset.
+func TestAGPUThatIsInUseByNobodyWhoIsSeenIsNotClean(t *testing.T) {
+	t.Parallel()
+	for _, vendor := range []string{"amd", "nvidia"} {
+		l := newLab(t, vendor)
+		if vendor == "nvidia" {
+			l.withReset()
+		}
+		l.faults("fault.1 in_use_on_reset")
+		res := l.good()
+		g := l.want(res, 1, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent)
+		if g.Assurance.Reset != taskcatalog.ResetRefused || l.of(res, 0).Assurance.Reset == taskcatalog.ResetRefused {
+			t.Errorf("%s: %+v, %+v", vendor, g, l.of(res, 0).Assurance)
+		}
+	}
+}
+
+func TestWhatIsKnownToBeAtAGPUExplainsARefusedReset(t *testing.T) {
+	busy := taskcatalog.Errorf(gpu.CodeDeviceBusy, "the GPU is in use")
+	program, err := filepath.EvalSymlinks("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := managers
+	t.Cleanup(func() { managers = was })
+	managers = []manager{{"nvidia-fabricmanager.service", program}}
+	for name, c := range map[string]struct {
+		change func(l *lab)
+		clean  bool
+	}{
+		"nothing":              {func(*lab) {}, false},
+		"the display":          {func(l *lab) { l.Scrub.Machine = lay(t, map[string]string{"sys/module/nvidia_drm/refcnt": "1"}) }, true},
+		"our own stuck helper": {func(l *lab) { l.units[1].failed("test", taskcatalog.Errorf(gpu.CodeHelperStuck, "stuck")) }, true},
+		"a helper that hung":   {func(l *lab) { l.units[1].failed("test", taskcatalog.Errorf(gpu.CodeHelperHung, "hung")) }, false},
+		"another vendor's":     {func(l *lab) { l.units[1].stuck, l.units[1].device.Vendor = true, "amd" }, false},
+		"the fabric manager":   {func(l *lab) { l.systemd.main = map[string]int{"nvidia-fabricmanager.service": os.Getpid()} }, true},
+		"one that is none":     {func(l *lab) { l.systemd.main = map[string]int{"nvidia-fabricmanager.service": 1} }, false},
+		"a machine that tells no one": {func(l *lab) {
+			l.Openers = func(*machine.Machine) ([]gpu.Opener, error) { return nil, errTest }
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "nvidia")
+			l.Openers = func(*machine.Machine) ([]gpu.Opener, error) {
+				return []gpu.Opener{{PID: os.Getpid(), Nodes: []string{"/dev/nvidiactl"}}}, nil
+			}
+			if err := l.survey(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.change(l)
+			u := l.units[0]
+			l.afterReset([]*unit{u}, busy)
+			if l.judgeBusy(t.Context()); (u.out.Verdict == taskcatalog.VerdictClean) != c.clean {
+				t.Errorf("%s %s: %s", u.out.Verdict, u.out.Code, u.out.Message)
+			}
 		})
 	}
 }

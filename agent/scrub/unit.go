@@ -21,6 +21,7 @@ type unit struct {
 	looks   []gpu.Health
 	restart int
 	refused string // why the reset was
+	busy    bool   // the reset was refused because somebody is at the GPU
 
 	// divided says that its GPU is in another MIG or partition mode than the baseline
 	// has it in, which the reset will change. residue is what was found in the memory
@@ -32,6 +33,7 @@ type unit struct {
 	probe *gpu.ProbeResult
 	done  bool // no more work on it
 	hung  bool // asking it may hang again
+	stuck bool // its helper outlived SIGKILL, and may have every GPU of the vendor open
 }
 
 // whole is the GPU that the unit is, or is a part of.
@@ -78,6 +80,6 @@ func (u *unit) fail(v taskcatalog.Verdict, code taskcatalog.Code, format string,
 // failed judges an error of the helper.
 func (u *unit) failed(what string, err error) {
 	verdict, code, message := gpu.JudgeFailure(err)
-	u.hung = code == gpu.CodeHelperHung || code == gpu.CodeHelperStuck
+	u.hung, u.stuck = code == gpu.CodeHelperHung || code == gpu.CodeHelperStuck, u.stuck || code == gpu.CodeHelperStuck
 	u.fail(verdict, code, "%s: %s", what, message)
 }
