@@ -22,15 +22,19 @@ func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !at.marked() || at.Status != Deployed {
+	if at.deployed() != nil {
 		if err := at.look(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if !at.marked() || at.Status != Deployed {
-		return nil, at.foreign("it was deployed for this run: whoever changed that can have it wiped")
+	return at, at.deployed()
+}
+
+func (at *place) deployed() error {
+	if at.marked() && at.Status == Deployed {
+		return nil
 	}
-	return at, nil
+	return at.foreign("it was deployed for this run: whoever changed that can have it wiped")
 }
 
 // ensureSync sees that the machine has what its hardware sync needs: MAAS brings
@@ -145,8 +149,11 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 	waits := "its agent has not come"
 	switch {
 	case s.enrolled(n):
-		// Who took the machine away meanwhile has it.
-		if _, err := l.stillDeployed(ctx, r); err != nil {
+		at, err := l.look(ctx, r) // who took the machine away meanwhile has it
+		if err != nil {
+			return err
+		}
+		if err := at.deployed(); err != nil {
 			return err
 		}
 		active, lacks, err := l.Nodes.Activate(ctx, n.ID)
