@@ -202,7 +202,8 @@ type manager struct{ unit, program string }
 var managers = []manager{{"nvidia-fabricmanager.service", "/usr/bin/nv-fabricmanager"}}
 
 // exempt reports whether a holder is such a service's main process: by systemd's
-// word and by its program, since whoever has root may move itself into any cgroup.
+// word and by its program's file, since whoever has root may move itself into any
+// cgroup, and shows the path in its own mount namespace.
 func (s *Scrub) exempt(ctx context.Context, h *holder) (bool, error) {
 	if h.listed || h.process.Start == 0 {
 		return false, nil
@@ -214,6 +215,9 @@ func (s *Scrub) exempt(ctx context.Context, h *holder) (bool, error) {
 	for _, m := range managers {
 		if program != m.program {
 			continue
+		}
+		if its, err := s.Machine.Runs(h.process.PID, m.program); err != nil || !its {
+			return false, nil // it has ended, or the path is one of its own mount namespace
 		}
 		pid, err := s.Systemd.MainPID(ctx, m.unit)
 		if err != nil {

@@ -239,12 +239,37 @@ func mayHold(o gpu.Opener, d gpu.Device, nodes map[gpu.Device][]string) bool {
 }
 
 // keepers have GPUs open and use none: NVIDIA's persistence daemon, so that the
-// driver stays loaded, and what manages the fabric.
-var keepers = []string{"/usr/bin/nvidia-persistenced", "/usr/bin/nv-fabricmanager"}
+// driver stays loaded, and what manages the fabric. A user is the one that it gives
+// root up for.
+var keepers = []struct{ program, user string }{{"/usr/bin/nvidia-persistenced", "nvidia-persistenced"}, {"/usr/bin/nv-fabricmanager", ""}}
 
+// keepsUp goes by the file, since a process may show any path of its own mount
+// namespace, and by the user, since anyone may run these programs.
 func keepsUp(m *machine.Machine, o gpu.Opener) bool {
 	exe, err := m.Exe(o.PID)
-	return err == nil && o.Unseen == "" && slices.Contains(keepers, exe)
+	if err != nil || o.Unseen != "" {
+		return false
+	}
+	p, err := m.Process(o.PID)
+	if err != nil {
+		return false
+	}
+	for _, k := range keepers {
+		if exe != k.program {
+			continue
+		}
+		uid := uint32(0)
+		if k.user != "" && !p.Has(0) {
+			u, there, err := m.UserNamed(k.user)
+			if err != nil || !there {
+				return false
+			}
+			uid = u.UID
+		}
+		its, err := m.Runs(o.PID, k.program)
+		return err == nil && its && !slices.ContainsFunc(p.UIDs, func(u uint32) bool { return u != uid })
+	}
+	return false
 }
 
 func rateText(perSecond *uint64) string {

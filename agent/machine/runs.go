@@ -1,0 +1,28 @@
+package machine
+
+import (
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Runs reports whether a process runs this program of the machine: the very file,
+// as the text of /proc/PID/exe is a path in whatever mount namespace the process is
+// in. A program that something is mounted over is nobody's.
+func (m *Machine) Runs(pid int, program string) (bool, error) {
+	var its, ours unix.Statx_t
+	exe := procPath(pid, "exe")
+	if err := unix.Statx(int(m.root.Fd()), below(exe), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &its); err != nil {
+		return false, &fs.PathError{Op: "stat", Path: exe, Err: err}
+	}
+	fd, err := openat2(int(m.root.Fd()), below(program), unix.O_PATH, 0, resolveTrusted)
+	if err != nil {
+		return false, &fs.PathError{Op: "open", Path: program, Err: err}
+	}
+	defer unix.Close(fd)
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &ours); err != nil {
+		return false, &fs.PathError{Op: "stat", Path: program, Err: err}
+	}
+	same := its.Ino == ours.Ino && its.Dev_major == ours.Dev_major && its.Dev_minor == ours.Dev_minor
+	return same && ours.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, nil
+}
