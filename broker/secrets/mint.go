@@ -25,6 +25,9 @@ var mintable = map[string]struct {
 type Minter struct {
 	Keeper Keeper
 	Now    func() time.Time
+	// MachineToken is asked first for a MAAS machine's own token; false, or nil:
+	// what is kept is given.
+	MachineToken func(context.Context, broker.Task) (secret []byte, ok bool)
 }
 
 // Mint reads the secret of a credential type for a task. Codes:
@@ -36,6 +39,11 @@ func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType stri
 	}
 	if task.Type != row.taskType {
 		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
+	}
+	if credentialType == taskcatalog.CredentialMAASMachineToken && m.MachineToken != nil {
+		if fresh, ok := m.MachineToken(ctx, task); ok {
+			return string(fresh), m.Now().Add(mintLife), nil
+		}
 	}
 	value, err := m.Keeper.Get(ctx, row.path(task))
 	return string(value), m.Now().Add(mintLife), err

@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/onboard"
+	"github.com/hostler/hostler/broker/secrets"
 )
 
 // stepGrace is what a stage in flight has when the broker stops.
@@ -15,13 +16,19 @@ const stepGrace = 4 * time.Second
 
 // openRuns makes the engine of chains, and the chains that it runs.
 func (s *Server) openRuns() error {
-	s.sites = &maas.Sites{Secrets: s.secrets, Now: s.c.Now}
 	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: &onboard.Nodes{
 		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader,
 	}}
 	var err error
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding())
 	return err
+}
+
+// minter gives tasks their secrets: a machine's token from its MAAS, all else, and
+// that where MAAS does not answer, from what is kept.
+func (s *Server) minter() *secrets.Minter {
+	tokens := &onboard.MachineTokens{DB: s.db, Sites: s.sites}
+	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, MachineToken: tokens.Of}
 }
 
 // classes is the broker's table of failures, as the engine takes it.

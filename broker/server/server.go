@@ -152,8 +152,9 @@ func (s *Server) join(ctx context.Context) error {
 		queue.Stepped, queue.Ended = follow.stepped, follow.ended
 	}
 	s.queue = taskqueue.New(queue)
+	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: &secrets.Minter{Keeper: s.secrets, Now: c.Now}, Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
+		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
 	})
 	if err != nil {
 		return err

@@ -53,6 +53,16 @@ func (t *tx) bind(ctx context.Context, actor broker.Actor, n *broker.Node, syste
 	return t.audit(ctx, e)
 }
 
+// MadeByRun names the run that made a node; empty: a person did. Code:
+// node_not_found.
+func (db *DB) MadeByRun(ctx context.Context, nodeID string) (runID string, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT made_by_run FROM nodes WHERE id = $1`, nodeID).Scan(&runID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nodeNotFound(nodeID)
+	}
+	return runID, err
+}
+
 // BoundNode names the node, not deleted, that is a machine of a site's MAAS, unless
 // this run made it; empty: there is none.
 func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id string, err error) {

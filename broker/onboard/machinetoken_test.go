@@ -1,0 +1,68 @@
+package onboard
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+func TestOnlyANodeThatARunBoundGetsItsMachinesToken(t *testing.T) {
+	w := newWorld(t)
+	region := &maassim.Region{Now: w.clock.Now}
+	site := broker.NewSite("0b2f1c0a-7c1e-4f57-9f0e-3d9a6f0e1c11")
+	site.Name, site.RegionCode, site.APIBaseURL, site.PXEIface, site.NodePXEIface = "dc1", "eu-1", maassim.URL, "ens19", "eno8303"
+	site = must(w.DB.CreateSite(ctx, bySystem, site, broker.NewProfile("5a4f1c0a-7c1e-4f57-9f0e-3d9a6f0e1c12", site.ID, "default")))(t)
+	key := must(maas.ParseKey(region.APIKey()))(t)
+	if err := maas.PutToken(ctx, w.Secrets, site, key); err != nil {
+		t.Fatal(err)
+	}
+	region.Arrange(maassim.Arranged{SystemID: "abc123", Hostname: "c-r-1", Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", Token: true, PowerOn: true})
+	tokens := &MachineTokens{DB: w.DB, Sites: &maas.Sites{
+		Secrets: w.Secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return region.RoundTripper() },
+	}}
+	minter := &secrets.Minter{Keeper: w.Secrets, Now: w.clock.Now, MachineToken: tokens.Of}
+	mint := func(nodeID string) (string, string) {
+		t.Helper()
+		secret, expires, err := minter.Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: nodeID}, "maas_machine_token")
+		if err == nil && !expires.After(w.clock.Now()) {
+			t.Errorf("it is good until %v", expires)
+		}
+		return secret, code(err)
+	}
+
+	bound := w.prepare("r-1")
+	fresh, why := mint(bound)
+	if why != "" || !bytes.Contains([]byte(fresh), []byte(`/MAAS/metadata/status/abc123"`)) {
+		t.Fatalf("a bound node got %q, %s", fresh, why)
+	}
+	attacker := pki.NewNodeID(rand.Reader)
+	must(w.DB.CreateNode(ctx, bySystem, store.NewNode{ID: attacker, Hostname: "rogue", Site: "dc1", Bootstrap: "command", MAASSystemID: "abc123"}))(t)
+	if secret, why := mint(attacker); why != "secret_not_found" {
+		t.Errorf("a node on whose record a person wrote the machine's id got %d bytes, %s", len(secret), why)
+	}
+
+	if err := secrets.PutNodeToken(ctx, w.Secrets, bound, []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	region.Inject(maassim.Fault{Kind: maassim.Unavailable, Op: "get_token"})
+	if secret, _ := mint(bound); secret != "kept" {
+		t.Errorf("while MAAS is away it gets %q", secret)
+	}
+	region.Relent()
+	if secret, _ := mint(bound); secret != fresh {
+		t.Errorf("when MAAS is back it gets %q", secret)
+	}
+	w.clock.Advance(time.Minute)
+	if secret, _, err := minter.Mint(ctx, broker.Task{ID: "t-2", Type: "node.drain", NodeID: bound}, "maas_machine_token"); code(err) != "credential_refused" {
+		t.Errorf("another task got %d bytes, %v", len(secret), err)
+	}
+}
