@@ -71,7 +71,8 @@
 //     once it runs again: PutBack does that after a crash too. That holds for what
 //     is named. A service that held a GPU and is not may be the tenant's: it is
 //     stopped, told, and never started again. It is in the ledger too, until the next
-//     scrub begins, so that a crash does not hide it.
+//     scrub begins, so that a crash does not hide it. A daemon's name alone names
+//     nobody: its unit is made of files of a package, or the site names it.
 //   - A reset is proven by two witnesses at least: values that only a reset sets
 //     back. An exit status proves nothing.
 //   - A figure that was not measured is missing.

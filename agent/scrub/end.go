@@ -118,7 +118,7 @@ func (s *Scrub) unnamed() []taskcatalog.GPUInterrupted {
 	var all []taskcatalog.GPUInterrupted
 	for _, name := range names {
 		all = append(all, taskcatalog.GPUInterrupted{
-			Unit: name, Message: "it held a GPU and nobody named it: see whose it is, then start it and name it in the site's stop_services, or reimage the node",
+			Unit: name, Message: "it may be a tenant's, by what it is made of or because it held a GPU and nobody named it: see whose it is, then start it and name it in the site's stop_services, or reimage the node",
 		})
 	}
 	return all

@@ -278,6 +278,14 @@ type units struct {
 	fail     error // of Start
 	failStop error
 	onStop   func(name string)
+	files    map[string][]string // and additions, where they are others than a package's
+}
+
+func (u *units) Files(_ context.Context, name string) (string, []string, error) {
+	if files, ok := u.files[name]; ok {
+		return files[0], files[1:], nil
+	}
+	return "/usr/lib/systemd/system/" + name, nil, nil
 }
 
 func (u *units) MainPID(_ context.Context, name string) (int, error) { return u.main[name], nil }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
@@ -147,7 +148,8 @@ func (s *Scrub) allStillFree(ctx context.Context, when string) {
 }
 
 // stop stops those units that run. All are in the ledger before the first is
-// stopped, which may take others down with it.
+// stopped, which may take others down with it. One that may be the tenant's is there
+// as such.
 func (s *Scrub) stop(ctx context.Context, names []string) error {
 	var running []string
 	for _, name := range names {
@@ -160,7 +162,13 @@ func (s *Scrub) stop(ctx context.Context, names []string) error {
 		}
 	}
 	for _, name := range running {
-		if err := s.Stopped.PutStopped(name); err != nil {
+		put := s.Stopped.PutUnnamed
+		if known, err := s.known(ctx, name); err != nil {
+			return err
+		} else if known {
+			put = s.Stopped.PutStopped
+		}
+		if err := put(name); err != nil {
 			return err
 		}
 	}
@@ -170,6 +178,23 @@ func (s *Scrub) stop(ctx context.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+// known says whether a unit is started again once it is stopped. Who has root may give
+// a unit of its own a daemon's name, or add to the daemon's: that is known which is made
+// of a package's files alone, or which the site names. What is transient is gone once it
+// is stopped.
+func (s *Scrub) known(ctx context.Context, name string) (bool, error) {
+	file, additions, err := s.Systemd.Files(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if slices.Contains(s.policy.StopServices, name) {
+		return file != "" && !strings.HasPrefix(file, "/run/systemd/transient/"), nil
+	}
+	return !slices.ContainsFunc(append(additions, file), func(f string) bool {
+		return !strings.HasPrefix(f, "/usr/lib/systemd/system/") && !strings.HasPrefix(f, "/lib/systemd/system/")
+	}), nil
 }
 
 // putBack starts again what was stopped, by this scrub or one that a crash ended.

@@ -21,6 +21,8 @@ type Systemd interface {
 	MainPIDs
 	Starter
 	Active(ctx context.Context, unit string) (bool, error)
+	// Files are the file that a unit is taken from and those that add to it.
+	Files(ctx context.Context, unit string) (file string, additions []string, err error)
 	Stop(ctx context.Context, unit string) error
 }
 
@@ -30,8 +32,9 @@ type Stopped interface {
 	PutStopped(unit string) error
 	StoppedUnits() ([]string, error)
 	DeleteStopped(unit string) error
-	// Services that held a GPU and that nobody named are not started again. The next
-	// scrub forgets them: by then the one that stopped them is reported.
+	// Services that held a GPU and that nobody named, or that go by a daemon's name and
+	// are none of a package's, are not started again. The next scrub forgets them: by
+	// then the one that stopped them is reported.
 	PutUnnamed(unit string) error
 	UnnamedUnits() ([]string, error)
 	ForgetUnnamed() error

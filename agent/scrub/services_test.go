@@ -3,6 +3,7 @@ package scrub
 import (
 	"slices"
 	"testing"
+	"time"
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -70,6 +71,42 @@ func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
 	}
 	if res.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(stayed, []string{"other.service", "tenant.service"}) || !slices.Equal(back, []string{"dcgm.service"}) {
 		t.Errorf("%s, %+v", res.Verdict, res.Stopped)
+	}
+}
+
+// A tenant with root may give a unit of its own a daemon's name, and would have it
+// started again as root.
+func TestAUnitThatOnlyGoesByADaemonsNameIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	const lib, etc, transient = "/usr/lib/systemd/system/", "/etc/systemd/system/", "/run/systemd/transient/"
+	for name, c := range map[string]struct {
+		unit  string
+		files []string
+		back  bool
+	}{
+		"a package's":                       {"dcgm.service", []string{lib + "dcgm.service"}, true},
+		"a package's, with its own drop-in": {"dcgm.service", []string{"/lib/systemd/system/dcgm.service", lib + "service.d/10-all.conf"}, true},
+		"one in its place":                  {"dcgm.service", []string{etc + "dcgm.service"}, false},
+		"a package's with something added":  {"dcgm.service", []string{lib + "dcgm.service", etc + "dcgm.service.d/x.conf"}, false},
+		"a transient one":                   {"dcgm.service", []string{transient + "dcgm.service"}, false},
+		"one of no file":                    {"dcgm.service", []string{""}, false},
+		"one that the site names":           {"site.service", []string{etc + "site.service"}, true},
+		"one that took the site's name":     {"site.service", []string{transient + "site.service"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &Scrub{Stopped: &memory{}, Interval: time.Millisecond}
+			l := &lab{t: t, Scrub: s, ledger: s.Stopped.(*memory)}
+			l.systemd = &units{lab: l, active: map[string]bool{c.unit: true}, files: map[string][]string{c.unit: c.files}}
+			s.Systemd, s.policy.StopServices = l.systemd, []string{"site.service"}
+			if err := l.stop(t.Context(), []string{c.unit}); err != nil || l.systemd.active[c.unit] {
+				t.Fatalf("%v: %v", err, l.systemd.active)
+			}
+			l.putBack(t.Context())
+			if l.systemd.active[c.unit] != c.back || len(l.stopped) != 1 || l.stopped[0].Unit != c.unit || l.stopped[0].PutBack != c.back || len(l.ledger.names) != 0 {
+				t.Errorf("active: %v, told: %+v, in the ledger: %q", l.systemd.active, l.stopped, l.ledger.names)
+			}
+		})
 	}
 }
 

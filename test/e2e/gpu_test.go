@@ -27,7 +27,7 @@ func TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed(t *testing.T) {
 	s.restore(installed)
 	g := s.install("nvidia", 8, "fabric on", "persistence on") // a second witness of a reset: the fabric is joined again
 	g.deviceFiles()
-	s.put("/etc/systemd/system/"+persistence, []byte(daemon), 0o644)
+	s.put("/usr/lib/systemd/system/"+persistence, []byte(daemon), 0o644) // as its package does
 	s.root("mkdir", "/scratch0")
 	s.root("systemctl", "enable", "--now", persistence)
 	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")

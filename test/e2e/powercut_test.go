@@ -16,7 +16,7 @@ func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)
 	g := s.install("nvidia", 2)
-	s.put("/etc/systemd/system/"+persistence, []byte(daemon), 0o644)
+	s.put("/usr/lib/systemd/system/"+persistence, []byte(daemon), 0o644) // as its package does
 	s.root("systemctl", "start", persistence)
 	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
 	s.enrol()
