@@ -4,15 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/test/maassim"
@@ -25,11 +33,33 @@ type rack struct {
 	t      *testing.T
 	region *maassim.Region
 	bmc    maassim.BMC
+	logged *logged
+}
+
+// logged is what the broker has written to its log.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) has(secret string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.text.Bytes(), []byte(secret))
 }
 
 func newRack(t *testing.T, policy string) *rack {
 	t.Helper()
-	r := &rack{Broker: servertest.Start(t), t: t}
+	r := &rack{t: t, logged: &logged{}}
+	r.Broker = servertest.Start(t, func(c *server.Config) {
+		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(r.logged), zap.DebugLevel))
+	})
 	r.region = &maassim.Region{
 		Seed: 3, Now: r.Now, Timing: maassim.Usual.Faster(1000),
 		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}},
@@ -141,12 +171,7 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 			t.Errorf("stage %s is %s", s.Stage, s.Status)
 		}
 	}
-	whole := r.Ask(t, r.Token, http.MethodGet, "/onboardings/"+o.OnboardingID, nil).Body
-	for what, secret := range map[string]string{"the enrol token": token, "the BMC's password": r.bmc.Password, "the MAAS token": strings.Split(r.region.APIKey(), ":")[2]} {
-		if bytes.Contains(whole, []byte(secret)) {
-			t.Errorf("the run tells %s", what)
-		}
-	}
+	r.tellsNone(o.OnboardingID, map[string]string{"the enrol token": token, "the BMC's password": r.bmc.Password, "the MAAS token": strings.Split(r.region.APIKey(), ":")[2]})
 	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{Reason: "late"}); a.Code() != "run_ended" {
 		t.Errorf("a cancel of what has ended: %d %s", a.Status, a.Body)
 	}
@@ -156,6 +181,42 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
 	if len(rows.Items) != 1 || rows.Items[0].Reason != "new rack" {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)
+	}
+}
+
+// tellsNone searches for secrets in what the broker answers of a run, in its log and
+// in every file that it keeps.
+func (r *rack) tellsNone(run string, secrets map[string]string) {
+	r.t.Helper()
+	for _, path := range []string{"/onboardings/" + run, "/onboardings", "/audit?limit=1000", "/events?follow=false&after=0", "/nodes", "/tasks", "/status"} {
+		a := r.Ask(r.t, r.Token, http.MethodGet, path, nil)
+		for what, secret := range secrets {
+			if a.Status != http.StatusOK || bytes.Contains(a.Body, []byte(secret)) {
+				r.t.Errorf("%s answers %d, or tells %s", path, a.Status, what)
+			}
+		}
+	}
+	files := 0
+	err := filepath.WalkDir(r.Dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files++
+		for what, secret := range secrets {
+			if bytes.Contains(text, []byte(secret)) {
+				r.t.Errorf("%s holds %s", path, what)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 5 || !r.logged.has("level") {
+		r.t.Errorf("searched %d files, %v, and an empty log", files, err)
+	}
+	for what, secret := range secrets {
+		if r.logged.has(secret) {
+			r.t.Errorf("the log tells %s", what)
+		}
 	}
 }
 
