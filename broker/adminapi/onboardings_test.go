@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,31 @@ type rack struct {
 	region *maassim.Region
 	bmc    maassim.BMC
 	logged *logged
+	ahead  atomic.Int64 // of the region's clock and the broker's
+}
+
+// Advance lets time pass in the whole of it.
+func (r *rack) Advance(d time.Duration) {
+	r.ahead.Add(int64(d))
+	r.Broker.Advance(d)
+}
+
+// boot starts a broker, in place of one that was stopped.
+func (r *rack) boot() {
+	r.t.Helper()
+	var dir string
+	if r.Broker != nil {
+		if dir = r.Dir; r.Stop() != nil {
+			r.t.Fatal("the broker did not stop well")
+		}
+	}
+	r.Broker = servertest.Start(r.t, func(c *server.Config) {
+		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(r.logged), zap.DebugLevel))
+		if dir != "" {
+			c.DataDir = dir
+		}
+	})
+	r.Broker.Advance(time.Duration(r.ahead.Load()))
 }
 
 // logged is what the broker has written to its log.
@@ -57,11 +83,9 @@ func (l *logged) has(secret string) bool {
 func newRack(t *testing.T, policy string) *rack {
 	t.Helper()
 	r := &rack{t: t, logged: &logged{}}
-	r.Broker = servertest.Start(t, func(c *server.Config) {
-		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(r.logged), zap.DebugLevel))
-	})
+	r.boot()
 	r.region = &maassim.Region{
-		Seed: 3, Now: r.Now, Timing: maassim.Usual.Faster(1000),
+		Seed: 3, Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }, Timing: maassim.Usual.Faster(1000),
 		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}},
 	}
 	maas := httptest.NewServer(r.region)
@@ -217,6 +241,33 @@ func (r *rack) tellsNone(run string, secrets map[string]string) {
 		if r.logged.has(secret) {
 			r.t.Errorf("the log tells %s", what)
 		}
+	}
+}
+
+func TestARunGoesOnWhereAStoppedBrokerLeftIt(t *testing.T) {
+	r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false}`)
+	o := r.start(r.box(1))
+	for _, stage := range []string{"create_or_find_in_maas", "deploy_via_maas", "wait_for_agent_enrollment"} {
+		r.until(o.OnboardingID, stage, func(o resource.OnboardingDetail) bool {
+			return slices.ContainsFunc(o.Stages, func(s resource.OnboardingStage) bool { return s.Stage == stage && s.Attempt > 0 })
+		})
+		r.boot()
+	}
+	waits := r.until(o.OnboardingID, "the agent's turn", atStage("wait_for_agent_enrollment"))
+	machine, _ := r.region.Machine(*waits.MAASSystemID)
+	r.rested()
+	r.EnrollMachine(t, string(enrolToken.Find(machine.UserData)), "c01", *waits.MAASSystemID).Settle(t)
+	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	if n := show(t, r.Broker, "c01"); done.Status != "completed" || n.Status != "active" || done.Deploys != 1 || r.region.Count("deploy") != 1 {
+		t.Errorf("it ended %s, the node %s, with %d deployments (MAAS: %d)", done.Status, n.Status, done.Deploys, r.region.Count("deploy"))
+	}
+	seen := map[string]bool{}
+	for _, e := range done.Events {
+		key := fmt.Sprint(e.Stage, e.Attempt, e.Status)
+		if seen[key] {
+			t.Errorf("%s is recorded twice", key)
+		}
+		seen[key] = true
 	}
 }
 
