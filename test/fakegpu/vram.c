@@ -385,7 +385,7 @@ static void region(const fg_gpu *g, int instance, uint64_t *from, uint64_t *to)
 	*from = (fg_conf_size(g, "reserved", 2 << 20) + FG_GRANULE - 1) / FG_GRANULE;
 	*to = g->bytes / FG_GRANULE;
 	if (instance != FG_WHOLE) {
-		uint64_t each = (*to - *from) / (uint64_t)fg_instances(g);
+		uint64_t each = (*to - *from - fg_conf_size(g, "outside", 0) / FG_GRANULE) / (uint64_t)fg_instances(g);
 		*from += each * (uint64_t)instance;
 		*to = *from + each;
 	}

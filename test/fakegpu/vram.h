@@ -15,6 +15,7 @@
  *
  * Keys: devices N (8), vendor nvidia|amd (nvidia), memory SIZE (64M; K, M, G),
  * reserved SIZE (2M), name TEXT, driver TEXT, instances N (MIG or partitions),
+ * outside SIZE (0; in none of the instances),
  * scrub_on_free on|off (on), fault NAME [ARG]. A fault line may be given often;
  * "fault.3 hang fill" is one of GPU 3 alone. Each library lists the faults it
  * knows at its top; those of memory are known here:

@@ -94,7 +94,39 @@ func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatal
 		})
 	}
 	wg.Wait()
+	judgeParents(all, seen.GPUs)
 	return all, seen.Libraries, ctx.Err()
+}
+
+// judgeParents looks at what of each GPU is in none of its instances, where those were
+// asked for whole: nobody overwrote that.
+func judgeParents(all []scrubbedUnit, seen []taskcatalog.GPUFacts) {
+	for _, g := range seen {
+		var its []*scrubbedUnit
+		var inside uint64
+		for i := range all {
+			if s := &all[i]; s.Parent == g.UUID {
+				its = append(its, s)
+				if s.Scrub != nil {
+					inside += s.Scrub.Memory.Total
+				}
+			}
+		}
+		if len(its) < max(1, len(g.Instances)) {
+			continue // one of them was asked for, and nothing is said of its GPU
+		}
+		why := ""
+		if g.MemoryBytes == nil {
+			why = fmt.Sprintf("GPU %s does not say how much memory is in none of its instances", g.UUID)
+		} else if m := (gpu.MemoryInfo{Total: *g.MemoryBytes, Reserved: g.ReservedBytes}); !gpu.Enough(g.Vendor, m, inside, taskcatalog.GPUScrubPolicy{}) {
+			why = fmt.Sprintf("only %.1f percent of GPU %s are in instances that were scrubbed (turn partitioning off, and scrub it whole)", gpu.Coverage(m, inside), g.UUID)
+		}
+		for _, s := range its {
+			if why != "" && s.Verdict == taskcatalog.VerdictClean {
+				s.Verdict, s.Code, s.Message = taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, why
+			}
+		}
+	}
 }
 
 // run scrubs one unit and looks again in a new process.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
@@ -212,6 +213,34 @@ func TestGPUScrubRefusesWhereAProcessHoldsAGPUAndTouchesNone(t *testing.T) {
 	}
 	if status, out, errOut := call(t, "gpu", "scrub", "--no-reset", "--no-quiesce", "--device", "1"); status != exitDone {
 		t.Errorf("the other GPU: status %d: %s%s", status, out, errOut)
+	}
+}
+
+// What is in no instance of a GPU was overwritten by nobody.
+func TestInstancesAreCleanOnlyWhereTheyAreAllOfTheirGPU(t *testing.T) {
+	scrub := []string{"gpu", "scrub", "--no-reset", "--no-quiesce", "-o", "json"}
+	for outside, want := range map[string]string{"0": "clean ", "60M": "inconclusive gpu_scrub_incomplete"} {
+		gpuMachine(t, "devices 2", "memory 128M", "instances.1 2", "fault.1 mig_on", "outside "+outside)
+		status, out, errOut := call(t, scrub...)
+		said := gpusOf(t, out).GPUs
+		if len(said) != 3 || (status == exitDone) != (outside == "0") {
+			t.Fatalf("outside %s: status %d: %s%s", outside, status, out, errOut)
+		}
+		for i, want := range []string{"clean ", want, want} {
+			if got := said[i].Verdict + " " + said[i].Code; got != want {
+				t.Errorf("outside %s: %s is %s, want %s", outside, said[i].UUID, got, want)
+			}
+		}
+		if strings.Contains(out, " percent of GPU "+said[0].UUID) || strings.Contains(out, " percent of GPU GPU-") != (outside != "0") {
+			t.Errorf("outside %s: %s", outside, out)
+		}
+		if status, out, errOut := call(t, append(scrub, "--device", said[1].UUID)...); status != exitDone || len(gpusOf(t, out).GPUs) != 1 {
+			t.Errorf("outside %s, one of them: status %d: %s%s", outside, status, out, errOut)
+		}
+	}
+	unknown := []scrubbedUnit{{gpuUnit: gpuUnit{Parent: "GPU-1"}, Verdict: taskcatalog.VerdictClean}}
+	if judgeParents(unknown, []taskcatalog.GPUFacts{{UUID: "GPU-1", Instances: make([]taskcatalog.GPUInstance, 1)}}); unknown[0].Verdict != taskcatalog.VerdictInconclusive {
+		t.Errorf("a GPU that does not say how large it is: %+v", unknown)
 	}
 }
 
