@@ -52,6 +52,18 @@ func TestScrubFindsOverwritesAndVerifiesWhatATenantLeft(t *testing.T) {
 	}
 }
 
+// A tenant's daemon at the usual place would share out a GPU to the helper, too.
+func TestTheHelperJoinsNobodysMPS(t *testing.T) {
+	l := newLab(t, "fault mps")
+	d := l.device(0)
+	if r, err := l.scrub(d); err != nil || r.CoveredBytes != 12*mib {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := l.probe(d, 100); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestProbeChangesNothingAndTakesNoMoreThanItsPart(t *testing.T) {
 	l := newLab(t)
 	d := l.device(2)

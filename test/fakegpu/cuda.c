@@ -9,13 +9,16 @@
  * of MIG is visible by its own uuid only.
  *
  * Faults known here: driver_missing, library_mismatched, fabric_down, fabric_slow,
- * ptx_refused (the driver cannot compile the text), and those of memory.
+ * ptx_refused (the driver cannot compile the text), mps (a daemon of somebody's
+ * answers at the usual place, and takes whoever does not look elsewhere), and those
+ * of memory.
  */
 #include "nvidia.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -44,6 +47,7 @@ enum {
 	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
 	CUDA_ERROR_SYSTEM_NOT_READY = 802,
 	CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+	CUDA_ERROR_MPS_CONNECTION_FAILED = 805,
 	CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -98,6 +102,9 @@ EXPORT CUresult cuInit(unsigned int flags)
 		return CUDA_ERROR_NO_DEVICE;
 	if (fg_fault(NULL, "library_mismatched", NULL))
 		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	const char *pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	if (fg_fault(NULL, "mps", NULL) && (!pipes || !access(pipes, F_OK)))
+		return CUDA_ERROR_MPS_CONNECTION_FAILED;
 	nvisible = 0;
 	const char *chosen = getenv("CUDA_VISIBLE_DEVICES");
 	if (!chosen) {

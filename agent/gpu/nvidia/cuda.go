@@ -90,6 +90,9 @@ func (d *driver) openDevice(uuid string) (int32, error) {
 		"CUDA_VISIBLE_DEVICES": uuid,
 		// A cache of compiled kernels in a home folder would be the last tenant's word.
 		"CUDA_CACHE_DISABLE": "1",
+		// At the usual place, a daemon of a tenant's may share out the GPU. Nobody can
+		// put one here.
+		"CUDA_MPS_PIPE_DIRECTORY": "/proc/none",
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return 0, err
