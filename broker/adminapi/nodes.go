@@ -64,7 +64,8 @@ func (a *API) showNode(ctx context.Context, in *NodeInput) (*resource.Node, erro
 		return nil, err
 	}
 	out := nodeResource(n)
-	return &out, nil
+	out.NodeOrigin, err = a.origin(ctx, n)
+	return &out, err
 }
 
 // narrow returns the sites to look at: the one asked for, if the caller may see

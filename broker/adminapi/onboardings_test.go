@@ -97,7 +97,7 @@ func newRack(t *testing.T, policy string) *rack {
 	}
 	post("/maas-sites", fmt.Sprintf(`{"name":"dc1","region_code":"eu-1","api_base_url":"%s/MAAS","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`, maas.URL))
 	post("/maas-sites/dc1/credentials", fmt.Sprintf(`{"maas_token":%q,"power_user":"root","power_password":%q}`, r.region.APIKey(), r.bmc.Password))
-	post("/skus", `{"id":"h100.8gpu","nics":["eno8303","eno8403"]}`)
+	post("/skus", `{"id":"h100.8gpu","nics":["eno8303","eno8403"],"gpu_vendor":"nvidia","gpu_model":"H100","gpu_count":8,"gpu_memory_bytes":85899345920}`)
 	servertest.Must[json.RawMessage](t, r.Broker, http.MethodPatch, "/maas-sites/dc1/profiles/default", policy)
 	return r
 }
@@ -184,8 +184,12 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 	if done.Status != "completed" || *done.NodeID != node.NodeID || done.CompletedAt.IsZero() {
 		t.Fatalf("it ended %+v", done.Onboarding)
 	}
-	if n := show(t, r.Broker, "c01"); n.Status != "active" {
+	n := show(t, r.Broker, "c01")
+	if n.Status != "active" {
 		t.Errorf("the node is %s: %s", n.Status, n.StatusReason)
+	}
+	if from := n.NodeOrigin; from.OnboardingMode != "maas" || from.OnboardingID != o.OnboardingID || from.RegionCode != "eu-1" || from.SiteID != o.SiteID || from.IPMIIP != m.IPMIIP || from.GPUsTotal != 8 || from.Host == "" {
+		t.Errorf("it comes from %+v", from)
 	}
 	if deploys := r.region.Count("deploy"); deploys != 1 {
 		t.Errorf("MAAS was asked for %d deployments", deploys)

@@ -16,6 +16,8 @@ type Node struct {
 	MAASSystemID string            `json:"maas_system_id,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 
+	NodeOrigin
+
 	TaskTypes    []string          `json:"task_types,omitempty" doc:"name@version, as the node reported"`
 	Capabilities map[string]string `json:"capabilities,omitempty" doc:"as the node reported"`
 	AgentVersion string            `json:"agent_version,omitempty"`
@@ -27,6 +29,19 @@ type Node struct {
 	CertNotAfter       time.Time `json:"cert_not_after,omitzero"`
 	CreatedAt          time.Time `json:"created_at"`
 	UpdatedAt          time.Time `json:"updated_at"`
+}
+
+// NodeOrigin is where a node comes from, as its site, its SKU and the run that made
+// it have it. It is told of a node that is shown alone.
+type NodeOrigin struct {
+	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas, or manual for a node whose machine a person brought up"`
+	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that made it"`
+	SiteID         string `json:"site_id,omitempty"`
+	RegionCode     string `json:"region_code,omitempty" doc:"of its site"`
+	Host           string `json:"host,omitempty" doc:"address that MAAS told of last, during the onboarding"`
+	IPMIIP         string `json:"ipmi_ip,omitempty"`
+	PXEMAC         string `json:"pxe_mac,omitempty"`
+	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"by its SKU"`
 }
 
 // NodeList is one page of nodes.

@@ -132,7 +132,7 @@ func (a *app) showNode(n *resource.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
 		p.Fields("id", n.ID, "hostname", n.Hostname, "site", n.Site, "sku", n.SKU,
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
-			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID,
+			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),
 			"agent", n.AgentVersion, "trust bundle", "version "+strconv.FormatInt(n.TrustVersion, 10),

@@ -1,0 +1,46 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+// origin gathers what is known of a node's machine beyond its record. A site or a
+// SKU that has no record of its own tells nothing.
+func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin, err error) {
+	o.OnboardingMode = "manual"
+	if n.Site != "" {
+		s, err := a.c.DB.Site(ctx, n.Site)
+		if err == nil {
+			o.SiteID, o.RegionCode = s.ID, s.RegionCode
+		} else if broker.AsError(err).Kind != broker.NotFound {
+			return o, err
+		}
+	}
+	if n.SKU != "" {
+		k, err := a.c.DB.SKU(ctx, n.SKU)
+		if err == nil {
+			o.GPUsTotal = k.GPUCount
+		} else if broker.AsError(err).Kind != broker.NotFound {
+			return o, err
+		}
+	}
+	if o.OnboardingID, err = a.c.DB.MadeByRun(ctx, n.ID); err != nil || o.OnboardingID == "" {
+		return o, err
+	}
+	r, err := a.c.DB.Run(ctx, o.OnboardingID)
+	if err != nil {
+		return o, err
+	}
+	var s maas.Onboarding
+	_ = json.Unmarshal(r.State, &s) // another version's tells less
+	o.OnboardingMode, o.IPMIIP, o.PXEMAC = "maas", s.IPMIIP, s.PXEMAC
+	if len(s.Seen.IPs) > 0 {
+		o.Host = s.Seen.IPs[0]
+	}
+	return o, nil
+}
