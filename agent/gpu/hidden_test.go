@@ -233,8 +233,11 @@ func process42(dir string) error {
 
 // Whoever has root may mount an empty folder over what /proc shows of a process.
 func TestAProcessThatIsCoveredIsNotOverlooked(t *testing.T) {
-	for _, covered := range []string{"", "/task"} {
+	for _, covered := range []string{"", "/task", "/task/PID/fd"} {
 		t.Run("/proc/PID"+covered, func(t *testing.T) {
+			if covered == "/task/PID/fd" && os.Getuid() != 0 {
+				t.Skip("only root may mount the kernel's file systems, and see what is below")
+			}
 			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", HolderWord, "covered "+covered)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 			if os.Getuid() != 0 {
@@ -288,7 +291,8 @@ func covered(what string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	if err := unix.Mount(empty, "/proc/"+strconv.Itoa(cmd.Process.Pid)+what, "", unix.MS_BIND, ""); err != nil {
+	pid := strconv.Itoa(cmd.Process.Pid)
+	if err := unix.Mount(empty, "/proc/"+pid+strings.Replace(what, "PID", pid, 1), "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
 	m, err := machine.Open("/")

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,8 +133,7 @@ func exported(by string) string {
 // device looks what a link of /proc leads to, without asking its file system: it
 // may be a tenant's, which never answers.
 func (l *look) device(name string) error {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path.Join(l.machine.Dir(), name), unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)
+	st, err := l.machine.StatOpen(name)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
 		l.add(l.nodeOf(unix.Mkdev(st.Rdev_major, st.Rdev_minor)))
 	}
@@ -168,7 +165,7 @@ func (l *look) mappings(threads []string) {
 // library may map a device so. moved: one was not there any more under its name,
 // which may have become a part of another's.
 func (l *look) mapped(dir string) (any, moved bool, err error) {
-	f, err := os.Open(path.Join(l.machine.Dir(), dir, "maps"))
+	f, err := l.machine.OpenFile(dir + "/maps")
 	if err != nil {
 		return false, false, err
 	}

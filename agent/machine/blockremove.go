@@ -143,7 +143,8 @@ func (m *Machine) removeMapping(name string) error {
 
 // writeSystem writes a value to a file of sysfs.
 func (m *Machine) writeSystem(name, value string) error {
-	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_WRONLY, 0, resolveTrusted)
+	dir, rel := m.at(name)
+	fd, err := openat2(dir, rel, unix.O_WRONLY, 0, resolveTrusted)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@
 //     open goes through openat2 relative to a directory held open; no symbolic
 //     link of a tenant's is followed, no mount is crossed that was not asked
 //     for.
+//   - /proc and /sys of the running machine are read from mounts of the agent's own
+//     that are in no mount table: whoever was root may have mounted anything over
+//     theirs. A process that may not mount reads the machine's.
 //   - Nothing is opened for reading before it is known to be a regular file: a
 //     FIFO would block and opening a device may act on it.
 //   - What comes from a process or a directory entry is bytes chosen by a

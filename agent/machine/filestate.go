@@ -96,7 +96,8 @@ func background() {
 // fileState looks at one path. Directories above it may be links within the
 // root, as /bin is; the last component is looked at itself.
 func (m *Machine) fileState(ctx context.Context, q FileQuery, buf []byte) (FileState, error) {
-	fd, err := openat2(int(m.root.Fd()), below(q.Path), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveTrusted)
+	dir, rel := m.at(q.Path)
+	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveTrusted)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return FileState{Digest: FileMissing}, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,8 @@ import (
 type Machine struct {
 	dir  string
 	root *os.File
+	// proc and sys are the kernel's own view, on the running machine; nil elsewhere.
+	proc, sys *os.File
 }
 
 // Open opens the machine whose root directory is dir: "/" in the field.
@@ -26,11 +29,28 @@ func Open(dir string) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the root directory %s: %w", dir, err)
 	}
-	return &Machine{dir: path.Clean(dir), root: root}, nil
+	m := &Machine{dir: path.Clean(dir), root: root}
+	if m.Live() {
+		if m.proc, err = kernelView("proc"); err == nil {
+			m.sys, err = kernelView("sysfs")
+		}
+		if err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	return m, nil
 }
 
-// Close gives the root directory back.
-func (m *Machine) Close() error { return m.root.Close() }
+// Close gives the directories back.
+func (m *Machine) Close() error {
+	err := m.root.Close()
+	for _, view := range []*os.File{m.proc, m.sys} {
+		if view != nil {
+			err = errors.Join(err, view.Close())
+		}
+	}
+	return err
+}
 
 // Dir is the root directory as it was given to Open.
 func (m *Machine) Dir() string { return m.dir }
@@ -40,6 +60,8 @@ func (m *Machine) Live() bool { return m.dir == "/" }
 
 // ErrNotRegular is returned where a regular file was expected.
 var ErrNotRegular = errors.New("not a regular file")
+
+var errForged = errors.New("another file was opened in its place: something is mounted over /proc/self/fd")
 
 // resolveTrusted lets links inside the root lead somewhere inside the root:
 // for system paths (/etc, /usr) that only root writes. /etc/os-release is one.
@@ -100,10 +122,16 @@ func (m *Machine) read(name string, limit int64, resolve uint64) ([]byte, error)
 	return raw, nil
 }
 
+// OpenFile is ReadFile for a file that is read piece by piece.
+func (m *Machine) OpenFile(name string) (*os.File, error) {
+	return m.openRegular(name, resolveTrusted)
+}
+
 // openRegular opens a regular file for reading without waking what is behind
 // a FIFO or a device: the inode is looked at through O_PATH first.
 func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {
-	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH, 0, resolve)
+	dir, rel := m.at(name)
+	fd, err := openat2(dir, rel, unix.O_PATH, 0, resolve)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -121,7 +149,20 @@ func reopenRegular(fd int, name string) (*os.File, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
-	return os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	again, err := f.Stat()
+	if err == nil {
+		if now, ok := again.Sys().(*syscall.Stat_t); !ok || now.Dev != st.Dev || now.Ino != st.Ino {
+			err = errForged
+		}
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.Join(err, f.Close())}
+	}
+	return f, nil
 }
 
 // OpenDir opens a system directory for reading its names.
@@ -135,7 +176,8 @@ func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
 }
 
 func (m *Machine) openDir(name string, resolve uint64) (*os.File, error) {
-	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_RDONLY|unix.O_DIRECTORY, 0, resolve)
+	dir, rel := m.at(name)
+	fd, err := openat2(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0, resolve)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -159,7 +201,8 @@ func (m *Machine) Names(name string) ([]string, error) {
 // Lstat looks at a path without following a link in any component.
 func (m *Machine) Lstat(name string) (unix.Stat_t, error) {
 	var st unix.Stat_t
-	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+	dir, rel := m.at(name)
+	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
 	if err != nil {
 		return st, &fs.PathError{Op: "lstat", Path: name, Err: err}
 	}
@@ -175,7 +218,8 @@ const resolveStrictLast = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 // whatever the link holds.
 func (m *Machine) Readlink(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(m.root.Fd()), below(name), buf)
+	dir, rel := m.at(name)
+	n, err := unix.Readlinkat(dir, rel, buf)
 	if err != nil {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}

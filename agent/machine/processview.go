@@ -61,7 +61,8 @@ const TickTime = 0.01
 // Has reports whether a system path is there. Directories above it may be
 // links within the root, as most of sysfs is.
 func (m *Machine) Has(name string) (bool, error) {
-	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveTrusted)
+	dir, rel := m.at(name)
+	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveTrusted)
 	switch err {
 	case nil:
 		unix.Close(fd)

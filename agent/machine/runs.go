@@ -10,12 +10,13 @@ import (
 // as the text of /proc/PID/exe is a path in whatever mount namespace the process is
 // in. A program that something is mounted over is nobody's.
 func (m *Machine) Runs(pid int, program string) (bool, error) {
-	var its, ours unix.Statx_t
-	exe := procPath(pid, "exe")
-	if err := unix.Statx(int(m.root.Fd()), below(exe), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &its); err != nil {
-		return false, &fs.PathError{Op: "stat", Path: exe, Err: err}
+	var ours unix.Statx_t
+	its, err := m.StatOpen(procPath(pid, "exe"))
+	if err != nil {
+		return false, err
 	}
-	fd, err := openat2(int(m.root.Fd()), below(program), unix.O_PATH, 0, resolveTrusted)
+	dir, rel := m.at(program)
+	fd, err := openat2(dir, rel, unix.O_PATH, 0, resolveTrusted)
 	if err != nil {
 		return false, &fs.PathError{Op: "open", Path: program, Err: err}
 	}

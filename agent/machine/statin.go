@@ -12,7 +12,8 @@ import (
 // is not asked: it may be a tenant's, which never answers.
 func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 	var st unix.Statx_t
-	dir, err := unix.Openat(int(m.root.Fd()), below(root), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	at, rel := m.at(root)
+	dir, err := unix.Openat(at, rel, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return st, &fs.PathError{Op: "open", Path: root, Err: err}
 	}
@@ -24,6 +25,17 @@ func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 	}
 	if err != nil {
 		return st, &fs.PathError{Op: "stat", Path: path.Join(root, name), Err: err}
+	}
+	return st, nil
+}
+
+// StatOpen looks at what a link of /proc, such as /proc/PID/fd/3, leads to, without
+// asking its file system.
+func (m *Machine) StatOpen(name string) (unix.Statx_t, error) {
+	var st unix.Statx_t
+	dir, rel := m.at(name)
+	if err := unix.Statx(dir, rel, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st); err != nil {
+		return st, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
 	return st, nil
 }
