@@ -32,6 +32,15 @@ func (u *unit) blind() bool {
 	return u.divided && u.out.Parent == "" && u.facts.Partition == migOn
 }
 
+// beforeReset are the settings that a reset may put in force. Persistence keeps the
+// driver at the GPU, which may keep it from being reset: restore switches it on.
+func beforeReset(want taskcatalog.GPUSettings) taskcatalog.GPUSettings {
+	if want.Persistence != nil && *want.Persistence {
+		want.Persistence = nil
+	}
+	return want
+}
+
 // owe sets what the reset puts in force, of GPUs that will be reset: what is not as
 // wanted now, and what would not be after it. What this does not do is looked at,
 // and told, once all is restored.
@@ -39,7 +48,7 @@ func (s *Scrub) owe(ctx context.Context, going []*unit) error {
 	for _, vendor := range s.Vendors {
 		units := slices.DeleteFunc(slices.Clone(going), func(u *unit) bool {
 			return u.device.Vendor != vendor || u.want == nil || !s.enforces(u.facts) ||
-				len(u.want.Settings.Differences(u.before.Settings))+len(u.want.Settings.Differences(u.before.Pending)) == 0
+				len(beforeReset(u.want.Settings).Differences(u.before.Settings))+len(beforeReset(u.want.Settings).Differences(u.before.Pending)) == 0
 		})
 		if len(units) == 0 {
 			continue
@@ -51,7 +60,7 @@ func (s *Scrub) owe(ctx context.Context, going []*unit) error {
 		begun, status, code := s.Now(), taskcatalog.StepSucceeded, taskcatalog.Code("")
 		all := gpus(units)
 		for _, err := range askEach(all, func(d gpu.Device) error {
-			_, err := s.Helper.Apply(ctx, d, all[d][0].want.Settings)
+			_, err := s.Helper.Apply(ctx, d, beforeReset(all[d][0].want.Settings))
 			return err
 		}) {
 			if err != nil {

@@ -105,6 +105,24 @@ func TestWhatIsKnownToBeAtAGPUExplainsARefusedReset(t *testing.T) {
 	}
 }
 
+// What stopping the persistence daemon switched off is switched on again after the
+// reset, which it may be in the way of.
+func TestPersistenceIsNotSwitchedOnBeforeTheReset(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "nvidia")
+	l.withReset()
+	l.faults("fault persistence_blocks_reset")
+	on := true
+	l.Params.Expected[1].Settings.Persistence = &on
+	if g := l.want(l.good(), 1, taskcatalog.VerdictClean, ""); g.Assurance.Reset == taskcatalog.ResetRefused {
+		t.Errorf("%+v", g.Assurance)
+	}
+	state, err := l.Helper.State(t.Context(), gpu.Device{Vendor: "nvidia", UUID: l.uuid(1)})
+	if err != nil || state.Settings.Persistence == nil || !*state.Settings.Persistence {
+		t.Errorf("persistence is not as before: %+v, %v", state.Settings, err)
+	}
+}
+
 func TestNoResetIsTriedWhereTheTaskLeavesItOut(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd")

@@ -4,7 +4,7 @@
  * A stand-in for nvidia-smi: --gpu-reset, and the few queries that profiles make.
  *
  * Faults known here: in_use_on_reset, lying_reset (says it did and does nothing),
- * reset_unsupported, and "hang smi".
+ * reset_unsupported, persistence_blocks_reset (while the mode is on), and "hang smi".
  */
 #include "nvidia.h"
 
@@ -34,7 +34,9 @@ static void bus_id(fg_gpu *g, char out[32])
 static int in_use(fg_gpu *g)
 {
 	fg_client clients[FG_MAX_CLIENTS];
-	return fg_fault(g, "in_use_on_reset", NULL) || fg_clients(g, clients, FG_MAX_CLIENTS) > 0;
+	int64_t persists = fg_lock(g)->setting[NV_PERSISTENCE];
+	fg_unlock(g);
+	return fg_fault(g, "in_use_on_reset", NULL) || (persists && fg_fault(g, "persistence_blocks_reset", NULL)) || fg_clients(g, clients, FG_MAX_CLIENTS) > 0;
 }
 
 static int reset(fg_gpu *g)
