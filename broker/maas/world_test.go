@@ -45,6 +45,7 @@ type world struct {
 	// patience is how long settle goes on for, by the clock; 0: until the end.
 	patience time.Duration
 	silent   bool              // agents stay away
+	heard    time.Time         // when agents were last let in
 	guard    http.RoundTripper // before the region; nil: none
 }
 
@@ -186,9 +187,11 @@ func (w *world) onboard(id string, req maas.OnboardingRequest) string {
 
 // agents lets those enrol whose machine is up with what it was deployed with.
 func (w *world) agents() {
-	if w.silent {
+	now := w.clock.Now()
+	if w.silent || now.Sub(w.heard) < 5*time.Second {
 		return
 	}
+	w.heard = now
 	for _, m := range w.region.Machines() {
 		if m.HostUp && m.Status == maassim.Deployed {
 			w.book.Enroll(m.UserData)
