@@ -59,6 +59,25 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// What a seed plays, it plays again.
+func TestASeedPlaysTheSameAgain(t *testing.T) {
+	for seed := range uint64(5) {
+		var told [2]string
+		for i := range told {
+			s := newSimulation(t, seed)
+			s.play()
+			for _, id := range s.ids {
+				for _, e := range s.history(id) {
+					told[i] += fmt.Sprintln(e.At, e.RunID, e.Stage, e.Direction, e.Attempt, e.Status, e.Message)
+				}
+			}
+		}
+		if told[0] != told[1] || told[0] == "" {
+			t.Errorf("seed %d: two plays differ\n%s\n%s", seed, told[0], told[1])
+		}
+	}
+}
+
 // TestSimulationOnEachEngine plays some of the seeds on the stores that brokers
 // have.
 func TestSimulationOnEachEngine(t *testing.T) {
