@@ -23,7 +23,7 @@ type startOnboardingInput struct{ Body resource.OnboardingStart }
 // or its BMC is named in the refusal.
 func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*resource.Onboarding, error) {
 	b := in.Body
-	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, []resource.OnboardingMachine{b.OnboardingMachine})
+	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []resource.OnboardingMachine{b.OnboardingMachine})
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,6 @@ func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*r
 	if err != nil {
 		return nil, runError(err)
 	}
-	a.auditStart(ctx, "run/"+r.ID, b.Reason, o)
 	out := onboardingResource(r)
 	return &out, nil
 }
@@ -41,7 +40,7 @@ type startBatchInput struct{ Body resource.OnboardingBatch }
 // startBatch begins runs for all machines of a list, or for none.
 func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.OnboardingBatchStarted, error) {
 	b := in.Body
-	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Nodes)
+	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +52,6 @@ func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.On
 	if err != nil {
 		return nil, runError(err)
 	}
-	a.auditStart(ctx, "batch/"+id, b.Reason, o)
 	out := &resource.OnboardingBatchStarted{BatchID: id, Onboardings: make([]resource.OnboardingBatchRun, len(all))}
 	for i, r := range all {
 		out.Onboardings[i] = resource.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
@@ -64,7 +62,7 @@ func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.On
 // planOnboarding says what a batch, or one run, would do. It begins nothing.
 func (a *API) planOnboarding(ctx context.Context, in *startBatchInput) (*resource.OnboardingPlan, error) {
 	b := in.Body
-	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Nodes)
+	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +93,7 @@ type orders struct {
 
 // orders checks what was given of machines. Codes: those of maas.NewOnboarding,
 // site_not_found, profile_not_found, sku_not_found, hostname_taken.
-func (a *API) orders(ctx context.Context, site, profile, sku string, machines []resource.OnboardingMachine) (o orders, err error) {
+func (a *API) orders(ctx context.Context, site, profile, sku, reason string, machines []resource.OnboardingMachine) (o orders, err error) {
 	if o.site, err = a.site(ctx, site); err != nil {
 		return o, err
 	}
@@ -123,7 +121,8 @@ func (a *API) orders(ctx context.Context, site, profile, sku string, machines []
 		}
 		o.states = append(o.states, s)
 		o.starts = append(o.starts, chain.Start{
-			Kind: maas.OnboardingKind, Site: o.site.Name, Subject: s.Hostname, State: s, Locks: locks, RequestedBy: who.Name, CorrelationID: who.correlationID,
+			Kind: maas.OnboardingKind, Site: o.site.Name, Subject: s.Hostname, State: s, Locks: locks,
+			RequestedBy: who.Name, Role: string(who.Role), Reason: taskcatalog.Clean(reason, 500), CorrelationID: who.correlationID,
 		})
 	}
 	return o, nil
@@ -141,17 +140,6 @@ func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
 		return err
 	}
 	return broker.Errorf(broker.Refused, "hostname_taken", "cannot onboard %s: node %s has that hostname and is %s (remove it first, or choose another)", s.Hostname, there[0].ID, there[0].Status)
-}
-
-func (a *API) auditStart(ctx context.Context, subject, reason string, o orders) {
-	who := callerOf(ctx)
-	after, err := taskcatalog.Encode(map[string]any{"site": o.site.Name, "profile": o.profile.Name, "machines": len(o.starts), "role": who.Role})
-	if err != nil {
-		after = nil
-	}
-	a.audit(ctx, broker.AuditEntry{
-		Actor: who.Name, Action: "run.start", Subject: subject, Reason: taskcatalog.Clean(reason, 500), CorrelationID: who.correlationID, After: after,
-	})
 }
 
 // runError turns what the engine refuses into what callers are told.

@@ -207,7 +207,7 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 		t.Errorf("the same again: %d %s", a.Status, a.Body)
 	}
 	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
-	if len(rows.Items) != 1 || rows.Items[0].Reason != "new rack" {
+	if len(rows.Items) != 1 || rows.Items[0].Reason != "new rack" || rows.Items[0].Subject != "run/"+o.OnboardingID {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)
 	}
 }

@@ -89,6 +89,7 @@ type Start struct {
 	RequestedBy string
 
 	CorrelationID string
+	Role, Reason  string // of whoever asked, for the audit log
 }
 
 // Start starts one run. *Locked names the runs that have its locks.
@@ -133,7 +134,7 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 		m.enter(l.main[0], Forward)
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(r.ID))
-		runs = append(runs, NewRun{Record: m.Record, Locks: s.Locks, Spread: int(h.Sum32() % 1000)})
+		runs = append(runs, NewRun{Record: m.Record, Role: s.Role, Reason: s.Reason, Locks: s.Locks, Spread: int(h.Sum32() % 1000)})
 		records = append(records, m.Record)
 	}
 	return records, e.store.Insert(ctx, runs, b)

@@ -15,7 +15,7 @@ type Store interface {
 	// Now is the clock by which runs are due and leases end.
 	Now() time.Time
 
-	// Insert adds runs, with their locks and perhaps the batch they belong to:
+	// Insert adds runs, audited, with their locks and perhaps the batch they belong to:
 	// all of them or, with *Locked or *Refused (run_exists, batch_exists), none.
 	Insert(ctx context.Context, runs []NewRun, batch *Batch) error
 
@@ -57,8 +57,9 @@ type Store interface {
 // NewRun is a run to insert.
 type NewRun struct {
 	Record
-	Locks  []string
-	Spread int // 0 to 999
+	Role, Reason string // of whoever asked, for the audit log
+	Locks        []string
+	Spread       int // 0 to 999
 }
 
 // Claim says who asks for a run.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 )
 
@@ -105,7 +106,13 @@ func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 	if err == nil && n == 0 {
 		return chain.Exists("run", r.ID)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{
+		Actor: r.RequestedBy, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason, CorrelationID: r.CorrelationID,
+		After: small("kind", r.Kind, "site", r.Site, "of", r.Subject, "batch", r.Batch, "role", r.Role),
+	})
 }
 
 // takeLocks takes locks for a run and says which of them others have. It takes

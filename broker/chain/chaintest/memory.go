@@ -114,6 +114,7 @@ func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Bat
 	}
 	for _, r := range runs {
 		s.runs[r.ID] = &row{Record: clone(r.Record), spread: r.Spread}
+		s.audit = append(s.audit, Audited{Actor: chain.Actor{Name: r.RequestedBy, Role: r.Role}, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason})
 	}
 	s.wake()
 	return nil

@@ -27,7 +27,7 @@ func freezes(s *subject) {
 	s.ok(s.LiftHold(s.ctx, ada, "dc1", chain.Freeze, "over"))
 	s.Advance(chain.SpreadOver)
 	s.claim("r1")
-	s.same("audited", s.Audits(), []string{"site.freeze", "site.unfreeze"})
+	s.same("audited", s.Audits(), []string{"run.start", "run.start", "site.freeze", "site.unfreeze"})
 	s.same("messages", s.Outbox(), []string{"site.freeze", ScriptKind + ".started", "site.unfreeze", ScriptKind + ".started"})
 }
 
@@ -100,7 +100,7 @@ func probes(s *subject) {
 			s.Fatalf("claimed %+v, %v", r, err)
 		}
 	}
-	s.same("audited", s.Audits(), []string{"site.unreachable", "site.reachable"})
+	s.same("audited", s.Audits(), []string{"run.start", "run.start", "run.start", "site.unreachable", "site.reachable"})
 	if !slices.Contains(s.Outbox(), "site.reachable") {
 		s.Fatal(s.Outbox())
 	}

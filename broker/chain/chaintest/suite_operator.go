@@ -69,7 +69,7 @@ func nothings(s *subject) {
 	s.ok(err)
 	s.same("the row", s.read("r"), before)
 	s.put(r, 0)
-	s.same("audited", s.Audits(), []string{"run.test"})
+	s.same("audited", s.Audits(), []string{"run.start", "run.test"})
 }
 
 func refusals(s *subject) {
@@ -83,7 +83,7 @@ func refusals(s *subject) {
 		s.Fatal(err)
 	}
 	s.same("the row", s.read("r"), before)
-	s.same("audited", s.Audits(), []string{"run.test!run_moving"})
+	s.same("audited", s.Audits(), []string{"run.start", "run.test!run_moving"})
 	if _, err = s.change("x", func(*chain.Change) error { return nil }); code(err) != "run_not_found" {
 		s.Fatal(err)
 	}
@@ -231,5 +231,5 @@ func batchStops(s *subject) {
 	if err := s.ContinueBatch(s.ctx, chain.Order{ID: "x"}); stopped != 1 || code(err) != "batch_not_found" {
 		s.Fatalf("stopped %d times; of no batch: %v", stopped, err)
 	}
-	s.same("audited", s.Audits(), []string{"run.test", "batch.continue"})
+	s.same("audited", s.Audits(), append(slices.Repeat([]string{"run.start"}, 8), "run.test", "batch.continue"))
 }
