@@ -95,6 +95,7 @@ func (r *Region) byHand(kind Kind, m *machine) error {
 	case PoweredOnByHand, PoweredOffByHand:
 		if h := m.metal(); h != nil {
 			h.switchTo(kind == PoweredOnByHand)
+			m.bootInstalled()
 			m.sawPower()
 		}
 	default:

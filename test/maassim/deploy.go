@@ -125,8 +125,6 @@ func (m *machine) install(diesUnseen bool) {
 	switch {
 	case h == nil || h.NoPXE || m.region.identity(h) != m || m.region.noDHCP:
 		m.after(patience, func() { m.timeOut(FailedDeployment, patience) })
-	case h.Guest:
-		m.after(patience, func() { m.timeOut(FailedDeployment, patience) })
 	case m.hit(DeployFails):
 		m.after(t.Deploy, func() {
 			m.region.event(m, failure, "Node installation failure", "'curtin' curtin command install")
@@ -140,11 +138,14 @@ func (m *machine) install(diesUnseen bool) {
 		})
 	default:
 		m.after(t.Deploy, func() {
-			if h.on {
+			switch {
+			case h.on && h.Guest == nil:
 				m.deployed()
-			} else {
-				m.after(max(patience-t.Deploy, 0), func() { m.timeOut(FailedDeployment, patience) })
+				return
+			case h.on:
+				h.Guest.Install("/MAAS/nocloud/" + m.systemID + "/")
 			}
+			m.after(max(patience-t.Deploy, 0), func() { m.timeOut(FailedDeployment, patience) })
 		})
 	}
 }
@@ -179,7 +180,7 @@ func (m *machine) comeUp() {
 	if !m.hit(NeverUp) {
 		m.after(m.timing().PhoneHome, m.up)
 	}
-	if h := m.metal(); m.syncs && h != nil && !h.Guest {
+	if h := m.metal(); m.syncs && h != nil && h.Guest == nil {
 		stop, stops := m.strikes(SyncStops)
 		m.syncEvery(time.Duration(m.syncInterval)*time.Second, m.region.moment.Add(stop.After), stops)
 	}

@@ -15,7 +15,7 @@ type Hardware struct {
 	Disks                   []Disk
 	BMC                     BMC
 	NoPXE                   bool    // never boots from the network
-	Guest                   bool    // a guest stands for it, and asks for its user-data itself when it is installed
+	Guest                   Guest   // stands for it once it is installed; played where nil
 	Timing                  *Timing // the region's where nil
 }
 
@@ -78,11 +78,16 @@ func (h *metal) admits(user, password string) bool {
 	return (user == h.BMC.User && password == h.BMC.Password) || slices.Contains(h.users, user+":"+password)
 }
 
+// switchTo switches the power, or cycles it. Whatever ran is gone; what runs next
+// came from the network.
 func (h *metal) switchTo(on bool) {
 	if on {
 		h.boots++
 	}
 	h.on, h.hostUp = on, false
+	if h.Guest != nil {
+		h.Guest.Switch(false)
+	}
 }
 
 // PlugIn puts hardware into the rack; MAAS does not know of it yet. Hardware that

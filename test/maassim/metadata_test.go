@@ -37,7 +37,7 @@ const service = "metadata/2012-03-01/"
 func TestAskingForUserDataMakesTheMachineDeployed(t *testing.T) {
 	r, clock, _ := start(t, "3.6")
 	box := maassim.Box(1)
-	box.Guest = true
+	box.Guest = &stub{}
 	id := r.Arrange(maassim.Arranged{Hardware: box, Status: maassim.Allocated, Owner: "admin"})
 	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=deploy", url.Values{"user_data": {"#!/bin/true"}})
 	clock.pass(maassim.Usual.Deploy + time.Minute)
@@ -121,7 +121,7 @@ func TestSignals(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r, clock, _ := start(t, "3.6")
 			box := maassim.Box(1)
-			box.Guest = true
+			box.Guest = &stub{}
 			id := r.Arrange(maassim.Arranged{Hardware: box, Status: tc.from, Previous: maassim.Deployed, Owner: "admin", Token: true, HWSync: tc.sync, PowerOn: true})
 			key := tokenKey(t, r, id)
 			clock.pass(10 * time.Minute)
@@ -148,7 +148,7 @@ func TestVendorDataBringsHardwareSync(t *testing.T) {
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	box := maassim.Box(1)
-	box.Guest = true
+	box.Guest = &stub{}
 	id := r.Arrange(maassim.Arranged{Hardware: box, Status: maassim.Allocated, Owner: "admin"})
 	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=deploy", url.Values{"enable_hw_sync": {"true"}})
 	get := func(path string) []byte {

@@ -82,6 +82,7 @@ func (c *call) powerOn() answer {
 	}
 	if m.status == Deployed {
 		m.after(m.timing().PhoneHome, m.up)
+		m.bootInstalled()
 	}
 	return ok(before)
 }
