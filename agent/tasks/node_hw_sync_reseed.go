@@ -14,14 +14,15 @@ import (
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
 // What MAAS installs on a machine that it deployed with hardware sync.
 const (
-	hwSyncCredentials = "/etc/maas/maas-machine-creds.yml"
-	hwSyncService     = "maas_hardware_sync.service"
-	hwSyncTimer       = "maas_hardware_sync.timer"
-	hwSyncUnits       = "/usr/lib/systemd/system"
+	hwSyncCredentials = hwsync.Folder + "/" + hwsync.Credentials
+	hwSyncService     = hwsync.Service
+	hwSyncTimer       = hwsync.Timer
+	hwSyncUnits       = hwsync.Units
 )
 
 // What became of a file.
@@ -56,16 +57,16 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if err != nil {
 		return nil, report, err
 	}
-	defer clear(files.credentials)
+	defer files.Clear()
 	r.step("service and timer", 2, 4)
 	// Whoever put something over the units would be given the credentials next.
 	if err := notOverridden(h.Machine); err != nil {
 		return nil, report, err
 	}
-	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.rack) }); err != nil {
+	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.Service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.Rack) }); err != nil {
 		return res, report, err
 	}
-	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.timer, p.Reinstall, isMAASsTimer); err != nil {
+	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.Timer, p.Reinstall, isMAASsTimer); err != nil {
 		return res, report, err
 	}
 	// Also where nothing was written: systemd may not have read yet what somebody
@@ -79,7 +80,7 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if err := h.Machine.MakeDir(path.Dir(hwSyncCredentials), 0o755, 0, 0); err != nil {
 		return res, report, err
 	}
-	if res.Credentials, err = replace(h.Machine, hwSyncCredentials, files.credentials, 0o700); err != nil {
+	if res.Credentials, err = replace(h.Machine, hwSyncCredentials, files.Credentials, 0o700); err != nil {
 		return res, report, err
 	}
 	if err := errors.Join(h.Systemd.Enable(ctx, hwSyncTimer), h.Systemd.Start(ctx, hwSyncTimer)); err != nil {

@@ -324,8 +324,8 @@ func TestAUnitThatSystemdNamesByALinkIsTheInstalledOne(t *testing.T) {
 func TestOurOwnUnitsAreTakenForMAASs(t *testing.T) {
 	for _, minutes := range []int{5, 15, 30, 60} {
 		f, err := renderHWSync([]byte(machineToken), minutes)
-		if err != nil || !isMAASsService(f.service, f.rack) || !isMAASsTimer(f.timer) {
-			t.Errorf("%d minutes: %v\n%s\n%s", minutes, err, f.service, f.timer)
+		if err != nil || !isMAASsService(f.Service, f.Rack) || !isMAASsTimer(f.Timer) {
+			t.Errorf("%d minutes: %v\n%s\n%s", minutes, err, f.Service, f.Timer)
 		}
 	}
 }

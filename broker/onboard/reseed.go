@@ -9,6 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
 // Reseed implements maas.Nodes. The machine's token goes where the node's task gets
@@ -29,7 +30,7 @@ func (n *Nodes) Reseed(ctx context.Context, key, nodeID string, token taskcatalo
 		if err := secrets.PutNodeToken(ctx, n.Secrets, nodeID, secret); err != nil {
 			return false, err
 		}
-		params, err := taskcatalog.Encode(taskcatalog.HWSyncReseedParams{IntervalMinutes: timerMinutes(interval)})
+		params, err := taskcatalog.Encode(taskcatalog.HWSyncReseedParams{IntervalMinutes: hwsync.Minutes(interval)})
 		if err != nil {
 			return false, err
 		}
@@ -45,16 +46,4 @@ func (n *Nodes) Reseed(ctx context.Context, key, nodeID string, token taskcatalo
 		return true, nil
 	}
 	return false, broker.Errorf(broker.Refused, "reseed_failed", "task %s of node %s ended %s: %s", task.ID, nodeID, task.Status, task.Message)
-}
-
-// timerMinutes is the longest period that the task knows and that MAAS does not
-// call late.
-func timerMinutes(interval time.Duration) int {
-	best := 5
-	for _, m := range []int{10, 15, 20, 30, 60} {
-		if time.Duration(m)*time.Minute <= interval {
-			best = m
-		}
-	}
-	return best
 }
