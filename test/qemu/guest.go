@@ -29,6 +29,7 @@ const HostAddress = "10.0.2.2"
 type Config struct {
 	Name      string            // the host name; the default is "guest"
 	UserData  string            // cloud-init's user-data, whole
+	SeedURL   string            // where cloud-init takes all its data (nocloud-net), in place of UserData; ends in /
 	MemoryMB  int               // the default is 1024
 	CPUs      int               // the default is 2
 	ReachHost bool              // the guest may open connections, to the host at HostAddress and beyond
@@ -136,6 +137,13 @@ func (g *Guest) args(img *Image, c Config, drives []string, seed string) []strin
 	// Not the TSC: QEMU never sets it back, so that after a loadvm the guest
 	// would see all the time pass that was spent since the snapshot.
 	cmdline := "root=/dev/vda ro console=ttyS0 quiet mitigations=off clocksource=acpi_pm tsc=unstable nokaslr audit=0 " + c.Cmdline
+	if c.SeedURL != "" {
+		archives := []string{overlayTar}
+		if c.Rootfs != "" {
+			archives = append(archives, rootfsTar)
+		}
+		cmdline += " " + seededFrom(c.SeedURL, archives...)
+	}
 	args := []string{
 		"-name", c.Name, "-machine", "q35", "-smp", strconv.Itoa(cmp.Or(c.CPUs, 2)), "-m", strconv.Itoa(cmp.Or(c.MemoryMB, 1024)),
 		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "file:" + g.path("console.log"),

@@ -1,12 +1,16 @@
 package qemu
 
 import (
+	"archive/tar"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,62 +46,126 @@ func newKeys() (keys, error) {
 	return keys{host: host, hostPEM: pem.EncodeToMemory(block), operator: operator}, err
 }
 
-// writeSeed makes the NoCloud volume. The harness's own wishes are vendor-data
-// and meta-data, as a provider's would be: the user-data stays as the test gave it.
+func (k keys) authorized() string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.operator.PublicKey())))
+}
+
+func (k keys) hostLine() string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.host)))
+}
+
+// writeSeed makes the volume that is the guest's second disk: a NoCloud seed, or,
+// for a guest that takes its data from elsewhere, what the harness lays over it.
 func writeSeed(ctx context.Context, dir string, c Config, k keys) (string, error) {
-	authorized := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.operator.PublicKey())))
-	meta, err := json.Marshal(map[string]any{
-		"instance-id": "i-" + c.Name, "local-hostname": c.Name, "public-keys": []string{authorized},
-	})
-	if err != nil {
-		return "", err
-	}
-	wishes := map[string]any{
-		"disable_root": false,
-		"ssh_keys": map[string]string{
-			"ed25519_private": string(k.hostPEM),
-			"ed25519_public":  strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.host))),
-		},
-	}
-	if c.Rootfs != "" {
-		wishes["bootcmd"] = [][]string{
-			{"cloud-init-per", "once", "rootfs-mount", "mount", "-o", "ro", "LABEL=cidata", "/mnt"},
-			{"cloud-init-per", "once", "rootfs-unpack", "tar", "-C", "/", "-xf", "/mnt/rootfs.tar"},
-			{"cloud-init-per", "once", "rootfs-loader", "ldconfig"},
-			{"cloud-init-per", "once", "rootfs-umount", "umount", "/mnt"},
-		}
-	}
-	vendor, err := json.Marshal(wishes)
-	if err != nil {
-		return "", err
-	}
-	user := c.UserData
-	if user == "" {
-		user = "#cloud-config\n{}\n"
-	}
 	seed := filepath.Join(dir, "seed")
 	if err := os.Mkdir(seed, 0o700); err != nil {
 		return "", err
 	}
-	for name, content := range map[string]string{
-		"meta-data": string(meta), "vendor-data": "#cloud-config\n" + string(vendor), "user-data": user,
-	} {
-		if err := os.WriteFile(filepath.Join(seed, name), []byte(content), 0o600); err != nil {
-			return "", err
-		}
+	label, files := "cidata", noCloud
+	if c.SeedURL != "" {
+		label, files = overlayLabel, overlaid
+	}
+	content, err := files(c, k)
+	if err != nil {
+		return "", err
 	}
 	if c.Rootfs != "" {
 		raw, err := os.ReadFile(c.Rootfs)
 		if err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(seed, "rootfs.tar"), raw, 0o600); err != nil {
+		content[rootfsTar] = raw
+	}
+	for name, raw := range content {
+		if err := os.WriteFile(filepath.Join(seed, name), raw, 0o600); err != nil {
 			return "", err
 		}
 	}
 	iso := filepath.Join(dir, "seed.iso")
-	if err := run(ctx, "genisoimage", "-quiet", "-V", "cidata", "-J", "-r", "-o", iso, seed); err != nil {
-		return "", fmt.Errorf("cannot make the NoCloud seed (apt-get install genisoimage): %w", err)
+	if err := run(ctx, "genisoimage", "-quiet", "-V", label, "-J", "-r", "-o", iso, seed); err != nil {
+		return "", fmt.Errorf("cannot make the guest's volume (apt-get install genisoimage): %w", err)
 	}
 	return iso, nil
+}
+
+const (
+	overlayLabel = "harness"
+	rootfsTar    = "rootfs.tar"
+	overlayTar   = "overlay.tar"
+)
+
+// noCloud are the files of a NoCloud seed. The harness's own wishes are vendor-data
+// and meta-data, as a provider's would be: the user-data stays as the test gave it.
+func noCloud(c Config, k keys) (map[string][]byte, error) {
+	meta, err := json.Marshal(map[string]any{
+		"instance-id": "i-" + c.Name, "local-hostname": c.Name, "public-keys": []string{k.authorized()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	wishes := map[string]any{
+		"disable_root": false,
+		"ssh_keys":     map[string]string{"ed25519_private": string(k.hostPEM), "ed25519_public": k.hostLine()},
+	}
+	if c.Rootfs != "" {
+		wishes["bootcmd"] = unpacking("cidata", rootfsTar)
+	}
+	vendor, err := json.Marshal(wishes)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		"meta-data": meta, "vendor-data": append([]byte("#cloud-config\n"), vendor...), "user-data": []byte(cmp.Or(c.UserData, "#cloud-config\n{}\n")),
+	}, nil
+}
+
+// overlaid are the files for a guest that is given its data by somebody else: they
+// hold none of cloud-init's. What the harness needs to get in is laid over the
+// guest's root, as an installer would have done.
+func overlaid(_ Config, k keys) (map[string][]byte, error) {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, f := range []struct {
+		name    string
+		content string
+	}{
+		{"etc/ssh/ssh_host_ed25519_key", string(k.hostPEM)},
+		{"etc/ssh/ssh_host_ed25519_key.pub", k.hostLine() + "\n"},
+		{"root/.ssh/authorized_keys", k.authorized() + "\n"},
+	} {
+		if err := w.WriteHeader(&tar.Header{Name: f.name, Mode: 0o600, Size: int64(len(f.content))}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write([]byte(f.content)); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{overlayTar: archive.Bytes()}, nil
+}
+
+// seededFrom is the part of the kernel's command line by which cloud-init looks for
+// its data at a URL, and does at the first boot what makes the harness welcome. What
+// it gets there is merged over that, so user-data with a bootcmd locks the harness
+// out.
+func seededFrom(url string, archives ...string) string {
+	wishes, _ := json.Marshal(map[string]any{ // text alone
+		"disable_root": false, "ssh_deletekeys": false, "ssh_genkeytypes": []string{"ed25519"},
+		"bootcmd": unpacking(overlayLabel, archives...),
+	})
+	return "ds=nocloud-net;s=" + url + " cc:" + neturl.PathEscape(string(wishes)) + " end_cc"
+}
+
+// unpacking is a bootcmd that lays archives of a volume over the root, once.
+func unpacking(label string, archives ...string) [][]string {
+	once := func(name string, argv ...string) []string {
+		return append([]string{"cloud-init-per", "once", name}, argv...)
+	}
+	all := [][]string{once("rootfs-mount", "mount", "-o", "ro", "LABEL="+label, "/mnt")}
+	for _, a := range archives {
+		all = append(all, once(strings.TrimSuffix(a, ".tar"), "tar", "-C", "/", "-xf", "/mnt/"+a))
+	}
+	return append(all, once("rootfs-loader", "ldconfig"), once("rootfs-umount", "umount", "/mnt"))
 }

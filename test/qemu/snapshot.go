@@ -2,7 +2,6 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -19,7 +18,7 @@ func (g *Guest) SaveVM(ctx context.Context, name string) error {
 	}
 	// A snapshot must not hold a session whose other end will be gone.
 	g.hangUp()
-	return g.snapshot(ctx, "savevm "+name)
+	return g.tell(ctx, "savevm "+name)
 }
 
 // LoadVM puts the guest back to where SaveVM found it, sets its clock to now,
@@ -29,7 +28,7 @@ func (g *Guest) LoadVM(ctx context.Context, name string, now time.Time) error {
 		return fmt.Errorf("guest %s: cannot load %q (no such snapshot)", g.name, name)
 	}
 	g.hangUp()
-	if err := g.snapshot(ctx, "loadvm "+name); err != nil {
+	if err := g.tell(ctx, "loadvm "+name); err != nil {
 		return err
 	}
 	if err := g.WaitSSH(ctx); err != nil {
@@ -42,15 +41,4 @@ func (g *Guest) LoadVM(ctx context.Context, name string, now time.Time) error {
 func (g *Guest) SetClock(ctx context.Context, now time.Time) error {
 	_, err := g.Run(ctx, "date", "--utc", "--set", "@"+strconv.FormatFloat(float64(now.UnixNano())/1e9, 'f', 3, 64))
 	return err
-}
-
-func (g *Guest) snapshot(ctx context.Context, command string) error {
-	said, err := g.monitor.human(ctx, command)
-	if err == nil && said != "" {
-		err = errors.New(said)
-	}
-	if err != nil {
-		return fmt.Errorf("guest %s: %s: %w", g.name, command, err)
-	}
-	return nil
 }

@@ -1,0 +1,111 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hostler/hostler/test/qemu"
+)
+
+// Metal is a piece of hardware that is a QEMU guest: what a simulated region
+// installs on it boots, and takes its data from the region. It is a maassim.Guest.
+// Orders are carried out one after the other, behind the caller's back.
+type Metal struct {
+	image  *qemu.Image
+	config qemu.Config
+	region func() string // its address as guests see it
+
+	ctx    context.Context
+	end    context.CancelFunc
+	orders chan func(context.Context) error
+	ended  chan struct{}
+
+	mu     sync.Mutex
+	guest  *qemu.Guest
+	failed error
+}
+
+// NewMetal makes hardware of a guest with that configuration, switched off and with
+// nothing installed. Region gives the address at which guests find the region; it is
+// asked when the first system is installed. The caller must Close it.
+func NewMetal(image *qemu.Image, config qemu.Config, region func() string) *Metal {
+	m := &Metal{image: image, config: config, region: region, orders: make(chan func(context.Context) error, 64), ended: make(chan struct{})}
+	m.ctx, m.end = context.WithCancel(context.Background())
+	go func() {
+		defer close(m.ended)
+		for {
+			select {
+			case <-m.ctx.Done():
+				return
+			case do := <-m.orders:
+				if err := do(m.ctx); err != nil {
+					m.mu.Lock()
+					m.failed = errors.Join(m.failed, err)
+					m.mu.Unlock()
+				}
+			}
+		}
+	}()
+	return m
+}
+
+// Install implements maassim.Guest.
+func (m *Metal) Install(seed string) {
+	m.orders <- func(ctx context.Context) error {
+		m.pull()
+		config := m.config
+		config.ReachHost, config.SeedURL = true, m.region()+seed
+		g, err := qemu.Boot(ctx, m.image, config)
+		if err != nil {
+			return err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.guest = g
+		return nil
+	}
+}
+
+// Switch implements maassim.Guest.
+func (m *Metal) Switch(on bool) {
+	m.orders <- func(ctx context.Context) error {
+		g, _ := m.Guest()
+		switch {
+		case g == nil:
+			return nil
+		case on:
+			return g.SwitchOn(ctx)
+		}
+		return g.SwitchOff(ctx)
+	}
+}
+
+// Guest is the machine as it was installed last, nil before there is one; the error
+// is what could not be done of what the region had asked for.
+func (m *Metal) Guest() (*qemu.Guest, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return m.guest, fmt.Errorf("cannot play bare metal: %w", m.failed)
+	}
+	return m.guest, nil
+}
+
+// pull ends the guest, and its disks with it.
+func (m *Metal) pull() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.guest != nil {
+		m.guest.Close()
+		m.guest = nil
+	}
+}
+
+// Close ends the guest.
+func (m *Metal) Close() {
+	m.end()
+	<-m.ended
+	m.pull()
+}

@@ -1,0 +1,60 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// Region is a simulated MAAS region on this machine's loopback. What happens there
+// by itself happens in time, whether anybody looks or not.
+type Region struct {
+	*maassim.Region
+	port   string
+	server *http.Server
+	stop   context.CancelFunc
+}
+
+// tick is how late a thing may be that the region does by itself.
+const tick = 100 * time.Millisecond
+
+// ServeRegion serves a region until it is closed.
+func ServeRegion(r *maassim.Region) (*Region, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	out := &Region{Region: r, port: port, server: &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}, stop: stop}
+	go func() { _ = out.server.Serve(l) }()
+	go func() {
+		clock := time.NewTicker(tick)
+		defer clock.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-clock.C:
+				r.Tick()
+			}
+		}
+	}()
+	return out, nil
+}
+
+// At is the region's address for who sees this machine under that name: 127.0.0.1,
+// or what guests call it.
+func (r *Region) At(host string) string { return "http://" + net.JoinHostPort(host, r.port) }
+
+// Close ends the region; what it knew is still there to be looked at.
+func (r *Region) Close() error {
+	r.stop()
+	return r.server.Close()
+}
