@@ -22,7 +22,10 @@ var update = flag.Bool("update", false, "write what the scripts compare with")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"hostler-broker": func() { os.Exit(runProcess()) },
+		"hostler-broker": func() {
+			followClock()
+			os.Exit(runProcess())
+		},
 	})
 }
 

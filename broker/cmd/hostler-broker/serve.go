@@ -13,6 +13,9 @@ import (
 	"github.com/hostler/hostler/broker/server"
 )
 
+// now is the program's clock; tests of the program put it ahead.
+var now = time.Now
+
 func newServe() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
@@ -39,7 +42,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 			}
 			b, err := server.New(c.Context(), server.Config{
 				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, Database: s.DB, Vault: vault, Events: s.Events,
-				Version: version, Now: time.Now, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
+				Version: version, Now: now, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})
 			if err != nil {

@@ -23,11 +23,14 @@ import (
 
 // Broker is a broker that runs.
 type Broker struct {
-	*server.Server
-	Dir   string
-	Token string // of the admin
-	Roots *x509.CertPool
+	*server.Server // nil where it is a program of its own
+	Dir            string
+	Token          string // of the admin
+	Roots          *x509.CertPool
 
+	operators, agents, root string
+
+	now    func() time.Time
 	client *http.Client
 	ahead  *atomic.Int64 // of the machine's clock, in nanoseconds
 	stop   context.CancelFunc
@@ -41,6 +44,7 @@ type Broker struct {
 func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 	t.Helper()
 	b := &Broker{ahead: new(atomic.Int64), ended: make(chan struct{})}
+	b.now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	c := server.Config{
 		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", Version: "test", Now: b.Now,
 	}
@@ -53,6 +57,7 @@ func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	b.Dir, b.stop = c.DataDir, stop
+	b.operators, b.agents, b.root = b.Server.OperatorURL(), b.Server.AgentURL(), b.Server.RootSHA256()
 	go func() {
 		defer close(b.ended)
 		b.err = b.Run(ctx)
@@ -62,6 +67,22 @@ func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 			t.Errorf("the broker ended with: %v", err)
 		}
 	})
+	b.open(t)
+	return b
+}
+
+// Attach is a broker that runs as a program of its own on this machine, which the
+// caller starts and ends: its data directory, where it answers, and its clock.
+func Attach(t testing.TB, dir, operators, agents string, now func() time.Time) *Broker {
+	t.Helper()
+	b := &Broker{Dir: dir, operators: operators, agents: agents, now: now}
+	b.open(t)
+	return b
+}
+
+// open reads what the broker has left for its first operator.
+func (b *Broker) open(t testing.TB) {
+	t.Helper()
 	token, err := os.ReadFile(filepath.Join(b.Dir, "admin.token"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,13 +95,28 @@ func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 	if b.Roots, err = file.Roots(); err != nil {
 		t.Fatal(err)
 	}
+	if b.root == "" {
+		root, err := file.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.root = pki.Fingerprint(root)
+	}
 	b.client = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(b.Roots, nil, b.Now), ForceAttemptHTTP2: true}}
 	t.Cleanup(b.client.CloseIdleConnections)
-	return b
 }
 
+// OperatorURL is where operators reach the broker.
+func (b *Broker) OperatorURL() string { return b.operators }
+
+// AgentURL is where nodes reach it.
+func (b *Broker) AgentURL() string { return b.agents }
+
+// RootSHA256 is what nodes pin.
+func (b *Broker) RootSHA256() string { return b.root }
+
 // Now is the broker's clock.
-func (b *Broker) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+func (b *Broker) Now() time.Time { return b.now() }
 
 // Clock is the machine's, for what is made before there is a broker.
 func Clock() time.Time { return time.Now() }
