@@ -36,7 +36,7 @@ type Nodes interface {
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
 	// Activate makes an enrolled node active if it has all that an active node must
-	// have; else why says what it lacks.
+	// have; else why says what it lacks. Code: CodeHardwareMismatch.
 	Activate(ctx context.Context, nodeID string) (active bool, why string, err error)
 	// ExtendToken lets the open token of a node that has not enrolled be good until
 	// then: a deployed machine cannot learn another. Codes: token_none,
@@ -53,12 +53,17 @@ type Nodes interface {
 	Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (done bool, err error)
 }
 
+// CodeHardwareMismatch refuses a node whose machine is not of its SKU, or not the
+// one that MAAS has commissioned.
+const CodeHardwareMismatch = "hardware_mismatch"
+
 // NewNode is what a run knows of the node that it makes.
 type NewNode struct {
 	RunID, Site, Hostname, SKU string
 	MAASSystemID               string
 	Disks                      []Device // as MAAS's commissioning found them: what the node shall have
 	RequestedBy                string
+	ByCommand                  bool // its machine runs, and is given the install command
 }
 
 // BundleFacts are what a first-boot bundle is rendered from, beside what the

@@ -36,6 +36,7 @@ type Onboarding struct {
 	Hostname  string        `json:"hostname"`
 	IPMIIP    string        `json:"ipmi_ip"`
 	PXEMAC    string        `json:"pxe_mac,omitempty"`
+	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
 
 	// What was found and done.
 	MAASVersion   string   `json:"maas_version,omitempty"`
@@ -62,6 +63,8 @@ type Onboarding struct {
 	Failed       string    `json:"failed,omitempty"`       // what a person is to mend before MAAS looks at the machine again
 	Recommission bool      `json:"recommission,omitempty"` // and that it shall do so now
 	Powered      bool      `json:"powered,omitempty"`      // this run has had the machine's power switched
+	Owner        string    `json:"owner,omitempty"`        // of the machine in MAAS, when an adoption found it
+	Mismatch     string    `json:"mismatch,omitempty"`     // why the machine that an adoption's agent came from is another
 
 	// What MAAS said last, for people.
 	Seen     Observed `json:"seen"`

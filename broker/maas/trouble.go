@@ -118,10 +118,12 @@ func ours(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	switch e.Kind {
-	case broker.Unavailable:
+	switch {
+	case e.Code == CodeHardwareMismatch:
+		return chain.Fail(mismatch, "%w", err).With(e.Code, nil)
+	case e.Kind == broker.Unavailable:
 		return chain.Hold("%s", e.Message)
-	case broker.Invalid, broker.NotFound, broker.Refused:
+	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused:
 		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
 	}
 	return err

@@ -128,7 +128,7 @@ func (w *world) boot() {
 		list.Stages = slices.DeleteFunc(list.Stages, func(s chain.Stage[maas.Onboarding]) bool { return !slices.Contains(w.only, s.Name) })
 	}
 	var err error
-	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list); err != nil {
+	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list, l.Adoption()); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -22,13 +22,17 @@ type MachineTokens struct {
 // Of is the token of a node's machine, as JSON; false: its site's MAAS has none, is
 // not known, or cannot be asked just now. That a person wrote a machine's id on a
 // node's record is no proof: with another machine's token its node could undo that
-// one's deployment. So only a node that a run has bound has a machine here.
+// one's deployment. So only a node whose machine was deployed for it has one here.
 func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool) {
 	node, err := m.DB.Node(ctx, task.NodeID)
 	if err != nil || node.Site == "" || node.MAASSystemID == "" {
 		return nil, false
 	}
-	if run, err := m.DB.MadeByRun(ctx, node.ID); err != nil || run == "" {
+	made, err := m.DB.MadeByRun(ctx, node.ID)
+	if err != nil || made == "" {
+		return nil, false
+	}
+	if run, err := m.DB.Run(ctx, made); err != nil || run.Kind != maas.OnboardingKind {
 		return nil, false
 	}
 	site, err := m.DB.Site(ctx, node.Site)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -15,7 +16,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-func TestOnlyANodeThatARunBoundGetsItsMachinesToken(t *testing.T) {
+func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 	w := newWorld(t)
 	region := &maassim.Region{Now: w.clock.Now}
 	site := broker.NewSite("0b2f1c0a-7c1e-4f57-9f0e-3d9a6f0e1c11")
@@ -39,6 +40,11 @@ func TestOnlyANodeThatARunBoundGetsItsMachinesToken(t *testing.T) {
 		return secret, code(err)
 	}
 
+	for run, kind := range map[string]string{"r-1": maas.OnboardingKind, "r-2": maas.AdoptionKind} {
+		if err := w.DB.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: run, Kind: kind, Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	bound := w.prepare("r-1")
 	fresh, why := mint(bound)
 	if why != "" || !bytes.Contains([]byte(fresh), []byte(`/MAAS/metadata/status/abc123"`)) {
@@ -48,6 +54,10 @@ func TestOnlyANodeThatARunBoundGetsItsMachinesToken(t *testing.T) {
 	must(w.DB.CreateNode(ctx, bySystem, store.NewNode{ID: attacker, Hostname: "rogue", Site: "dc1", Bootstrap: "command", MAASSystemID: "abc123"}))(t)
 	if secret, why := mint(attacker); why != "secret_not_found" {
 		t.Errorf("a node on whose record a person wrote the machine's id got %d bytes, %s", len(secret), why)
+	}
+
+	if secret, why := mint(w.prepare("r-2")); why != "secret_not_found" {
+		t.Errorf("a node whose machine was there before it got %d bytes, %s", len(secret), why)
 	}
 
 	if err := secrets.PutNodeToken(ctx, w.Secrets, bound, []byte("kept")); err != nil {

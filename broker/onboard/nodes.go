@@ -42,11 +42,17 @@ func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string
 
 // Prepare implements maas.Nodes. The node's disks stay in the run's state.
 func (n *Nodes) Prepare(ctx context.Context, made maas.NewNode) (string, error) {
-	if _, err := n.DB.SKU(ctx, made.SKU); err != nil {
-		return "", err
+	how := "cloud-init"
+	if made.ByCommand {
+		how = "command"
+	}
+	if made.SKU != "" || !made.ByCommand {
+		if _, err := n.DB.SKU(ctx, made.SKU); err != nil {
+			return "", err
+		}
 	}
 	node, err := n.DB.OnboardNode(store.WithReason(ctx, "onboarding run "+made.RunID+" of "+made.RequestedBy), bySystem, store.NewNode{
-		ID: pki.NewNodeID(n.Rand), Hostname: made.Hostname, Site: made.Site, SKU: made.SKU, Bootstrap: "cloud-init",
+		ID: pki.NewNodeID(n.Rand), Hostname: made.Hostname, Site: made.Site, SKU: made.SKU, Bootstrap: how,
 		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID,
 	})
 	return node.ID, err

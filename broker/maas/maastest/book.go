@@ -23,6 +23,9 @@ type Book struct {
 	// Broken, if set, is asked before each method, by its name: an error is its
 	// answer.
 	Broken func(method string) error
+	// Unlike says why a node's machine is not the one that was meant; nil, or empty:
+	// it is.
+	Unlike func(nodeID string) string
 
 	mu    sync.Mutex
 	sites map[string]broker.Site // by id
@@ -103,6 +106,24 @@ func (b *Book) Enroll(userData []byte) (enrolled bool) {
 		}
 	}
 	return false
+}
+
+// Come lets the agent enrol that an operator has installed.
+func (b *Book) Come(nodeID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID && e.Status != broker.Deleted }); e != nil {
+		e.Epoch++
+	}
+}
+
+// Put moves a node, as an operator does.
+func (b *Book) Put(nodeID string, status broker.NodeStatus) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
+		e.Status = status
+	}
 }
 
 // Site implements maas.Records.
@@ -244,6 +265,8 @@ func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) 
 		return false, "", notFound(nodeID)
 	case e.Epoch == 0:
 		return false, "its agent has not come", nil
+	case b.Unlike != nil && b.Unlike(nodeID) != "":
+		return false, "", broker.Errorf(broker.Refused, maas.CodeHardwareMismatch, "node %s: %s", nodeID, b.Unlike(nodeID))
 	case e.Status != broker.Enrolling && e.Status != broker.Active:
 		return false, "", broker.Errorf(broker.Refused, "transition_refused", "cannot move node %s from %s to active", nodeID, e.Status)
 	}
