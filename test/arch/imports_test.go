@@ -71,6 +71,7 @@ var only = []struct{ dependency, owner string }{
 	{"github.com/ebitengine/purego", "agent/gpu"},
 	{"github.com/canonical/gomaasclient", "broker/maas"},
 	{"github.com/juju/gomaasapi", "broker/maas"},
+	{"github.com/pkg/sftp", "broker/sshseed"},
 }
 
 func TestPartsImportOnlyWhatTheyMay(t *testing.T) {

@@ -1,0 +1,176 @@
+package sshseed
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/hwsync"
+)
+
+// The codes of what goes wrong.
+const (
+	Unreachable    = "ssh_unreachable"  // nothing answers, or hangs up, or is too slow
+	HostKeyChanged = "host_key_changed" // another machine answers, or the same with another key
+	Refused        = "ssh_refused"      // the login, or all algorithms that are allowed
+	UploadFailed   = "ssh_upload_failed"
+	CommandFailed  = "ssh_command_failed"
+)
+
+// port is sshd's.
+const port = 22
+
+// How long each step may take.
+const (
+	dialing  = 10 * time.Second
+	shaking  = 20 * time.Second
+	sending  = 30 * time.Second
+	commands = 60 * time.Second
+)
+
+// Seeder reaches machines.
+type Seeder struct {
+	// Dial opens a TCP connection. Tests lead it to a server of theirs.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Host is a machine, and who logs in to it.
+type Host struct {
+	Addresses []netip.Addr // the first that answers is it
+	User      string
+	Key       ssh.Signer // the deploy user's
+	HostKey   string     // as authorized_keys has it
+}
+
+// HostKey is the machine's host key, as authorized_keys has it, and the address that
+// it answers at. Nobody logs in. Codes: Unreachable, Refused.
+func (s *Seeder) HostKey(ctx context.Context, h Host) (key string, at netip.Addr, err error) {
+	conn, at, err := s.dial(ctx, h.Addresses)
+	if err != nil {
+		return "", at, err
+	}
+	defer conn.Close()
+	var first firstUse
+	err = within(ctx, conn, shaking, func() error {
+		_, _, _, err := ssh.NewClientConn(conn, at.String(), first.config())
+		return err
+	})
+	if first.key == "" {
+		return "", at, shook(at, err, false)
+	}
+	return first.key, at, nil
+}
+
+// Seed installs the files and starts hardware sync. It may be called again after
+// any failure: what was left of it is removed first. Codes: all of this package.
+func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip.Addr, err error) {
+	pinned, err := pin(h)
+	if err != nil {
+		return at, err
+	}
+	conn, at, err := s.dial(ctx, h.Addresses)
+	if err != nil {
+		return at, err
+	}
+	defer conn.Close()
+	var client *ssh.Client
+	err = within(ctx, conn, shaking, func() error {
+		c, channels, requests, err := ssh.NewClientConn(conn, at.String(), pinned)
+		if err == nil {
+			client = ssh.NewClient(c, channels, requests)
+		}
+		return err
+	})
+	if err != nil {
+		return at, shook(at, err, true)
+	}
+	defer client.Close()
+	m := &machine{conn: conn, client: client, at: at}
+	if err := m.upload(ctx, files); err != nil {
+		return at, err
+	}
+	err = m.run(ctx, install)
+	// What was installed is of no more use there, whatever became of it.
+	m.forget(ctx)
+	if err == nil {
+		err = m.run(ctx, start)
+	}
+	return at, err
+}
+
+// machine is one that has been logged in to.
+type machine struct {
+	conn   net.Conn
+	client *ssh.Client
+	at     netip.Addr
+}
+
+// dial tries one address after the other.
+func (s *Seeder) dial(ctx context.Context, addresses []netip.Addr) (net.Conn, netip.Addr, error) {
+	var last error = errors.New("it has no address")
+	var at netip.Addr
+	for _, at = range addresses {
+		one, cancel := context.WithTimeout(ctx, dialing)
+		conn, err := s.Dial(one, "tcp", netip.AddrPortFrom(at, port).String())
+		cancel()
+		if err == nil {
+			return conn, at, nil
+		}
+		if last = err; ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, at, failed(Unreachable, at, "cannot reach the machine", last)
+}
+
+// within does what is done on a connection, which is closed when it takes too long:
+// neither library takes a context.
+func within(ctx context.Context, conn net.Conn, limit time.Duration, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	err := do()
+	if !stop() && err != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// shook tells what became of a handshake. A machine that no longer has a key of the
+// kind that was noted has another key.
+func shook(at netip.Addr, err error, pinned bool) error {
+	changed, negotiation := (*keyChanged)(nil), (*ssh.AlgorithmNegotiationError)(nil)
+	switch {
+	case errors.As(err, &changed):
+		return failed(HostKeyChanged, at, "the machine answers with another host key", changed)
+	case errors.As(err, &negotiation) && pinned && negotiation.What == "host key":
+		return failed(HostKeyChanged, at, "the machine answers with other host keys", err)
+	case errors.As(err, &negotiation), errors.Is(err, errWeak):
+		return failed(Refused, at, "the machine offers nothing that is allowed", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return failed(Unreachable, at, "the machine does not answer in time", err)
+	}
+	if loginRefused(err) {
+		return failed(Refused, at, "the machine does not let the deploy user in", err)
+	}
+	return failed(Unreachable, at, "the machine hangs up", err)
+}
+
+// failed is an error of this package. What the machine said is cleaned and cut.
+func failed(code string, at netip.Addr, what string, why error) error {
+	kind := broker.Refused
+	if code == Unreachable {
+		kind = broker.Unavailable
+	}
+	where := ""
+	if at.IsValid() {
+		where = " at " + at.String()
+	}
+	return broker.Errorf(kind, code, "%s%s: %s", what, where, taskcatalog.Clean(why.Error(), 300))
+}
