@@ -42,9 +42,10 @@ demo: setup-guest build package
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
-	$(GO) test -count=1 -run '^TestSimulation' ./broker/maas
+	$(GO) test -count=1 -run '^TestSimulation|^TestFiveHundred' ./broker/maas ./broker/cmd/hostler-broker
 
-# The simulation is built without the race detector: it has one goroutine.
+# The simulation is built without the race detector: it has one goroutine. 500
+# onboardings at once are a matter of time and memory.
 N     ?= 10000
 FIRST ?= 0
 sim: ; $(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/maas -sim.n $(N) -sim.first $(FIRST)

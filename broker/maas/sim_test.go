@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -42,6 +43,10 @@ func TestSimulation(t *testing.T) {
 		n = min(n, 50)
 	}
 	var ended [4]atomic.Int64
+	var played atomic.Int64
+	if n > 1000 {
+		defer progress(&played, n)()
+	}
 	t.Run("seeds", func(t *testing.T) {
 		const lanes = 4
 		for lane := range int64(lanes) {
@@ -49,6 +54,7 @@ func TestSimulation(t *testing.T) {
 				t.Parallel()
 				for seed := first + lane; seed < first+n && !t.Failed(); seed += lanes {
 					playSeed(t, uint64(seed), nil, func(s chain.Status) { ended[outcome(s)].Add(1) })
+					played.Add(1)
 				}
 			})
 		}
@@ -56,6 +62,32 @@ func TestSimulation(t *testing.T) {
 	t.Logf("runs: %d completed or reconciled, %d cancelled, %d stopped", ended[0].Load(), ended[1].Load(), ended[2].Load())
 	if n >= 100 && (ended[0].Load() == 0 || ended[1].Load() == 0 || ended[2].Load() == 0) {
 		t.Error("the simulation does not reach every end")
+	}
+}
+
+// progress tells a person who waits how far a long simulation has come, until it is
+// stopped.
+func progress(played *atomic.Int64, of int64) (stop func()) {
+	begun, tick, ended := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})
+	tell := func() {
+		n := played.Load()
+		rate := float64(n) / time.Since(begun).Seconds()
+		fmt.Fprintf(os.Stderr, "%s: %d of %d seeds, %.1f a second, %v to go\n", time.Now().Format(time.TimeOnly), n, of, rate, time.Duration(float64(of-n)/max(rate, 0.1)*1e9).Round(time.Second))
+	}
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				tell()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(ended)
+		tell()
 	}
 }
 

@@ -1,0 +1,144 @@
+//go:build !race
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// TestFiveHundredOnboardingsAtOnce takes a hall of machines from their BMCs to
+// active nodes by one batch of which all may move at once: the broker as a process
+// of its own on SQLite, in real time, against a region that takes no time for
+// anything itself. However many runs wait, the region is asked for its machines no
+// more than once a second, and the broker's memory does not follow their number.
+func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
+	const n = 500
+	var longest atomic.Int64 // answer to a list
+	p := newProcess(t, `{"require_hw_sync":false,"enable_phase2_roce":false,"batch_max_parallel":500}`, func(_ *process, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := &counted{ResponseWriter: w}
+			next.ServeHTTP(c, r)
+			if operation(r) == "GET machines" && c.n > longest.Load() {
+				longest.Store(c.n)
+			}
+		})
+	})
+	rest := p.memory("VmRSS:")
+	batch := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "a new hall"}
+	for i := range n {
+		batch.Nodes = append(batch.Nodes, p.box(i+1))
+	}
+	begun := time.Now()
+	id := servertest.Must[resource.OnboardingBatchStarted](t, p.Broker, http.MethodPost, "/onboardings/batch", batch).BatchID
+
+	p.bringUp(n, func() bool {
+		b := servertest.Must[resource.OnboardingList](t, p.Broker, http.MethodGet, "/onboardings?limit=1&batch_id="+id, nil).Batch
+		if b.Counts["failed_retryable"]+b.Counts["failed_manual_intervention"] > 0 || !b.StoppedAt.IsZero() {
+			t.Fatalf("the batch is %+v", b)
+		}
+		return b.Counts["completed"] == n
+	})
+	took, most := time.Since(begun), p.memory("VmHWM:")
+
+	lists := map[string][]time.Time{}
+	for _, c := range p.region.Calls() {
+		if c.Op == "list" && c.Params.Get("agent_name") == "" || c.Op == "power_parameters" && c.SystemID == "" {
+			lists[c.Op] = append(lists[c.Op], c.At)
+		}
+	}
+	for op, at := range lists {
+		for i := range at {
+			// A list may come late by as much as the one before it took; not on and on.
+			const window = 5
+			if i >= window+1 && at[i].Sub(at[i-window-1]) < window*time.Second {
+				t.Errorf("%s was asked for %d times within %v", op, window+2, at[i].Sub(at[i-window-1]))
+			}
+		}
+		if limit := int(took/time.Second) + 2; len(at) > limit || len(at) == 0 {
+			t.Errorf("%s was asked for %d times in %v", op, len(at), took)
+		}
+	}
+	t.Logf("%d onboardings in %v: %d lists of machines, the longest of %d kB; memory %d MB at rest, %d MB at most", n, took.Round(time.Second), len(lists["list"]), longest.Load()>>10, rest>>20, most>>20)
+	// What a list costs is its text, and some five times that once it is read; two may
+	// be in hand, and the collector lets as much again lie about. The rest is for
+	// what the store and 500 connections of nodes keep. A list for each run, or for
+	// each of the steps that go on at once, has no room in it.
+	if room := 24*longest.Load() + 64<<20; most-rest > room {
+		t.Errorf("500 onboardings took %d MB of memory, and %d are accounted for", (most-rest)>>20, room>>20)
+	}
+	for i := range n {
+		if d := p.region.Happened(maassim.Box(i+1).Serial, "deploy"); d != 1 {
+			t.Errorf("machine %d was deployed %d times", i+1, d)
+		}
+	}
+}
+
+// counted counts what is answered.
+type counted struct {
+	http.ResponseWriter
+	n int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// bringUp lets the agents of machines enrol that have been deployed, as fast as one
+// address may, until all is done.
+func (p *process) bringUp(n int, done func() bool) {
+	p.t.Helper()
+	pace := rate.NewLimiter(18, 150)
+	up := map[string]bool{}
+	var work sync.WaitGroup
+	defer work.Wait()
+	free := make(chan struct{}, 8)
+	for late := time.Now().Add(5 * time.Minute); !done(); time.Sleep(time.Second) {
+		if time.Now().After(late) || p.t.Failed() {
+			p.t.Fatalf("%d of %d agents have come, and it does not end", len(up), n)
+		}
+		for _, m := range p.region.Machines() {
+			if !m.HostUp || m.Status != maassim.Deployed || up[m.SystemID] {
+				continue
+			}
+			up[m.SystemID] = true
+			work.Go(func() {
+				free <- struct{}{}
+				defer func() { <-free }()
+				if pace.Wait(p.t.Context()) == nil {
+					p.enrol(m.Hostname, m.SystemID)
+				}
+			})
+		}
+	}
+}
+
+// memory is what the program's process holds now, or has held at most, in bytes.
+func (p *process) memory(which string) int64 {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(text, []byte(which))
+	kB, err := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return kB << 10
+}
