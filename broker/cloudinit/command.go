@@ -25,7 +25,11 @@ func Command(in Input) (string, error) {
 			fmt.Sprintf("echo '%s  hostler-agent.deb' | sha256sum --check", in.Package.SHA256),
 			"$S dpkg --install ./hostler-agent.deb")
 	}
-	enroll := fmt.Sprintf("$S hostler-agent enroll --broker '%s' --ca-sha256 %s --token-file - <<< '%s'", in.BrokerURL, in.CASHA256, in.Token.Reveal())
+	machine := ""
+	if in.MAASSystemID != "" {
+		machine = " --maas-system-id " + in.MAASSystemID
+	}
+	enroll := fmt.Sprintf("$S hostler-agent enroll --broker '%s' --ca-sha256 %s%s --token-file - <<< '%s'", in.BrokerURL, in.CASHA256, machine, in.Token.Reveal())
 	steps = append(steps, enroll, "$S systemctl enable --now hostler-agent.service")
 	// A machine where one is root often has no sudo.
 	return ` [ "$(id -u)" -eq 0 ] && S= || S=sudo; ` + strings.Join(steps, " && "), nil
