@@ -39,6 +39,9 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 	var s maas.Onboarding
 	_ = json.Unmarshal(r.State, &s) // another version's tells less
 	o.OnboardingMode, o.IPMIIP, o.PXEMAC = "maas", s.IPMIIP, s.PXEMAC
+	if r.Kind == maas.AdoptionKind {
+		o.OnboardingMode = "adopted"
+	}
 	if len(s.Seen.IPs) > 0 {
 		o.Host = s.Seen.IPs[0]
 	}

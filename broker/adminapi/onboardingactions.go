@@ -8,7 +8,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -86,7 +85,7 @@ func (a *API) retryBatch(ctx context.Context, in *retryBatchInput) (*resource.On
 // batch finds a batch of onboardings of a site that the caller may see.
 func (a *API) batch(ctx context.Context, id string) (chain.Batch, error) {
 	b, err := a.c.DB.Batch(ctx, id)
-	if err == nil && (b.Kind != maas.OnboardingKind || !callerOf(ctx).MaySee(b.Site)) {
+	if err == nil && (!bringsIn(b.Kind) || !callerOf(ctx).MaySee(b.Site)) {
 		err = chain.NotFound("batch", id)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,14 @@ func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.On
 	if err != nil {
 		return nil, err
 	}
+	return a.begin(ctx, maas.OnboardingKind, o)
+}
+
+// begin starts all runs of an order, as a batch.
+func (a *API) begin(ctx context.Context, kind string, o orders) (*resource.OnboardingBatchStarted, error) {
 	id := uuid.NewString()
 	all, err := a.c.Runs.StartBatch(ctx, chain.Batch{
-		ID: id, Kind: maas.OnboardingKind, Site: o.site.Name, RequestedBy: callerOf(ctx).Name,
+		ID: id, Kind: kind, Site: o.site.Name, RequestedBy: callerOf(ctx).Name,
 		Parallel: o.profile.Policy.BatchMaxParallel, StopAfter: o.profile.Policy.BatchStopAfterFailures,
 	}, o.starts)
 	if err != nil {
@@ -66,14 +72,24 @@ func (a *API) planOnboarding(ctx context.Context, in *startBatchInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	plan, err := chain.Plan(a.c.Lifecycle.Onboarding(), o.states[0])
+	out, err := planned(a.c.Lifecycle.Onboarding(), o)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingPlan{Site: o.site.Name, Profile: o.profile.Name, SKUID: b.SKUID, Parallel: o.profile.Policy.BatchMaxParallel, Stages: make([]resource.PlannedStage, len(plan))}
+	out.SKUID = b.SKUID
 	for _, s := range o.states {
 		out.Nodes = append(out.Nodes, resource.OnboardingMachine{Hostname: s.Hostname, IPMIIP: s.IPMIIP, PXEMAC: s.PXEMAC})
 	}
+	return out, nil
+}
+
+// planned is what a chain would do for the first of an order.
+func planned(c chain.Chain[maas.Onboarding], o orders) (*resource.OnboardingPlan, error) {
+	plan, err := chain.Plan(c, o.states[0])
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.OnboardingPlan{Site: o.site.Name, Profile: o.profile.Name, Parallel: o.profile.Policy.BatchMaxParallel, Stages: make([]resource.PlannedStage, len(plan))}
 	for i, p := range plan {
 		out.Stages[i] = plannedResource(p)
 		if p.Rescues == "" {
@@ -94,38 +110,48 @@ type orders struct {
 // orders checks what was given of machines. Codes: those of maas.NewOnboarding,
 // site_not_found, profile_not_found, sku_not_found, hostname_taken.
 func (a *API) orders(ctx context.Context, site, profile, sku, reason string, machines []resource.OnboardingMachine) (o orders, err error) {
-	if o.site, err = a.site(ctx, site); err != nil {
-		return o, err
-	}
-	if o.profile, err = a.c.DB.Profile(ctx, o.site.ID, cmp.Or(profile, o.site.DefaultProfileID)); err != nil {
+	if err := a.where(ctx, &o, site, profile); err != nil {
 		return o, err
 	}
 	k, err := a.c.DB.SKU(ctx, sku)
 	if err != nil {
 		return o, err
 	}
-	who, first := callerOf(ctx), map[string]string{}
 	for _, m := range machines {
 		s, locks, err := maas.NewOnboarding(o.site, o.profile, k, maas.OnboardingRequest{Hostname: m.Hostname, IPMIIP: m.IPMIIP, PXEMAC: m.PXEMAC})
 		if err != nil {
 			return o, err
 		}
-		for _, l := range locks {
-			if other, twice := first[l]; twice {
-				return o, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: %s and %s have the same hostname or the same BMC", other, s.Hostname)
-			}
-			first[l] = s.Hostname
-		}
 		if err := a.hostnameFree(ctx, s); err != nil {
 			return o, err
 		}
-		o.states = append(o.states, s)
-		o.starts = append(o.starts, chain.Start{
-			Kind: maas.OnboardingKind, Site: o.site.Name, Subject: s.Hostname, State: s, Locks: locks,
-			RequestedBy: who.Name, Role: string(who.Role), Reason: taskcatalog.Clean(reason, 500), CorrelationID: who.correlationID,
-		})
+		if other, twice := o.add(callerOf(ctx), chain.Start{Kind: maas.OnboardingKind, Subject: s.Hostname, State: s, Locks: locks, Reason: reason}, s); twice {
+			return o, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: %s and %s have the same hostname or the same BMC", other, s.Hostname)
+		}
 	}
 	return o, nil
+}
+
+// where finds the site and the profile of an order.
+func (a *API) where(ctx context.Context, o *orders, site, profile string) (err error) {
+	if o.site, err = a.site(ctx, site); err != nil {
+		return err
+	}
+	o.profile, err = a.c.DB.Profile(ctx, o.site.ID, cmp.Or(profile, o.site.DefaultProfileID))
+	return err
+}
+
+// add takes one more run into an order, unless another of it has one of its locks.
+func (o *orders) add(who caller, s chain.Start, state maas.Onboarding) (other string, twice bool) {
+	for _, before := range o.starts {
+		if slices.ContainsFunc(s.Locks, func(l string) bool { return slices.Contains(before.Locks, l) }) {
+			return before.Subject, true
+		}
+	}
+	s.Site, s.RequestedBy, s.Role, s.CorrelationID = o.site.Name, who.Name, string(who.Role), who.correlationID
+	s.Reason = taskcatalog.Clean(s.Reason, 500)
+	o.states, o.starts = append(o.states, state), append(o.starts, s)
+	return "", false
 }
 
 // hostnameFree refuses at once what a run would find out after commissioning. A
@@ -139,7 +165,7 @@ func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
 	if err != nil || len(live) > 0 {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "hostname_taken", "cannot onboard %s: node %s has that hostname and is %s (remove it first, or choose another)", s.Hostname, there[0].ID, there[0].Status)
+	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s: node %s has that hostname and is %s (remove it first, or choose another)", s.Hostname, there[0].ID, there[0].Status)
 }
 
 // runError turns what the engine refuses into what callers are told.
@@ -147,7 +173,7 @@ func runError(err error) error {
 	if l, ok := errors.AsType[*chain.Locked](err); ok {
 		t := l.Taken[0]
 		what, _, _ := strings.Cut(t.Lock, "/")
-		return broker.Errorf(broker.Refused, "onboarding_running", "cannot onboard: run %s has the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
+		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s has the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
 	}
 	if r, ok := errors.AsType[*chain.Refused](err); ok {
 		kind := broker.Refused

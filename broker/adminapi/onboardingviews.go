@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -19,10 +20,14 @@ type OnboardingInput struct {
 	Onboarding string `path:"onboarding" maxLength:"64"`
 }
 
+// bringsIn reports whether runs of a kind end in a node: they are listed, watched
+// and acted on as one.
+func bringsIn(kind string) bool { return kind == maas.OnboardingKind || kind == maas.AdoptionKind }
+
 // onboarding finds a run of a site that the caller may see.
 func (a *API) onboarding(ctx context.Context, id string) (chain.Record, error) {
 	r, err := a.c.DB.Run(ctx, id)
-	if err == nil && (r.Kind != maas.OnboardingKind || !callerOf(ctx).MaySee(r.Site)) {
+	if err == nil && (!bringsIn(r.Kind) || !callerOf(ctx).MaySee(r.Site)) {
 		err = chain.NotFound("run", taskcatalog.Clean(id, 64))
 	}
 	if err != nil {
@@ -59,7 +64,11 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resourc
 func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.OnboardingStage, error) {
 	var state maas.Onboarding
 	_ = json.Unmarshal(r.State, &state) // another version's is planned as an empty one
-	plan, err := chain.Plan(a.c.Lifecycle.Onboarding(), state)
+	list := a.c.Lifecycle.Onboarding()
+	if r.Kind == maas.AdoptionKind {
+		list = a.c.Lifecycle.Adoption()
+	}
+	plan, err := chain.Plan(list, state)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +167,14 @@ func (a *API) batchState(ctx context.Context, id string) (*resource.OnboardingBa
 func (a *API) runsOf(ctx context.Context, f chain.Filter, hostname string, limit int) (out []chain.Record, next string, err error) {
 	const page = 500
 	who := callerOf(ctx)
-	f.Kind, f.Limit = maas.OnboardingKind, page
+	f.Limit = page
 	for {
 		some, err := a.c.DB.Runs(ctx, f)
 		if err != nil {
 			return nil, "", err
 		}
 		for i, r := range some {
-			if !who.MaySee(r.Site) || hostname != "" && r.Subject != hostname {
+			if !bringsIn(r.Kind) || !who.MaySee(r.Site) || hostname != "" && hostnameOf(r) != hostname {
 				continue
 			}
 			if out = append(out, r); len(out) == limit && (i+1 < len(some) || len(some) == page) {
@@ -177,6 +186,16 @@ func (a *API) runsOf(ctx context.Context, f chain.Filter, hostname string, limit
 		}
 		f.After = some[len(some)-1].ID
 	}
+}
+
+// hostnameOf is what the machine of a run is called: an adoption may have begun with
+// its system_id alone.
+func hostnameOf(r chain.Record) string {
+	var s struct{ Hostname string }
+	if r.Kind == maas.AdoptionKind && json.Unmarshal(r.State, &s) == nil && s.Hostname != "" {
+		return s.Hostname
+	}
+	return r.Subject
 }
 
 // liveStatuses are those of runs that have not ended.
@@ -204,8 +223,8 @@ func onboardingResource(r chain.Record) resource.Onboarding {
 	var s maas.Onboarding
 	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
 	out := resource.Onboarding{
-		OnboardingID: r.ID, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,
-		SKUID: s.SKU.ID, Hostname: r.Subject, IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC), MAASSystemID: orNull(s.SystemID), RequestedBy: r.RequestedBy,
+		OnboardingID: r.ID, Kind: r.Kind, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,
+		SKUID: s.SKU.ID, Hostname: hostnameOf(r), IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC), MAASSystemID: orNull(cmp.Or(s.SystemID, s.Adopts)), RequestedBy: r.RequestedBy,
 		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
 		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
 		LastObserved: resource.ObservedMachine{

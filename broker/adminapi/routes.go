@@ -107,6 +107,9 @@ var routes = []route{
 	{post, "/onboardings/batch", operator, "start-onboarding-batch", "bring many machines to active nodes", answers((*API).startBatch)},
 	{post, "/onboardings/batch/{batch}/retry", operator, "retry-onboarding-batch", "try again what failed of a batch", answers((*API).retryBatch)},
 	{post, "/onboardings/plan", viewer, "plan-onboarding", "say what onboardings would do", answers((*API).planOnboarding)},
+	{post, "/adoptions", operator, "start-adoption", "bind a machine that is deployed already", answers((*API).startAdoption)},
+	{post, "/adoptions/batch", operator, "start-adoption-batch", "bind many machines that are deployed already", answers((*API).startAdoptions)},
+	{post, "/adoptions/plan", viewer, "plan-adoption", "say what adoptions would do", answers((*API).planAdoption)},
 	{get, "/onboardings/{onboarding}", viewer, "show-onboarding", "show an onboarding, its stages and its events", answers((*API).showOnboarding)},
 	{post, "/onboardings/{onboarding}/{action}", operator, "act-on-onboarding", "retry, resume, rerun, restart, cancel, adopt or stop an onboarding", answers((*API).actOnOnboarding)},
 

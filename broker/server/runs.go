@@ -20,7 +20,7 @@ func (s *Server) openRuns() error {
 		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader,
 	}}
 	var err error
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding())
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding(), s.lifecycle.Adoption())
 	return err
 }
 

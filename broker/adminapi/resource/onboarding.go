@@ -48,6 +48,7 @@ type OnboardingBatchRun struct {
 // Onboarding is a run that brings a machine to an active node.
 type Onboarding struct {
 	OnboardingID string  `json:"onboarding_id"`
+	Kind         string  `json:"kind" doc:"node.onboarding, or node.adoption of a machine that was deployed already"`
 	BatchID      *string `json:"batch_id"`
 	NodeID       *string `json:"node_id" doc:"null until there is a node"`
 	SiteID       string  `json:"site_id"`
@@ -131,6 +132,7 @@ type OnboardingPlan struct {
 	Profile         string              `json:"profile"`
 	SKUID           string              `json:"sku_id"`
 	Nodes           []OnboardingMachine `json:"nodes"`
+	Machines        []AdoptedMachine    `json:"machines,omitempty" doc:"of adoptions"`
 	Parallel        int                 `json:"parallel" doc:"how many of a batch move at a time"`
 	Stages          []PlannedStage      `json:"stages"`
 	ExpectedSeconds int64               `json:"expected_seconds" doc:"of one machine, without detours"`

@@ -1,0 +1,111 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+type startAdoptionInput struct{ Body resource.AdoptionStart }
+
+// startAdoption begins a run for one machine. From then on it is an onboarding as
+// all others; the install command comes with the node's enrolment token.
+func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*resource.Onboarding, error) {
+	b := in.Body
+	o, err := a.adoptions(ctx, resource.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []resource.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.c.Runs.Start(ctx, o.starts[0])
+	if err != nil {
+		return nil, runError(err)
+	}
+	out := onboardingResource(r)
+	return &out, nil
+}
+
+type startAdoptionsInput struct{ Body resource.AdoptionBatch }
+
+// startAdoptions begins runs for all machines of a list, or for none.
+func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingBatchStarted, error) {
+	o, err := a.adoptions(ctx, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	return a.begin(ctx, maas.AdoptionKind, o)
+}
+
+// planAdoption says what adoptions would do. It begins nothing, and asks MAAS
+// nothing.
+func (a *API) planAdoption(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingPlan, error) {
+	o, err := a.adoptions(ctx, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	out, err := planned(a.c.Lifecycle.Adoption(), o)
+	if err != nil {
+		return nil, err
+	}
+	out.SKUID, out.Nodes = in.Body.SKUID, []resource.OnboardingMachine{}
+	for _, s := range o.states {
+		out.Machines = append(out.Machines, resource.AdoptedMachine{SystemID: s.Adopts, SKUID: s.SKU.ID, Hostname: s.Hostname})
+	}
+	return out, nil
+}
+
+// adoptions checks what was given of machines. Codes: those of maas.NewAdoption,
+// site_not_found, profile_not_found, sku_not_found, hostname_taken, machine_bound.
+func (a *API) adoptions(ctx context.Context, b resource.AdoptionBatch) (o orders, err error) {
+	if err := a.where(ctx, &o, b.SiteID, b.ProfileID); err != nil {
+		return o, err
+	}
+	skus := map[string]broker.SKU{"": {}}
+	for _, m := range b.Machines {
+		id := cmp.Or(m.SKUID, b.SKUID)
+		if _, known := skus[id]; !known {
+			if skus[id], err = a.c.DB.SKU(ctx, id); err != nil {
+				return o, err
+			}
+		}
+		s, locks, err := maas.NewAdoption(o.site, o.profile, skus[id], maas.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname})
+		if err != nil {
+			return o, err
+		}
+		if err := a.machineFree(ctx, s); err != nil {
+			return o, err
+		}
+		if other, twice := o.add(callerOf(ctx), chain.Start{
+			Kind: maas.AdoptionKind, Subject: cmp.Or(s.Hostname, s.Adopts), State: s, Locks: locks, Reason: b.Reason,
+		}, s); twice {
+			return o, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot adopt: %s and %s are the same machine, or have the same hostname", other, cmp.Or(s.Hostname, s.Adopts))
+		}
+	}
+	return o, nil
+}
+
+// machineFree refuses at once what a run would find out soon.
+func (a *API) machineFree(ctx context.Context, s maas.Onboarding) error {
+	if s.Hostname != "" {
+		if err := a.hostnameFree(ctx, s); err != nil {
+			return err
+		}
+	}
+	node, err := a.c.DB.BoundNode(ctx, s.Site, s.Adopts, "-")
+	if err != nil || node == "" {
+		return err
+	}
+	live, _, err := a.runsOf(ctx, chain.Filter{Site: s.Site, Statuses: liveStatuses}, "", 0)
+	for _, r := range live {
+		if o := onboardingResource(r); o.MAASSystemID != nil && *o.MAASSystemID == s.Adopts {
+			return nil // the engine names the run that has it
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "machine_bound", "cannot adopt machine %s: node %s is bound to it (remove that first)", s.Adopts, node)
+}

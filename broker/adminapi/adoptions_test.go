@@ -1,0 +1,147 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// deployed puts the n-th machine into the rack as somebody deployed it.
+func (r *rack) deployed(n int, hostname string) string {
+	r.t.Helper()
+	return r.region.Arrange(maassim.Arranged{Hostname: hostname, Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "cloud-team", Series: "ubuntu/noble", PowerOn: true})
+}
+
+func (r *rack) adopt(m resource.AdoptedMachine) resource.Onboarding {
+	r.t.Helper()
+	return servertest.Must[resource.Onboarding](r.t, r.Broker, http.MethodPost, "/adoptions", resource.AdoptionStart{SiteID: "dc1", AdoptedMachine: m, Reason: "brownfield"})
+}
+
+// wrote lists what was asked of MAAS beyond telling.
+func (r *rack) wrote() (out []string) {
+	for _, c := range r.region.Calls() {
+		if c.Method != http.MethodGet {
+			out = append(out, c.Op)
+		}
+	}
+	return out
+}
+
+func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
+	r := newRack(t, `{}`)
+	id := r.deployed(1, "c01")
+	history := len(r.region.History(id))
+	o := r.adopt(resource.AdoptedMachine{SystemID: id, SKUID: "h100.8gpu"})
+	if o.Kind != "node.adoption" || o.Hostname != id || o.MAASSystemID == nil || *o.MAASSystemID != id {
+		t.Errorf("started as %+v", o)
+	}
+	waits := r.until(o.OnboardingID, "its agent's turn", atStage("wait_for_agent_enrollment"))
+	if waits.NodeID == nil || waits.Hostname != "c01" || waits.LastObserved.MAASStatus != "Deployed" || waits.LastObserved.Owner != "cloud-team" || len(waits.Stages) != 5 {
+		t.Fatalf("before its agent comes it is %+v", waits)
+	}
+	for code, again := range map[string]resource.AdoptedMachine{"onboarding_running": {SystemID: id}, "adoption_invalid": {SystemID: "../x"}, "sku_not_found": {SystemID: "zzz", SKUID: "none"}} {
+		if a := r.Ask(t, r.Token, http.MethodPost, "/adoptions", resource.AdoptionStart{SiteID: "dc1", AdoptedMachine: again}); a.Code() != code {
+			t.Errorf("want %s: %d %s", code, a.Status, a.Body)
+		}
+	}
+
+	r.rested()
+	boot := servertest.Must[resource.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes/"+*waits.NodeID+"/token", resource.TokenRequest{Reason: "to install it"})
+	if !strings.Contains(boot.Command, boot.Token) || !strings.Contains(boot.Command, id) || boot.CloudConfig != "" {
+		t.Fatalf("it is installed by %q", boot.Command)
+	}
+	r.EnrollMachine(t, boot.Token, "c01", id).Settle(t)
+	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	n := show(t, r.Broker, "c01")
+	if done.Status != "completed" || n.Status != "active" || n.OnboardingMode != "adopted" || n.MAASSystemID != id || n.SKU != "h100.8gpu" || n.IPMIIP != maassim.Box(1).BMC.Address {
+		t.Errorf("it ended %s, the node %+v", done.Status, n)
+	}
+	if w := r.wrote(); len(w) > 0 || len(r.region.History(id)) != history {
+		t.Errorf("it asked MAAS for %v: %+v", w, r.region.History(id)[history:])
+	}
+	r.tellsNone(o.OnboardingID, map[string]string{"the enrol token": boot.Token, "the MAAS token": strings.Split(r.region.APIKey(), ":")[2]})
+	if a := r.Ask(t, r.Token, http.MethodPost, "/adoptions", resource.AdoptionStart{SiteID: "dc1", AdoptedMachine: resource.AdoptedMachine{SystemID: id}}); a.Code() != "machine_bound" || !strings.Contains(string(a.Body), n.ID) {
+		t.Errorf("the same again: %d %s", a.Status, a.Body)
+	}
+	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
+	if len(rows.Items) != 1 || rows.Items[0].Reason != "brownfield" || rows.Items[0].Subject != "run/"+o.OnboardingID || !strings.Contains(string(rows.Items[0].After), "node.adoption") {
+		t.Errorf("the start is in the audit log as %+v", rows.Items)
+	}
+}
+
+func TestAnAgentOnAnotherMachineDoesNotEnrolForIt(t *testing.T) {
+	r := newRack(t, `{}`)
+	id := r.deployed(1, "c01")
+	o := r.adopt(resource.AdoptedMachine{SystemID: id, Hostname: "c01"})
+	waits := r.until(o.OnboardingID, "its agent's turn", atStage("wait_for_agent_enrollment"))
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{Reason: "wrong one"}); a.Status != http.StatusOK {
+		t.Fatalf("cancel: %d %s", a.Status, a.Body)
+	}
+	gone := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	if a := r.Ask(t, r.Token, http.MethodPost, "/nodes/"+*waits.NodeID+"/token", resource.TokenRequest{}); gone.Status != "cancelled" || a.Status/100 == 2 {
+		t.Errorf("after it was cancelled (%s) its node gets a token: %d %s", gone.Status, a.Status, a.Body)
+	}
+	if w := r.wrote(); len(w) > 0 {
+		t.Errorf("it asked MAAS for %v", w)
+	}
+}
+
+func TestABatchOfAdoptionsIsListedAndActedOnAsOnboardings(t *testing.T) {
+	r := newRack(t, `{"batch_max_parallel":3}`)
+	ids := []string{r.deployed(1, "c01"), r.deployed(2, "c02"), r.deployed(3, "c03")}
+	batch := resource.AdoptionBatch{SiteID: "dc1", SKUID: "h100.8gpu", Machines: []resource.AdoptedMachine{{SystemID: ids[0]}, {SystemID: ids[1], Hostname: "c99"}, {SystemID: ids[2]}}}
+	twice := batch
+	twice.Machines = append(twice.Machines, resource.AdoptedMachine{SystemID: ids[0]})
+	if a := r.Ask(t, r.Token, http.MethodPost, "/adoptions/batch", twice); a.Code() != "adoption_invalid" {
+		t.Errorf("a machine twice: %d %s", a.Status, a.Body)
+	}
+	plan := servertest.Must[resource.OnboardingPlan](t, r.Broker, http.MethodPost, "/adoptions/plan", batch)
+	if len(plan.Machines) != 3 || plan.Machines[0].SKUID != "h100.8gpu" || len(plan.Stages) != 5 || plan.Parallel != 3 {
+		t.Errorf("planned as %+v", plan)
+	}
+	for _, s := range plan.Stages {
+		if s.Destructive != "" {
+			t.Errorf("stage %s destroys %s", s.Stage, s.Destructive)
+		}
+	}
+	if l := servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings", nil); len(l.Items) != 0 {
+		t.Fatalf("a plan, or a refused batch, began %+v", l.Items)
+	}
+
+	started := servertest.Must[resource.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/adoptions/batch", batch)
+	for _, run := range []int{0, 2} {
+		r.until(started.Onboardings[run].OnboardingID, "its agent's turn", atStage("wait_for_agent_enrollment"))
+	}
+	failed := r.until(started.Onboardings[1].OnboardingID, "its failure", func(o resource.OnboardingDetail) bool { return o.ErrorCode != "" })
+	if failed.ErrorCode != "hostname_mismatch" {
+		t.Errorf("it failed with %s", failed.ErrorCode)
+	}
+	l := servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings?batch_id="+started.BatchID, nil)
+	if len(l.Items) != 3 || l.Batch == nil || l.Batch.Counts["running"] != 2 || l.Batch.Counts["failed_manual_intervention"] != 1 {
+		t.Errorf("the batch is %+v", l.Batch)
+	}
+	if l := servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings?hostname=c03", nil); len(l.Items) != 1 || l.Items[0].Kind != "node.adoption" {
+		t.Errorf("by its hostname there is %+v", l.Items)
+	}
+	retried := servertest.Must[resource.OnboardingBatchRetried](t, r.Broker, http.MethodPost, "/onboardings/batch/"+started.BatchID+"/retry", resource.ReasonBody{Reason: "looked"})
+	if len(retried.Retried) != 1 || retried.Retried[0].OnboardingID != started.Onboardings[1].OnboardingID {
+		t.Errorf("retried %+v", retried)
+	}
+	viewer := r.NewToken(t, resource.TokenCreate{Name: "ann", Role: "viewer"})
+	if a := r.Ask(t, viewer, http.MethodPost, "/adoptions/batch", batch); a.Code() != "role_insufficient" {
+		t.Errorf("a viewer: %d %s", a.Status, a.Body)
+	}
+	elsewhere := r.NewToken(t, resource.TokenCreate{Name: "dc2-op", Role: "operator", Sites: []string{"dc2"}})
+	for _, path := range []string{"/adoptions/batch", "/adoptions/plan"} {
+		if a := r.Ask(t, elsewhere, http.MethodPost, path, batch); a.Status != http.StatusNotFound {
+			t.Errorf("%s, of another site: %d %s", path, a.Status, a.Body)
+		}
+	}
+	if w := r.wrote(); len(w) > 0 {
+		t.Errorf("they asked MAAS for %v", w)
+	}
+}
