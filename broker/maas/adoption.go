@@ -225,7 +225,7 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 		return unlike(n, s.Mismatch)
 	}
 	if n.Epoch == 0 {
-		return chain.Again(lookAgain, "node %s: its agent has not come (hostler node token issue %s prints the install command again)", n.ID, n.ID)
+		return chain.Again(soon, "node %s: its agent has not come (hostler node token issue %s prints the install command again)", n.ID, n.ID)
 	}
 	at, err := l.look(ctx, r) // who took the machine away meanwhile has it
 	if err != nil {
@@ -243,7 +243,7 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	case err != nil:
 		return ours(err)
 	case !active:
-		return chain.Again(lookAgain, "node %s: %s", n.ID, lacks)
+		return chain.Again(soon, "node %s: %s", n.ID, lacks)
 	}
 	r.Note(map[string]string{"node_id": n.ID}, "node %s is active", n.ID)
 	return nil

@@ -18,6 +18,7 @@ import (
 func nodeCommand(a *app) *cobra.Command {
 	return noun("node", "bring nodes in, look at them, and let them go", "  hostler node list",
 		nodeCreateCommand(a),
+		nodeAdoptCommand(a),
 		nodeListCommand(a),
 		nodeShowCommand(a),
 		nodeTimelineCommand(a),

@@ -44,7 +44,7 @@ func enroll(ts *testscript.TestScript, _ bool, args []string) {
 	n.http = httpsClient(pki.PinnedConfig(b.CASHA256, "127.0.0.1", time.Now))
 	var joined wire.EnrollReply
 	_, err = n.post(context.Background(), "/internal/v1/nodes/enroll", wire.EnrollRequest{
-		Token: b.Token, CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Hostname: b.Node.Hostname, Now: time.Now(),
+		Token: b.Token, CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Hostname: b.Node.Hostname, MAASSystemID: b.Node.MAASSystemID, Now: time.Now(),
 	}, &joined)
 	ts.Check(err)
 	chain, err := pki.ParseCerts([]byte(joined.Certificate))

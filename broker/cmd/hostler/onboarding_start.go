@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -203,7 +204,7 @@ what would be refused is refused.`,
 }
 
 func planPage(p *render.Page, plan *resource.OnboardingPlan) {
-	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)), "at a time", strconv.Itoa(plan.Parallel),
+	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)+len(plan.Machines)), "at a time", strconv.Itoa(plan.Parallel),
 		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
 	p.Blank()
 	rows := [][]string{}
@@ -229,7 +230,10 @@ func planPage(p *render.Page, plan *resource.OnboardingPlan) {
 	for _, n := range plan.Nodes[:min(len(plan.Nodes), 20)] {
 		p.Line(n.Hostname + " at " + n.IPMIIP)
 	}
-	if more := len(plan.Nodes) - 20; more > 0 {
+	for _, m := range plan.Machines[:min(len(plan.Machines), 20)] {
+		p.Line(strings.TrimSpace(m.SystemID + " " + m.Hostname))
+	}
+	if more := max(len(plan.Nodes), len(plan.Machines)) - 20; more > 0 {
 		p.Line(fmt.Sprintf("… and %d more", more))
 	}
 }

@@ -54,6 +54,22 @@ func (c *Client) PlanOnboarding(ctx context.Context, b resource.OnboardingBatch)
 	return out, c.do(ctx, call{method: http.MethodPost, path: "/onboardings/plan", body: b, repeat: true}, out)
 }
 
+// StartAdoption begins one run for a machine that is deployed already.
+func (c *Client) StartAdoption(ctx context.Context, s resource.AdoptionStart) (*resource.Onboarding, error) {
+	return submit[resource.Onboarding](ctx, c, http.MethodPost, "/adoptions", s)
+}
+
+// StartAdoptionBatch begins all runs of a list, or none.
+func (c *Client) StartAdoptionBatch(ctx context.Context, b resource.AdoptionBatch) (*resource.OnboardingBatchStarted, error) {
+	return submit[resource.OnboardingBatchStarted](ctx, c, http.MethodPost, "/adoptions/batch", b)
+}
+
+// PlanAdoption says what such runs would do.
+func (c *Client) PlanAdoption(ctx context.Context, b resource.AdoptionBatch) (*resource.OnboardingPlan, error) {
+	out := new(resource.OnboardingPlan)
+	return out, c.do(ctx, call{method: http.MethodPost, path: "/adoptions/plan", body: b, repeat: true}, out)
+}
+
 // ActOnOnboarding does an operator's action. Each is idempotent, so it is asked
 // again where an answer was lost.
 func (c *Client) ActOnOnboarding(ctx context.Context, id, action, reason string) (*resource.Onboarding, error) {

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func nodeAdoptCommand(a *app) *cobra.Command {
+	var b resource.AdoptionBatch
+	var m resource.AdoptedMachine
+	var plan, wait bool
+	var ttl, timeout time.Duration
+	c := &cobra.Command{
+		Use: "adopt [FILE.csv|-]", Short: "bind machines that MAAS has deployed already, and print what installs their agent",
+		Long: `Bind machines that MAAS has deployed already, and print what installs their agent.
+MAAS is looked at and never changed: no machine is commissioned, deployed, marked or
+released, not even when this is cancelled. A machine is refused that is not Deployed,
+that a node or another run has, or that is not of the SKU. The node ends active, or
+quarantined if its agent comes from other hardware.
+
+The printed line holds a one-time enrolment token, so keep the output private. With
+allow: probe in /etc/hostler-agent/config.yaml, written before the line is run, nothing
+on the machine can be changed: the node itself refuses.
+
+The CSV file begins with a line that names its columns, in any order: system_id, and
+perhaps sku and hostname (which MAAS must have as well). All of a list are begun, or
+none; the profile says how many move at a time.`,
+		Example: "  hostler node adopt --site dc1 --system-id 4y3h7n --sku mi300x.192g.8gpu\n  hostler node adopt --site dc1 --sku mi300x.192g.8gpu rack-c07.csv --wait\n  hostler node adopt --site dc1 --system-id 4y3h7n --plan",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return exactly("FILE")(c, args)
+			}
+			return nil
+		},
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := needsFlags(c, "site"); err != nil {
+			return err
+		}
+		if (len(args) == 1) == (m.SystemID != "") || len(args) == 1 && m.Hostname != "" {
+			return usage("%s takes --system-id (and perhaps --hostname), or a file (see hostler help node adopt)", c.CommandPath())
+		}
+		b.Machines = []resource.AdoptedMachine{m}
+		if len(args) == 1 {
+			var err error
+			if b.Machines, err = a.adopted(args[0]); err != nil {
+				return err
+			}
+		}
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if plan {
+			p, err := api.PlanAdoption(c.Context(), b)
+			if err != nil {
+				return err
+			}
+			return a.show(p, nil, func(pg *render.Page) { planPage(pg, p) })
+		}
+		w := &adoptions{app: a, api: api, ttl: int64(ttl / time.Second), seen: map[string]bool{}, wait: wait, timeout: timeout}
+		if len(args) == 0 {
+			m.SKUID = b.SKUID
+			o, err := api.StartAdoption(c.Context(), resource.AdoptionStart{SiteID: b.SiteID, ProfileID: b.ProfileID, AdoptedMachine: m, Reason: b.Reason})
+			if err != nil {
+				return err
+			}
+			w.run = o.OnboardingID
+			return w.follow(c.Context(), []string{o.OnboardingID})
+		}
+		started, err := api.StartAdoptionBatch(c.Context(), b)
+		if err != nil {
+			return err
+		}
+		w.batch = started.BatchID
+		var ids []string
+		for _, r := range started.Onboardings {
+			ids = append(ids, r.OnboardingID)
+		}
+		return w.follow(c.Context(), ids)
+	}
+	f := c.Flags()
+	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
+	f.Lookup("sku").Usage = "`SKU` that the machine must be; without one it is compared with nothing"
+	f.StringVar(&m.SystemID, "system-id", "", "MAAS's `ID` of the machine")
+	f.StringVar(&m.Hostname, "hostname", "", "what MAAS must call the machine; whatever it does without one")
+	f.DurationVar(&ttl, "ttl", 2*time.Hour, "how long the enrolment tokens live")
+	f.BoolVar(&plan, "plan", false, "say what would be done, and begin nothing")
+	reasonFlag(c, &b.Reason)
+	onboardingWaitFlags(c, &wait, &timeout)
+	return c
+}
+
+func (a *app) adopted(file string) ([]resource.AdoptedMachine, error) {
+	raw, err := readUpTo(maxMachinesFile, file, a.in)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := csvRows(file, "adoption_invalid", raw, []string{"system_id"}, []string{"sku", "hostname"})
+	if err != nil {
+		return nil, err
+	}
+	out := []resource.AdoptedMachine{}
+	for _, r := range rows {
+		out = append(out, resource.AdoptedMachine{SystemID: r["system_id"], SKUID: r["sku"], Hostname: r["hostname"]})
+	}
+	if len(out) == 0 {
+		return nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot use %s: it names no machine", file)
+	}
+	return out, nil
+}
+
+// commandPatience is how long the install commands are waited for without --wait.
+const commandPatience = 2 * time.Minute
+
+// adoptions are runs whose install commands are printed as soon as they have a
+// node.
+type adoptions struct {
+	*app
+	api        *client.Client
+	run, batch string // one of them
+	ttl        int64
+	wait       bool
+	timeout    time.Duration
+
+	seen  map[string]bool // runs that need nothing more from here
+	boots []resource.NodeBootstrap
+	many  int
+}
+
+// follow prints the install commands, and then waits for the end if it was asked to.
+func (w *adoptions) follow(ctx context.Context, ids []string) error {
+	if w.quiet && w.output == "table" {
+		if err := w.show(nil, ids, nil); err != nil || !w.wait {
+			return err
+		}
+		return w.end(ctx)
+	}
+	w.many = len(ids)
+	patience := commandPatience
+	if w.wait {
+		patience = w.timeout
+	}
+	waiting, cancel := within(ctx, patience)
+	defer cancel()
+	for {
+		runs, err := w.runs(waiting)
+		if err == nil {
+			err = w.give(waiting, runs)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return broker.Errorf(broker.Internal, "interrupted", "stopped waiting for the install commands (the runs go on; hostler onboarding list, and hostler node token issue NODE prints one)")
+		case waiting.Err() != nil:
+			return timedOut("%d of %s have no node yet (they go on; hostler onboarding list, and hostler node token issue NODE prints an install command)", len(runs)-len(w.seen), plural(len(runs), "machine"))
+		case err != nil:
+			return err
+		}
+		if len(w.seen) == len(runs) || !w.wait && full(runs) {
+			break
+		}
+		pause(waiting, tick)
+	}
+	if w.output != "table" {
+		if err := w.showBoots(); err != nil {
+			return err
+		}
+	}
+	return w.end(ctx)
+}
+
+func (w *adoptions) runs(ctx context.Context) ([]resource.Onboarding, error) {
+	if w.batch != "" {
+		l, err := w.api.Onboardings(ctx, client.OnboardingFilter{Batch: w.batch})
+		if err != nil {
+			return nil, err
+		}
+		return l.Items, nil
+	}
+	o, err := w.api.Onboarding(ctx, w.run)
+	if err != nil {
+		return nil, err
+	}
+	return []resource.Onboarding{o.Onboarding}, nil
+}
+
+// full reports whether all that have not begun wait for a place in their batch.
+func full(runs []resource.Onboarding) bool {
+	waits := false
+	for _, o := range runs {
+		if bound(o) {
+			waits = true
+		} else if !stopped(o) && o.Status != "pending" {
+			return false
+		}
+	}
+	return waits
+}
+
+// bound reports whether a run has a node that waits for its agent.
+func bound(o resource.Onboarding) bool {
+	return o.NodeID != nil && o.Status == "running" && o.Direction == "forward" && o.CurrentStage == "wait_for_agent_enrollment"
+}
+
+func stopped(o resource.Onboarding) bool { return o.Ended || strings.HasPrefix(o.Status, "failed_") }
+
+// give prints the install commands of runs that have come so far.
+func (w *adoptions) give(ctx context.Context, runs []resource.Onboarding) error {
+	for _, o := range runs {
+		switch {
+		case w.seen[o.OnboardingID]:
+		case stopped(o):
+			w.seen[o.OnboardingID] = true
+			if o.ErrorCode != "" && !w.wait && w.many > 1 {
+				w.note("%s (%s): %s: %s", o.OnboardingID, o.Hostname, o.ErrorCode, o.ErrorMessage)
+			}
+		case bound(o):
+			boot, err := w.api.IssueToken(ctx, *o.NodeID, resource.TokenRequest{TTLSeconds: w.ttl, Reason: "install command of " + o.OnboardingID})
+			if err != nil {
+				return err
+			}
+			w.seen[o.OnboardingID] = true
+			if w.boots = append(w.boots, *boot); w.output != "table" {
+				continue
+			}
+			if w.many > 1 {
+				w.note("on %s:", boot.Node.Hostname)
+			}
+			if err := w.showBootstrap(boot, "to be installed"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *adoptions) showBoots() error {
+	if w.run != "" && len(w.boots) == 1 {
+		return w.show(w.boots[0], nil, nil)
+	}
+	return w.show(w.boots, nil, nil)
+}
+
+// end says how to go on, or waits for that.
+func (w *adoptions) end(ctx context.Context) error {
+	if w.wait {
+		if w.batch != "" {
+			return w.watchBatch(ctx, w.api, w.batch, w.timeout)
+		}
+		return w.watchOnboarding(ctx, w.api, w.run, w.timeout)
+	}
+	if w.batch != "" {
+		if more := w.many - len(w.seen); more > 0 {
+			w.note("not begun yet: %s (hostler node token issue NODE prints the install command of each that has a node)", plural(more, "machine"))
+		}
+		w.note("it goes on by itself (hostler onboarding list --batch %s)", w.batch)
+		return nil
+	}
+	o, err := w.api.Onboarding(ctx, w.run)
+	if err != nil {
+		return err
+	}
+	if stopped(o.Onboarding) {
+		return endOf(o.Onboarding)
+	}
+	w.note("it goes on by itself when that was run on the machine (hostler onboarding watch %s)", w.run)
+	return nil
+}
