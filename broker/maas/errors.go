@@ -82,7 +82,7 @@ func (b *bound) judge(op string, err error) error {
 		if a.changes && a.sent && (class == Unavailable || class == Timeout) {
 			class = UnknownOutcome
 		}
-		e.Class, e.Detail = class, b.hide(taskcatalog.Clean(detail, maxDetail))
+		e.Class, e.Detail = class, taskcatalog.Clean(b.hide(detail), maxDetail) // hidden first: half a secret would not be known again
 		return e
 	}
 	switch {

@@ -137,11 +137,16 @@ func (b *bound) remember(req *http.Request) error {
 	return nil
 }
 
-// hide takes secrets out of MAAS's words.
+// hide takes secrets out of MAAS's words: each part of the key, and what the form
+// held, as it is and as it was sent.
 func (b *bound) hide(text string) string {
-	for _, s := range append([]string{b.region.key.parts.secret}, b.secret...) {
-		if len(s) >= 3 {
-			text = strings.ReplaceAll(text, s, "[…]")
+	key := b.region.key.parts
+	for _, s := range append([]string{key.secret, key.token, key.consumer}, b.secret...) {
+		if len(s) < 3 {
+			continue
+		}
+		for _, spelled := range []string{s, url.QueryEscape(s)} {
+			text = strings.ReplaceAll(text, spelled, "[…]")
 		}
 	}
 	return text

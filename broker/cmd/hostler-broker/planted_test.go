@@ -1,0 +1,411 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+// TestNoSecretOfASiteIsAnywhere lets onboardings go well and badly with secrets that
+// are known here, and then looks for them wherever the broker leaves anything: all
+// rows of its database, the bytes of each of its files, its log, its arguments and
+// environment, its metrics and events, and what every GET of its API answers. MAAS
+// is away, refuses the key, tells back what it was sent, and cannot switch power;
+// and callers send secrets where none belong.
+func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
+	t.Parallel()
+	var echoes atomic.Int32 // calls that are answered with what they said
+	p := newProcess(t, `{"require_hw_sync":true,"hardware_sync_interval":"5m","retry_backoff_seconds":1}`, func(_ *process, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet && echoes.Add(-1) >= 0 {
+				_ = r.ParseMultipartForm(1 << 20)
+				http.Error(w, fmt.Sprint("cannot: ", r.Header["Authorization"], r.PostForm, r.PostForm.Encode()), []int{503, 500, 400}[echoes.Load()%3])
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	s := &search{p: p, planted: map[string]string{}}
+	s.plant("the BMCs' password", p.bmc.Password)
+	s.key(p.region.APIKey())
+	s.send(http.MethodPost, "/maas-sites/dc1/credentials", `{"deploy_password":"planted-deploy-password","reason":"test"}`, 200)
+	s.plant("the deploy user's password", "planted-deploy-password")
+	s.send(http.MethodPost, "/maas-sites/dc1/power-overrides", `{"selector_type":"hostname","selector_value":"c002","power_user":"root","power_password":"planted-override"}`, 200)
+	s.plant("an override's password", "planted-override")
+
+	// What is refused is told nowhere, either.
+	s.plant("what was refused", "planted-refused")
+	for _, body := range []string{
+		`{"maas_token":"planted-refused:planted-refused:planted-refused"}`, `{"maas_token":"planted-refused"}`, `{"maas_tokn":"planted-refused"}`,
+		`{"power_password":"planted-refused"}`, `{"power_user":7,"power_password":"planted-refused"}`, `{"power_password":"planted-refused`, `{"deploy_password":["planted-refused"]}`,
+		`{"power_user":"root","power_password":"planted-refused\u0000"}`, `{"maas_token":"` + strings.Repeat("planted-refused", 40) + `"}`,
+	} {
+		s.send(http.MethodPost, "/maas-sites/dc1/credentials", body, 0)
+	}
+	s.send(http.MethodPatch, "/maas-sites/dc1", `{"api_base_url":"http://planted-refused:planted-refused@10.0.0.1/MAAS"}`, 0)
+
+	// c001 goes well in the end, c002 has the wrong login of its BMC, c003 fails to
+	// find its datasource once.
+	for n := 1; n <= 3; n++ {
+		m := p.box(n)
+		s.hostnames = append(s.hostnames, m.Hostname)
+		o := servertest.Must[resource.Onboarding](t, p.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
+		s.runs = append(s.runs, o.OnboardingID)
+	}
+	p.region.Inject(
+		maassim.Fault{Kind: maassim.DatasourceFails, Machine: maassim.Box(3).Serial},
+		maassim.Fault{Kind: maassim.Unavailable, Op: "deploy"}, maassim.Fault{Kind: maassim.InternalAfter, Op: "allocate"},
+	)
+	echoes.Store(4)
+	revoked := false
+	s.until("their ends", func(all []resource.OnboardingDetail) bool {
+		switch held := strings.Contains(all[0].Waiting+all[2].Waiting, "unreachable"); {
+		case !revoked && all[0].CurrentStage == "wait_for_hardware_sync_healthy":
+			p.region.RevokeKeys("admin")
+			revoked = true
+		case revoked && held && len(s.keys) == 1:
+			key := p.region.RenewKeys("admin")
+			s.key(key)
+			s.send(http.MethodPost, "/maas-sites/dc1/credentials", fmt.Sprintf(`{"maas_token":%q}`, key), 200)
+		}
+		return all[0].Ended && all[2].Ended && strings.HasPrefix(all[1].Status, "failed")
+	})
+	all := s.show()
+	if all[0].Status != "completed" || all[1].FailureClass != "bmc_power_failure" || all[2].Status != "completed" || p.region.Happened(maassim.Box(3).Serial, "deploy") != 2 || len(s.keys) != 2 || echoes.Load() > 0 {
+		for _, o := range all {
+			t.Errorf("%s is %s at %s: %s %s, %d deployments", o.Hostname, o.Status, o.CurrentStage, o.ErrorCode, o.ErrorMessage, o.Deploys)
+		}
+	}
+	s.send(http.MethodPut, "/nodes/"+*all[0].NodeID+"/credentials", resource.NodeCredentials{Reason: "test", MAASMachineToken: taskcatalog.MAASMachineToken{
+		Endpoint: "http://10.0.0.2:5248/MAAS/metadata/status/abc", ConsumerKey: "planted-consumer", TokenKey: "planted-token-key", TokenSecret: "planted-token-secret",
+	}}, 200)
+	s.plant("a machine's token", "planted-token-secret")
+	for _, m := range p.region.Machines() {
+		for _, token := range enrolToken.FindAll(m.UserData, -1) {
+			s.plant("an enrol token of "+m.Hostname, string(token))
+		}
+		if m.Token != "" {
+			s.plant("the token of machine "+m.Hostname, m.Token)
+		}
+	}
+
+	s.walk()
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		s.look("GET "+path, p.Ask(t, p.Token, http.MethodGet, p.OperatorURL()+path, nil).Body)
+	}
+	for _, name := range []string{"cmdline", "environ"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name))
+		if err != nil || len(text) == 0 {
+			t.Error(err)
+		}
+		s.look(name+" of the process", text)
+	}
+	p.kill() // so that what was written last is still in the write-ahead log
+	s.kept()
+	s.files()
+	s.rows()
+	s.judge()
+}
+
+// search is for what was planted.
+type search struct {
+	p         *process
+	planted   map[string]string // secret → what it is
+	keys      []string          // API keys
+	runs      []string
+	hostnames []string
+	looked    []string
+	texts     [][]byte
+}
+
+func (s *search) plant(what, secret string) {
+	s.p.t.Helper()
+	if len(secret) < 12 {
+		s.p.t.Fatalf("%s is too short to be searched for", what)
+	}
+	s.planted[secret] = what
+}
+
+// key plants an API key of MAAS: its parts, as that is how it is used.
+func (s *search) key(key string) {
+	s.keys = append(s.keys, key)
+	for i, part := range strings.Split(key, ":") {
+		s.plant(fmt.Sprintf("part %d of API key %d", i+1, len(s.keys)), part)
+	}
+}
+
+// send makes a request whose answer is looked at later. status 0: it is refused.
+func (s *search) send(method, path string, body any, status int) {
+	s.p.t.Helper()
+	a := s.p.Ask(s.p.t, s.p.Token, method, path, body)
+	if status != 0 && a.Status != status || status == 0 && (a.Status < 400 || a.Status >= 500) {
+		s.p.t.Errorf("%s %s: %d %s", method, path, a.Status, a.Body)
+	}
+	s.look(method+" "+path, a.Body)
+}
+
+func (s *search) look(where string, text []byte) {
+	s.looked, s.texts = append(s.looked, where), append(s.texts, text)
+}
+
+func (s *search) show() (all []resource.OnboardingDetail) {
+	for _, id := range s.runs {
+		all = append(all, servertest.Must[resource.OnboardingDetail](s.p.t, s.p.Broker, http.MethodGet, "/onboardings/"+id, nil))
+	}
+	return all
+}
+
+// until lets time pass and agents come until the runs are as they are waited for.
+// All that is shown of them on the way is looked at, too.
+func (s *search) until(what string, ok func([]resource.OnboardingDetail) bool) {
+	p, up := s.p, map[string]bool{}
+	p.t.Helper()
+	for late := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		all := s.show()
+		raw, err := json.Marshal(all)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		s.look("a run that is under way", raw)
+		if ok(all) {
+			return
+		}
+		if time.Now().After(late) {
+			p.t.Fatalf("waited in vain for %s: %s", what, raw)
+		}
+		waits := true
+		for _, o := range all {
+			waits = waits && (o.Waiting != "" || o.Ended || strings.HasPrefix(o.Status, "failed") || !o.UpdatedAt.IsZero() && p.Now().Sub(o.UpdatedAt) > time.Second)
+			if o.CurrentStage == "wait_for_agent_enrollment" && !o.Ended && !up[o.Hostname] {
+				up[o.Hostname] = true
+				p.enrol(o.Hostname, *o.MAASSystemID)
+			}
+		}
+		if waits {
+			p.Advance(5 * time.Second)
+		}
+	}
+}
+
+// walk looks at what every GET of the API answers, for everything that there is.
+func (s *search) walk() {
+	p, t := s.p, s.p.t
+	t.Helper()
+	var api struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(p.Ask(t, p.Token, http.MethodGet, p.OperatorURL()+"/openapi.json", nil).Body, &api); err != nil {
+		t.Fatal(err)
+	}
+	of := map[string][]string{"site": {"dc1"}, "profile": {"default"}, "sku": {"h100.8gpu"}, "onboarding": s.runs}
+	for _, n := range servertest.Must[resource.NodeList](t, p.Broker, http.MethodGet, "/nodes", nil).Items {
+		of["node"] = append(of["node"], n.ID)
+	}
+	for _, k := range servertest.Must[resource.TaskList](t, p.Broker, http.MethodGet, "/tasks", nil).Items {
+		of["task"] = append(of["task"], k.ID)
+	}
+	for _, k := range taskcatalog.IDs() {
+		of["type"] = append(of["type"], k)
+	}
+	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite"}
+	answered := 0
+	for path, methods := range api.Paths {
+		path = strings.TrimPrefix(path, resource.Prefix)
+		if methods["get"] == nil {
+			continue
+		}
+		for _, one := range filled(t, path, of) {
+			a := p.Ask(t, p.Token, http.MethodGet, one+query[path], nil)
+			s.look("GET "+one, a.Body)
+			switch {
+			case a.Status >= 500 || a.Status == http.StatusUnprocessableEntity:
+				t.Errorf("GET %s: %d %s", one+query[path], a.Status, a.Body)
+			case a.Status == http.StatusOK:
+				answered++
+			}
+		}
+	}
+	if answered < 40 || len(of["task"]) == 0 || len(of["node"]) < 2 {
+		t.Errorf("%d answers only, of %v", answered, of)
+	}
+}
+
+// filled is a path with each of the values that its variables may have.
+func filled(t *testing.T, path string, of map[string][]string) []string {
+	t.Helper()
+	before, rest, has := strings.Cut(path, "{")
+	if !has {
+		return []string{path}
+	}
+	name, after, _ := strings.Cut(rest, "}")
+	if len(of[name]) == 0 {
+		t.Fatalf("%s: this test must learn what a {%s} is", path, name)
+	}
+	var out []string
+	for _, value := range of[name] {
+		out = append(out, filled(t, before+value+after, of)...)
+	}
+	return out
+}
+
+// kept plants what the broker itself has made and keeps as a secret.
+func (s *search) kept() {
+	t, dir := s.p.t, filepath.Join(s.p.Dir, "secrets")
+	keeper, err := secrets.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = keeper.Close() }()
+	made := 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		name, is := strings.CutSuffix(strings.TrimPrefix(path, dir+"/"), ".age")
+		if err != nil || e.IsDir() || !is {
+			return err
+		}
+		value, err := keeper.Get(t.Context(), name)
+		if err != nil {
+			return err
+		}
+		var doc map[string]any
+		switch {
+		case json.Unmarshal(value, &doc) != nil:
+			s.plant("secret "+name, string(value))
+		case doc["private_key"] != nil:
+			// A line of it is enough to be told from all else.
+			lines := strings.Split(strings.TrimSpace(doc["private_key"].(string)), "\n")
+			for _, line := range lines[1 : len(lines)-1] {
+				if !strings.HasPrefix(line, "b3BlbnNzaC1rZXk") && len(line) > 40 { // the first says that it is a key, and which
+					s.plant("the deploy user's private key", line)
+				}
+			}
+		default:
+			return nil
+		}
+		made++
+		return nil
+	})
+	if err != nil || made < 2 {
+		t.Errorf("%d secrets are the broker's own, %v", made, err)
+	}
+}
+
+// files looks at the bytes of all that the broker keeps, and at its log.
+func (s *search) files() {
+	seen := map[string]bool{}
+	err := filepath.WalkDir(s.p.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		seen[filepath.Base(path)] = len(text) > 0
+		s.look("file "+strings.TrimPrefix(path, s.p.dir), text)
+		return err
+	})
+	for _, name := range []string{"hostler.db", "hostler.db-wal", "broker.log"} {
+		if err != nil || !seen[name] {
+			s.p.t.Errorf("%v; %s is not there", err, name)
+		}
+	}
+}
+
+// rows looks at every column of every table.
+func (s *search) rows() {
+	t := s.p.t
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.p.Dir, "hostler.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	all := func(query string) (out [][]any) {
+		t.Helper()
+		rows, err := db.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = rows.Close() }()
+		names, err := rows.Columns()
+		for err == nil && rows.Next() {
+			row, at := make([]any, len(names)), make([]any, len(names))
+			for i := range row {
+				at[i] = &row[i]
+			}
+			err = rows.Scan(at...)
+			out = append(out, row)
+		}
+		if err != nil || rows.Err() != nil {
+			t.Fatal(err, rows.Err())
+		}
+		return out
+	}
+	full := 0
+	for _, table := range all(`SELECT name FROM sqlite_master WHERE type = 'table'`) {
+		rows := all(fmt.Sprintf(`SELECT * FROM %q`, table[0]))
+		for _, row := range rows {
+			for i, v := range row {
+				if raw, is := v.([]byte); is {
+					row[i] = string(raw)
+				}
+			}
+			s.look(fmt.Sprint("table ", table[0]), fmt.Append(nil, row...))
+		}
+		if len(rows) > 0 {
+			full++
+		}
+	}
+	if full < 15 {
+		t.Errorf("%d tables have rows", full)
+	}
+}
+
+// judge searches what was looked at for each secret, as it is and as it may be
+// spelled, and for what must be there, so that it is known to have looked.
+func (s *search) judge() {
+	t := s.p.t
+	found := map[string]bool{}
+	for secret, what := range s.planted {
+		for _, spelled := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret))} {
+			for i, text := range s.texts {
+				if at := bytes.Index(text, []byte(spelled)); at >= 0 && !found[what+s.looked[i]] {
+					found[what+s.looked[i]] = true
+					t.Errorf("%s tells %s: …%s…", s.looked[i], what, text[max(0, at-60):at])
+				}
+			}
+		}
+	}
+	for _, where := range []string{"table chain_runs", "table chain_events", "GET /audit", "GET /onboardings", "GET /nodes", "GET /events", "file /broker/hostler.db-wal", "a run that is under way"} {
+		speaks := false
+		for i, text := range s.texts {
+			speaks = speaks || s.looked[i] == where && bytes.Contains(text, []byte(s.speaksOf(where)))
+		}
+		if !speaks {
+			t.Errorf("%s was not looked at as it should have been: it does not speak of %s", where, s.speaksOf(where))
+		}
+	}
+	t.Logf("%d secrets were searched for in %d texts", len(s.planted), len(s.texts))
+}
+
+// speaksOf is what must be found in a place.
+func (s *search) speaksOf(where string) string {
+	switch where {
+	case "table chain_events", "GET /audit", "GET /events":
+		return s.runs[0]
+	}
+	return s.hostnames[0]
+}
