@@ -37,7 +37,7 @@ setup-test:  ; @.ci/setup test
 setup-guest: ; @.ci/setup guest
 
 demo: setup-guest build package
-	@go run ./test/demo
+	@go run ./test/demo/node
 
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test

@@ -176,7 +176,8 @@ func (l *Lab) HostlerAs(ctx context.Context, token string, stdin io.Reader, args
 }
 
 // HostlerLive is Hostler that copies what the program says meanwhile, its
-// progress, to w as it comes.
+// progress, to w as it comes. A file is given to the program itself, which draws on
+// it where it is a terminal; an error then has none of what was said.
 func (l *Lab) HostlerLive(ctx context.Context, w io.Writer, args ...string) (string, error) {
 	return l.run(ctx, "", nil, w, args...)
 }
@@ -189,6 +190,9 @@ func (l *Lab) run(ctx context.Context, token string, stdin io.Reader, live io.Wr
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, io.MultiWriter(&stderr, live)
+	if terminal, is := live.(*os.File); is {
+		cmd.Stderr = terminal
+	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

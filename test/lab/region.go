@@ -21,7 +21,7 @@ type Region struct {
 // tick is how late a thing may be that the region does by itself.
 const tick = 100 * time.Millisecond
 
-// ServeRegion serves a region until it is closed.
+// ServeRegion serves a region, with its door, until it is closed.
 func ServeRegion(r *maassim.Region) (*Region, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,10 @@ func ServeRegion(r *maassim.Region) (*Region, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	out := &Region{Region: r, port: port, server: &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}, stop: stop}
+	mux := http.NewServeMux()
+	mux.Handle("/", r)
+	mux.Handle(maassim.DoorPath, r.Door())
+	out := &Region{Region: r, port: port, server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, stop: stop}
 	go func() { _ = out.server.Serve(l) }()
 	go func() {
 		clock := time.NewTicker(tick)

@@ -59,13 +59,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	region := &maassim.Region{Version: *version, Seed: *seed, Timing: maassim.Usual.Faster(*speed)}
-	fmt.Fprintf(out, "URL      http://%s/MAAS\nAPI key  %s\n", listener.Addr(), region.APIKey())
+	fmt.Fprintf(out, "URL      http://%s/MAAS\nAPI key  %s\ndoor     http://%s%s (the simulator's own: see test/maassim/README.md)\n", listener.Addr(), region.APIKey(), listener.Addr(), maassim.DoorPath)
 	for n := range *machines {
 		box := maassim.Box(n + 1)
 		region.PlugIn(box)
 		fmt.Fprintf(out, "machine  %s  BMC %s  user %s  password %s\n", box.Serial, box.BMC.Address, box.BMC.User, box.BMC.Password)
 	}
-	server := &http.Server{Handler: region, ReadHeaderTimeout: 10 * time.Second}
+	mux := http.NewServeMux()
+	mux.Handle("/", region)
+	mux.Handle(maassim.DoorPath, region.Door())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
 		_ = server.Close() // nothing of a call is worth waiting for

@@ -45,7 +45,7 @@ func TestWhatIsPrintedIsEnoughToTalkToIt(t *testing.T) {
 		done <- run(ctx, []string{"--listen", "127.0.0.1:0", "--version", "3.4", "--machines", "1"}, write)
 	}()
 	told := map[string][]string{}
-	for lines := bufio.NewScanner(read); len(told) < 3 && lines.Scan(); {
+	for lines := bufio.NewScanner(read); len(told) < 4 && lines.Scan(); {
 		word, rest, _ := strings.Cut(lines.Text(), "  ")
 		told[word] = strings.Fields(rest)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hostler/hostler/test/demo/story"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/qemu"
 )
@@ -18,35 +19,38 @@ func main() {
 	dist := flag.String("dist", "dist", "where the agent's package is")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *bin, *dist); err != nil {
+	err := run(ctx, *bin, *dist)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "\nerror: demo:", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, bin, dist string) error {
-	n := &narrator{out: os.Stdout, started: time.Now()}
-	n.say("Hostler looks after GPU machines between two tenants. This is one such machine, in QEMU.")
+	s := story.New(os.Stdout)
+	s.Say("Hostler looks after GPU machines between two tenants. This is one such machine, in QEMU, and a MAAS region, simulated.")
 	image, err := qemu.BuildImage(ctx, os.Stdout)
 	if err != nil {
 		return err
 	}
-	n.started = time.Now() // the image is built once; the story is what is timed
+	s.Restart() // the image is built once; the story is what is timed
 	l, err := lab.New(bin, qemu.HostAddress)
 	if err != nil {
 		return err
 	}
-	d := &demo{narrator: n, lab: l, image: image, bin: bin, dist: dist}
+	d := &demo{Story: s, lab: l, image: image, bin: bin, dist: dist}
 	defer d.close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	for _, scene := range []struct {
 		title string
 		play  func(context.Context) error
 	}{
 		{"A broker, from nothing", d.broker},
-		{"A machine boots and enrols by itself", d.enrol},
+		{"A site: one MAAS region, and what it lacks", d.site},
+		{"What would be done, before it is done", d.plan},
+		{"From a BMC's address to an active node, whatever happens", d.onboard},
 		{"A tenant moves in, and leaves things behind", d.tenant},
 		{"Is this machine clean?", d.dirty},
 		{"The turnover: revoke, clean, look again", d.clean},
@@ -55,11 +59,17 @@ func run(ctx context.Context, bin, dist string) error {
 		{"What ran on this node, and how do we know?", d.evidence},
 		{"Attacks", d.attacks},
 	} {
-		n.scene(scene.title)
+		s.Scene(scene.title)
 		if err := scene.play(ctx); err != nil {
 			return fmt.Errorf("%s: %w\n%s", scene.title, err, d.diagnosis())
 		}
 	}
-	n.epilogue()
+	s.End(
+		"make demo-onboarding", "a rack at once: a batch, what goes wrong there, and the stop button",
+		"bin/hostler-broker serve --data-dir ./trial", "a broker of your own",
+		"bin/hostler --config ./trial/client.yaml task describe node.validate_clean", "what is cleaned, what is only found",
+		"README.md", "a walk by hand",
+		"docs/security.md", "who can and cannot do what",
+	)
 	return nil
 }

@@ -30,9 +30,9 @@ func (d *demo) attacks(ctx context.Context) error {
 		if !strings.Contains(said, a.want) {
 			return fmt.Errorf("%s: expected a refusal with %s, got %q", a.who, a.want, said)
 		}
-		d.say("%s:", a.who)
-		d.printed(strings.TrimSpace(said), 2)
-		d.saw("refused (%s): %s", a.want, strings.ToLower(a.who[:1])+a.who[1:])
+		d.Say("%s:", a.who)
+		d.Printed(strings.TrimSpace(said), 2)
+		d.Saw("refused (%s): %s", a.want, strings.ToLower(a.who[:1])+a.who[1:])
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (d *demo) vram(ctx context.Context) error {
 	if err := d.hostler(ctx, 14, "resolver", "explain", node, "gpu.scrub.overwrite"); err != nil {
 		return err
 	}
-	d.saw("%d GPUs among the node's facts, and the rule that says how their memory is overwritten", gpus)
+	d.Saw("%d GPUs among the node's facts, and the rule that says how their memory is overwritten", gpus)
 	// A tenant's program may open GPUs: their files are everybody's, as /dev/nvidia0 is.
 	if err := d.inGuest(ctx, "chmod", "-R", "a+rwX", "/var/lib/fakegpu"); err != nil {
 		return err
@@ -47,16 +47,16 @@ func (d *demo) vram(ctx context.Context) error {
 	if err := d.inGuest(ctx, "runuser", "-u", "nobody", "--", "fakegpu-tenant", "8388608", vramCanary); err != nil {
 		return err
 	}
-	d.say("A program of the last tenant left its weights in the memory of all %d GPUs: this driver does not clear what is freed.", gpus)
-	d.say("GPU %d keeps some of it, whatever is written.", lyingGPU)
+	d.Say("A program of the last tenant left its weights in the memory of all %d GPUs: this driver does not clear what is freed.", gpus)
+	d.Say("GPU %d keeps some of it, whatever is written.", lyingGPU)
 	return d.inGuest(ctx, "sh", "-c", fmt.Sprintf("echo 'fault.%d keeps_chunk 4194304' >> /var/lib/fakegpu/config", lyingGPU))
 }
 
 func (d *demo) scrub(ctx context.Context) error {
 	args := []string{"task", "enqueue", node, "node.gpu_scrub", "--wait", "--yes"}
-	d.typed("hostler " + strings.Join(args, " "))
-	text, err := d.lab.HostlerLive(ctx, d.live(12), args...)
-	d.printed(text, 60)
+	d.Typed("hostler " + strings.Join(args, " "))
+	text, err := d.lab.HostlerLive(ctx, d.Live(12), args...)
+	d.Printed(text, 60)
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (d *demo) scrub(ctx context.Context) error {
 		return fmt.Errorf("the scrub says %+v", t.Result)
 	}
 	// Not the agent's word: the memory itself is searched.
-	found, err := d.guest.Run(ctx, "grep", "-lc", vramCanary, "-r", "/var/lib/fakegpu", "--include=*.vram")
+	found, err := d.guest().Run(ctx, "grep", "-lc", vramCanary, "-r", "/var/lib/fakegpu", "--include=*.vram")
 	if left := strings.Fields(found.Stdout); len(left) != 1 || !strings.Contains(left[0], fmt.Sprintf("gpu%d.vram", lyingGPU)) {
 		return fmt.Errorf("the canary is in the memory of %v: %w", left, err)
 	}
-	d.saw("%d words of the last tenant's found in the memory of %d GPUs; %d overwritten, verified and looked at again: clean", residue, held, clean)
-	d.saw("one GPU that keeps old data is not_clean by itself: a GPU's word is not taken")
+	d.Saw("%d words of the last tenant's found in the memory of %d GPUs; %d overwritten, verified and looked at again: clean", residue, held, clean)
+	d.Saw("one GPU that keeps old data is not_clean by itself: a GPU's word is not taken")
 	return nil
 }

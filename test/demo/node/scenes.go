@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/test/demo/story"
 	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/maassim"
 	"github.com/hostler/hostler/test/qemu"
 )
 
@@ -20,31 +21,48 @@ const (
 )
 
 type demo struct {
-	*narrator
-	lab   *lab.Lab
-	image *qemu.Image
-	guest *qemu.Guest
-	bin   string // where the programs are
-	dist  string // where the agent's package is
-	token string // the enrolment token, to be stolen later
+	*story.Story
+	lab    *lab.Lab
+	image  *qemu.Image
+	region *lab.Region
+	metal  *lab.Metal
+	box    maassim.Hardware
+	bin    string // where the programs are
+	dist   string // where the agent's package is
+	token  string // the enrolment token, to be stolen later
 }
 
 func (d *demo) close() {
-	if d.guest != nil {
-		d.guest.Close()
+	if d.metal != nil {
+		d.metal.Close()
+	}
+	if d.region != nil {
+		d.region.Close()
 	}
 	d.lab.Close()
+}
+
+// guest is the machine as MAAS has installed it; nil before that.
+func (d *demo) guest() *qemu.Guest {
+	if d.metal == nil {
+		return nil
+	}
+	g, err := d.metal.Guest()
+	if err != nil {
+		d.Say("%v", err)
+	}
+	return g
 }
 
 // diagnosis is what a failed scene leaves for the reader.
 func (d *demo) diagnosis() string {
 	text := "broker:\n" + tail(d.lab.BrokerLog(), 15)
-	if d.guest != nil {
-		console, _ := d.guest.Console()
+	if g := d.guest(); g != nil {
+		console, _ := g.Console()
 		text += "\nconsole:\n" + tail(console, 25)
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		journal, _ := d.guest.Run(ctx, "journalctl", "--no-pager", "-n", "25", "-u", "hostler-agent")
+		journal, _ := g.Run(ctx, "journalctl", "--no-pager", "-n", "25", "-u", "hostler-agent")
 		text += "\nagent:\n" + journal.Stdout
 	}
 	return text
@@ -57,14 +75,14 @@ func tail(text string, lines int) string {
 
 // hostler types a command, runs it, and shows what it printed.
 func (d *demo) hostler(ctx context.Context, limit int, args ...string) error {
-	d.typed("hostler " + strings.Join(args, " "))
+	d.Typed("hostler " + strings.Join(args, " "))
 	text, err := d.lab.Hostler(ctx, args...)
-	d.printed(text, limit)
+	d.Printed(text, limit)
 	return err
 }
 
 func (d *demo) broker(ctx context.Context) error {
-	d.typed("hostler-broker serve --data-dir …")
+	d.Typed("hostler-broker serve --data-dir …")
 	if err := d.lab.StartBroker(ctx); err != nil {
 		return err
 	}
@@ -79,43 +97,7 @@ func (d *demo) broker(ctx context.Context) error {
 	if err := d.hostler(ctx, 4, "resolver", "push", "resolver-profiles", "--nodes", "all", "--version", "shipped"); err != nil {
 		return err
 	}
-	d.saw("a broker with its own CA, keys, database and administrator, from one command")
-	return nil
-}
-
-func (d *demo) enrol(ctx context.Context) error {
-	d.typed("hostler node create --hostname " + node + " --bootstrap cloud-init > user-data")
-	userData, err := d.lab.Hostler(ctx, "node", "create", "--hostname", node, "--bootstrap", "cloud-init")
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(userData) {
-		if t := strings.TrimSpace(line); strings.HasPrefix(t, "hsn_") {
-			d.token = t
-		}
-	}
-	if d.token == "" {
-		return errors.New("the cloud-config holds no enrolment token")
-	}
-	d.say("The machine gets this as its user-data and nothing else; it fetches the agent, checks its digest, and enrols.")
-	rootfs, err := d.gpuRootfs()
-	if err != nil {
-		return err
-	}
-	if d.guest, err = qemu.Boot(ctx, d.image, qemu.Config{Name: node, UserData: userData, ReachHost: true, Rootfs: rootfs}); err != nil {
-		return err
-	}
-	if err := d.lab.WaitNode(ctx, node, "active"); err != nil {
-		return err
-	}
-	if err := d.hostler(ctx, 6, "node", "list"); err != nil {
-		return err
-	}
-	d.saw("a machine booted from Debian packages enrolled over mTLS and became active in %s", d.elapsed())
-	if err := d.hostler(ctx, 8, "task", "enqueue", node, "node.heartbeat_check", "--wait"); err != nil {
-		return err
-	}
-	d.saw("a signed task ran on it and its evidence was accepted")
+	d.Saw("a broker with its own CA, keys, database and administrator, from one command")
 	return nil
 }
 
@@ -134,18 +116,18 @@ func (d *demo) tenant(ctx context.Context) error {
 	if err := tenantParams(file); err != nil {
 		return err
 	}
-	d.typed("hostler task enqueue " + node + " allocation.provision_user --params alice.json --wait")
+	d.Typed("hostler task enqueue " + node + " allocation.provision_user --params alice.json --wait")
 	text, err := d.lab.Hostler(ctx, "task", "enqueue", node, "allocation.provision_user", "--params", file, "--wait")
 	if err != nil {
 		return err
 	}
-	d.printed(text, 8)
+	d.Printed(text, 8)
 	for _, r := range residue {
-		result, err := d.guest.Run(ctx, "runuser", "-u", tenant, "--", "sh", "-c", r.command)
+		result, err := d.guest().Run(ctx, "runuser", "-u", tenant, "--", "sh", "-c", r.command)
 		if err != nil || result.Exit != 0 {
 			return fmt.Errorf("cannot plant %s: %w %s", r.what, err, result.Stderr)
 		}
-		d.say("%s leaves %s", tenant, r.what)
+		d.Say("%s leaves %s", tenant, r.what)
 	}
 	return nil
 }
@@ -162,13 +144,13 @@ type task struct {
 
 // validate runs validate_clean and returns its verdict.
 func (d *demo) validate(ctx context.Context) (task, error) {
-	d.typed("hostler task enqueue " + node + " node.validate_clean --wait")
+	d.Typed("hostler task enqueue " + node + " node.validate_clean --wait")
 	var t task
 	if err := d.lab.JSON(ctx, &t, "task", "enqueue", node, "node.validate_clean", "--wait"); err != nil && t.ID == "" {
 		return t, err
 	}
 	text, err := d.lab.Hostler(ctx, "task", "show", t.ID)
-	d.printed(text, 40)
+	d.Printed(text, 40)
 	return t, err
 }
 
@@ -180,7 +162,7 @@ func (d *demo) dirty(ctx context.Context) error {
 	if t.Verdict != "not_clean" {
 		return fmt.Errorf("the verdict is %q with a tenant's residue on the node, not not_clean", t.Verdict)
 	}
-	d.saw("%d kinds of residue, and the verdict not_clean", len(residue))
+	d.Saw("%d kinds of residue, and the verdict not_clean", len(residue))
 	return nil
 }
 
@@ -201,11 +183,11 @@ func (d *demo) clean(ctx context.Context) error {
 		return fmt.Errorf("the verdict after the cleanup is %q, not clean", t.Verdict)
 	}
 	// Not the agent's word: the disk itself is searched for what was planted.
-	found, err := d.guest.Run(ctx, "grep", "-rlI", "secret-canary", "/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool/cron")
+	found, err := d.guest().Run(ctx, "grep", "-rlI", "secret-canary", "/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool/cron")
 	if found.Exit != 1 { // 1: grep found nothing
 		return fmt.Errorf("still on the node: %s %w", found.Stdout, err)
 	}
-	d.saw("after revoke and cleanup the verdict is clean, and a search of the node finds nothing of %s's", tenant)
+	d.Saw("after revoke and cleanup the verdict is clean, and a search of the node finds nothing of %s's", tenant)
 	return nil
 }
 
@@ -216,6 +198,6 @@ func (d *demo) evidence(ctx context.Context) error {
 	if err := d.hostler(ctx, 6, "audit", "verify"); err != nil {
 		return err
 	}
-	d.saw("every task with its actor and evidence on one line of time, in an audit log whose seals hold")
+	d.Saw("every task with its actor and evidence on one line of time, in an audit log whose seals hold")
 	return nil
 }

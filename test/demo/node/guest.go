@@ -18,7 +18,7 @@ import (
 
 // inGuest runs a command as root in the guest, where only success will do.
 func (d *demo) inGuest(ctx context.Context, argv ...string) error {
-	r, err := d.guest.Run(ctx, argv...)
+	r, err := d.guest().Run(ctx, argv...)
 	if err == nil && r.Exit != 0 {
 		err = fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), r.Exit, r.Stderr)
 	}
