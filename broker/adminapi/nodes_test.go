@@ -189,7 +189,7 @@ func TestABootstrapIsShownOnceAndATokenIsExtendedTwice(t *testing.T) {
 		t.Fatalf("the bootstrap is %+v", boot)
 	}
 	cloud := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h2"})
-	if !strings.HasPrefix(cloud.CloudConfig, "#cloud-config\n") || !strings.Contains(cloud.CloudConfig, cloud.Token) || cloud.Command != "" {
+	if !strings.HasPrefix(cloud.CloudConfig, "MIME-Version: 1.0\n") || !strings.Contains(cloud.CloudConfig, cloud.Token) || cloud.Command != "" {
 		t.Fatalf("the bootstrap is %+v", cloud)
 	}
 	for _, path := range []string{"/nodes", "/nodes/h1", "/nodes/h1/timeline", "/audit", "/audit/export"} {

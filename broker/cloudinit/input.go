@@ -21,6 +21,13 @@ type Input struct {
 	MAASSystemID string
 	Package      *Package      // nil: the machine has the agent already
 	ClockWait    time.Duration // bound of the wait for the clock; 0: 30 s
+
+	SiteBundle          string // of the site's own: URL@sha256:DIGEST; empty: none
+	HardwareSync        bool   // look whether MAAS's hardware sync arrived
+	Disks               []Disk // to make file systems on: what is on them is lost
+	OverwriteSignatures bool   // also where something known is on them
+	RoCE                []RoCE
+	DeployUser          *DeployUser // nil: none
 }
 
 // Package is the agent package.
@@ -33,10 +40,19 @@ var (
 	tokenForm    = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
 	hostForm     = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$`)
 	mirrorForm   = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/:@!+,;=&?%-]*)?$`)
+	digestForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	ifaceForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 	systemIDForm = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,63})?$`)
 )
 
-const maxMirrors = 8
+// SerialForm is a disk's serial by which the machine can find it.
+var SerialForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$`)
+
+const (
+	maxMirrors = 8
+	maxDisks   = 64
+	maxRoCE    = 64
+)
 
 // check refuses what could break out of its place in a file. Code:
 // bootstrap_invalid. No error repeats the token.
@@ -56,6 +72,9 @@ func (in *Input) check() error {
 	if err != nil || len(certs) != 1 || pki.Fingerprint(certs[0]) != in.CASHA256 {
 		return invalid("the root certificate is not the one with that fingerprint")
 	}
+	if err := in.checkLayers(); err != nil {
+		return err
+	}
 	if in.Package == nil {
 		return nil
 	}
@@ -63,6 +82,32 @@ func (in *Input) check() error {
 		return invalid("the package's digest is not a hex SHA-256")
 	}
 	return CheckMirrors(in.Package.Mirrors)
+}
+
+const bundleMark = "@sha256:"
+
+// checkLayers refuses what the scripts of the layers must not read.
+func (in *Input) checkLayers() error {
+	if url, digest, ok := strings.Cut(in.SiteBundle, bundleMark); in.SiteBundle != "" && (!ok || !digestForm.MatchString(digest) || CheckMirrors([]string{url}) != nil) {
+		return invalid("the site's bundle %q is not a plain http or https URL with @sha256:DIGEST", in.SiteBundle)
+	}
+	if len(in.Disks) > maxDisks || len(in.RoCE) > maxRoCE {
+		return invalid("%d disks and %d RoCE interfaces are given, at most %d and %d", len(in.Disks), len(in.RoCE), maxDisks, maxRoCE)
+	}
+	seen := map[string]bool{}
+	for _, d := range in.Disks {
+		if !SerialForm.MatchString(d.Serial) || d.Size <= 0 || seen["disk "+d.Serial] {
+			return invalid("the disk %q is not known by a serial of its own and a size", d.Serial)
+		}
+		seen["disk "+d.Serial] = true
+	}
+	for _, r := range in.RoCE {
+		if !ifaceForm.MatchString(r.Interface) || !r.Address.IsValid() || !r.Address.Addr().Is4() || seen["interface "+r.Interface] {
+			return invalid("the RoCE interface %q has no IPv4 address of its own", r.Interface)
+		}
+		seen["interface "+r.Interface] = true
+	}
+	return in.DeployUser.check()
 }
 
 // CheckMirrors refuses package URLs that cannot stand in a unit's environment

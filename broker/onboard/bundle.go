@@ -2,8 +2,11 @@ package onboard
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
@@ -11,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Bundle implements maas.Nodes.
@@ -35,6 +39,18 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f maas.BundleFacts) (
 	} else {
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:")}
 	}
+	in.SiteBundle, in.HardwareSync, in.OverwriteSignatures = f.Policy.SiteBootstrapBundleRef, f.Policy.RequireHWSync, f.Policy.OverwriteKnownSignatures
+	var spared []string
+	if f.Policy.InitializeExtraDisks {
+		in.Disks, spared = extraDisks(f)
+		out.Warnings = append(out.Warnings, spared...)
+	}
+	if in.RoCE, err = interfaces(f.RoCE); err != nil {
+		return out, err
+	}
+	if in.DeployUser, err = n.deployUser(ctx, nodeID, f.SiteID); err != nil {
+		return out, err
+	}
 	if in.Token, err = n.token(ctx, nodeID, f.Expires); err != nil {
 		return out, err
 	}
@@ -42,9 +58,89 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f maas.BundleFacts) (
 	if err != nil {
 		return out, err
 	}
-	bare := strings.ReplaceAll(text, in.Token.Reveal(), "")
+	bare, err := cloudinit.Render(in.Bare())
+	if err != nil {
+		return out, err
+	}
 	out.UserData, out.Digest, out.Epoch = []byte(text), fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(bare))), node.Epoch
 	return out, nil
+}
+
+// extraDisks are those that may be made empty: known by a serial that no other
+// disk of the machine has, and not the one that boots. Spared says which are left
+// alone, and why.
+func extraDisks(f maas.BundleFacts) (disks []cloudinit.Disk, spared []string) {
+	if f.BootDisk.ID == 0 {
+		return nil, []string{"no extra disk is initialized: which one boots is not known"}
+	}
+	of := map[string]int{}
+	for _, d := range f.Disks {
+		of[d.Serial]++
+	}
+	for _, d := range f.Disks {
+		why := ""
+		switch {
+		case d.ID == f.BootDisk.ID:
+			continue
+		case d.Serial == f.BootDisk.Serial:
+			why = "it has the serial of the boot disk"
+		case !cloudinit.SerialForm.MatchString(d.Serial):
+			why = "it has no serial by which the machine could find it"
+		case of[d.Serial] > 1:
+			why = "another disk has the same serial"
+		case d.Size <= 0:
+			why = "MAAS does not know its size"
+		default:
+			disks = append(disks, cloudinit.Disk{Serial: d.Serial, Size: d.Size})
+			continue
+		}
+		spared = append(spared, "disk "+taskcatalog.Clean(d.Name+" "+d.Serial, 100)+" is not initialized: "+why)
+	}
+	return disks, spared
+}
+
+func interfaces(rows []broker.RoCEAssignment) ([]cloudinit.RoCE, error) {
+	var all []cloudinit.RoCE
+	for _, r := range rows {
+		p, err := netip.ParsePrefix(r.IPv4CIDR)
+		if err != nil {
+			return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot write a bootstrap: the RoCE address %q of %s is none", taskcatalog.Clean(r.IPv4CIDR, 50), r.Interface)
+		}
+		all = append(all, cloudinit.RoCE{Interface: r.Interface, Address: p})
+	}
+	return all, nil
+}
+
+// deployUser is the site's, with a hash of its password where it has one. The salt
+// is the node's own, and the same again for the same bundle.
+func (n *Nodes) deployUser(ctx context.Context, nodeID, siteID string) (*cloudinit.DeployUser, error) {
+	if siteID == "" {
+		return nil, nil
+	}
+	site, err := n.DB.Site(ctx, siteID)
+	if err != nil {
+		return nil, err
+	}
+	if site.DeploySSHPublicKey == "" {
+		return nil, nil // it has no credentials yet
+	}
+	u := &cloudinit.DeployUser{Name: site.DeployUser, SSHKey: site.DeploySSHPublicKey}
+	if site.DeployPasswordSetAt.IsZero() {
+		return u, nil
+	}
+	password, err := maas.DeployPassword(ctx, n.Secrets, site)
+	if err != nil || password == "" {
+		return u, err
+	}
+	key, err := n.tokenKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("hostler deploy password\x00" + nodeID))
+	salt := strings.NewReplacer("+", ".", "/", ".").Replace(base64.StdEncoding.EncodeToString(mac.Sum(nil)))[:cloudinit.SaltLength]
+	u.PasswordHash, err = cloudinit.HashPassword(password, salt)
+	return u, err
 }
 
 // root is the certificate with the fingerprint that a machine pins.

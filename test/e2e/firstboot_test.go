@@ -49,14 +49,14 @@ func (m *mirror) serve(t *testing.T) (url string) {
 func impatient(t *testing.T, userData string) string {
 	t.Helper()
 	for was, is := range map[string]string{
-		"\n        RestartSec=20\n":        "\n        RestartSec=2\n",
+		"\n|RestartSec=20\n":               "\n|RestartSec=2\n",
 		"--retry 3 ":                       "--retry 1 ",
-		"\n        TimeoutStartSec=30\n":   "\n        TimeoutStartSec=2\n",
+		"\n|TimeoutStartSec=30\n":          "\n|TimeoutStartSec=2\n",
 		" enroll --broker ":                " enroll --timeout 2s --broker ",
 		"waiting up to 30 s for the clock": "waiting up to 2 s for the clock",
 	} {
 		if !strings.Contains(userData, was) {
-			t.Fatalf("the cloud-config does not have %q any more", was)
+			t.Fatalf("the user-data does not have %q any more", was)
 		}
 		userData = strings.ReplaceAll(userData, was, is)
 	}

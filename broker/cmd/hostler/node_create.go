@@ -18,7 +18,7 @@ func nodeCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --hostname H",
 		Short: "make a node record and print what the machine runs to enrol",
-		Long: `Make a node record and print what the machine runs to enrol: cloud-config that
+		Long: `Make a node record and print what the machine runs to enrol: user-data that
 works as it is, or one line to paste. It holds a one-time enrolment token and is
 shown once, so keep the output private.`,
 		Example: "  hostler node create --hostname gpu-07 --site dc1 > user-data\n  hostler node create --hostname gpu-07 --bootstrap command",

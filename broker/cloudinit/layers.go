@@ -1,0 +1,113 @@
+package cloudinit
+
+import (
+	"embed"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+//go:embed scripts
+var scripts embed.FS
+
+func script(name string) string {
+	text, err := scripts.ReadFile("scripts/" + name + ".sh")
+	if err != nil {
+		panic(err) // it is compiled in
+	}
+	return string(text)
+}
+
+// The layers, by the names under which the machine keeps how they ended.
+const (
+	LayerSite         = "site"
+	LayerAgent        = "agent"
+	LayerHardwareSync = "hw-sync"
+	LayerDisks        = "disks"
+	LayerRoCE         = "roce"
+	LayerDeployUser   = "deploy-user"
+)
+
+const layerUnit = "hostler-layer@.service"
+
+// Disk is one to make a file system on, and how it is known.
+type Disk struct {
+	Serial string
+	Size   int64 // bytes
+}
+
+// RoCE is an interface with an address of its own network.
+type RoCE struct {
+	Interface string
+	Address   netip.Prefix
+}
+
+// layers puts all but the agent's and the deploy user's into the data part, and
+// returns the names of all that there are, in their order.
+func (in *Input) layers(d *data) ([]string, error) {
+	var names []string
+	run := func(name, target, values, order string) {
+		names = append(names, name)
+		d.file("0644", bootstrapDir+"layer-"+name, script(name))
+		if values != "" {
+			d.file("0644", bootstrapDir+name, values)
+		}
+		unit := "hostler-layer@" + name + ".service"
+		if order != "" {
+			d.file("0644", unitDir+unit+".d/order.conf", "[Unit]\n"+order)
+		}
+		d.wanted(target, unit, layerUnit)
+	}
+	if in.SiteBundle != "" {
+		url, digest, _ := strings.Cut(in.SiteBundle, bundleMark)
+		run(LayerSite, "multi-user.target", url+" "+digest+"\n", "")
+	}
+	names = append(names, LayerAgent)
+	if in.HardwareSync {
+		// cloud-init does what MAAS's vendor-data says in its last stage, which comes
+		// after multi-user.target: what waits for it cannot be wanted by that.
+		run(LayerHardwareSync, "cloud-init.target", "", "After=cloud-final.service\n")
+	}
+	if len(in.Disks) > 0 {
+		var list strings.Builder
+		for i, disk := range in.Disks {
+			fmt.Fprintf(&list, "%d %s %d\n", i+1, disk.Serial, disk.Size)
+		}
+		if in.OverwriteSignatures {
+			d.file("0644", bootstrapDir+"disks-overwrite", "yes\n")
+		}
+		run(LayerDisks, "multi-user.target", list.String(), "After=hostler-layer@site.service\n")
+	}
+	if len(in.RoCE) > 0 {
+		var list strings.Builder
+		for i, r := range in.RoCE {
+			fmt.Fprintf(&list, "%d %s %s %s %s\n", firstTable+i, r.Interface, r.Address.Addr(), r.Address.Masked(), peer(r.Address))
+		}
+		// networkd forgets rules that are not its own when it starts again.
+		run(LayerRoCE, "multi-user.target", list.String(), "After=systemd-networkd.service\nPartOf=systemd-networkd.service\n")
+	}
+	if in.DeployUser != nil {
+		names = append(names, LayerDeployUser)
+	}
+	if len(d.start) == 0 {
+		return names, nil
+	}
+	d.file("0755", bootstrapDir+"layer", script("layer"))
+	return names, d.unit(layerUnit, unitData{})
+}
+
+// firstTable is the number of the first interface's routing table, and its rule's
+// priority.
+const firstTable = 1000
+
+// peer is the other end of a link with two addresses, which routes; "-": nobody
+// can tell who does.
+func peer(p netip.Prefix) string {
+	if p.Bits() != 31 {
+		return "-"
+	}
+	if p.Addr() == p.Masked().Addr() {
+		return p.Addr().Next().String()
+	}
+	return p.Masked().Addr().String()
+}

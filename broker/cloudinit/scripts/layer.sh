@@ -1,0 +1,43 @@
+#!/bin/sh
+# Runs one layer of the first boot, and keeps how it ended where the agent reads it.
+# usage: layer run|ended NAME
+set -euf
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+name=$2
+etc=/etc/hostler-bootstrap
+state=/var/lib/hostler-bootstrap
+record=$state/layers/$name
+
+keep() {
+    printf '%s\n%s\n' "$1" "$2" >"$record.new"
+    sync "$record.new"
+    mv -f "$record.new" "$record"
+}
+
+# fail MESSAGE: for the layers.
+fail() {
+    echo "hostler: layer $name: $*" >&2
+    printf '%s\n' "$*" >"$record.said"
+    exit 1
+}
+
+mkdir -p "$state/layers"
+case $1 in
+run)
+    if [ "$name" != roce ] && [ "$(head -n 1 "$record" 2>/dev/null || :)" = done ]; then
+        exit 0
+    fi
+    rm -f "$record.said"
+    echo "hostler: layer $name begins"
+    . "$etc/layer-$name"
+    keep done ''
+    echo "hostler: layer $name is done"
+    ;;
+ended)
+    [ "${SERVICE_RESULT:-success}" != success ] || exit 0
+    said="it ended by ${SERVICE_RESULT} ${EXIT_STATUS:-}"
+    [ ! -s "$record.said" ] || said=$(head -c 300 "$record.said" | head -n 1)
+    keep failed "$said"
+    echo "hostler: layer $name failed: $said"
+    ;;
+esac
