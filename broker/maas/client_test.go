@@ -6,9 +6,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -190,6 +192,27 @@ func TestNoSecretComesBackInAnError(t *testing.T) {
 	}
 	if _, err := ParseKey("no-key-" + planted); err == nil || strings.Contains(err.Error(), planted) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestASecretIsHiddenHoweverItIsQuotedAndCut(t *testing.T) {
+	const pass = `battery "staple" & <horse> correct/100%`
+	escaped := []string{pass, url.QueryEscape(pass), html.EscapeString(pass), strings.ReplaceAll(pass, `"`, `\"`)}
+	long := strings.Repeat(planted, 300) // of which 8 KiB come back
+	said := []string{"starts with " + long[:6000]}
+	for _, form := range escaped {
+		for pad := maxDetail - len(form) - 2; pad <= maxDetail; pad += 3 {
+			said = append(said, strings.Repeat("x", pad)+form+strings.Repeat("y", 100))
+		}
+	}
+	for _, text := range said {
+		r, _ := answering(t, 400, nil, text)
+		_, err := call(t.Context(), r, "create", changes, func(c *client.Client) (*entity.Machine, error) {
+			return c.Machines.Create(&entity.MachineCreateParams{Hostname: "h"}, map[string]any{"power_parameters_power_pass": pass, "user_data": long})
+		})
+		if err == nil || strings.Contains(err.Error(), "batt") || strings.Contains(err.Error(), planted) {
+			t.Errorf("%.20s… (%d): %v", text, len(text), err)
+		}
 	}
 }
 

@@ -83,7 +83,16 @@ func (at *place) address(ctx context.Context, i Interface, row broker.RoCEAssign
 	case i.VLAN == nil:
 		return chain.Fail(mismatch, "interface %s is in no VLAN (is it plugged in?)", row.Interface).With("roce_interface_unplugged", nil)
 	default:
-		err = at.region.createSubnet(ctx, cidr, i.VLAN.ID)
+		if err = at.region.createSubnet(ctx, cidr, i.VLAN.ID); ClassOf(err) == Invalid && err != nil {
+			// Another run may have made it since we looked.
+			now, unread := at.region.subnets(ctx)
+			if unread != nil {
+				return at.unseen(ctx, unread)
+			}
+			if slices.ContainsFunc(now, func(s Subnet) bool { return s.CIDR == cidr }) {
+				return chain.Again(next, "subnet %s was made by somebody else", cidr)
+			}
+		}
 	}
 	if err != nil {
 		return at.undone(ctx, err)

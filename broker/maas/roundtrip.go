@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -137,16 +138,28 @@ func (b *bound) remember(req *http.Request) error {
 	return nil
 }
 
+const (
+	omitted   = "[…]"
+	beginning = 32 // bytes of a long secret that are enough to be it
+)
+
 // hide takes secrets out of MAAS's words: each part of the key, and what the form
-// held, as it is and as it was sent.
+// held, as it is and as it was sent or may be quoted. An answer may hold a part of a
+// long one, whose beginning takes all with it that comes after.
 func (b *bound) hide(text string) string {
 	key := b.region.key.parts
 	for _, s := range append([]string{key.secret, key.token, key.consumer}, b.secret...) {
 		if len(s) < 3 {
 			continue
 		}
-		for _, spelled := range []string{s, url.QueryEscape(s)} {
-			text = strings.ReplaceAll(text, spelled, "[…]")
+		quoted := strconv.Quote(s)
+		for _, spelled := range []string{s, url.QueryEscape(s), html.EscapeString(s), quoted[1 : len(quoted)-1]} {
+			text = strings.ReplaceAll(text, spelled, omitted)
+			if len(spelled) > 2*beginning {
+				if before, _, found := strings.Cut(text, spelled[:beginning]); found {
+					text = before + omitted
+				}
+			}
 		}
 	}
 	return text

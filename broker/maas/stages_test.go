@@ -1,8 +1,10 @@
 package maas_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -265,6 +267,35 @@ func TestAMachineThatRunsIsNotResetUnlessTheProfileSaysSo(t *testing.T) {
 		if !cycle && (r.Failure == nil || r.Failure.Code != "failed_discovery_timeout" || !strings.Contains(r.Failure.Message, "switch it off") || m.Boots != 0 || !m.On) {
 			t.Errorf("without: %s %+v, machine %+v", r.Status, r.Failure, m)
 		}
+	}
+}
+
+func TestARoCESubnetThatAnotherRunMakesMeanwhileIsUsed(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	b.NICs[1].Network = 1
+	id := w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: b, Status: maassim.Ready})
+	w.book.RoCE = []broker.RoCEAssignment{{SiteID: w.site.ID, Hostname: "c01", Interface: "eno8403", IPv4CIDR: "172.30.10.61/24"}}
+	raced := false
+	w.guard = roundTrip(func(req *http.Request) (*http.Response, error) {
+		if raced || req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/subnets/") {
+			return w.region.RoundTripper().RoundTrip(req)
+		}
+		raced = true
+		body, _ := io.ReadAll(req.Body)
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		other := req.Clone(req.Context())
+		other.Body = io.NopCloser(bytes.NewReader(body))
+		other.Header.Set("Authorization", strings.Replace(req.Header.Get("Authorization"), `oauth_nonce="`, `oauth_nonce="other`, 1))
+		if res, err := w.region.RoundTripper().RoundTrip(other); err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("the other's: %v, %v", res, err)
+		}
+		return w.region.RoundTripper().RoundTrip(req)
+	})
+	s := w.asked(1)
+	s.SystemID = id
+	if r := w.alone("r", s, "apply_roce_phase2"); !raced || r.Status != chain.Completed || stateOf(t, r).RoCEAddresses != 1 {
+		t.Errorf("raced %v: %s, %+v\n%s", raced, r.Status, stateOf(t, r).Warnings, w.story("r"))
 	}
 }
 
