@@ -121,7 +121,7 @@ func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	s.BundleDigest, s.Epoch = b.Digest, b.Epoch
+	s.BundleDigest, s.Epoch, s.SSH = b.Digest, b.Epoch, SSHSeed{}
 	s.Deploys++
 	err = at.region.deploy(ctx, at.SystemID, deployment{
 		series: s.Policy.DistroSeries, userData: b.UserData, sync: s.Policy.RequireHWSync, agent: agentName(r.ID), comment: "hostler run " + r.ID,
@@ -178,7 +178,7 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s is not this run's, and was left as it is", at.called())
 		}
 	}
-	s.Claim, s.DeployedAt, s.DeployFailure = nil, zero, ""
+	s.Claim, s.DeployedAt, s.DeployFailure, s.SSH = nil, zero, "", SSHSeed{}
 	return nil
 }
 

@@ -88,9 +88,13 @@
 //
 // # Where this departs from the sources
 //
-// MAAS gives no token before a deployment is rendered, so the bundle has none.
-// Hardware sync comes with the deployment; there is no seeding over SSH, and where
-// MAAS never makes the token the run ends failed_hw_sync_seed. Its health is worked
+// MAAS gives no token before a deployment is rendered, so the bundle has none:
+// hardware sync comes with the deployment, and where MAAS never makes the token the
+// run ends failed_hw_sync_seed. A machine that has not reported its hardware one and
+// a half intervals after it was deployed is seeded by its agent, or over SSH where
+// none has come (package sshseed): never earlier, because MAAS does it by itself
+// nearly always. What cannot be reached is tried until the stage's time is over, and
+// then is post_deploy_connectivity_failure. Its health is worked
 // out: last_sync has moved since the machine was first seen Deployed, and is not
 // older than one and a half intervals. MAAS accepts a New machine by commissioning
 // it, so there is no call of accept. What a person has mended MAAS sees when it

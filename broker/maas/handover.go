@@ -48,23 +48,27 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	if !at.EnableHWSync {
 		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and nothing but another deployment gives it that", at.called()).With("failed_hw_sync_seed", nil)
 	}
-	token, has, err := at.region.token(ctx, at.SystemID)
+	token, has, err := at.region.token(ctx, at.Machine)
 	switch {
 	case err != nil:
 		return at.unseen(ctx, err)
 	case !has:
 		return chain.Again(lookAgain, "MAAS has not made the token of machine %s yet", at.called())
-	case at.synced() || r.Now.Sub(r.State.DeployedAt) < at.interval()*3/2:
+	case at.synced() && at.syncFresh(), r.Now.Sub(r.State.DeployedAt) < at.interval()*3/2:
 		return nil // it is too early to worry
+	}
+	if !token.told {
+		r.State.warn("MAAS does not say which rack controller serves machine " + at.called() + ": its hardware sync is led to the region's own address")
 	}
 	n, err := l.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
 		return ours(err)
 	}
 	if !r.State.enrolled(n) {
-		return nil // without an agent there is nobody to seed it
+		return l.seedBySSH(ctx, at, token)
 	}
-	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token, at.interval())
+	r.State.SSH.Trouble = ""
+	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token.MAASMachineToken, at.interval())
 	switch {
 	case err != nil:
 		return reseedFailed(err)
@@ -110,7 +114,8 @@ func (at *place) interval() time.Duration {
 }
 
 // waitForSync waits until the host has reported its hardware, and not too long
-// ago. Where it does not, its agent is told once an attempt to seed it anew.
+// ago. Where it does not, its agent is told once an attempt to seed it anew; where
+// no agent has come, it is seeded over SSH.
 func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 	at, err := l.stillDeployed(ctx, r)
 	if err != nil {

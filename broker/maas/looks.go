@@ -104,19 +104,29 @@ func (r *Region) powerState(ctx context.Context, id string) (string, error) {
 	return taskcatalog.Clean(s.State, 16), err
 }
 
+// machineToken is a machine's own token, and whether MAAS said where it is good for.
+type machineToken struct {
+	taskcatalog.MAASMachineToken
+	told bool
+}
+
 // token is the machine's own; false: MAAS has not made one yet.
-func (r *Region) token(ctx context.Context, id string) (taskcatalog.MAASMachineToken, bool, error) {
+func (r *Region) token(ctx context.Context, m Machine) (machineToken, bool, error) {
 	type token struct {
 		Key      string `json:"token_key"`
 		Secret   string `json:"token_secret"`
 		Consumer string `json:"consumer_key"`
 	}
-	t, err := askOf[*token](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
+	t, err := askOf[*token](ctx, r, "read the machine's token", looks, "machines", m.SystemID, "", "get_token", nil)
 	if err != nil || t == nil || t.Key == "" {
-		return taskcatalog.MAASMachineToken{}, false, err
+		return machineToken{}, false, err
 	}
-	rack := url.URL{Scheme: "http", Host: r.api.Hostname() + ":5248", Path: "/MAAS/metadata/status/" + id}
-	return taskcatalog.MAASMachineToken{Endpoint: rack.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, true, nil
+	at, told, err := r.rackOf(ctx, m)
+	if err != nil {
+		return machineToken{}, false, err
+	}
+	endpoint := url.URL{Scheme: "http", Host: at, Path: "/MAAS/metadata/status/" + m.SystemID}
+	return machineToken{taskcatalog.MAASMachineToken{Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, told}, true, nil
 }
 
 // underAgent reports whether a machine was allocated or deployed under that agent

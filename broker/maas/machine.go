@@ -111,14 +111,16 @@ type Subnet struct {
 
 // VLAN is one of the region's.
 type VLAN struct {
-	ID           int             `json:"id"`
-	VID          int             `json:"vid"`
-	Name         string          `json:"name"`
-	Fabric       string          `json:"fabric"`
-	FabricID     int             `json:"fabric_id"`
-	DHCPOn       bool            `json:"dhcp_on"`
-	ExternalDHCP string          `json:"external_dhcp"`
-	RelayVLAN    json.RawMessage `json:"relay_vlan"` // an object, a number or null
+	ID            int             `json:"id"`
+	VID           int             `json:"vid"`
+	Name          string          `json:"name"`
+	Fabric        string          `json:"fabric"`
+	FabricID      int             `json:"fabric_id"`
+	DHCPOn        bool            `json:"dhcp_on"`
+	ExternalDHCP  string          `json:"external_dhcp"`
+	PrimaryRack   string          `json:"primary_rack"` // system_id; empty: none serves it
+	SecondaryRack string          `json:"secondary_rack"`
+	RelayVLAN     json.RawMessage `json:"relay_vlan"` // an object, a number or null
 }
 
 // Disk is a physical block device.

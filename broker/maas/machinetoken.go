@@ -14,5 +14,10 @@ func (s *Sites) MachineToken(ctx context.Context, site broker.Site, systemID str
 	if err != nil {
 		return taskcatalog.MAASMachineToken{}, false, err
 	}
-	return region.token(ctx, systemID)
+	m, err := region.Machine(ctx, systemID)
+	if err != nil {
+		return taskcatalog.MAASMachineToken{}, false, err
+	}
+	t, has, err := region.token(ctx, m)
+	return t.MAASMachineToken, has, err
 }

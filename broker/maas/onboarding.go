@@ -20,6 +20,7 @@ type Lifecycle struct {
 	Regions *Sites
 	Records Records
 	Nodes   Nodes
+	SSH     Seeder
 }
 
 // Onboarding is the state of a run. It refers to secrets, and holds none: neither
@@ -58,6 +59,7 @@ type Onboarding struct {
 
 	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when it was first seen Deployed
 	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // last_sync then: only a later one proves something
+	SSH          SSHSeed   `json:"ssh,omitzero"`
 	EnrollAsked  int       `json:"enroll_asked,omitempty"` // the attempt for which Enroll was set
 	EnrollSince  time.Time `json:"enroll_since,omitzero"`  // since when this attempt waits
 	Failed       string    `json:"failed,omitempty"`       // what a person is to mend before MAAS looks at the machine again

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/sshseed"
 )
 
 // How long a stage may take for which the policy has no number.
@@ -50,11 +51,23 @@ func classifyLimit(Onboarding) chain.Limit {
 }
 
 func seedLimit(s Onboarding) chain.Limit {
-	return chain.Limit{After: seconds(s.Policy.HardwareSyncSeedTimeoutSeconds), Class: syncFailure, Code: "failed_hw_sync_seed"}
+	return syncLimit(s, s.Policy.HardwareSyncSeedTimeoutSeconds, "failed_hw_sync_seed")
 }
 
 func healthLimit(s Onboarding) chain.Limit {
-	return chain.Limit{After: seconds(s.Policy.HardwareSyncHealthTimeoutSeconds), Class: syncFailure, Code: "failed_hw_sync_health"}
+	return syncLimit(s, s.Policy.HardwareSyncHealthTimeoutSeconds, "failed_hw_sync_health")
+}
+
+// syncLimit tells a machine that could not be reached from one that could, and still
+// does not report its hardware.
+func syncLimit(s Onboarding, after int, code string) chain.Limit {
+	switch s.SSH.Trouble {
+	case "":
+		return chain.Limit{After: seconds(after), Class: syncFailure, Code: code}
+	case sshseed.CommandFailed:
+		return chain.Limit{After: seconds(after), Class: syncFailure, Code: "failed_ssh_seed"}
+	}
+	return chain.Limit{After: seconds(after), Class: connectivity, Code: "failed_ssh_seed"}
 }
 
 // enrollmentLimit is that of all attempts: each has the policy's time.
@@ -86,7 +99,7 @@ var (
 	aboutPXE     = about("MAAS: the link of the interface that boots", "", time.Minute)
 	aboutRender  = about("the broker: a node record and an enrol token", "", time.Minute)
 	aboutRecover = about("MAAS: releases the machine that failed to deploy", "what was installed on it", 2*time.Minute)
-	aboutSync    = about("the node: MAAS's hardware sync, if its agent is there", "", time.Minute)
+	aboutSync    = about("the node: MAAS's hardware sync, by its agent; over SSH where none has come and the machine does not report its hardware", "", time.Minute)
 )
 
 func aboutCommission(Onboarding) chain.About {

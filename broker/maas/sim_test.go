@@ -43,6 +43,7 @@ func TestSimulation(t *testing.T) {
 		n = min(n, 50)
 	}
 	var ended [4]atomic.Int64
+	var entered atomic.Int64
 	var played atomic.Int64
 	if n > 1000 {
 		defer progress(&played, n)()
@@ -53,14 +54,19 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
 				for seed := first + lane; seed < first+n && !t.Failed(); seed += lanes {
-					playSeed(t, uint64(seed), nil, func(s chain.Status) { ended[outcome(s)].Add(1) })
+					playSeed(t, uint64(seed), nil, func(s *simulation) {
+						for _, id := range s.ids {
+							ended[outcome(s.run(id).Status)].Add(1)
+						}
+						entered.Add(int64(s.entered))
+					})
 					played.Add(1)
 				}
 			})
 		}
 	})
-	t.Logf("runs: %d completed or reconciled, %d cancelled, %d stopped", ended[0].Load(), ended[1].Load(), ended[2].Load())
-	if n >= 100 && (ended[0].Load() == 0 || ended[1].Load() == 0 || ended[2].Load() == 0) {
+	t.Logf("runs: %d completed or reconciled, %d cancelled, %d stopped; SSH asked %d times", ended[0].Load(), ended[1].Load(), ended[2].Load(), entered.Load())
+	if n >= 100 && (ended[0].Load() == 0 || ended[1].Load() == 0 || ended[2].Load() == 0 || entered.Load() == 0) {
 		t.Error("the simulation does not reach every end")
 	}
 }
@@ -121,14 +127,14 @@ func TestSimulationOnEachEngine(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			for seed := *simFirst; seed < *simFirst+n && !t.Failed(); seed++ {
-				playSeed(t, uint64(seed), func(now func() time.Time) chain.Store { return storetest.Open(t, engine, now) }, func(chain.Status) {})
+				playSeed(t, uint64(seed), func(now func() time.Time) chain.Store { return storetest.Open(t, engine, now) }, func(*simulation) {})
 			}
 		})
 	}
 }
 
 // playSeed plays one, on a store in memory where open is nil.
-func playSeed(t *testing.T, seed uint64, open func(now func() time.Time) chain.Store, ended func(chain.Status)) {
+func playSeed(t *testing.T, seed uint64, open func(now func() time.Time) chain.Store, ended func(*simulation)) {
 	defer func() {
 		if t.Failed() {
 			t.Logf("play it again: go test ./broker/maas -run TestSimulation -sim.seed %d", seed)
@@ -140,9 +146,7 @@ func playSeed(t *testing.T, seed uint64, open func(now func() time.Time) chain.S
 		s.lossy.Store = s.store
 	}
 	s.play()
-	for _, id := range s.ids {
-		ended(s.run(id).Status)
-	}
+	ended(s)
 }
 
 func outcome(s chain.Status) int {
@@ -171,6 +175,7 @@ type simulation struct {
 	bystander map[string]bool   // by system_id: nobody asked for it
 	passes    map[string]int    // run → operator's actions, each of which may lead to another deployment
 	deployed  map[string]int    // run → deployments carried out
+	entered   int               // how often SSH asked a machine
 }
 
 type event struct {
@@ -191,6 +196,8 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s.people()
 	s.machines()
 	s.troubles()
+	s.silent, s.doors.closed, s.doors.unsynced = s.chance(15), s.chance(25), s.chance(20)
+	s.doors.check = s.enters
 	s.lossy.Saved = s.saved
 	s.lossy.Fate = func(int) chaintest.Fate {
 		if s.by.IntN(150) == 0 {
@@ -333,6 +340,7 @@ func (s *simulation) play() {
 		s.region.Relent()
 		s.region.SetDHCP(true)
 		s.credentials(s.region.RenewKeys("admin"))
+		s.silent, s.doors.closed, s.doors.unsynced = false, false, false
 		for _, id := range s.ids {
 			if s.run(id).Status.Stopped() && s.chance(80) {
 				s.order(id, []chain.Action{chain.Resume, chain.RetryStage, chain.Rerun, chain.RestartClean, chain.Cancel, chain.Adopt}[s.by.IntN(6)])
@@ -419,6 +427,24 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.deployed[run]++
 	}
 	return res, err
+}
+
+// enters watches whom SSH reaches: a machine that a run has deployed and looked at in
+// the same step, that does not report its hardware and whose agent has not come.
+func (s *simulation) enters(id, call string) {
+	m, _ := s.region.Machine(id)
+	run := m.Annotations["hostler-run"]
+	switch node := s.node(m.Hostname); {
+	case s.bystander[id], m.Owner != "admin", m.Status != maassim.Deployed, !slices.Contains(s.ids, run):
+		s.wrong("SSH asks machine %s for %s: %+v", id, call, m)
+	case !s.seen[id]:
+		s.wrong("SSH asks machine %s for %s, which was not looked at before", id, call)
+	case s.holder[id] != run:
+		s.wrong("SSH asks machine %s for %s, which run %s holds and %s has marked", id, call, s.holder[id], run)
+	case node.Epoch > 0 && s.deployed[run] == 1:
+		s.wrong("SSH asks machine %s for %s, whose agent has come", id, call)
+	}
+	s.entered++
 }
 
 // form reads a call's form, and puts it back.

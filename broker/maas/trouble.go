@@ -19,6 +19,7 @@ const (
 	pxeDiscovery      = chain.Class(broker.PXEDiscoveryFailure)
 	mismatch          = chain.Class(broker.HardwareMismatch)
 	deployFailure     = chain.Class(broker.DeployCloudInitFailure)
+	connectivity      = chain.Class(broker.PostDeployConnectivity)
 	syncFailure       = chain.Class(broker.HardwareSyncFailure)
 	enrollmentFailure = chain.Class(broker.AgentEnrollmentFailure)
 	ambiguity         = chain.Class(broker.StateAmbiguity)

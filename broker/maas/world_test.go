@@ -47,6 +47,7 @@ type world struct {
 	silent   bool              // agents stay away
 	heard    time.Time         // when agents were last let in
 	guard    http.RoundTripper // before the region; nil: none
+	doors    *doors            // of the machines
 }
 
 // vault keeps secrets, and can be down.
@@ -109,6 +110,8 @@ func newWorld(t testing.TB, version string) *world {
 	w.sku = broker.NewSKU()
 	w.sku.ID, w.sku.NICs = "h100.8gpu", []string{"eno8303", "eno8403"}
 	w.credentials(w.region.APIKey())
+	w.deployKey()
+	w.doors = &doors{world: w}
 	w.lossy = &chaintest.Lossy{}
 	w.freshStore()
 	w.boot()
@@ -121,7 +124,7 @@ func (w *world) boot() {
 	w.brokers++
 	l := &maas.Lifecycle{
 		Regions: &maas.Sites{Secrets: w.secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return w }},
-		Records: w.book, Nodes: w.book,
+		Records: w.book, Nodes: w.book, SSH: w.doors,
 	}
 	list := l.Onboarding()
 	if w.only != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/rand"
+	"net"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -9,6 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/onboard"
 	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/sshseed"
 )
 
 // stepGrace is what a stage in flight has when the broker stops.
@@ -18,7 +20,7 @@ const stepGrace = 4 * time.Second
 func (s *Server) openRuns() error {
 	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: &onboard.Nodes{
 		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader,
-	}}
+	}, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
 	var err error
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding(), s.lifecycle.Adoption())
 	return err

@@ -200,6 +200,7 @@ type Machine struct {
 	Token                                       string // token key, empty where there is none
 	LastSync                                    time.Time
 	Interfaces                                  []string // MAC addresses
+	Addresses                                   []string // configured
 	BootDisk                                    string   // serial
 
 	Serial string // of the hardware at its BMC, empty where nothing stands there
@@ -231,7 +232,7 @@ func (m *machine) snapshot() Machine {
 	s := Machine{
 		SystemID: m.systemID, Hostname: m.hostname, Owner: m.owner, Pool: m.region.poolNamed(m.pool).name, PowerState: m.powerState,
 		Status: m.status, Locked: m.locked, Annotations: maps.Clone(m.annotations), OSystem: m.osystem, Series: m.series,
-		UserData: slices.Clone(m.userData), LastSync: m.lastSync,
+		UserData: slices.Clone(m.userData), LastSync: m.lastSync, Addresses: m.addresses(),
 	}
 	if m.token != nil {
 		s.Token = m.token.key

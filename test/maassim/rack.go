@@ -43,7 +43,7 @@ type rackBody struct {
 func (r *Region) rack() rackBody {
 	b := rackBody{
 		SystemID: rackID, Hostname: "rack-1", FQDN: "rack-1.maas", Version: r.Version, NodeType: 2, NodeTypeName: "Rack controller",
-		Architecture: "amd64/generic", OSystem: "ubuntu", DistroSeries: "jammy", IPAddresses: []string{}, TagNames: []string{}, Zone: zone,
+		Architecture: "amd64/generic", OSystem: "ubuntu", DistroSeries: "jammy", IPAddresses: r.rackAddresses(), TagNames: []string{}, Zone: zone,
 		HardwareInfo: map[string]string{}, ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + rackID + "/",
 	}
 	for _, name := range []string{"rackd", "tftp", "http", "dhcpd", "dhcpd6", "dns_rack", "ntp_rack", "proxy_rack", "syslog_rack"} {
@@ -60,6 +60,17 @@ func (r *Region) rack() rackBody {
 		b.Services = append(b.Services, s)
 	}
 	return b
+}
+
+// rackAddresses are one on each subnet where it serves: the first.
+func (r *Region) rackAddresses() []string {
+	all := []string{}
+	for _, s := range r.subnets {
+		if r.serves(s.vlan) {
+			all = append(all, s.prefix.Addr().Next().String())
+		}
+	}
+	return all
 }
 
 func (c *call) listRacks() answer { return ok([]rackBody{c.rack()}) }

@@ -39,6 +39,7 @@ type entry struct {
 	expires  time.Time
 	extended int
 	reseeds  map[string]int // by key: how often it was asked for
+	seeded   taskcatalog.MAASMachineToken
 }
 
 var (
@@ -87,6 +88,18 @@ func (b *Book) Reseeds(nodeID string) int {
 		}
 	}
 	return 0
+}
+
+// Seeded is the token that a node's agent was given last.
+func (b *Book) Seeded(nodeID string) taskcatalog.MAASMachineToken {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.nodes {
+		if e.ID == nodeID {
+			return e.seeded
+		}
+	}
+	return taskcatalog.MAASMachineToken{}
 }
 
 const tokenLine = "# enrol token "
@@ -349,6 +362,7 @@ func (b *Book) Reseed(_ context.Context, key, nodeID string, token taskcatalog.M
 	if e.reseeds == nil {
 		e.reseeds = map[string]int{}
 	}
+	e.seeded = token
 	e.reseeds[key]++
 	return e.reseeds[key] > 1, nil
 }
