@@ -17,6 +17,7 @@
 //
 //	nil               done
 //	Again(d, reason)  not yet: no attempt is spent, no event written; bounded by the stage's Limit
+//	AgainFor(class, …) the same, where something fails meanwhile: at the limit the stage has failed of that
 //	Fail(class, …)    an attempt failed; the table of classes says what that leads to
 //	Hold(reason)      the whole site cannot be reached: no attempt, and the clocks of its stages stand still
 //	another error     Fail(upstream_transient); so is a panic
@@ -44,7 +45,8 @@
 // enters the stage's Rescue, if it has one and the class allows it; the last
 // rescue stage's Then names the stage to go on with. On the happy path a rescue
 // is not there. It is bounded by what it returns: the first rescue stage looks at
-// Run.Failure and fails with it when there is nothing to rescue. A failure of an
+// Run.Failure and fails with it when there is nothing to rescue. A rescue that fails
+// stops the run for a person, whatever its class. A failure of an
 // Optional stage is recorded, and the run goes on.
 //
 // Undo starts at the furthest stage the run has reached, in this pass or an

@@ -152,3 +152,47 @@ func TestWaitAsksAgainUntilItHolds(t *testing.T) {
 		t.Errorf("%s after %d looks", got, looks)
 	}
 }
+
+// A stage that could not look, up to its limit, has failed of what kept it from
+// looking; a rescue has failed of what it was to get over.
+func TestWhatKeepsAStageFromLookingIsWhatItFailsOf(t *testing.T) {
+	blind := func(context.Context, *chain.Run[chaintest.ScriptState]) error {
+		return chain.AgainFor("power", 30*time.Second, "no answer")
+	}
+	fails := func(context.Context, *chain.Run[chaintest.ScriptState]) error {
+		return chain.Fail("deploy", "it fell over")
+	}
+	limit := func(chaintest.ScriptState) chain.Limit {
+		return chain.Limit{After: time.Minute, Class: "mismatch", Code: "too_late"}
+	}
+	type stage = chain.Stage[chaintest.ScriptState]
+	for name, row := range map[string]struct {
+		stages []stage
+		class  chain.Class
+		code   string
+	}{
+		"a stage":  {[]stage{{Name: "a", Do: blind, Limit: limit}}, "power", "timed_out"},
+		"a rescue": {[]stage{{Name: "a", Do: fails, Rescue: []stage{{Name: "x", Do: blind, Limit: limit, Then: "a"}}}}, "mismatch", "too_late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetting(t, &chaintest.Script{List: "a"})
+			s.engine = newEngine(t, s.store, "one", chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind, Stages: row.stages})
+			s.start("r")
+			s.settle()
+			if r := s.run("r"); r.Failure == nil || r.Failure.Class != row.class || r.Failure.Code != row.code {
+				t.Errorf("%s: %+v", r.Status, r.Failure)
+			}
+		})
+	}
+}
+
+// Whatever a rescue fails of, what it was to get over is still there: that is for a
+// person.
+func TestARescueThatFailsIsForAPerson(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b(x>a)", Says: "b: deploy; x: transient transient transient", Retry: chain.Retry{Attempts: 2}})
+	s.start("r")
+	s.settle()
+	if r := s.run("r"); r.Status != chain.FailedManual || r.Failure.Class != "transient" || s.story("r") != "a:succeeded b:failed x:failed x:failed" {
+		t.Errorf("%s %+v: %s", r.Status, r.Failure, s.story("r"))
+	}
+}

@@ -154,6 +154,9 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 	case forward && h.Rescue && len(s.rescue) > 0:
 		m.enter(s.rescue[0], Forward)
 	default:
+		if s.rescues != nil {
+			h.Ends = FailedManual // what it was to get over is still there
+		}
 		m.stop(h)
 	}
 }

@@ -14,6 +14,7 @@ import (
 type again struct {
 	after  time.Duration
 	reason string
+	class  Class // of what keeps it waiting; empty: that it is not so yet
 }
 
 func (a *again) Error() string { return "not yet: " + a.reason }
@@ -21,7 +22,14 @@ func (a *again) Error() string { return "not yet: " + a.reason }
 // Again says that it is not so yet: call the stage again in d. It is no failure
 // and costs no attempt. reason is for people: "machine is Deploying".
 func Again(d time.Duration, reason string, args ...any) error {
-	return &again{max(d, 0), bounded(fmt.Sprintf(reason, args...), maxReason)}
+	return &again{max(d, 0), bounded(fmt.Sprintf(reason, args...), maxReason), ""}
+}
+
+// AgainFor is Again where a failure keeps the stage from seeing how it stands: if
+// that is still so at the stage's limit, it is what the stage has failed of. A
+// rescue has failed to get over what it was entered for, all the same.
+func AgainFor[C ~string](class C, d time.Duration, reason string, args ...any) error {
+	return &again{max(d, 0), bounded(fmt.Sprintf(reason, args...), maxReason), Class(class)}
 }
 
 type hold struct{ reason string }

@@ -177,7 +177,9 @@ func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 	over := Failure{Class: either(limit.Class, UpstreamTransient), Code: either(limit.Code, "timed_out")}
 	if a, ok := errors.AsType[*again](said); ok {
 		if late {
-			over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage)
+			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" && s.stage.rescues == nil {
+				over.Class, over.Code = a.class, "timed_out"
+			}
 			m.failed(s.stage, over, Retry{}, true)
 			return
 		}

@@ -39,7 +39,11 @@ func (l *Lifecycle) classifyDeployFailure(ctx context.Context, r *run) error {
 	details := map[string]any{"failure": class, "maas_events": said, "deploys": s.Deploys}
 	switch q := s.Policy; {
 	case class != datasourceLike:
-		return chain.Fail(deployFailure, "%s", why(r.Failure)).With("failed_deploy", details)
+		code := "failed_deploy"
+		if r.Failure != nil && r.Failure.Code == "failed_deploy_timeout" {
+			code = r.Failure.Code
+		}
+		return chain.Fail(deployFailure, "%s", why(r.Failure)).With(code, details)
 	case !q.EnableDeployRetryOnDatasourceFailure || s.DeployRetries >= q.MaxDeployRetryAttempts:
 		return chain.Fail(deployFailure, "%s; it was tried again %d times, as often as the profile allows", why(r.Failure), s.DeployRetries).With("failed_deploy_datasource", details)
 	}

@@ -42,7 +42,7 @@ func (at *place) unseen(ctx context.Context, err error) error {
 	case Unauthorized, ClockSkew:
 		return chain.Hold("%v", err)
 	case ConflictRetry:
-		return chain.Again(max(retryAfter(err), soon), "%v", err)
+		return chain.AgainFor(transient, max(retryAfter(err), soon), "%v", err)
 	case Unavailable, Timeout, UnknownOutcome:
 		return at.away(ctx, err)
 	case Forbidden:
@@ -56,7 +56,7 @@ func (at *place) away(ctx context.Context, why error) error {
 	if _, err := at.region.Identify(ctx); err != nil {
 		return chain.Hold("%v", err)
 	}
-	return chain.Again(lookAgain, "%v", why)
+	return chain.AgainFor(transient, lookAgain, "%v", why)
 }
 
 // forbidden asks whether the key is an administrator's. Where it is, the machine
