@@ -98,7 +98,8 @@
 // compared with the time since the stage was entered, less the union of the
 // holds in it (Stood). That is worked out, not stored, so a crash can lose
 // nothing. An unreachable site is tried by one run at a time, first by those that
-// were held; when one gets through, the mark is lifted. Whenever a hold is
+// were held; when one of those gets through, or another says that the site has
+// answered (Reached), the mark is lifted. Whenever a hold is
 // lifted the runs go on spread over SpreadOver, each at its place.
 //
 // # Batches

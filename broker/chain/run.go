@@ -37,6 +37,7 @@ type output struct {
 	effects  []any
 	messages []Message
 	locks    []string
+	reached  bool
 	note     string
 	details  json.RawMessage
 }
@@ -53,6 +54,11 @@ func (r *Run[S]) Key() string {
 // Apply adds effects: plain data that the store knows how to apply. One that is
 // refused fails the attempt, and nothing of the step is applied.
 func (r *Run[S]) Apply(effects ...any) { r.out.effects = append(r.out.effects, effects...) }
+
+// Reached says that the run's site has answered. While the site counts as
+// unreachable that ends it; a step that asked the site nothing, and was not held
+// itself, proves nothing.
+func (r *Run[S]) Reached() { r.out.reached = true }
 
 // Publish adds a message to the outbox.
 func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m) }

@@ -155,7 +155,7 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 		m.Record.Held, m.Record.Waiting, m.Record.DueAt, m.Unreachable = true, h.reason, m.now, h.reason
 		return m.change(), nil
 	}
-	m.Reached, m.Record.Held, m.Record.Waiting = s.was.Probe, false, ""
+	m.Reached, m.Record.Held, m.Record.Waiting = s.was.Probe && (s.was.Held || s.out.reached), false, ""
 	switch limit := s.stage.limit(s.call); {
 	case said == nil && s.was.Direction == Undo:
 		m.compensated(s.stage, s.out.note, s.out.details)

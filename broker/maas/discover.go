@@ -58,6 +58,7 @@ func (at *place) candidates(ctx context.Context) ([]candidate, error) {
 	if err != nil {
 		return nil, at.unseen(ctx, err)
 	}
+	at.run.Reached()
 	bmcs, err := at.region.addresses(ctx, 0)
 	if err != nil {
 		return nil, at.unseen(ctx, err)

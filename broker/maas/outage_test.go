@@ -11,8 +11,82 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/test/maassim"
 )
+
+// heldFor is how long the site counted as unreachable, once for each outage that
+// people were told of.
+func (w *world) heldFor(since time.Time) (times []time.Duration) {
+	w.t.Helper()
+	holds, err := w.store.Holds(ctx, "dc1", since)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, h := range holds {
+		if h.Kind == chain.Unreachable {
+			times = append(times, h.Until.Sub(since))
+		}
+	}
+	return times
+}
+
+// A run that waits for its agent asks MAAS nothing: that it goes on proves nothing.
+func TestOnlyAnAnswerOfTheRegionEndsAnOutage(t *testing.T) {
+	const outage = 10 * time.Minute
+	for _, meddle := range []struct {
+		name string
+		do   func(w *world)
+	}{
+		{"the run that found it is marked", func(w *world) {
+			if r := w.run("r2"); r.Status.Moving() && r.Held {
+				w.act("r2", chain.MarkManual)
+			}
+		}},
+		{"the site is frozen and unfrozen", func(w *world) {
+			if err := w.store.PlaceHold(ctx, ada, chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "trial"}); err != nil {
+				w.t.Fatal(err)
+			}
+			if err := w.store.LiftHold(ctx, ada, "dc1", chain.Freeze, "trial"); err != nil {
+				w.t.Fatal(err)
+			}
+		}},
+	} {
+		for _, engine := range []string{"memory", "sqlite"} {
+			t.Run(meddle.name+"/"+engine, func(t *testing.T) {
+				w := newWorld(t, "3.6")
+				if engine != "memory" {
+					w.store = storetest.Open(t, engine, w.clock.Now)
+					w.lossy.Store = w.store
+				}
+				w.profile.Policy.RequireHWSync, w.silent = false, true
+				w.region.PlugIn(w.box(1))
+				w.region.PlugIn(w.box(2))
+				w.start(1)
+				var since time.Time
+				done, back := false, false
+				w.settle(func() {
+					switch now := w.clock.Now(); {
+					case since.IsZero() && w.run("r1").Stage == "wait_for_agent_enrollment":
+						since = now
+						w.region.Inject(maassim.Fault{Kind: maassim.Unreachable, Times: -1})
+						w.start(2) // and is held at once
+					case since.IsZero():
+					case !done && now.Sub(since) > 2*time.Minute:
+						done = true
+						meddle.do(w)
+					case !back && now.Sub(since) > outage:
+						back, w.silent = true, false
+						w.region.Relent(maassim.Unreachable)
+					}
+				})
+				if times := w.heldFor(since); !done || len(times) != 1 || times[0] < outage {
+					t.Errorf("in an outage of %v the site counted as unreachable until %v", outage, times)
+				}
+			})
+		}
+	}
+}
 
 // The region is gone for four hours while 40 machines are at all stages. All of
 // them become active nodes with nobody's help, by one deployment each.

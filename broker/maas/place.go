@@ -80,6 +80,7 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 // see notes what people are told of the machine.
 func (at *place) see(m Machine) {
 	at.Machine = m
+	at.run.Reached()
 	at.state.Seen = Observed{
 		Status: taskcatalog.Clean(m.StatusName, 64), Power: taskcatalog.Clean(m.PowerState, 16), Owner: taskcatalog.Clean(m.Owner, 64),
 		LastSync: m.LastSync.Time, ObservedAt: at.run.Now,

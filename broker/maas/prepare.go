@@ -23,6 +23,7 @@ func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
 	case !id.Admin:
 		return chain.Hold("the MAAS token is of %s, who is no administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
 	}
+	r.Reached()
 	r.State.MAASVersion, r.State.MAASUser = id.Version, id.User
 	r.Note(map[string]string{"maas_version": id.Version, "maas_user": id.User}, "MAAS %s takes the token of %s", id.Version, id.User)
 	return nil

@@ -57,7 +57,12 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 		return err
 	}
 	h := lifted[0]
-	if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET held = FALSE, due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
+	if kind == chain.Unreachable { // a site that is unfrozen may still be unreachable
+		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET held = FALSE WHERE held AND site = $1`, site); err != nil {
+			return err
+		}
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
 		WHERE status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
 		return err
 	}

@@ -98,7 +98,9 @@ func (s *Memory) liftHold(actor chain.Actor, site string, kind chain.HoldKind, r
 		if !r.Status.Moving() || site != "" && r.Site != site {
 			continue
 		}
-		r.Held = false
+		if kind == chain.Unreachable {
+			r.Held = false
+		}
 		if due := now.Add(chain.SpreadOver * time.Duration(r.spread) / 1000); r.DueAt.Before(due) && !r.InFlight(now) {
 			r.DueAt = due
 		}
