@@ -155,6 +155,9 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 	case broker.Deleted:
 		return n, nil, nil
 	case broker.BootstrapIssued, broker.Enrolling:
+		if err := a.c.DB.NodeInRun(ctx, n, broker.Deleted); err != nil {
+			return n, nil, err // before its certificates are denied
+		}
 		n, err := a.forget(ctx, n, in.Reason)
 		return n, nil, err
 	case broker.Retired, broker.Removing:

@@ -3,6 +3,7 @@ package maas
 import (
 	"context"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -142,8 +143,9 @@ func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 }
 
 // giveBack releases a machine that is this run's, and waits until MAAS has it
-// back. One that is not is left as it is.
-func (at *place) giveBack(ctx context.Context) error {
+// back. One that is not is left as it is. No undo, rescue or restart_clean takes
+// the machine from a node that is in use.
+func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {
 		var err error
@@ -166,6 +168,9 @@ func (at *place) giveBack(ctx context.Context) error {
 	case New, Ready:
 		return nil
 	case Allocated, Deploying, Deployed, FailedDeployment, Reserved, Broken, ReleasingFailed, FailedDiskErasing:
+		if err := l.unused(ctx, at.state.Claim.NodeID); err != nil {
+			return err
+		}
 		if err := at.region.release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
 			return at.unswitched(ctx, err)
 		}
@@ -174,4 +179,25 @@ func (at *place) giveBack(ctx context.Context) error {
 	}
 	return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
 		With("machine_not_releasable", nil)
+}
+
+// unused refuses to take the machine of a node that somebody may be working on, or
+// whose turnover is owed, whatever the mark says: where the node was let in past
+// this run, or the save of the run's last stage was lost, a tenant may be there.
+func (l *Lifecycle) unused(ctx context.Context, nodeID string) error {
+	n, err := l.Nodes.Node(ctx, nodeID)
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.NotFound:
+		return nil
+	case err != nil:
+		return ours(err)
+	}
+	switch n.Status {
+	case broker.BootstrapIssued, broker.Enrolling, broker.Quarantined, broker.Retired, broker.Deleted:
+		if !n.TurnoverOwed {
+			return nil
+		}
+	}
+	return chain.Fail(ambiguity, "the machine of node %s is not taken back: the node is %s, and may be in use (drain it first: hostler node drain %s, then retry; or cancel the run, which leaves the machine alone)", n.ID, n.Status, n.ID).
+		With("node_in_use", map[string]any{"node_id": n.ID, "status": n.Status, "turnover_owed": n.TurnoverOwed})
 }

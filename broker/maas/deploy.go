@@ -171,7 +171,7 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 		return at.unseen(ctx, err)
 	default:
 		at.see(m)
-		if err := at.giveBack(ctx); err != nil {
+		if err := l.giveBack(ctx, at); err != nil {
 			return err
 		}
 		if at.Status != Ready && at.Status != New {

@@ -61,7 +61,8 @@
 // allocation, so somebody who allocates by hand with the same key is not taken for
 // us. All else that is Allocated, Deploying, Deployed, failed or kept from use is
 // refused as state_ambiguity and left as it is; no undo, rescue or restart_clean
-// releases it. Deploying, Deployed and Failed deployment are never ours without the
+// releases it. Nor does one the machine of a node that is in use, whatever the mark
+// says: active, offline, draining, or with a turnover owed. Deploying, Deployed and Failed deployment are never ours without the
 // mark, for nothing is deployed before it is there.
 //
 // Before that, a run changes a machine that is nobody's: it is New, Ready or Failed

@@ -135,10 +135,14 @@ func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 }
 
 // keepFromUse is what is left to take back of a machine that was deployed: it is
-// left alone, and the node is kept from use. A run that starts over needs it.
+// left alone, and the node is kept from use. A run that starts over needs it, if
+// nobody uses it.
 func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
-	if r.State.NodeID == "" || r.Restarting {
+	switch {
+	case r.State.NodeID == "":
 		return nil
+	case r.Restarting:
+		return l.unused(ctx, r.State.NodeID)
 	}
 	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "onboarding was cancelled after the machine was deployed"))
 }

@@ -99,7 +99,7 @@ func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
 	case !at.marked():
 		return at.foreign("it was this run's, and is not any more")
 	}
-	if err := at.giveBack(ctx); err != nil {
+	if err := l.giveBack(ctx, at); err != nil {
 		return err
 	}
 	return chain.Again(soon, "machine is %s", taskcatalog.Clean(at.StatusName, 64))

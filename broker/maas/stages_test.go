@@ -463,3 +463,34 @@ func TestWhatIsLeftOfACancelledNodeIsQuarantined(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// A node was let in past its run: nothing that the run takes back touches its
+// machine, and a cancel leaves it alone.
+func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
+	for _, status := range []broker.NodeStatus{broker.Active, broker.Offline, broker.Draining} {
+		t.Run(string(status), func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			b := w.box(1)
+			w.region.PlugIn(b)
+			w.region.Inject(fault(maassim.SyncStops, ""))
+			id := w.start(1)
+			w.settle(nil)
+			n := w.node("c01")
+			if r := w.run(id); r.Stage != "wait_for_hardware_sync_healthy" || n.Epoch == 0 {
+				t.Fatalf("it stopped at %s, node %+v", r.Stage, n)
+			}
+			w.book.Put(n.ID, status)
+			w.act(id, chain.RestartClean)
+			w.settle(nil)
+			r, m := w.run(id), w.machine(b.Serial)
+			if r.Status != chain.FailedManual || r.Failure.Code != "node_in_use" || m.Status != maassim.Deployed || w.node("c01").Status != status {
+				t.Fatalf("%s (%+v), machine %v, node %s", r.Status, r.Failure, m.Status, w.node("c01").Status)
+			}
+			w.act(id, chain.Cancel)
+			w.settle(nil)
+			if r, m := w.run(id), w.machine(b.Serial); r.Status != chain.Cancelled || m.Status != maassim.Deployed || w.node("c01").Status != broker.Quarantined {
+				t.Errorf("cancelled it is %s, machine %v, node %s", r.Status, m.Status, w.node("c01").Status)
+			}
+		})
+	}
+}

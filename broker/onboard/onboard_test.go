@@ -220,3 +220,15 @@ func TestAReseedIsOneTaskForEachKeyAndCarriesNoToken(t *testing.T) {
 		t.Error("an empty token is kept")
 	}
 }
+
+func TestNobodyLetsInANodeWhoseAgentHasNeverCome(t *testing.T) {
+	w := newWorld(t)
+	node := w.prepare("r-1")
+	ada := broker.Actor{Name: "ada", Role: broker.RoleOperator}
+	must(w.DB.Transition(ctx, ada, node, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "x"}))(t)
+	for _, by := range []broker.Owner{broker.OwnerOperator, broker.OwnerOverride} {
+		if n, err := w.DB.Transition(ctx, ada, node, store.Change{To: broker.Active, By: by, Reason: "x"}); code(err) != "not_enrolled" || n.Status == broker.Active {
+			t.Errorf("by %s it is %s, %v", by, n.Status, err)
+		}
+	}
+}

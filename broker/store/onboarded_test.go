@@ -113,3 +113,53 @@ func TestANodeInTheHandsOfARunIsLetInByIt(t *testing.T) {
 		}
 	})
 }
+
+// While a run moves, what it takes back rests on what its node is; and until it has
+// ended, its node's record is how its machine comes back.
+func TestWhatAPersonMayDoToANodeInTheHandsOfARun(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "")))(t)
+		ok(t, db.IssueToken(ctx, admin, "n-1", "hash-1", clock.Now().Add(time.Hour), "run"))
+		e := enroll(t, db, "hash-1", "key")
+		k, _, err := db.InsertTask(ctx, admin, newTask(db, e.Node, taskcatalog.LaneConcurrent))
+		ok(t, err)
+		_, _, err = db.ClaimTasks(ctx, "n-1", 1, []taskcatalog.Lane{taskcatalog.LaneConcurrent}, 1)
+		ok(t, err)
+		record := chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: record, Locks: []string{"node/n-1"}}}, nil))
+		_, _, err = db.RecordResult(ctx, store.Result{NodeID: "n-1", Epoch: 1, TaskID: k.ID, Attempt: 1, Status: broker.TaskSucceeded, Outcome: taskcatalog.OutcomeSucceeded},
+			[]broker.Effect{broker.SaveBaseline{Digest: "sha256:b", Baseline: []byte("{}")}})
+		ok(t, err)
+		move := func(to broker.NodeStatus, by broker.Owner) error {
+			_, err := db.Transition(ctx, admin, "n-1", store.Change{To: to, By: by, Reason: "x"})
+			return err
+		}
+
+		refused(t, move(broker.Deleted, broker.OwnerRemoval), "node_in_run")
+		ok(t, move(broker.Quarantined, broker.OwnerOperator))
+		refused(t, move(broker.Active, broker.OwnerOperator), "node_in_run")
+		refused(t, move(broker.Active, broker.OwnerOverride), "node_in_run")
+		refused(t, move(broker.Draining, broker.OwnerOperator), "node_in_run")
+		refused(t, db.NodeInRun(ctx, e.Node, broker.Deleted), "node_in_run")
+		if n := must(db.Node(ctx, "n-1"))(t); n.Status != broker.Quarantined || audited(t, db, "node.transition", "node_in_run") != 4 {
+			t.Fatalf("it is %s, and %d refusals are audited", n.Status, audited(t, db, "node.transition", "node_in_run"))
+		}
+
+		_, err = db.Act(ctx, chain.Order{ID: "r-1", Action: chain.MarkManual}, func(_ time.Time, r chain.Record) (chain.Change, error) {
+			r.Status = chain.FailedManual
+			return chain.Change{Record: r}, nil
+		})
+		ok(t, err)
+		ok(t, move(broker.Active, broker.OwnerOperator)) // it has stopped: a person may let it in
+		ok(t, move(broker.Draining, broker.OwnerOperator))
+		ok(t, move(broker.Retired, broker.OwnerDrain))
+		refused(t, move(broker.Removing, broker.OwnerOperator), "node_in_run")
+
+		_, err = db.Act(ctx, chain.Order{ID: "r-1", Action: chain.Cancel}, func(_ time.Time, r chain.Record) (chain.Change, error) {
+			r.Status = chain.Cancelled
+			return chain.Change{Record: r}, nil
+		})
+		ok(t, err)
+		ok(t, move(broker.Removing, broker.OwnerOperator))
+	})
+}

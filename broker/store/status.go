@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -21,7 +22,8 @@ type Change struct {
 
 // Transition moves a node, if broker.Transition lets it. A node that is
 // already there stays, without an error. A refusal is audited. Codes:
-// node_not_found, transition_refused, turnover_owed.
+// node_not_found, transition_refused, turnover_owed, and of what a person asks
+// node_in_run, not_enrolled.
 func (db *DB) Transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (n broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err = t.transition(ctx, actor, nodeID, c)
@@ -49,6 +51,12 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		judged.TurnoverOwed = n.TurnoverOwed && !c.ClearTurnover
 		if err := broker.Transition(judged, c.To, c.By); err != nil {
 			return n, refuse(broker.AsError(err), e)
+		}
+		if err := t.inPeoplesHands(ctx, n, c); err != nil {
+			if r, ok := errors.AsType[*broker.Error](err); ok {
+				return n, refuse(r, e)
+			}
+			return n, err
 		}
 		next.Status, next.StatusReason = c.To, c.Reason
 	}
