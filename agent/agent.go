@@ -56,13 +56,14 @@ type Config struct {
 // Agent is one node's agent.
 type Agent struct {
 	Config
-	state  *identity.State
-	ledger *ledger.Ledger
-	inbox  *inbox.Inbox
-	host   *tasks.Host
-	self   atomic.Pointer[self] // what the node says of itself
-	bootID string
-	lanes  *lanes
+	state   *identity.State
+	ledger  *ledger.Ledger
+	inbox   *inbox.Inbox
+	host    *tasks.Host
+	self    atomic.Pointer[self] // what the node says of itself
+	telling sync.Mutex           // one word of it after the other
+	bootID  string
+	lanes   *lanes
 
 	mu       sync.Mutex
 	client   *uplink.Client
@@ -178,6 +179,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.sendResults(loops) })
 	g.Go(func() error { return a.keepHouse(loops) })
 	g.Go(func() error { return a.watch(loops) })
+	g.Go(func() error { return a.firstBoot(loops) })
 	err := g.Wait()
 
 	a.Notify("STOPPING=1")

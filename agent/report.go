@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/firstboot"
 	"github.com/hostler/hostler/agent/identity"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -39,11 +40,22 @@ func (a *Agent) say(r identity.Report) {
 	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts)})
 }
 
+// tell says what the node is, with these facts, or with those known where there are
+// none.
+func (a *Agent) tell(f *taskcatalog.Facts) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	if f == nil {
+		f = a.self.Load().report.Facts
+	}
+	a.say(a.report(f))
+}
+
 // look gathers the facts. While a tenant is on the node nothing asks its GPUs:
 // then those seen before stand.
 func (a *Agent) look(ctx context.Context) {
 	// The profiles may be others, whatever becomes of the look.
-	a.say(a.report(a.self.Load().report.Facts))
+	a.tell(nil)
 	if a.Facts == nil {
 		return
 	}
@@ -52,7 +64,7 @@ func (a *Agent) look(ctx context.Context) {
 		if f, ok, err := a.ledger.Facts(); err != nil {
 			a.Log.Warn("cannot read the facts seen before", zap.Error(err))
 		} else if ok {
-			a.say(a.report(&f))
+			a.tell(&f)
 		}
 		return
 	}
@@ -64,7 +76,7 @@ func (a *Agent) look(ctx context.Context) {
 		a.Log.Warn("cannot gather the facts of this machine", zap.Error(err))
 		return
 	}
-	a.say(a.report(&f))
+	a.tell(&f)
 	a.Log.Info("gathered facts", zap.String("vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
 	if err := a.ledger.SetFacts(f); err != nil {
 		a.Log.Warn("cannot keep the facts", zap.Error(err))
@@ -74,12 +86,15 @@ func (a *Agent) look(ctx context.Context) {
 // report is what a node says of itself when it enrols or renews. What the
 // operator wrote in the config file stands where the facts say nothing.
 func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
-	capabilities := maps.Clone(c.Capabilities)
+	capabilities := map[string]string{}
+	maps.Copy(capabilities, c.Capabilities)
 	if facts != nil {
-		if capabilities == nil {
-			capabilities = map[string]string{}
-		}
 		maps.Copy(capabilities, facts.Keys)
+	}
+	layers, _ := firstboot.Layers(c.Machine)
+	maps.Copy(capabilities, layers)
+	if len(capabilities) == 0 {
+		capabilities = nil
 	}
 	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Hostname: c.Hostname}
 }

@@ -10,6 +10,13 @@ const (
 	// CapabilityResolverDigest is the digest of the resolver profiles that the node
 	// has in force.
 	CapabilityResolverDigest = "resolver.digest"
+
+	// FirstBoot begins the names that tell how the layers of a first boot ended:
+	// FirstBootDone, FirstBootWaiting, or FirstBootFailed and why.
+	FirstBoot        = "first_boot."
+	FirstBootDone    = "done"
+	FirstBootWaiting = "waiting"
+	FirstBootFailed  = "failed: "
 )
 
 // FactKey reports whether a name is of the capability taxonomy (seed 003 §9.1):

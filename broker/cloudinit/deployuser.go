@@ -68,7 +68,8 @@ func (u *DeployUser) cloudConfig() (string, error) {
 	text, err := yaml.Marshal(struct {
 		Users []any `yaml:"users"`
 	}{[]any{"default", account{
-		Name: u.Name, Gecos: "Hostler deploy user", Shell: "/bin/bash", Sudo: "ALL=(ALL) NOPASSWD:ALL",
+		Name: u.Name, Gecos: "Hostler deploy user", Sudo: "ALL=(ALL) NOPASSWD:ALL",
+		Shell:        "/bin/bash", // allowed: what people log in to
 		LockPassword: u.PasswordHash == "", HashedPassword: u.PasswordHash, AuthorizedKeys: []string{u.SSHKey},
 	}}})
 	return "#cloud-config\n" + string(text), err

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/firstboot"
+	"github.com/hostler/hostler/agent/inbox"
+)
+
+const (
+	firstBootPause = 10 * time.Second
+	// cloudInitPatience is how long the first boot's secrets wait for a cloud-init
+	// that does not end.
+	cloudInitPatience = 30 * time.Minute
+)
+
+// firstBoot tells of the layers of the first boot until all are done, and strikes
+// its secrets once the node has enrolled: at each start of the agent, for at each
+// boot cloud-init may have written them anew.
+func (a *Agent) firstBoot(ctx context.Context) error {
+	begun, struckFor := a.Now(), ""
+	said, ended := firstboot.Layers(a.Machine)
+	for {
+		if !ended {
+			var now map[string]string
+			if now, ended = firstboot.Layers(a.Machine); !maps.Equal(now, said) {
+				a.tell(nil)
+				said = now
+			}
+		}
+		if m := a.state.Member(); m != nil && m.TokenHash != struckFor && a.mayStrike(begun) {
+			n, err := firstboot.Strike(a.Machine.Dir(), m.TokenHash)
+			if err != nil {
+				a.Log.Warn("secrets of the first boot may be left in cloud-init's files", zap.Error(err))
+			}
+			if n > 0 {
+				a.Log.Info("struck the secrets of the first boot from cloud-init's files", zap.Int("files", n))
+			}
+			struckFor = m.TokenHash
+		}
+		if err := sleep(ctx, firstBootPause); err != nil {
+			return err
+		}
+	}
+}
+
+// mayStrike: an agent that may only look changes no file, and cloud-init ends first.
+func (a *Agent) mayStrike(begun time.Time) bool {
+	return a.Allow != inbox.AllowProbe && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
+}

@@ -1,0 +1,23 @@
+// Package firstboot is what a node's first boot left on it: how its layers ended,
+// and the secrets that it needed.
+//
+// # Model
+//
+// The layers of the user-data that the broker rendered (package cloudinit) keep how
+// they ended below /var/lib/hostler-bootstrap. Layers reads that for the node's
+// report. Strike overwrites the enrolment token, once it was used, and the hash of
+// the deploy user's password, wherever cloud-init keeps a copy of the user-data.
+//
+// # Rules
+//
+//   - A secret is overwritten where it stands, with as many letters, and no file is
+//     removed: what cloud-init keeps stays readable for it, its pickled data source
+//     too. Without that a machine would ask for its data anew at each boot, and take
+//     itself for another one where nobody answers.
+//   - Only a token with the hash of the one that the node has enrolled with, and only
+//     a hash with the mark that the broker puts into its salt: all other user-data,
+//     vendor-data and MAAS's credentials, which the machine needs, are left alone.
+//   - Files are opened through os.Root, and only regular ones.
+//   - What a record says is text that anybody with root may have written: it is
+//     bounded and cleaned, and an operator reads it.
+package firstboot

@@ -1,0 +1,133 @@
+package firstboot
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/pki"
+)
+
+// Where copies of user-data are, below the machine's root. shadow- is the account
+// tools' copy of what stood in shadow before the password was locked.
+var (
+	trees = []string{"var/lib/cloud", "run/cloud-init"}
+	files = []string{"var/log/cloud-init.log", "var/log/cloud-init-output.log", "etc/shadow-", "etc/hostler-agent/enroll.token"}
+)
+
+const (
+	maxFile  = 64 << 20 // bytes
+	maxFiles = 20_000
+)
+
+var (
+	tokenForm = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
+	hashForm  = regexp.MustCompile(`\$6\$rounds=[0-9]{1,9}\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}`)
+)
+
+// CloudInitRuns reports whether cloud-init is still at work in this boot. What it
+// has yet to carry out must not be struck.
+func CloudInitRuns(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	if info, err := root.Lstat("run/cloud-init"); err != nil || !info.IsDir() {
+		return false // it does not run at all
+	}
+	_, err = root.Lstat("run/cloud-init/result.json")
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Strike overwrites the token with that hash (hex SHA-256) and every hash of a
+// deploy user's password, in all copies of the user-data below the directory dir,
+// "/" in the field. It says in how many files it found some. A file that it cannot
+// strike does not keep it from the others.
+func Strike(dir, tokenHash string) (struck int, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	var errs []error
+	visit := func(name string) {
+		n, err := strike(root, name, tokenHash)
+		if n {
+			struck++
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	seen := 0
+	for _, tree := range trees {
+		err := fs.WalkDir(root.FS(), tree, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				if !errors.Is(err, fs.ErrNotExist) {
+					errs = append(errs, err)
+				}
+				return nil
+			}
+			if seen++; seen > maxFiles {
+				return errTooMany
+			}
+			if d.Type().IsRegular() {
+				visit(name)
+			}
+			return nil
+		})
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, name := range files {
+		visit(name)
+	}
+	return struck, errors.Join(errs...)
+}
+
+var errTooMany = errors.New("cannot look for secrets in all of cloud-init's files: there are more than 20000")
+
+func strike(root *os.Root, name, tokenHash string) (found bool, err error) {
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, err
+	}
+	// A link, FIFO or device that is put there meanwhile is neither followed nor waited
+	// for, and then refused.
+	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) || now.Size() > maxFile {
+		return false, errors.Join(err, &fs.PathError{Op: "strike", Path: path.Join("/", name), Err: errors.New("it is too large, or another file by now")})
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return false, err
+	}
+	places := hashForm.FindAllIndex(text, -1)
+	for _, at := range tokenForm.FindAllIndex(text, -1) {
+		if pki.HashToken(string(text[at[0]:at[1]])) == tokenHash {
+			places = append(places, at)
+		}
+	}
+	for _, at := range places {
+		if _, err := f.WriteAt(bytes.Repeat([]byte("x"), at[1]-at[0]), int64(at[0])); err != nil {
+			return found, err
+		}
+		found = true
+	}
+	if found {
+		err = f.Sync()
+	}
+	return found, err
+}
