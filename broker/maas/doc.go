@@ -37,9 +37,10 @@
 // called again, and decides by what it sees.
 //
 // What a step could not look at costs no attempt: Again where it is this machine
-// alone, Hold where nothing of the region answers, the key is refused, or the
-// secrets cannot be read. Attempts are spent where a BMC, an image or a machine
-// failed.
+// or this run alone, Hold where nothing of the region answers, the key is refused, or
+// the secrets cannot be read. A hold is the whole site's, so it rests on a look of its
+// own at the site: its record, its token, and MAAS. Attempts are spent where a BMC, an
+// image or a machine failed.
 //
 // # Whose a machine is
 //
@@ -62,8 +63,9 @@
 // us. All else that is Allocated, Deploying, Deployed, failed or kept from use is
 // refused as state_ambiguity and left as it is; no undo, rescue or restart_clean
 // releases it. Nor does one the machine of a node that is in use, whatever the mark
-// says: active, offline, draining, or with a turnover owed. Deploying, Deployed and Failed deployment are never ours without the
-// mark, for nothing is deployed before it is there.
+// says: active, offline, draining, or with a turnover owed. Deploying, Deployed and
+// Failed deployment are never ours without the mark, for nothing is deployed before
+// it is there.
 //
 // Before that, a run changes a machine that is nobody's: it is New, Ready or Failed
 // commissioning, every key that was given leads to it and to no other, and the run

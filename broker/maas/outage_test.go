@@ -309,3 +309,37 @@ func TestManyRunsShareOneList(t *testing.T) {
 		}
 	}
 }
+
+// What one run cannot have of the broker's own is its own trouble: the site's other
+// runs go on, and nobody is told that the site is away.
+func TestOneRunsTroubleIsNotTheSites(t *testing.T) {
+	for _, method := range []string{"Reseed", "Bundle", "Activate", "Node"} {
+		t.Run(method, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.patience = 3 * time.Hour
+			w.region.PlugIn(w.box(1))
+			w.region.PlugIn(w.box(2))
+			w.region.Inject(maassim.Fault{Kind: maassim.SyncStops, Machine: maassim.Box(1).Serial})
+			broken := ""
+			w.book.Broken = func(m string) error {
+				if m == method && broken == "r1" {
+					return broker.Errorf(broker.Unavailable, "secret_forbidden", "cannot write the secret of the run's own: it is denied")
+				}
+				return nil
+			}
+			w.lossy.Claimed = func(r chain.Record) { broken = r.ID }
+			w.start(1)
+			w.start(2)
+			w.settle(nil)
+			r1, r2 := w.run("r1"), w.run("r2")
+			if r2.Status != chain.Completed || r1.Status == chain.Completed {
+				t.Errorf("r1 %s at %s (%s); r2 %s at %s: %s (%+v)", r1.Status, r1.Stage, r1.Waiting, r2.Status, r2.Stage, r2.Waiting, r2.Failure)
+			}
+			for _, m := range w.memory.Outbox() {
+				if m.Type == "site.unreachable" {
+					t.Errorf("people are told that the site is unreachable: %v", m.Data)
+				}
+			}
+		})
+	}
+}

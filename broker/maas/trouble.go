@@ -123,9 +123,58 @@ func ours(err error) error {
 	case e.Code == CodeHardwareMismatch:
 		return chain.Fail(mismatch, "%w", err).With(e.Code, nil)
 	case e.Kind == broker.Unavailable:
-		return chain.Hold("%s", e.Message)
+		return &withheld{e}
 	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused:
 		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
 	}
 	return err
+}
+
+// withheld is what a step could not have of the broker's own: it may be the whole
+// site's trouble, or this run's.
+type withheld struct{ why *broker.Error }
+
+func (w *withheld) Error() string { return w.why.Message }
+
+// Unwrap is what was said.
+func (w *withheld) Unwrap() error { return w.why }
+
+// judged has all stages tell a site's trouble from a run's own.
+func (l *Lifecycle) judged(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
+	for i := range stages {
+		s := &stages[i]
+		s.Do, s.Undo = l.judging(s.Do), l.judging(s.Undo)
+		if done := s.Done; done != nil {
+			s.Done = func(ctx context.Context, r *run) (bool, error) {
+				is, err := done(ctx, r)
+				return is, l.judge(ctx, r, err)
+			}
+		}
+		s.Rescue = l.judged(s.Rescue)
+	}
+	return stages
+}
+
+func (l *Lifecycle) judging(do func(context.Context, *run) error) func(context.Context, *run) error {
+	if do == nil {
+		return nil
+	}
+	return func(ctx context.Context, r *run) error { return l.judge(ctx, r, do(ctx, r)) }
+}
+
+// judge holds the site only if what is the site's own cannot be had either: its
+// record, its token, and MAAS by it. All else is this run's.
+func (l *Lifecycle) judge(ctx context.Context, r *run, err error) error {
+	why, ok := errors.AsType[*withheld](err)
+	if !ok {
+		return err
+	}
+	at, err := l.at(ctx, r)
+	if _, ok := errors.AsType[*withheld](err); ok {
+		return chain.Hold("%v", why)
+	}
+	if err != nil {
+		return err
+	}
+	return at.away(ctx, why)
 }

@@ -27,6 +27,8 @@ const (
 type Lossy struct {
 	chain.Store
 	Fate func(call int) Fate // calls count from 0
+	// Claimed is called with each run whose step is about to begin.
+	Claimed func(r chain.Record)
 	// Saved is called with each save that the store was given and what it said.
 	Saved func(c chain.Change, err error)
 
@@ -73,6 +75,9 @@ func (l *Lossy) Claim(ctx context.Context, c chain.Claim) (r *chain.Record, err 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if r != nil && l.Claimed != nil {
+		l.Claimed(*r)
 	}
 	return r, nil
 }
