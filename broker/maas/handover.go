@@ -165,6 +165,12 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 		if err := at.deployed(); err != nil {
 			return err
 		}
+		if waits, err = s.firstBoot(n); err != nil {
+			return err
+		}
+		if waits != "" {
+			break
+		}
 		active, lacks, err := l.Nodes.Activate(ctx, n.ID)
 		switch {
 		case err != nil:

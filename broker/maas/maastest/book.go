@@ -27,9 +27,10 @@ type Book struct {
 	// it is.
 	Unlike func(nodeID string) string
 
-	mu    sync.Mutex
-	sites map[string]broker.Site // by id
-	nodes []*entry
+	mu      sync.Mutex
+	sites   map[string]broker.Site // by id
+	nodes   []*entry
+	reports map[string]string // capabilities
 }
 
 type entry struct {
@@ -115,10 +116,21 @@ func (b *Book) Enroll(userData []byte) (enrolled bool) {
 		if has && token != "" && e.token == token && b.Now().Before(e.expires) && e.Status != broker.Deleted {
 			e.token = ""
 			e.Epoch++
+			e.Capabilities = maps.Clone(b.reports)
 			return true
 		}
 	}
 	return false
+}
+
+// Reports sets what agents say of themselves, now and when they enrol.
+func (b *Book) Reports(capabilities map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reports = maps.Clone(capabilities)
+	for _, e := range b.nodes {
+		e.Capabilities = maps.Clone(capabilities)
+	}
 }
 
 // Come lets the agent enrol that an operator has installed.
