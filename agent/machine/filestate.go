@@ -55,7 +55,10 @@ func (m *Machine) FileStates(ctx context.Context, queries iter.Seq[FileQuery], a
 	in := make(chan FileQuery)
 	var mu sync.Mutex
 	var workers sync.WaitGroup
-	for range min(4, runtime.GOMAXPROCS(0)) {
+	// One processor of the runtime's stays idle: where all have work, the runtime
+	// takes one away from each thread that waits for the disk, which costs several
+	// times what reading a file does.
+	for range max(1, min(4, runtime.GOMAXPROCS(0)-1)) {
 		workers.Go(func() {
 			background()
 			buf := make([]byte, 128<<10)

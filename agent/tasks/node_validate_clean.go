@@ -33,6 +33,7 @@ type validation struct {
 
 	// What one check learns and later ones need.
 	owned    map[uint64]struct{}                   // paths of packages; nil where they are not known
+	recorded string                                // digest of all packages' records
 	conf     map[string]string                     // conffiles in /etc with their packages' sums
 	users    map[uint32]string                     // known uids
 	homes    map[string]uint32                     // of known users that log in
@@ -63,13 +64,16 @@ type check struct {
 	look func(context.Context, *validation) ([]item, error)
 	// settles: what was not there before must stay for Host.Settle to count.
 	settles bool
+	// later is what takes long and no other look asks for: it is done while
+	// things settle.
+	later func(context.Context, *validation) ([]item, error)
 }
 
 // validationChecks are the looks in their order: users and packages first,
 // since the others ask whom and what they know.
 var validationChecks = []check{
 	{rows: []string{"users"}, look: lookUsers},
-	{rows: []string{"packages"}, look: lookPackages},
+	{rows: []string{"packages"}, look: lookPackages, later: lookPackageFiles},
 	{rows: []string{"processes"}, look: lookProcesses, settles: true},
 	{rows: []string{"listeners"}, look: lookListeners, settles: true},
 	{rows: etcRows, look: lookEtc, settles: true},
@@ -156,7 +160,7 @@ func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcat
 func (v *validation) looks(ctx context.Context) (found [][]item, failed []error, err error) {
 	n := len(validationChecks)
 	found, failed = make([][]item, n), make([]error, n)
-	again := false
+	again, last := false, n+2
 	one := func(i int) []item {
 		items, err := validationChecks[i].look(ctx, v)
 		if err != nil {
@@ -165,19 +169,34 @@ func (v *validation) looks(ctx context.Context) (found [][]item, failed []error,
 		return items
 	}
 	for i, c := range validationChecks {
-		v.step(c.rows[0], i+1, n+1)
+		v.step(c.rows[0], i+1, last)
 		found[i] = one(i)
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
 		again = again || c.settles && v.unsettled(found[i])
 	}
+	settled := time.NewTimer(cmpOr(v.Host.Settle, defaultSettle))
+	defer settled.Stop()
+	for i, c := range validationChecks {
+		if c.later == nil || failed[i] != nil {
+			continue
+		}
+		v.step(c.rows[0]+"_files", n+1, last)
+		items, err := c.later(ctx, v)
+		found[i], failed[i] = append(found[i], items...), err
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
 	if !again {
 		return found, failed, nil
 	}
-	v.step("settle", n+1, n+1)
-	if err := wait(ctx, cmpOr(v.Host.Settle, defaultSettle)); err != nil {
-		return nil, nil, err
+	v.step("settle", last, last)
+	select {
+	case <-settled.C:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
 	}
 	for i, c := range validationChecks {
 		if !c.settles || failed[i] != nil || !v.unsettled(found[i]) {

@@ -2,7 +2,10 @@ package tasks
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"path"
 	"slices"
@@ -42,9 +45,8 @@ func documentation(name string) bool {
 	return ok && slices.Contains([]string{"doc", "man", "info", "locale", "lintian", "bug", "doc-base"}, dir)
 }
 
-// lookPackages compares each package's record with the baseline's pin and each
-// of its files with the record. A file that was other than its record at the
-// baseline must be as it was then.
+// lookPackages compares each package's record with the baseline's pin, and keeps
+// what others ask of the records.
 func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 	v.owned, v.conf = map[uint64]struct{}{}, map[string]string{}
 	pins := map[string]string{}
@@ -58,39 +60,63 @@ func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 	differ := func(key, detail string) {
 		items = append(items, item{row: "packages", key: key, differs: true, finding: taskcatalog.Finding{Detail: detail, NextAction: taskcatalog.ActionReimage}})
 	}
+	all := sha256.New()
+	err := v.m.Packages(func(p machine.Package) error {
+		fmt.Fprintf(all, "%q %s\n", p.Name, p.Pin)
+		v.now.Packages = append(v.now.Packages, taskcatalog.BaselineFile{Path: p.Name, Digest: p.Pin})
+		pin, there := pins[p.Name]
+		delete(pins, p.Name)
+		switch {
+		case v.base == nil:
+		case !there:
+			differ(p.Name, "a package that the baseline does not have")
+		case pin != p.Pin:
+			differ(p.Name, "the package is another version, or its record was changed")
+		}
+		for _, name := range p.Owns {
+			v.owned[pathHash(name)] = struct{}{}
+		}
+		for _, f := range p.Files {
+			if f.Conf && etc(f.Path) {
+				v.conf[f.Path] = f.MD5
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		v.owned = nil
+		return nil, err
+	}
+	for name := range pins {
+		differ(name, "a package of the baseline that is gone")
+	}
+	sortFiles(v.now.Packages)
+	v.recorded = hex.EncodeToString(all.Sum(nil))
+	return items, nil
+}
+
+// etc tells what is in /etc, all of which lookEtc looks at.
+func etc(name string) bool { return strings.HasPrefix(name, "/etc/") }
+
+// lookPackageFiles compares each file of a package with the record that
+// lookPackages saw. A file that was other than its record at the baseline must be
+// as it was then.
+func lookPackageFiles(ctx context.Context, v *validation) ([]item, error) {
 	var records []taskcatalog.BaselineFile
 	var failed error
+	stop, all := errors.New("stop"), sha256.New()
 	queries := func(yield func(machine.FileQuery) bool) {
-		stop := errors.New("stop")
 		failed = v.m.Packages(func(p machine.Package) error {
-			v.now.Packages = append(v.now.Packages, taskcatalog.BaselineFile{Path: p.Name, Digest: p.Pin})
-			pin, there := pins[p.Name]
-			delete(pins, p.Name)
-			switch {
-			case v.base == nil:
-			case !there:
-				differ(p.Name, "a package that the baseline does not have")
-			case pin != p.Pin:
-				differ(p.Name, "the package is another version, or its record was changed")
-			}
-			for _, name := range p.Owns {
-				v.owned[pathHash(name)] = struct{}{}
-			}
+			fmt.Fprintf(all, "%q %s\n", p.Name, p.Pin)
 			for _, f := range p.Files {
-				if strings.HasPrefix(f.Path, "/etc/") {
-					if f.Conf {
-						v.conf[f.Path] = f.MD5
-					}
-					continue // all of /etc is looked at for itself
-				}
-				if !documentation(f.Path) && !yield(machine.FileQuery{Path: f.Path, MD5: f.MD5}) {
+				if !etc(f.Path) && !documentation(f.Path) && !yield(machine.FileQuery{Path: f.Path, MD5: f.MD5}) {
 					return stop
 				}
 			}
 			return ctx.Err()
 		})
-		if errors.Is(failed, stop) {
-			failed = nil
+		if failed == nil && hex.EncodeToString(all.Sum(nil)) != v.recorded {
+			failed = errors.New("the records of packages changed while they were looked at")
 		}
 	}
 	err := v.m.FileStates(ctx, queries, func(q machine.FileQuery, s machine.FileState) {
@@ -98,15 +124,13 @@ func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 			records = append(records, taskcatalog.BaselineFile{Path: q.Path, Digest: s.Digest, Mode: s.Mode, UID: s.UID})
 		}
 	})
+	if errors.Is(failed, stop) {
+		failed = nil
+	}
 	if err := errors.Join(failed, err); err != nil {
-		v.owned = nil
 		return nil, err
 	}
-	for name := range pins {
-		differ(name, "a package of the baseline that is gone")
-	}
-	slices.SortFunc(v.now.Packages, func(a, b taskcatalog.BaselineFile) int { return strings.Compare(a.Path, b.Path) })
-	return append(items, v.compareFiles("packages", records, func(string) bool { return false }, func(string) string { return "packages" })...), nil
+	return v.compareFiles("packages", records, func(string) bool { return false }, func(string) string { return "packages" }), nil
 }
 
 // unpackaged lists the files below tops that no package brought, without what

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/agent/machine"
@@ -115,6 +116,26 @@ func TestASecondLookThatFailsIsNeverClean(t *testing.T) {
 	}
 	if got.Verdict == taskcatalog.VerdictClean || !slices.Equal(notMade(t, report), []string{"bpf"}) {
 		t.Errorf("the verdict is %s, not looked at are %q", got.Verdict, notMade(t, report))
+	}
+}
+
+// Packages' files are looked at after all else. A record that names fewer of them
+// by then, or others, must not have them left out.
+func TestARecordThatChangesMeanwhileIsInconclusive(t *testing.T) {
+	const sums = "var/lib/dpkg/info/openssh-server.md5sums"
+	for name, spoilt := range map[string]string{
+		"names no file":   "",
+		"has another sum": strings.Repeat("0", 32) + "  usr/sbin/sshd\n",
+	} {
+		w := newWhole(t)
+		w.kernel.bpf = func() ([]machine.BPFProgram, error) {
+			put(t, w.dir, sums, spoilt)
+			return nil, nil
+		}
+		got, report := w.judge(t)
+		if got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{"packages"}) {
+			t.Errorf("%s: the verdict is %s, not looked at are %q", name, got.Verdict, notMade(t, report))
+		}
 	}
 }
 

@@ -166,7 +166,7 @@ func TestAFileThatCannotBeReadIsInconclusive(t *testing.T) {
 		"root/.ssh/authorized_keys":    {"authorized_keys"},
 		"home/ubuntu/.bashrc":          {"login_files"},
 		"boot/grub/grub.cfg":           {"boot"},
-		"usr/sbin/sshd":                {"packages", "programs"},
+		"usr/sbin/sshd":                {"packages"},
 		"usr/local/bin/site":           {"programs"},
 		"var/spool/cron/crontabs/root": {"jobs"},
 		"proc/swaps":                   {"swap"},
