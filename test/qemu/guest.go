@@ -103,7 +103,7 @@ func (g *Guest) start(ctx context.Context, img *Image, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	drives := []string{g.path("root.qcow2")}
+	drives := []string{g.Disk()}
 	if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", img.Disk, drives[0]); err != nil {
 		return err
 	}
@@ -258,5 +258,9 @@ func sweep() {
 		f.Close()
 	}
 }
+
+// Disk is the file with all that the guest has written on its root disk and not
+// written over, as it was written but for its order.
+func (g *Guest) Disk() string { return g.path("root.qcow2") }
 
 func (g *Guest) path(name string) string { return filepath.Join(g.dir, name) }

@@ -57,6 +57,9 @@ func (d *demo) site(ctx context.Context) error {
 	if err := d.hostler(ctx, 3, "site", "credentials", site, "--maas-token-file", key, "--power-user", d.box.BMC.User, "--power-password-file", password); err != nil {
 		return err
 	}
+	if err := d.hostler(ctx, 3, "site", "profile", "update", site, "default", "--set", "hardware_sync_interval=1m"); err != nil {
+		return err
+	}
 	if err := d.hostler(ctx, 20, "site", "probe", site); err != nil {
 		return err
 	}

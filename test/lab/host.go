@@ -1,0 +1,220 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Host is hardware that is installed in no time and needs no guest: its system is an
+// agent, as a process on this machine, that may look and do nothing else. It is a
+// maassim.Guest. It takes its data from the region, enrols with the token in there,
+// and reports its hardware as MAAS's vendor-data would have it do.
+type Host struct {
+	lab    *Lab
+	region func() string
+
+	mu    sync.Mutex
+	stop  context.CancelFunc // of what runs
+	ended chan struct{}
+	err   error
+}
+
+// NewHost makes hardware that is switched off. Region gives the address of the region
+// that installs it. The caller must Close it.
+func (l *Lab) NewHost(region func() string) *Host { return &Host{lab: l, region: region} }
+
+// Install implements maassim.Guest.
+func (h *Host) Install(seed string) {
+	h.Switch(false)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	h.stop, h.ended = stop, ended
+	go func() {
+		defer close(ended)
+		if err := h.run(ctx, seed); err != nil && ctx.Err() == nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.err = errors.Join(h.err, err)
+		}
+	}()
+}
+
+// Switch implements maassim.Guest. What is switched off is not on again before it is
+// installed anew.
+func (h *Host) Switch(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !on && h.stop != nil {
+		h.stop()
+		h.stop = nil
+	}
+}
+
+// Err is what kept the host from running.
+func (h *Host) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// Close ends the host.
+func (h *Host) Close() {
+	h.Switch(false)
+	h.mu.Lock()
+	ended := h.ended
+	h.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
+
+func (h *Host) run(ctx context.Context, seed string) error {
+	systemID := path.Base(seed)
+	userData, err := fetch(ctx, h.region()+seed+"user-data")
+	if err != nil {
+		return err
+	}
+	token := EnrollToken(userData)
+	if token == "" {
+		return fmt.Errorf("machine %s was deployed with no enrol token", systemID)
+	}
+	vendorData, err := fetch(ctx, h.region()+seed+"vendor-data")
+	if err != nil {
+		return err
+	}
+	reports := make(chan error, 1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		reports <- reportHardware(ctx, vendorData)
+		stop()
+	}()
+	err = h.lab.runAgent(ctx, systemID, token)
+	stop()
+	if reported := <-reports; reported != nil {
+		return reported
+	}
+	return err
+}
+
+func fetch(ctx context.Context, from string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	return do(req)
+}
+
+func do(req *http.Request) ([]byte, error) {
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %d: %s", req.URL.Path, res.StatusCode, body)
+	}
+	return body, err
+}
+
+var (
+	credential = regexp.MustCompile(`(?m)^\s*(consumer_key|endpoint|token_key|token_secret):\s*"?([^"\s]+)"?\s*$`)
+	calendar   = regexp.MustCompile(`OnCalendar=\*-\*-\* \*:00/(\d+):00`)
+)
+
+// reportHardware signals as MAAS's hardware sync does, at once and then as often as
+// its timer says, if the vendor-data brings that. It ends with ctx, with no error.
+func reportHardware(ctx context.Context, vendorData []byte) error {
+	c := map[string]string{}
+	for _, m := range credential.FindAllSubmatch(vendorData, -1) {
+		c[string(m[1])] = string(m[2])
+	}
+	every := calendar.FindSubmatch(vendorData)
+	if c["token_key"] == "" || every == nil {
+		<-ctx.Done()
+		return nil
+	}
+	minutes, err := strconv.Atoi(string(every[1]))
+	if err != nil {
+		return err
+	}
+	clock := time.NewTicker(time.Duration(minutes) * time.Minute)
+	defer clock.Stop()
+	for {
+		if err := signalWorking(ctx, c); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-clock.C:
+		}
+	}
+}
+
+func signalWorking(ctx context.Context, c map[string]string) error {
+	at, err := url.Parse(c["endpoint"])
+	if err != nil {
+		return err
+	}
+	at.Path = "/MAAS/metadata/2012-03-01/"
+	form := url.Values{"op": {"signal"}, "status": {"WORKING"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	now := time.Now()
+	req.Header.Set("Authorization", fmt.Sprintf(`OAuth realm="", oauth_consumer_key="%s", oauth_token="%s", oauth_signature_method="PLAINTEXT", oauth_signature="%s", oauth_timestamp="%d", oauth_nonce="%s", oauth_version="1.0"`,
+		url.QueryEscape(c["consumer_key"]), url.QueryEscape(c["token_key"]), url.QueryEscape("&"+c["token_secret"]), now.Unix(), strconv.FormatInt(now.UnixNano(), 36)))
+	_, err = do(req)
+	return err
+}
+
+// runAgent enrols an agent that may look and nothing else, and has it run until ctx
+// ends.
+func (l *Lab) runAgent(ctx context.Context, systemID, token string) error {
+	var trust struct {
+		CASHA256 string `json:"ca_sha256"`
+	}
+	if err := l.JSON(ctx, &trust, "trust", "show"); err != nil {
+		return err
+	}
+	dir := l.Path("host-" + systemID)
+	tokenFile, config := filepath.Join(dir, "token"), filepath.Join(dir, "agent.yaml")
+	text := fmt.Sprintf("broker: https://%s\nca_sha256: %s\ntoken_file: %s\nmaas_system_id: %s\nstate_dir: %s\nstatus_file: %s\nallow: probe\n",
+		l.agentAddr, trust.CASHA256, tokenFile, systemID, filepath.Join(dir, "state"), filepath.Join(dir, "status.json"))
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(tokenFile, []byte(token+"\n"), 0o600), os.WriteFile(config, []byte(text), 0o600)); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(dir, "agent.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler-agent"), "run", "--config", config)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("the agent of machine %s ended: %w\n%s", systemID, err, said)
+	}
+	return nil
+}
