@@ -50,7 +50,7 @@
 // Optional stage is recorded, and the run goes on.
 //
 // Undo starts at the furthest stage the run has reached, in this pass or an
-// earlier one, takes it back as well (it may be half done; Undo looks before it
+// earlier one whose work a stage has not done anew since, takes it back as well (it may be half done; Undo looks before it
 // acts), and walks to the first. It stops before a Pivot that has been passed;
 // restart_clean goes on past it, and then forward.
 //

@@ -38,6 +38,7 @@ type output struct {
 	messages []Message
 	locks    []string
 	reached  bool
+	anew     bool
 	note     string
 	details  json.RawMessage
 }
@@ -59,6 +60,11 @@ func (r *Run[S]) Apply(effects ...any) { r.out.effects = append(r.out.effects, e
 // unreachable that ends it; a step that asked the site nothing, and was not held
 // itself, proves nothing.
 func (r *Run[S]) Reached() { r.out.reached = true }
+
+// Anew says that the stage does its work from the ground, because what the run had
+// come to by it is no more. What an earlier pass reached behind it does not count
+// then: a pivot that it passed is not passed any more.
+func (r *Run[S]) Anew() { r.out.anew = true }
 
 // Publish adds a message to the outbox.
 func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m) }

@@ -156,6 +156,9 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 		return m.change(), nil
 	}
 	m.Reached, m.Record.Held, m.Record.Waiting = s.was.Probe && (s.was.Held || s.out.reached), false, ""
+	if s.out.anew && s.was.Direction == Forward {
+		m.Record.Progress.Reached = either(s.stage.rescues, s.stage).name
+	}
 	switch limit := s.stage.limit(s.call); {
 	case said == nil && s.was.Direction == Undo:
 		m.compensated(s.stage, s.out.note, s.out.details)

@@ -87,7 +87,7 @@ func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
 		if err := l.unbound(ctx, at); err != nil {
 			return false, err
 		}
-		if s.Claim == nil || s.Claim.SystemID != s.SystemID || s.Claim.NodeID != s.NodeID {
+		if s.Claim == nil || s.Claim.SystemID != s.SystemID || s.Claim.NodeID != s.NodeID || !s.DeployedAt.IsZero() {
 			return false, l.intend(ctx, at)
 		}
 		return false, at.allocate(ctx)
@@ -109,6 +109,8 @@ func (l *Lifecycle) intend(ctx context.Context, at *place) error {
 	if err != nil {
 		return at.unseen(ctx, err)
 	}
+	at.run.Anew() // one that an earlier pass deployed is not deployed any more
+	at.state.DeployedAt = zero
 	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}
 	return chain.Again(next, "about to allocate machine %s", at.called())
 }

@@ -3,6 +3,7 @@ package maas_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -76,5 +77,30 @@ func TestEveryClassAndEveryStageHasAStory(t *testing.T) {
 		if !failed[stage] {
 			t.Errorf("no story fails at %s", stage)
 		}
+	}
+}
+
+// A machine that a run has deployed, and that somebody released, is deployed once
+// more by a rerun. A cancel of that releases it, as the first time.
+func TestACancelOfASecondDeploymentReleasesIt(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	w.region.PlugIn(b)
+	w.silent = true
+	id := w.start(1)
+	w.settle(nil)
+	w.call("POST", "machines/"+w.machine(b.Serial).SystemID+"/?op=release", "")
+	w.clock.Advance(10 * time.Minute)
+	w.act(id, chain.Rerun)
+	cancelled := false
+	w.settle(func() {
+		if r := w.run(id); !cancelled && r.Stage == "wait_for_deployed" {
+			cancelled = true
+			w.act(id, chain.Cancel)
+		}
+	})
+	r, m, n := w.run(id), w.machine(b.Serial), w.node("c01")
+	if r.Status != chain.Cancelled || !cancelled || m.Status != maassim.Ready || n.Status != broker.Deleted || w.region.Happened(b.Serial, "deploy") != 2 {
+		t.Errorf("%s; the machine is %s of %q; the node %s: %s", r.Status, m.Status, m.Owner, n.Status, w.story(id))
 	}
 }

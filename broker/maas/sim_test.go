@@ -287,6 +287,12 @@ func (s *simulation) troubles() {
 	}
 	if s.chance(20) {
 		from := time.Duration(s.by.IntN(2400)) * time.Second
+		freeze := chain.SiteHold{Site: s.site.Name, Kind: chain.Freeze, Reason: "storm"}
+		s.later(from, func() { s.must(s.store.PlaceHold(ctx, ada, freeze)) })
+		s.later(from+time.Duration(s.by.IntN(3*3600))*time.Second, func() { s.must(s.store.LiftHold(ctx, ada, s.site.Name, chain.Freeze, "over")) })
+	}
+	if s.chance(20) {
+		from := time.Duration(s.by.IntN(2400)) * time.Second
 		s.later(from, func() { s.region.Inject(maassim.Fault{Kind: maassim.Unreachable, Times: -1}) })
 		s.later(from+time.Duration(s.by.IntN(4*3600))*time.Second, func() { s.region.Relent(maassim.Unreachable) })
 	}
@@ -370,6 +376,13 @@ func (s *simulation) due() {
 		do := s.plan[0].do
 		s.plan = s.plan[1:]
 		do()
+	}
+}
+
+func (s *simulation) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Error(err)
 	}
 }
 
@@ -514,8 +527,9 @@ func (s *simulation) saved(c chain.Change, err error) {
 			s.wrong("run %s is %s, and its machine is %+v", r.ID, r.Status, m)
 		}
 	case chain.Cancelled:
-		if ours && node.Status != broker.Quarantined && m.Status != maassim.Ready {
-			s.wrong("run %s is cancelled, and its machine is %s: %+v", r.ID, m.Status, m)
+		// It was released; or its node is kept from use, on a machine that is deployed.
+		if ours && m.Status != maassim.Ready && (node.Status != broker.Quarantined || m.Status != maassim.Deployed) {
+			s.wrong("run %s is cancelled, its node is %q and its machine %s: %+v", r.ID, node.Status, m.Status, m)
 		}
 	case chain.FailedManual, chain.FailedRetryable:
 		if r.Failure == nil || r.Failure.Message == "" || r.NextAction == "" {

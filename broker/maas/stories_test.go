@@ -57,6 +57,9 @@ func other(n int, status maassim.Status, hostname, owner string) func(*world) {
 	}
 }
 
+// noRetry has a lost answer spend no attempt.
+func noRetry(q *broker.Policy) { q.StageRetries["deploy_via_maas"] = 0 }
+
 const noMachine = maassim.Status(-1)
 
 var stories = []story{
@@ -137,8 +140,8 @@ var stories = []story{
 	// Deploying it.
 	{name: "deploy: 503 before", faults: faults(fault(maassim.Unavailable, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:succeeded …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "deploy: 503 after", faults: faults(fault(maassim.UnavailableAfter, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
-	{name: "deploy: 504 after", faults: faults(fault(maassim.GatewayTimeout, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
-	{name: "deploy: the answer is lost", faults: faults(fault(maassim.AnswerLost, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
+	{name: "deploy: 504 after", policy: noRetry, faults: faults(fault(maassim.GatewayTimeout, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
+	{name: "deploy: the answer is lost", policy: noRetry, faults: faults(fault(maassim.AnswerLost, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "allocate: the answer is lost", faults: faults(fault(maassim.AnswerLost, "allocate")), story: "…", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "somebody allocates it first", there: func(w *world) {
 		w.region.PlugIn(w.box(1))

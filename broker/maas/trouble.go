@@ -100,6 +100,9 @@ func (at *place) unswitched(ctx context.Context, err error) error {
 		return chain.Fail(bmcFailure, "%w", err)
 	case e.Class == Unavailable:
 		return at.away(ctx, err)
+	case e.Status == 0, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
+		// No word of MAAS's: it may be at it, and then nothing has failed.
+		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
 	}
 	return chain.Fail(transient, "%w: looking what came of it", err)
 }
