@@ -11,10 +11,11 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo test test-vault sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding test test-vault sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
-	@echo 'make demo      the main job from nothing, in a QEMU guest (installs what it needs)'
+	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
+	@echo 'make demo-onboarding  a rack at once: a batch, what goes wrong, the stop button; no guest, no root'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
@@ -38,6 +39,8 @@ setup-guest: ; @.ci/setup guest
 
 demo: setup-guest build package
 	@go run ./test/demo/node
+demo-onboarding: build
+	@go run ./test/demo/onboarding
 
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test

@@ -153,10 +153,14 @@ func overlaid(_ Config, k keys) (map[string][]byte, error) {
 func seededFrom(url string, archives ...string) string {
 	wishes, _ := json.Marshal(map[string]any{ // text alone
 		"disable_root": false, "ssh_deletekeys": false, "ssh_genkeytypes": []string{"ed25519"},
-		"bootcmd": unpacking(overlayLabel, archives...),
+		"bootcmd": append(unpacking(overlayLabel, archives...), clockIsSet),
 	})
 	return "ds=nocloud-net;s=" + url + " cc:" + neturl.PathEscape(string(wishes)) + " end_cc"
 }
+
+// clockIsSet has the kernel say so: a guest's clock is the host's, and a machine that
+// an installer set up has a time server, which a guest does not.
+var clockIsSet = []string{"python3", "-c", `import ctypes as c,struct as s;c.CDLL(None).adjtimex(s.pack("iqqqqi164x",28,0,0,0,0,0))`}
 
 // unpacking is a bootcmd that lays archives of a volume over the root, once.
 func unpacking(label string, archives ...string) [][]string {
