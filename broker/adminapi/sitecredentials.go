@@ -50,18 +50,26 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL, CACert: s.CACert}
 	if now.DeploySSHPublicKey == "" {
 		// Its private half is kept first: nobody knows of a key that is on no record.
-		public, private, err := maas.NewDeployKey(rand.Reader, s)
+		private, err := maas.NewDeployKey(rand.Reader, &now)
 		if err != nil {
 			return nil, err
 		}
-		if err := maas.PutDeployKey(ctx, a.c.Secrets, s, private); err != nil {
+		if err := maas.PutDeployKey(ctx, a.c.Secrets, now, private); err != nil {
 			return nil, err
 		}
-		record.DeploySSHPublicKey = public
-		out.Set = append(out.Set, "deploy_ssh_key")
+		record.DeploySSHPublicKey, record.DeploySSHKeyPath = now.DeploySSHPublicKey, now.DeploySSHKeyPath
 	}
 	if s, err = a.c.DB.SetSiteCredentials(ctx, callerOf(ctx).actor(), s.ID, taskcatalog.Clean(in.Body.Reason, 500), record); err != nil {
 		return nil, err
+	}
+	switch made := record.DeploySSHKeyPath; made {
+	case "":
+	case s.DeploySSHKeyPath:
+		out.Set = append(out.Set, "deploy_ssh_key")
+	default: // another broker's key was on the record first
+		if err := a.c.Secrets.Delete(ctx, made); err != nil {
+			return nil, err
+		}
 	}
 	if given.token != nil {
 		if err := maas.PutToken(ctx, a.c.Secrets, s, *given.token); err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/canonical/gomaasclient/client"
 	"github.com/canonical/gomaasclient/entity"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/hostler/hostler/broker"
 )
 
@@ -393,7 +395,15 @@ func TestASitesOtherSecretsAreReadAsTheyWereWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, private, err := NewDeployKey(strings.NewReader(strings.Repeat("r", 64)), s)
+	other := s
+	if _, err := NewDeployKey(strings.NewReader(strings.Repeat("o", 64)), &other); err != nil {
+		t.Fatal(err)
+	}
+	private, err := NewDeployKey(strings.NewReader(strings.Repeat("r", 64)), &s)
+	if s.DeploySSHKeyPath == other.DeploySSHKeyPath {
+		t.Errorf("two keys have one place, %s", s.DeploySSHKeyPath)
+	}
+	public := s.DeploySSHPublicKey
 	if err != nil || !strings.HasPrefix(public, "ssh-ed25519 ") || !strings.HasSuffix(public, " hostler@dc1") {
 		t.Fatalf("%q, %v", public, err)
 	}
@@ -414,8 +424,8 @@ func TestASitesOtherSecretsAreReadAsTheyWereWritten(t *testing.T) {
 	if pw, err := DeployPassword(t.Context(), kept, s); pw != "pw" || err != nil {
 		t.Errorf("%q, %v", pw, err)
 	}
-	if key, err := DeployKey(t.Context(), kept, s); err != nil || !strings.Contains(public, strings.Fields(public)[1]) || key.PublicKey().Type() != "ssh-ed25519" {
-		t.Errorf("%v", err)
+	if key, err := DeployKey(t.Context(), kept, s); err != nil || strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey())))+" hostler@dc1" != public {
+		t.Errorf("the key that is read is not that of %s: %v", public, err)
 	}
 	kept[s.PowerPath] = []byte("hunter2-hunter2")
 	if _, err := PowerAt(t.Context(), kept, s, s.PowerPath); broker.AsError(err).Code != "secret_unreadable" || strings.Contains(err.Error(), "hunter2") {

@@ -35,14 +35,13 @@ type doors struct {
 // deployKey makes the site's key for its deploy user.
 func (w *world) deployKey() {
 	w.t.Helper()
-	public, private, err := maas.NewDeployKey(rand.Reader, w.site)
+	private, err := maas.NewDeployKey(rand.Reader, &w.site)
 	if err == nil {
 		err = maas.PutDeployKey(ctx, w.secrets, w.site, private)
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.site.DeploySSHPublicKey = public
 	w.book.PutSite(w.site)
 }
 

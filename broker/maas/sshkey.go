@@ -3,7 +3,9 @@ package maas
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"strings"
 
@@ -16,23 +18,26 @@ type deployKey struct {
 	PrivateKey string `json:"private_key"` // PEM
 }
 
-// NewDeployKey makes the SSH key of a site's deploy user: its public half as
-// authorized_keys has it, and its private half for PutDeployKey.
-func NewDeployKey(rand io.Reader, s broker.Site) (public string, private []byte, err error) {
+// NewDeployKey makes the SSH key of a site's deploy user. Its public half is put
+// into s as authorized_keys has it, and so is where its private half, which is for
+// PutDeployKey, shall be: a place of this key's own, so that of two that are made at
+// once neither is lost before the record says which of them stands.
+func NewDeployKey(rand io.Reader, s *broker.Site) (private []byte, err error) {
 	pub, key, err := ed25519.GenerateKey(rand)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	sshPub, err := ssh.NewPublicKey(pub)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	block, err := ssh.MarshalPrivateKey(key, "hostler@"+s.Name)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(sshPub))) + " hostler@" + s.Name
-	return line, pem.EncodeToMemory(block), nil
+	s.DeploySSHPublicKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(sshPub))) + " hostler@" + s.Name
+	s.DeploySSHKeyPath += fmt.Sprintf("-%.8x", sha256.Sum256(pub))
+	return pem.EncodeToMemory(block), nil
 }
 
 // PutDeployKey keeps the private half.

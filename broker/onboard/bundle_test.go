@@ -20,8 +20,7 @@ func (w *world) site(password string) broker.Site {
 	s.Name, s.APIBaseURL, s.RegionCode, s.PXEIface, s.NodePXEIface = "dc1", "http://maas.example:5240/MAAS", "dc1", "ens19", "eno1"
 	p := broker.NewProfile("7c2b9a0e-3a40-4b7c-9c92-2f1f0b6a1d11", siteID, "default")
 	s = must(w.DB.CreateSite(ctx, bySystem, s, p))(w.t)
-	public, _, err := maas.NewDeployKey(w.Rand, s)
-	if err != nil {
+	if _, err := maas.NewDeployKey(w.Rand, &s); err != nil {
 		w.t.Fatal(err)
 	}
 	if password != "" {
@@ -30,7 +29,7 @@ func (w *world) site(password string) broker.Site {
 		}
 	}
 	return must(w.DB.SetSiteCredentials(ctx, bySystem, siteID, "", store.Credentials{
-		APIToken: true, DeployPassword: password != "", DeploySSHPublicKey: public, APIBaseURL: s.APIBaseURL,
+		APIToken: true, DeployPassword: password != "", DeploySSHPublicKey: s.DeploySSHPublicKey, DeploySSHKeyPath: s.DeploySSHKeyPath, APIBaseURL: s.APIBaseURL,
 	}))(w.t)
 }
 

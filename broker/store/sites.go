@@ -121,12 +121,14 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 type Credentials struct {
 	APIToken, Power, DeployPassword bool
 	APIBaseURL, CACert              string // with APIToken
-	DeploySSHPublicKey              string // empty: as it is
+	DeploySSHPublicKey              string // with DeploySSHKeyPath, for a site that has none; empty: as it is
+	DeploySSHKeyPath                string
 }
 
 // SetSiteCredentials records what is about to be written to the secrets. The
 // record comes first: what a crash leaves between the two is a site whose token
-// is not the one it claims, which is refused when it is used.
+// is not the one it claims, which is refused when it is used. A deploy key that the
+// site has stays: the answer says which that is.
 func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, reason string, c Credentials) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, id, t.forUpdate())
@@ -142,8 +144,8 @@ func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, re
 		if c.APIToken {
 			s.APIBaseURL, s.CACert = c.APIBaseURL, c.CACert
 		}
-		if c.DeploySSHPublicKey != "" {
-			s.DeploySSHPublicKey = c.DeploySSHPublicKey
+		if c.DeploySSHPublicKey != "" && before.DeploySSHPublicKey == "" {
+			s.DeploySSHPublicKey, s.DeploySSHKeyPath = c.DeploySSHPublicKey, c.DeploySSHKeyPath
 		}
 		return t.saveSite(ctx, actor, "site.credentials", reason, before, &s)
 	})
@@ -154,10 +156,10 @@ func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason st
 	s.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx, `UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,
 		distro_series = $8, architecture = $9, upstream_dns_servers = $10, deploy_user = $11, deploy_ssh_iface = $12, deploy_ssh_public_key = $13, commissioning_scripts = $14,
-		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19 WHERE id = $20`,
+		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19, deploy_ssh_key_vault_path = $20 WHERE id = $21`,
 		s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
 		s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey, text(s.CommissioningScripts),
-		s.DefaultProfileID, micros(s.APITokenSetAt), micros(s.PowerSetAt), micros(s.DeployPasswordSetAt), micros(t.now), s.ID); err != nil {
+		s.DefaultProfileID, micros(s.APITokenSetAt), micros(s.PowerSetAt), micros(s.DeployPasswordSetAt), micros(t.now), s.DeploySSHKeyPath, s.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "site/" + s.Name, Reason: reason, Before: siteAudit(before), After: siteAudit(*s)})

@@ -93,12 +93,15 @@ func TestASiteWithATokenStaysWhereItIs(t *testing.T) {
 		move := func(s *broker.Site) error { s.APIBaseURL = "https://elsewhere/MAAS"; return nil }
 		must(db.UpdateSite(ctx, admin, "dc1", "moved", move))(t) // no token yet
 		clock.Advance(time.Hour)
-		got := must(db.SetSiteCredentials(ctx, admin, s.ID, "first", store.Credentials{APIToken: true, Power: true, APIBaseURL: "https://new/MAAS", DeploySSHPublicKey: "ssh-ed25519 AAAA"}))(t)
+		got := must(db.SetSiteCredentials(ctx, admin, s.ID, "first", store.Credentials{APIToken: true, Power: true, APIBaseURL: "https://new/MAAS", DeploySSHPublicKey: "ssh-ed25519 AAAA", DeploySSHKeyPath: "a"}))(t)
 		if got.APIBaseURL != "https://new/MAAS" || !got.APITokenSetAt.Equal(clock.Now()) || !got.PowerSetAt.Equal(clock.Now()) || !got.DeployPasswordSetAt.IsZero() || got.DeploySSHPublicKey != "ssh-ed25519 AAAA" {
 			t.Errorf("%s", asJSON(got))
 		}
 		_, err := db.UpdateSite(ctx, admin, "dc1", "", move)
 		wantCode(t, err, "site_address_bound")
+		if late := must(db.SetSiteCredentials(ctx, admin, s.ID, "", store.Credentials{DeploySSHPublicKey: "ssh-ed25519 BBBB", DeploySSHKeyPath: "b"}))(t); late.DeploySSHPublicKey != "ssh-ed25519 AAAA" || late.DeploySSHKeyPath != "a" {
+			t.Errorf("a deploy key took the place of another: %+v", late)
+		}
 		got = must(db.SetSiteCredentials(ctx, admin, s.ID, "", store.Credentials{DeployPassword: true}))(t)
 		if got.APIBaseURL != "https://new/MAAS" || got.DeployPasswordSetAt.IsZero() || got.DeploySSHPublicKey == "" {
 			t.Errorf("what was not named changed: %s", asJSON(got))
