@@ -20,6 +20,19 @@ type Facts struct {
 	Drivers   []DriverFacts     `json:"drivers,omitempty"`
 	Libraries []LibraryFacts    `json:"libraries,omitempty"`
 	GPUs      []GPUFacts        `json:"gpus,omitempty"`
+	// Disks are those of the machine's own, in the order of their names. DisksListed
+	// tells a machine without one from an agent that does not look for them.
+	Disks       []DiskFacts `json:"disks,omitempty"`
+	DisksListed bool        `json:"disks_listed,omitempty"`
+}
+
+// DiskFacts is a disk, as the kernel tells of it.
+type DiskFacts struct {
+	Name      string `json:"name"` // nvme0n1
+	Model     string `json:"model,omitempty"`
+	Serial    string `json:"serial,omitempty"`
+	WWID      string `json:"wwid,omitempty"` // eui.36344630529042690025384500000001
+	SizeBytes int64  `json:"size_bytes,omitempty"`
 }
 
 // PCIDevice is a display controller, processing accelerator, network or NVMe
@@ -89,7 +102,11 @@ const (
 // Bound cuts lists that are too long and cleans every text, in place.
 func (f *Facts) Bound() {
 	f.Keys = boundPairs(f.Keys)
-	f.PCI, f.Drivers, f.Libraries, f.GPUs = head(f.PCI), head(f.Drivers), head(f.Libraries), head(f.GPUs)
+	f.PCI, f.Drivers, f.Libraries, f.GPUs, f.Disks = head(f.PCI), head(f.Drivers), head(f.Libraries), head(f.GPUs), head(f.Disks)
+	for i := range f.Disks {
+		d := &f.Disks[i]
+		clean(&d.Name, &d.Model, &d.Serial, &d.WWID)
+	}
 	for i := range f.PCI {
 		d := &f.PCI[i]
 		clean(&d.Address, &d.Vendor, &d.Device, &d.Class, &d.Driver, &d.IOMMUGroup)

@@ -23,6 +23,10 @@ func Gather(ctx context.Context, m *machine.Machine, survey Survey) (taskcatalog
 	if f.Drivers, err = drivers(m); err != nil {
 		return f, err
 	}
+	if f.Disks, err = disks(m); err != nil {
+		return f, err
+	}
+	f.DisksListed = true
 	if survey != nil {
 		if f.GPUs, f.Libraries, err = survey(ctx); err != nil {
 			f.Libraries = append(f.Libraries, taskcatalog.LibraryFacts{

@@ -267,3 +267,44 @@ func FuzzFacts(f *testing.F) {
 		}
 	})
 }
+
+func TestDisksAreThoseOfTheMachinesOwnByTheirSerials(t *testing.T) {
+	disk := func(name string, files map[string]string) map[string]string {
+		out := map[string]string{"sys/block/" + name: "->../devices/" + name, "sys/devices/" + name + "/device": "->../controller-" + name, "sys/devices/" + name + "/size": "2048\n"}
+		for file, text := range files {
+			if rest, of := strings.CutPrefix(file, "device/"); of {
+				out["sys/devices/controller-"+name+"/"+rest] = text
+			} else {
+				out["sys/devices/"+name+"/"+file] = text
+			}
+		}
+		if len(files) == 0 {
+			out["sys/devices/controller-"+name+"/state"] = "live\n"
+		}
+		return out
+	}
+	virtual := map[string]string{"sys/block/loop0": "->../devices/virtual/loop0", "sys/devices/virtual/loop0/size": "2048\n"}
+	f := gather(t, with(virtual,
+		disk("nvme0n1", map[string]string{"device/serial": "S5XANE0R      \n", "device/model": "SAMSUNG MZQL23T8\n", "wwid": "eui.3634463052904269\n"}),
+		disk("nvme0c0n1", map[string]string{"device/serial": "S5XANE0R\n", "hidden": "1\n"}),
+		disk("sda", map[string]string{"device/vpd_pg80": "\x00\x80\x00\x09  WD-1234", "device/model": "DELLBOSS VD\n", "device/wwid": "naa.5000c500\n"}),
+		disk("sdb", map[string]string{"device/vpd_pg80": "\x00\x83\x00\x04ABCD", "removable": "1\n"}),
+		disk("sdc", map[string]string{"device/vpd_pg80": "\x00\x83\xff\xffABCD"}),
+		disk("sdd", map[string]string{"device/vpd_pg80": "\x00\x80\xff\xffABCD"}),
+		disk("sr0", map[string]string{"size": "0\n"}),
+		disk("vda", map[string]string{"serial": "BX00001-boss0\n"}),
+		disk("vdb", nil),
+	), nil)
+	got := fmt.Sprintf("%+v", f.Disks)
+	want := fmt.Sprintf("%+v", []taskcatalog.DiskFacts{
+		{Name: "nvme0n1", Model: "SAMSUNG MZQL23T8", Serial: "S5XANE0R", WWID: "eui.3634463052904269", SizeBytes: 1 << 20},
+		{Name: "sda", Model: "DELLBOSS VD", Serial: "WD-1234", WWID: "naa.5000c500", SizeBytes: 1 << 20},
+		{Name: "sdc", SizeBytes: 1 << 20},
+		{Name: "sdd", Serial: "ABCD", SizeBytes: 1 << 20},
+		{Name: "vda", Serial: "BX00001-boss0", SizeBytes: 1 << 20},
+		{Name: "vdb", SizeBytes: 1 << 20},
+	})
+	if got != want || !f.DisksListed {
+		t.Errorf("disks are\n%s, want\n%s", got, want)
+	}
+}

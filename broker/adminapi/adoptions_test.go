@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -19,6 +20,16 @@ func (r *rack) deployed(n int, hostname string) string {
 func (r *rack) adopt(m resource.AdoptedMachine) resource.Onboarding {
 	r.t.Helper()
 	return servertest.Must[resource.Onboarding](r.t, r.Broker, http.MethodPost, "/adoptions", resource.AdoptionStart{SiteID: "dc1", AdoptedMachine: m, Reason: "brownfield"})
+}
+
+// boxFacts are what the agent of the n-th machine reports.
+func boxFacts(n int) *taskcatalog.Facts {
+	f := servertest.H100s(8)
+	f.DisksListed = true
+	for _, d := range maassim.Box(n).Disks {
+		f.Disks = append(f.Disks, taskcatalog.DiskFacts{Name: d.Name, Model: d.Model, Serial: d.Serial, SizeBytes: d.Size})
+	}
+	return f
 }
 
 // wrote lists what was asked of MAAS beyond telling.
@@ -54,7 +65,7 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 	if !strings.Contains(boot.Command, boot.Token) || !strings.Contains(boot.Command, id) || boot.CloudConfig != "" {
 		t.Fatalf("it is installed by %q", boot.Command)
 	}
-	r.EnrollMachine(t, boot.Token, "c01", id).Settle(t)
+	r.EnrollMachine(t, boot.Token, "c01", id, boxFacts(1)).Settle(t)
 	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
 	n := show(t, r.Broker, "c01")
 	if done.Status != "completed" || n.Status != "active" || n.OnboardingMode != "adopted" || n.MAASSystemID != id || n.SKU != "h100.8gpu" || n.IPMIIP != maassim.Box(1).BMC.Address {
@@ -73,7 +84,64 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAnAgentOnAnotherMachineDoesNotEnrolForIt(t *testing.T) {
+// The install command is run where it was not meant to be: on a machine with other
+// disks, and on one with the right disks and other GPUs.
+func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
+	gpus := boxFacts(1)
+	gpus.GPUs = gpus.GPUs[1:]
+	silent := boxFacts(1)
+	silent.Disks, silent.DisksListed = nil, false
+	for name, row := range map[string]struct {
+		facts *taskcatalog.Facts
+		waits string
+		why   string
+	}{
+		"other disks":                 {facts: boxFacts(2), why: "is not in it: was the command run on another machine?"},
+		"other GPUs":                  {facts: gpus, why: "it has 7 GPUs, and a h100.8gpu has 8"},
+		"an agent that says nothing":  {facts: nil, waits: "has not said what the machine is made of"},
+		"an agent that sees no disks": {facts: silent, waits: "does not say which disks it has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRack(t, `{}`)
+			id := r.deployed(1, "c01")
+			o := r.adopt(resource.AdoptedMachine{SystemID: id, SKUID: "h100.8gpu"})
+			waits := r.until(o.OnboardingID, "its agent's turn", atStage("wait_for_agent_enrollment"))
+			r.rested()
+			boot := servertest.Must[resource.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes/"+*waits.NodeID+"/token", resource.TokenRequest{})
+			r.EnrollMachine(t, boot.Token, "c01", id, row.facts).Settle(t)
+			if row.waits != "" {
+				r.until(o.OnboardingID, "what it waits for", func(o resource.OnboardingDetail) bool { return strings.Contains(o.Waiting, row.waits) })
+				if n := show(t, r.Broker, "c01"); n.Status != "enrolling" {
+					t.Errorf("the node is %s", n.Status)
+				}
+				return
+			}
+			stopped := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.ErrorCode != "" })
+			n := show(t, r.Broker, "c01")
+			if stopped.Status != "failed_manual_intervention" || stopped.FailureClass != "hardware_mismatch" || !strings.Contains(stopped.ErrorMessage, row.why) || n.Status != "quarantined" || !strings.Contains(n.StatusReason, row.why) {
+				t.Errorf("it is %s %s: %s; the node %s: %s", stopped.Status, stopped.FailureClass, stopped.ErrorMessage, n.Status, n.StatusReason)
+			}
+			if w := r.wrote(); len(w) > 0 {
+				t.Errorf("it asked MAAS for %v", w)
+			}
+		})
+	}
+}
+
+func TestAnOnboardedMachineWithOtherGPUsThanItsSKUIsNotLetIn(t *testing.T) {
+	r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false}`)
+	o := r.start(r.box(1))
+	waits := r.until(o.OnboardingID, "the agent's turn", atStage("wait_for_agent_enrollment"))
+	machine, _ := r.region.Machine(*waits.MAASSystemID)
+	r.rested()
+	r.EnrollMachine(t, string(enrolToken.Find(machine.UserData)), "c01", *waits.MAASSystemID, servertest.H100s(7)).Settle(t)
+	stopped := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.ErrorCode != "" })
+	if n := show(t, r.Broker, "c01"); stopped.FailureClass != "hardware_mismatch" || n.Status != "enrolling" {
+		t.Errorf("it is %s: %s; the node %s", stopped.FailureClass, stopped.ErrorMessage, n.Status)
+	}
+}
+
+func TestACancelledAdoptionGivesNoToken(t *testing.T) {
 	r := newRack(t, `{}`)
 	id := r.deployed(1, "c01")
 	o := r.adopt(resource.AdoptedMachine{SystemID: id, Hostname: "c01"})

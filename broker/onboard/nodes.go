@@ -40,7 +40,7 @@ func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string
 	return n.DB.BoundNode(ctx, site, systemID, runID)
 }
 
-// Prepare implements maas.Nodes. The node's disks stay in the run's state.
+// Prepare implements maas.Nodes.
 func (n *Nodes) Prepare(ctx context.Context, made maas.NewNode) (string, error) {
 	how := "cloud-init"
 	if made.ByCommand {
@@ -53,7 +53,7 @@ func (n *Nodes) Prepare(ctx context.Context, made maas.NewNode) (string, error) 
 	}
 	node, err := n.DB.OnboardNode(store.WithReason(ctx, "onboarding run "+made.RunID+" of "+made.RequestedBy), bySystem, store.NewNode{
 		ID: pki.NewNodeID(n.Rand), Hostname: made.Hostname, Site: made.Site, SKU: made.SKU, Bootstrap: how,
-		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID,
+		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID, Disks: disksOf(made.Disks),
 	})
 	return node.ID, err
 }
@@ -65,7 +65,19 @@ func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 
 // Activate implements maas.Nodes.
 func (n *Nodes) Activate(ctx context.Context, nodeID string) (bool, string, error) {
-	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded")
+	node, err := n.DB.Node(ctx, nodeID)
+	if err != nil {
+		return false, "", err
+	}
+	var sku *broker.SKU
+	if node.SKU != "" {
+		k, err := n.DB.SKU(ctx, node.SKU)
+		if err != nil {
+			return false, "", err
+		}
+		sku = &k
+	}
+	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded", judge(sku))
 }
 
 // ExtendToken implements maas.Nodes.

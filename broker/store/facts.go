@@ -18,7 +18,10 @@ func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts)
 	}
 	_, err := t.ExecContext(ctx, `INSERT INTO node_facts (node_id, facts, reported_at) VALUES ($1, $2, $3)
 		ON CONFLICT (node_id) DO UPDATE SET facts = excluded.facts, reported_at = excluded.reported_at`, nodeID, text(f), micros(t.now))
-	return err
+	if err != nil {
+		return err
+	}
+	return t.compareDevices(ctx, nodeID, f)
 }
 
 // Facts are those that a node reported last, and when it first said so. Code

@@ -20,6 +20,7 @@ type NewNode struct {
 	MAASSystemID            string
 	MadeByRun               string // empty: a person's
 	Labels                  map[string]string
+	Disks                   []broker.Device // as MAAS's commissioning found them; nil: it is not known
 	TokenHash               string
 	TokenExpires            time.Time
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // madeBy reads the node that a run made and that is not deleted; false: there is
@@ -28,13 +29,16 @@ func (db *DB) OnboardNode(ctx context.Context, actor broker.Actor, n NewNode) (m
 		if made, had, err = madeBy(ctx, t, n.MadeByRun, t.forUpdate()); err != nil {
 			return err
 		}
-		if had && made.MAASSystemID == n.MAASSystemID {
-			return nil
-		}
 		if had {
+			if err := t.expectDisks(ctx, actor, made, n.Disks); err != nil || made.MAASSystemID == n.MAASSystemID {
+				return err
+			}
 			return t.bind(ctx, actor, &made, n.MAASSystemID)
 		}
 		if made, err = t.createNode(ctx, actor, n); err != nil {
+			return err
+		}
+		if err := t.expectDisks(ctx, actor, made, n.Disks); err != nil {
 			return err
 		}
 		made, err = t.transition(ctx, actor, made.ID, Change{From: broker.BootstrapIssued, To: broker.Enrolling, By: broker.OwnerOnboarding, Reason: "onboarding run " + n.MadeByRun})
@@ -74,9 +78,13 @@ func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id s
 	return id, err
 }
 
+// Hardware says why a node's machine is not the one that it shall be, by what its
+// agent has reported (known: it has) and its parts; empty: it is.
+type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string)
+
 // Activate makes an enrolled node active that a run has kept waiting, if nothing is
-// missing; else lacks says what is. Code: node_not_found.
-func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string) (active bool, lacks string, err error) {
+// missing; else lacks says what is. Codes: node_not_found, hardware_mismatch.
+func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		active, lacks = false, ""
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -93,6 +101,9 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 			lacks = "its baseline has not been taken"
 			return nil
 		}
+		if lacks, err = t.judge(ctx, n, judge); err != nil || lacks != "" {
+			return err
+		}
 		_, err = t.transition(ctx, actor, nodeID, Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: reason})
 		if r, ok := errors.AsType[*refusal](err); ok {
 			lacks = r.Error() // asked again and again: no matter for the audit log
@@ -102,6 +113,25 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 		return err
 	})
 	return active, lacks, err
+}
+
+func (t *tx) judge(ctx context.Context, n broker.Node, judge Hardware) (lacks string, err error) {
+	f, known, err := facts(ctx, t, n.ID)
+	if err != nil {
+		return "", err
+	}
+	parts, err := devices(ctx, t, n.ID)
+	if err != nil {
+		return "", err
+	}
+	if judge == nil {
+		return "", nil
+	}
+	unlike, lacks := judge(n, f, known, parts)
+	if unlike != "" {
+		return "", broker.Errorf(broker.Refused, "hardware_mismatch", "node %s: %s", n.ID, unlike)
+	}
+	return lacks, nil
 }
 
 // RemoveOnboarded deletes the node that a run made, and makes its token void, if it

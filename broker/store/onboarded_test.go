@@ -87,7 +87,7 @@ func TestANodeInTheHandsOfARunIsLetInByIt(t *testing.T) {
 		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}, Locks: []string{"node/n-1"}}}, nil))
 		lacks := func(want string) {
 			t.Helper()
-			active, lacks, err := db.Activate(ctx, admin, "n-1", "onboarded")
+			active, lacks, err := db.Activate(ctx, admin, "n-1", "onboarded", nil)
 			if err != nil || active != (want == "") || !strings.Contains(lacks, want) {
 				t.Fatalf("active %v, lacks %q, %v; want %q", active, lacks, err, want)
 			}

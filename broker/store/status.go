@@ -73,6 +73,11 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 			return n, err
 		}
 	}
+	if next.Status == broker.Active && n.Status != broker.Active && n.Status != broker.Offline {
+		if err := t.takeDevices(ctx, actor, nodeID); err != nil {
+			return n, err
+		}
+	}
 	if next.Status != n.Status {
 		if err := t.tellStatus(ctx, next, n.Status, actor.Name, cmp.Or(c.CorrelationID, correlationOf(ctx))); err != nil {
 			return n, err

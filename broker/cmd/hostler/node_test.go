@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
+	"github.com/hostler/hostler/test/maassim"
 )
 
 // scriptNode is a node as a tenant with root would have it: it keeps to the
@@ -42,9 +43,15 @@ func enroll(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	n := &scriptNode{broker: ts.Value("server").(*server.Server), key: key}
 	n.http = httpsClient(pki.PinnedConfig(b.CASHA256, "127.0.0.1", time.Now))
+	facts := &taskcatalog.Facts{DisksListed: true}
+	if b.Node.MAASSystemID != "" {
+		for _, d := range maassim.Box(7).Disks {
+			facts.Disks = append(facts.Disks, taskcatalog.DiskFacts{Name: d.Name, Serial: d.Serial, SizeBytes: d.Size})
+		}
+	}
 	var joined wire.EnrollReply
 	_, err = n.post(context.Background(), "/internal/v1/nodes/enroll", wire.EnrollRequest{
-		Token: b.Token, CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Hostname: b.Node.Hostname, MAASSystemID: b.Node.MAASSystemID, Now: time.Now(),
+		Token: b.Token, CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Hostname: b.Node.Hostname, MAASSystemID: b.Node.MAASSystemID, Facts: facts, Now: time.Now(),
 	}, &joined)
 	ts.Check(err)
 	chain, err := pki.ParseCerts([]byte(joined.Certificate))

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -44,9 +45,31 @@ func (b *Broker) Enroll(t testing.TB, token, hostname string) *Node {
 	return b.EnrollMachine(t, token, hostname, "")
 }
 
-// EnrollMachine is Enroll for a machine that knows its MAAS system id.
-func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string) *Node {
+// H100s are the facts of a machine with so many GPUs of that kind, whose agent does
+// not look for disks.
+func H100s(n int) *taskcatalog.Facts {
+	f := &taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}}
+	memory := uint64(85520809984)
+	for i := range n {
+		f.GPUs = append(f.GPUs, taskcatalog.GPUFacts{
+			Vendor: "nvidia", Index: i, UUID: fmt.Sprintf("GPU-%08x", i), Serial: fmt.Sprintf("16400%05d", i),
+			PCIAddress: fmt.Sprintf("0000:%02x:00.0", 0x1b+i), Name: "NVIDIA H100 80GB HBM3", MemoryBytes: &memory,
+		})
+	}
+	return f
+}
+
+// EnrollMachine is Enroll for a machine that knows its MAAS system id: one with eight
+// H100, where nothing else is said of its hardware.
+func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, facts ...*taskcatalog.Facts) *Node {
 	t.Helper()
+	var hardware *taskcatalog.Facts
+	switch {
+	case len(facts) > 0:
+		hardware = facts[0]
+	case systemID != "":
+		hardware = H100s(8)
+	}
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +83,7 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string) *
 	var reply wire.EnrollReply
 	n.must(t, http.MethodPost, "/internal/v1/nodes/enroll", wire.EnrollRequest{
 		Token: token, CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(),
-		Capabilities: map[string]string{}, Hostname: hostname, MAASSystemID: systemID, Now: b.Now(),
+		Capabilities: map[string]string{}, Hostname: hostname, MAASSystemID: systemID, Facts: hardware, Now: b.Now(),
 	}, &reply)
 	n.NodeIdentity = pki.NodeIdentity{NodeID: reply.NodeID, Epoch: reply.NodeEpoch}
 	if n.Trust, err = pki.FirstBundle([]byte(reply.TrustBundle), b.Now()); err != nil {

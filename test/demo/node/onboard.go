@@ -64,7 +64,7 @@ func (d *demo) site(ctx context.Context) error {
 		return err
 	}
 	d.Saw("a site whose MAAS took the token before it was kept, and which lacks nothing")
-	return d.hostler(ctx, 3, "sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", fmt.Sprint(gpus), "--gpu-memory", "80GiB")
+	return d.hostler(ctx, 3, "sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", fmt.Sprint(gpus), "--gpu-memory", gpuMemory+"iB")
 }
 
 func (d *demo) machine() []string {

@@ -1,0 +1,56 @@
+package facts
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const blockDevices = "/sys/block"
+
+// disks lists the machine's own disks: what has a device behind it, a size, and is
+// neither removable, as what a management controller plugs in is, nor one path of
+// several to a disk that is there by itself.
+func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
+	names, err := m.Names(blockDevices)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var all []taskcatalog.DiskFacts
+	for _, name := range names {
+		dir := path.Join(blockDevices, name)
+		read := func(file string) string { return attribute(m, path.Join(dir, file)) }
+		sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
+		if linkBase(m, path.Join(dir, "device")) == "" || sectors <= 0 || read("removable") == "1" || read("hidden") == "1" {
+			continue
+		}
+		d := taskcatalog.DiskFacts{Name: name, Model: read("device/model"), WWID: read("wwid"), SizeBytes: sectors * 512}
+		if d.WWID == "" {
+			d.WWID = read("device/wwid")
+		}
+		for _, serial := range []string{read("device/serial"), read("serial"), unitSerial(read("device/vpd_pg80"))} {
+			if d.Serial == "" {
+				d.Serial = serial
+			}
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// unitSerial reads the page of a SCSI disk that holds its serial: four bytes of a
+// head, of which the last two are the length.
+func unitSerial(page string) string {
+	const head = 4
+	if len(page) < head || page[1] != 0x80 {
+		return ""
+	}
+	length := int(page[2])<<8 | int(page[3])
+	text := page[head:min(head+length, len(page))]
+	return strings.TrimSpace(strings.Trim(text, "\x00"))
+}

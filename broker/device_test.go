@@ -1,0 +1,93 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestCompared(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	both := []DeviceKind{DeviceDisk, DeviceGPU}
+	disks := func(words string) (out []Device) {
+		for _, w := range strings.Fields(words) {
+			id, state, _ := strings.Cut(w, ":")
+			out = append(out, Device{Kind: DeviceDisk, ID: id, State: DeviceState(state)})
+		}
+		return out
+	}
+	for name, row := range map[string]struct {
+		known, reported string
+		looked          []DeviceKind
+		want            string
+	}{
+		"what is there is found":                     {"a:expected b:found", "a b", both, "a:found b:found"},
+		"what is not there is missing":               {"a:expected b:found c:missing", "", both, "a:missing b:missing c:missing"},
+		"what comes back is found":                   {"a:missing", "a", both, "a:found"},
+		"what nobody expected is unexpected":         {"a:found", "a x", both, "a:found x:unexpected"},
+		"and stays so until somebody accepts it":     {"x:unexpected", "x", both, "x:unexpected"},
+		"and is forgotten when it is gone":           {"a:found x:unexpected", "a", both, "a:found"},
+		"what was removed stays on record":           {"a:removed", "", both, "a:removed"},
+		"what was removed and is back is unexpected": {"a:removed b:found", "a b", both, "b:found a:unexpected"},
+		"two of one serial are one":                  {"a:found", "a a x x", both, "a:found x:unexpected"},
+		"letters of any case are the same":           {"AB12:expected", "ab12", both, "AB12:found"},
+		"nobody looked":                              {"a:expected x:unexpected", "", []DeviceKind{DeviceGPU}, "a:expected x:unexpected"},
+		"nobody looked, and yet something is told":   {"a:expected", "b", []DeviceKind{DeviceGPU}, "a:expected"},
+	} {
+		var words []string
+		for _, d := range Compared(disks(row.known), disks(row.reported), row.looked, now) {
+			words = append(words, fmt.Sprintf("%s:%s", d.ID, d.State))
+			if d.State == DeviceUnexpected && d.Since.IsZero() && !strings.Contains(row.known, d.ID+":unexpected") {
+				t.Errorf("%s: %s is so since never", name, d.ID)
+			}
+		}
+		if got := strings.Join(words, " "); got != row.want {
+			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}
+
+// MAAS may know a disk by its worldwide name, and the kernel writes that in its own
+// way.
+func TestADiskIsKnownAgainByItsWorldwideName(t *testing.T) {
+	f := taskcatalog.Facts{Disks: []taskcatalog.DiskFacts{{Name: "sda", Serial: "Z1W0", WWID: "naa.5000c500a1b2c3d4"}}}
+	for id, want := range map[string]DeviceState{
+		"Z1W0": DeviceFound, "5000C500A1B2C3D4": DeviceFound, "0x5000c500a1b2c3d4": DeviceFound, "naa.5000c500a1b2c3d4": DeviceFound,
+		"5000c500a1b2c3d5": DeviceMissing, "naa": DeviceMissing, "c3d4": DeviceMissing,
+	} {
+		got := Compared([]Device{{Kind: DeviceDisk, ID: id, State: DeviceExpected}}, ReportedDevices(f), []DeviceKind{DeviceDisk}, time.Time{})
+		if got[0].State != want {
+			t.Errorf("%s is %s, want %s", id, got[0].State, want)
+		}
+	}
+}
+
+func TestUnlikeSaysWhichGPUIsNotOfTheSKU(t *testing.T) {
+	memory := func(n uint64) *uint64 { return &n }
+	sku := SKU{ID: "h100.2", GPUVendor: "nvidia", GPUModel: "h100", GPUCount: 2, GPUMemoryBytes: 80 << 30}
+	good := taskcatalog.GPUFacts{Vendor: "nvidia", Name: "NVIDIA H100 80GB HBM3", PCIAddress: "0000:1b:00.0", MemoryBytes: memory(85520809984)}
+	for want, change := range map[string]func(g *taskcatalog.GPUFacts){
+		"":                 func(*taskcatalog.GPUFacts) {},
+		"is of amd":        func(g *taskcatalog.GPUFacts) { g.Vendor = "amd" },
+		"is a NVIDIA A100": func(g *taskcatalog.GPUFacts) { g.Name = "NVIDIA A100" },
+		"does not tell":    func(g *taskcatalog.GPUFacts) { g.MemoryBytes = nil },
+		"has 40960 MiB":    func(g *taskcatalog.GPUFacts) { g.MemoryBytes = memory(40 << 30) },
+		"has 96256 MiB":    func(g *taskcatalog.GPUFacts) { g.MemoryBytes = memory(94 << 30) },
+	} {
+		g := good
+		change(&g)
+		if got := sku.Unlike([]taskcatalog.GPUFacts{good, g}); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := sku.Unlike([]taskcatalog.GPUFacts{good}); !strings.Contains(got, "it has 1 GPUs") {
+		t.Errorf("one of two: %q", got)
+	}
+	none := NewSKU()
+	if none.Unlike(nil) != "" || none.Unlike([]taskcatalog.GPUFacts{good}) == "" {
+		t.Error("a SKU without GPUs is like a machine with one, or not like one without")
+	}
+}

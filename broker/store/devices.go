@@ -1,0 +1,215 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const deviceColumns = `kind, id, serial, model, place, size, state, source, since, reason`
+
+func scanDevice(row interface{ Scan(...any) error }) (d broker.Device, err error) {
+	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, at(&d.Since), &d.Reason)
+	return d, err
+}
+
+func devices(ctx context.Context, r runner, nodeID string) ([]broker.Device, error) {
+	return collect(ctx, r, scanDevice, `SELECT `+deviceColumns+` FROM node_devices WHERE node_id = $1 ORDER BY kind, place, id`, nodeID)
+}
+
+// Devices are the parts of a node's machine that are on record.
+func (db *DB) Devices(ctx context.Context, nodeID string) ([]broker.Device, error) {
+	return devices(ctx, db.reader(), nodeID)
+}
+
+// putDevices makes a node's record what it has become, and says so in the audit log.
+func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason string, before, after []broker.Device) error {
+	if slices.Equal(before, after) {
+		return nil
+	}
+	if _, err := t.ExecContext(ctx, `DELETE FROM node_devices WHERE node_id = $1`, nodeID); err != nil {
+		return err
+	}
+	for _, d := range after {
+		if _, err := t.ExecContext(ctx, `INSERT INTO node_devices (node_id, `+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, micros(d.Since), d.Reason); err != nil {
+			return err
+		}
+	}
+	e := entry(actor, "node.devices", nodeID)
+	e.Reason, e.Before, e.After = reason, stands(before), stands(after)
+	if string(e.Before) == string(e.After) {
+		return nil // a name or an address has changed
+	}
+	return t.audit(ctx, e)
+}
+
+// stands lists parts by how they stand, for the audit log.
+func stands(all []broker.Device) []byte {
+	by := map[string][]string{}
+	for _, d := range all {
+		by[string(d.State)] = append(by[string(d.State)], string(d.Kind)+" "+d.ID)
+	}
+	return []byte(text(by))
+}
+
+// expectDisks records the disks that MAAS's commissioning found, until the node's own
+// agent has come.
+func (t *tx) expectDisks(ctx context.Context, actor broker.Actor, n broker.Node, disks []broker.Device) error {
+	if n.Epoch > 0 || disks == nil {
+		return nil
+	}
+	before, err := devices(ctx, t, n.ID)
+	if err != nil {
+		return err
+	}
+	var after []broker.Device
+	for _, d := range disks {
+		i := slices.IndexFunc(before, func(b broker.Device) bool { return b.Kind == broker.DeviceDisk && b.ID == d.ID })
+		twice := slices.ContainsFunc(after, func(a broker.Device) bool { return a.ID == d.ID })
+		switch {
+		case d.ID == "" || twice:
+		case i >= 0:
+			after = append(after, before[i])
+		default:
+			d.Kind, d.State, d.Source, d.Since = broker.DeviceDisk, broker.DeviceExpected, "maas", t.now
+			after = append(after, d)
+		}
+	}
+	slices.SortFunc(after, func(a, b broker.Device) int { return strings.Compare(a.Place+a.ID, b.Place+b.ID) })
+	return t.putDevices(ctx, actor, n.ID, "as MAAS has commissioned it", before, after)
+}
+
+// compareDevices compares what a node has reported with what it shall have.
+func (t *tx) compareDevices(ctx context.Context, nodeID string, f *taskcatalog.Facts) error {
+	before, err := devices(ctx, t, nodeID)
+	if err != nil {
+		return err
+	}
+	taken, err := t.devicesTaken(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	if n, err := node(ctx, t, nodeID, ""); err != nil || !taken && (n.Status == broker.Active || n.Status == broker.Offline) {
+		if err != nil {
+			return err
+		}
+		return t.takeDevices(ctx, nodeActor(nodeID), nodeID) // it was let in before it said anything
+	}
+	looked := []broker.DeviceKind{}
+	if f.DisksListed && (taken || slices.ContainsFunc(before, func(d broker.Device) bool { return d.Kind == broker.DeviceDisk })) {
+		looked = append(looked, broker.DeviceDisk)
+	}
+	if taken {
+		looked = append(looked, broker.DeviceGPU)
+	}
+	after := broker.Compared(before, broker.ReportedDevices(*f), looked, t.now)
+	return t.putDevices(ctx, nodeActor(nodeID), nodeID, "as its agent reports", before, after)
+}
+
+func (t *tx) devicesTaken(ctx context.Context, nodeID string) (bool, error) {
+	var since int64
+	err := t.QueryRowContext(ctx, `SELECT devices_taken_at FROM nodes WHERE id = $1`, nodeID).Scan(&since)
+	return since > 0, err
+}
+
+// takeDevices makes what a node has reported what it shall have, once, when it is
+// let in: its GPUs, and its disks where MAAS told of none.
+func (t *tx) takeDevices(ctx context.Context, actor broker.Actor, nodeID string) error {
+	taken, err := t.devicesTaken(ctx, nodeID)
+	if err != nil || taken {
+		return err
+	}
+	f, known, err := facts(ctx, t, nodeID)
+	if err != nil || !known {
+		return err
+	}
+	before, err := devices(ctx, t, nodeID)
+	if err != nil {
+		return err
+	}
+	after := slices.Clone(before)
+	for _, d := range broker.ReportedDevices(f) {
+		told := func(k broker.Device) bool { return k.Kind == d.Kind && (k.ID == d.ID || k.Source == "maas") }
+		if !slices.ContainsFunc(after, told) {
+			d.State, d.Since = broker.DeviceFound, t.now
+			after = append(after, d)
+		}
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET devices_taken_at = $1 WHERE id = $2`, micros(t.now), nodeID); err != nil {
+		return err
+	}
+	return t.putDevices(ctx, actor, nodeID, "as it was let in", before, after)
+}
+
+// facts are those that a node reported last; false: it never did.
+func facts(ctx context.Context, r runner, nodeID string) (f taskcatalog.Facts, known bool, err error) {
+	err = r.QueryRowContext(ctx, `SELECT facts FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f))
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, false, nil
+	}
+	return f, err == nil, err
+}
+
+// AcceptDevices accepts that a part is gone, or that another is there: each is named
+// by its identity or serial, and must be missing or unexpected. All are accepted, or
+// none. Codes: node_not_found, node_deleted, device_unknown, device_not_wrong.
+func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, reason string) (after []broker.Device, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		e := entry(actor, "node.devices", nodeID)
+		e.Reason = reason
+		if n.Status == broker.Deleted {
+			return refuse(nodeDeleted(n), e)
+		}
+		before, err := devices(ctx, t, nodeID)
+		if err != nil {
+			return err
+		}
+		after = slices.Clone(before)
+		for _, name := range names {
+			i := slices.IndexFunc(after, func(d broker.Device) bool { return name != "" && (d.ID == name || d.Serial == name) })
+			switch {
+			case i < 0:
+				return refuse(broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
+			case after[i].State == broker.DeviceMissing:
+				after[i].State = broker.DeviceRemoved
+			case after[i].State == broker.DeviceUnexpected:
+				after[i].State = broker.DeviceFound
+			default:
+				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: it is %s, and neither missing nor unexpected", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
+			}
+			after[i].Since, after[i].Reason = t.now, reason
+		}
+		return t.putDevices(ctx, actor, nodeID, reason, before, after)
+	})
+	return after, err
+}
+
+// NodeDevices counts what is wrong with the parts of a node.
+type NodeDevices struct {
+	NodeID, Hostname, Site string
+	Missing, Unexpected    int64
+	Since                  time.Time // of the first
+}
+
+// WrongDevices lists up to limit nodes at sites (nil: all) with parts that are
+// missing or unexpected, the one that has been so for longest first.
+func (db *DB) WrongDevices(ctx context.Context, sites []string, limit int) ([]NodeDevices, error) {
+	w := where{terms: []string{"d.state IN ('missing', 'unexpected')", "n.status <> 'deleted'"}}
+	in(&w, "n.site", sites)
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (d NodeDevices, err error) {
+		err = row.Scan(&d.NodeID, &d.Hostname, &d.Site, &d.Missing, &d.Unexpected, at(&d.Since))
+		return d, err
+	}, `SELECT n.id, n.hostname, n.site, SUM(CASE WHEN d.state = 'missing' THEN 1 ELSE 0 END), SUM(CASE WHEN d.state = 'unexpected' THEN 1 ELSE 0 END), MIN(d.since)
+		FROM node_devices d JOIN nodes n ON n.id = d.node_id`+w.String()+` GROUP BY n.id, n.hostname, n.site ORDER BY MIN(d.since), n.id`+w.limit(limit), w.args...)
+}
