@@ -19,7 +19,7 @@ import (
 
 const (
 	dc    = "dc1"
-	sku   = "h100.80g.8gpu"
+	sku   = "xe9680.no-gpu"
 	rack  = 4 // machines in it
 	blank = 3 // of them, the one that has no disk to boot from
 	late  = rack + 1
@@ -126,7 +126,7 @@ func (d *demo) site(ctx context.Context) error {
 		{"site", "create", dc, "--region-code", "eu-1", "--api-base-url", d.region.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303"},
 		{"site", "credentials", dc, "--maas-token-file", key, "--power-user", bmc.User, "--power-password-file", password},
 		{"site", "profile", "update", dc, "default", "--set", "hardware_sync_interval=1m"},
-		{"sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", "8", "--gpu-memory", "80GiB"},
+		{"sku", "create", sku},
 	} {
 		if err := d.hostler(ctx, 3, args...); err != nil {
 			return err
