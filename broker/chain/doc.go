@@ -96,7 +96,8 @@
 // whoever builds the stop button calls the store's PlaceHold and LiftHold, and
 // every claim obeys. Steps in flight finish. Stage clocks stand still: a limit is
 // compared with the time since the stage was entered, less the union of the
-// holds in it (Stood). That is worked out, not stored, so a crash can lose
+// holds in it (Stood), and a stage's
+// own clocks are read so (Run.Since). That is worked out, not stored, so a crash can lose
 // nothing. An unreachable site is tried by one run at a time, first by those that
 // were held; when one of those gets through, or another says that the site has
 // answered (Reached), the mark is lifted. Whenever a hold is

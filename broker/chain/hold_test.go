@@ -174,3 +174,45 @@ func TestAStagesClockStandsStillInAHold(t *testing.T) {
 		t.Errorf("at the limit: %q", got)
 	}
 }
+
+// A clock of a stage's own stands still with its site, as that of its limit does.
+func TestSinceLeavesOutWhatTheSiteStoodStill(t *testing.T) {
+	script := &chaintest.Script{List: "a"}
+	s := newSetting(t, script)
+	var begun time.Time
+	var since []time.Duration
+	c := script.Chain()
+	c.Stages[0].Do = func(ctx context.Context, r *chain.Run[chaintest.ScriptState]) error {
+		if begun.IsZero() {
+			begun = r.Now
+		}
+		d, err := r.Since(ctx, begun)
+		if since = append(since, d); err != nil || len(since) == 3 {
+			return err
+		}
+		return chain.Again(time.Minute, "it is not there yet")
+	}
+	s.engine = newEngine(t, s.store, "other", c)
+	s.start("r")
+	step := func() {
+		t.Helper()
+		if worked, err := s.engine.Step(ctx); err != nil || !worked {
+			t.Fatal(worked, err)
+		}
+	}
+	step()
+	if err := s.store.PlaceHold(ctx, ada, chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Advance(time.Hour)
+	if err := s.store.LiftHold(ctx, ada, "dc1", chain.Freeze, "x"); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Advance(time.Minute)
+	step()
+	s.clock.Advance(time.Minute)
+	step()
+	if got := fmt.Sprint(since); got != "[0s 1m0s 2m0s]" {
+		t.Errorf("since %s", got)
+	}
+}

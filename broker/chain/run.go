@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -29,11 +30,13 @@ type Run[S any] struct {
 
 	State S
 
-	out *output
+	out   *output
+	since func(context.Context, time.Time) (time.Duration, error)
 }
 
 // output is what a step asked for.
 type output struct {
+	since    func(context.Context, time.Time) (time.Duration, error) // of the engine
 	effects  []any
 	messages []Message
 	locks    []string
@@ -50,6 +53,13 @@ func (r *Run[S]) Key() string {
 		return fmt.Sprintf("%s/%s/undo/%d", r.ID, r.Stage, r.Attempt)
 	}
 	return fmt.Sprintf("%s/%s/%d", r.ID, r.Stage, r.Attempt)
+}
+
+// Since is how long ago that was, less what the site stood still meanwhile: what a
+// stage waited for in a freeze or an outage could not come. A clock of a stage's own
+// is read by it, as the engine reads that of its limit.
+func (r *Run[S]) Since(ctx context.Context, t time.Time) (time.Duration, error) {
+	return r.since(ctx, t)
 }
 
 // Apply adds effects: plain data that the store knows how to apply. One that is

@@ -56,6 +56,7 @@ func (s *step) run() (err error) {
 	if n := s.was.Progress.Lost; n > mostLost {
 		return s.save(s.unknown("step_lost", "stage %s was begun %d times and its end was never heard of (does it end the broker?)", s.was.Stage, n))
 	}
+	s.out.since = s.since
 	if s.call, err = s.line.open(&s.was, &s.out); err != nil {
 		return s.save(s.unknown("state_unreadable", "this broker cannot read the run's state: %v (upgrade the broker)", err))
 	}
@@ -217,6 +218,12 @@ func (s *step) deadline(now time.Time, limit Limit) (time.Time, error) {
 	defer cancel()
 	holds, err := s.store.Holds(ctx, s.was.Site, s.was.EnteredAt)
 	return deadline.Add(Stood(holds, s.was.EnteredAt, now)), err
+}
+
+// since is Run.Since.
+func (s *step) since(ctx context.Context, t time.Time) (time.Duration, error) {
+	holds, err := s.store.Holds(ctx, s.was.Site, t)
+	return s.was.UpdatedAt.Sub(t) - Stood(holds, t, s.was.UpdatedAt), err
 }
 
 // earlier is a, or b where b is set and before it.

@@ -127,6 +127,8 @@ var stories = []struct {
 	{name: "a failed undo is retried and never resumes forwards", list: "a b", says: "b: mismatch; b/undo: mismatch", acts: "- cancel - resume! - rerun! - retry_stage", story: "a:succeeded b:failed b/undo:failed b:compensated a:compensated", ends: chain.Cancelled},
 	{name: "undo starts at what an earlier pass reached", list: "a b c", says: "c: mismatch; a: ok mismatch", acts: "- rerun - cancel", story: "a:succeeded b:succeeded c:failed a:failed c:compensated b:compensated a:compensated", ends: chain.Cancelled},
 	{name: "a pivot that an earlier pass went by", list: "a b! c", says: "c: mismatch; a: ok mismatch", acts: "- rerun - cancel", story: "a:succeeded b:succeeded c:failed a:failed c:compensated", ends: chain.Cancelled},
+	{name: "a pivot that is to be passed again", list: "a b c! d", says: "d: mismatch; b: ok anew; c: ok mismatch", acts: "- rerun - cancel", story: "a:succeeded b:succeeded c:succeeded d:failed a:succeeded b:succeeded c:failed c:compensated b:compensated a:compensated", ends: chain.Cancelled},
+	{name: "a pivot that is passed again", list: "a b c! d", says: "d: mismatch mismatch; b: ok anew", acts: "- rerun - cancel", story: "a:succeeded b:succeeded c:succeeded d:failed a:succeeded b:succeeded c:succeeded d:failed d:compensated", ends: chain.Cancelled},
 
 	{name: "retry_stage", list: "a b", says: "a: transient transient transient transient", acts: "- retry_stage", story: "a:failed a:failed a:failed a:failed a:succeeded b:succeeded", ends: chain.Completed},
 	{name: "retry_stage stays in the rescue", list: "a b(x y>a)", says: "b: deploy; y: mismatch", acts: "- retry_stage", story: "a:succeeded b:failed x:succeeded y:failed y:succeeded a:succeeded b:succeeded", ends: chain.Completed},

@@ -54,8 +54,11 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 		return at.unseen(ctx, err)
 	case !has:
 		return chain.Again(lookAgain, "MAAS has not made the token of machine %s yet", at.called())
-	case at.synced() && at.syncFresh(), r.Now.Sub(r.State.DeployedAt) < at.interval()*3/2:
-		return nil // it is too early to worry
+	case at.synced() && at.syncFresh():
+		return nil
+	}
+	if early, err := at.early(ctx); err != nil || early {
+		return err
 	}
 	if !token.told {
 		r.State.warn("MAAS does not say which rack controller serves machine " + at.called() + ": its hardware sync is led to the region's own address")
@@ -105,6 +108,13 @@ func (at *place) syncFresh() bool {
 	return at.SyncHealthy(at.run.Now)
 }
 
+// early reports whether it is too early to worry that the host has not reported its
+// hardware: there was no time to, or no MAAS.
+func (at *place) early(ctx context.Context) (bool, error) {
+	since, err := at.run.Since(ctx, at.state.DeployedAt)
+	return since < at.interval()*3/2, err
+}
+
 func (at *place) interval() time.Duration {
 	if at.SyncInterval > 0 {
 		return seconds(at.SyncInterval)
@@ -125,7 +135,9 @@ func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.called())
 		return nil
 	}
-	if r.Now.Sub(r.State.DeployedAt) < at.interval()*3/2 {
+	if early, err := at.early(ctx); err != nil {
+		return err
+	} else if early {
 		return chain.Again(settle, "machine %s has not reported its hardware yet", at.called())
 	}
 	if err := l.ensureSync(ctx, r); err != nil {
@@ -191,7 +203,11 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 		}
 		s.EnrollAsked, s.EnrollSince = r.Attempt, r.Now
 	}
-	if r.Now.Sub(s.EnrollSince) >= enrollmentTime(*s) {
+	waited, err := r.Since(ctx, s.EnrollSince)
+	switch {
+	case err != nil:
+		return err
+	case waited >= enrollmentTime(*s):
 		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: %s", n.ID, enrollmentTime(*s), waits).With("failed_enrollment", nil)
 	}
 	return chain.Again(lookAgain, "node %s: %s", n.ID, waits)

@@ -343,3 +343,55 @@ func TestOneRunsTroubleIsNotTheSites(t *testing.T) {
 		})
 	}
 }
+
+// An attempt of wait_for_agent_enrollment has its time, and not that in which its
+// site stood still.
+func TestTheClockOfAnEnrolmentStandsStillInAFreeze(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.profile.Policy.RequireHWSync = false
+	w.profile.Policy.EnrollmentTokenTTLSeconds = 24 * 3600
+	w.profile.Policy.StageRetries["wait_for_agent_enrollment"] = 0
+	w.region.PlugIn(w.box(1))
+	w.silent = true
+	id := w.start(1)
+	var entered, frozen, lifted time.Time
+	w.settle(func() {
+		now := w.clock.Now()
+		switch {
+		case w.run(id).Stage != "wait_for_agent_enrollment":
+		case entered.IsZero():
+			entered = now
+		case frozen.IsZero() && now.Sub(entered) > 2*time.Minute:
+			frozen = now
+			if err := w.store.PlaceHold(ctx, ada, chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		case !frozen.IsZero() && lifted.IsZero() && now.Sub(frozen) > time.Hour:
+			lifted = now
+			if err := w.store.LiftHold(ctx, ada, "dc1", chain.Freeze, "x"); err != nil {
+				t.Fatal(err)
+			}
+		case !lifted.IsZero() && now.Sub(lifted) > 3*time.Minute:
+			w.silent = false // it comes 5 min into a stage that has 30
+		}
+	})
+	if r := w.run(id); r.Status != chain.Completed {
+		t.Errorf("%s: %+v\n%s", r.Status, r.Failure, w.story(id))
+	}
+}
+
+// Calls that fail for as long as a stage may last are no trouble of the machine's.
+func TestCallsThatFailAreNoTroubleOfTheMachines(t *testing.T) {
+	for op, stage := range map[string]string{"list": "create_or_find_in_maas", "set_storage_layout": "configure_storage", "commission": "commission_node"} {
+		t.Run(op, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.region.PlugIn(w.box(1))
+			w.region.Inject(maassim.Fault{Kind: maassim.Internal, Op: op, Times: -1})
+			id := w.start(1)
+			w.settle(nil)
+			if r := w.run(id); r.Stage != stage || r.Failure.Class != chain.UpstreamTransient {
+				t.Errorf("%s at %s: %+v; next %s", r.Status, r.Stage, r.Failure, r.NextAction)
+			}
+		})
+	}
+}

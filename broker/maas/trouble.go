@@ -56,6 +56,7 @@ func (at *place) away(ctx context.Context, why error) error {
 	if _, err := at.region.Identify(ctx); err != nil {
 		return chain.Hold("%v", err)
 	}
+	at.run.Reached()
 	return chain.AgainFor(transient, lookAgain, "%v", why)
 }
 
@@ -78,9 +79,9 @@ func (at *place) forbidden(ctx context.Context, why error) error {
 func (at *place) undone(ctx context.Context, err error) error {
 	switch ClassOf(err) {
 	case UnknownOutcome:
-		return chain.Again(settle, "%v: looking what came of it", err)
+		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
 	case RefusedState:
-		return chain.Again(soon, "%v", err)
+		return chain.AgainFor(transient, soon, "%v", err)
 	case Invalid:
 		return chain.Fail(capabilityMissing, "%w", err).With("maas_refused", nil)
 	}

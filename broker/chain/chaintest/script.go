@@ -23,6 +23,7 @@ import (
 //	ok     it is done now         done   Done holds, Do is not called
 //	again  not yet                hold   the site cannot be reached
 //	error  an unclassified error  panic  a panic
+//	anew   it is done once more, and what was reached behind it is no more
 //	any other word is the class of a failure
 type Script struct {
 	List, Says string
@@ -124,6 +125,9 @@ func (s *Script) say(ctx context.Context, r *chain.Run[ScriptState], name string
 		s.During(ctx, name)
 	}
 	switch word {
+	case "anew":
+		r.Anew()
+		fallthrough
 	case "ok", "done":
 		r.State.Trail = append(r.State.Trail, name)
 		return nil
