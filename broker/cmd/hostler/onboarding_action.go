@@ -51,11 +51,18 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 		},
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
+		ofBatch := act.name == "retry" && f.Batch != "" && !all
+		switch {
+		case ofBatch && f != (client.OnboardingFilter{Batch: f.Batch}):
+			return usage("%s --batch is for all that failed of it (for some of them, add --all)", c.CommandPath())
+		case (all || ofBatch) && (wait || c.Flags().Changed("timeout")):
+			return usage("%s waits for one run only (for many: hostler onboarding list, or hostler events --follow)", c.CommandPath())
+		}
 		api, err := a.connect()
 		if err != nil {
 			return err
 		}
-		if act.name == "retry" && f.Batch != "" && !all {
+		if ofBatch {
 			return a.retryBatch(c, api, f.Batch, reason)
 		}
 		if all {
