@@ -39,7 +39,7 @@ type Region struct {
 	rand      io.Reader
 	transport http.RoundTripper
 	patient   http.RoundTripper // for calls that wait for a BMC: they hold up no others
-	roster    *roster[[]Machine]
+	roster    *roster[listing]
 	bmcRoster *roster[map[string]string]
 }
 
@@ -52,7 +52,7 @@ func Open(o Options) (*Region, error) {
 	}
 	r := &Region{
 		base: base, api: api, key: o.Key, now: o.Now, rand: o.Rand, transport: o.Transport,
-		roster: &roster[[]Machine]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
+		roster: &roster[listing]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
 	}
 	if r.rand == nil {
 		r.rand = rand.Reader

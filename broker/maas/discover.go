@@ -18,7 +18,7 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 		return err
 	}
 	s := &r.State
-	known, err := at.candidates(ctx)
+	known, doubts, err := at.candidates(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,6 +36,8 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 	switch {
 	case err != nil:
 		return err
+	case len(doubts) > 0 && (c == nil || c.bmc == ""):
+		return doubtful(s, doubts)
 	case c == nil:
 		return l.tell(ctx, at)
 	}
@@ -52,24 +54,60 @@ type candidate struct {
 }
 
 // candidates are the machines that a key leads to, and those that could be meant
-// although none does.
-func (at *place) candidates(ctx context.Context) ([]candidate, error) {
+// although none does. doubts are of machines that may have the BMC, for all that is
+// known: whoever gives it to another record could switch what somebody has.
+func (at *place) candidates(ctx context.Context) (out []candidate, doubts []string, err error) {
 	all, err := at.region.Machines(ctx, 0)
 	if err != nil {
-		return nil, at.unseen(ctx, err)
+		return nil, nil, at.unseen(ctx, err)
 	}
 	at.run.Reached()
 	bmcs, err := at.region.addresses(ctx, 0)
 	if err != nil {
-		return nil, at.unseen(ctx, err)
+		return nil, nil, at.unseen(ctx, err)
 	}
-	var out []candidate
+	listed := map[string]bool{}
 	for _, m := range all.Machines {
-		if c := at.weigh(m, bmcs[m.SystemID]); len(c.matches) > 0 || c.loose {
+		listed[m.SystemID] = true
+		bmc := bmcs[m.SystemID]
+		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
 			out = append(out, c)
+		} else if bmc != "" && !comparable(bmc) && !virtual[m.PowerType] {
+			doubts = append(doubts, fmt.Sprintf("the BMC of machine %s (%s) is at %s, which is no IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
 		}
 	}
-	return out, nil
+	for _, id := range all.Unread {
+		switch bmc := bmcs[id]; {
+		case id != "" && bmc == at.state.IPMIIP:
+			return nil, nil, chain.Fail(ambiguity, "MAAS has a machine %s with its BMC at %s, of which this broker cannot read the rest: it may be anybody's (upgrade the broker, or look at it in MAAS)", id, bmc).
+				With("machine_unreadable", map[string]string{"system_id": id})
+		case id == "" || !comparable(bmc):
+			doubts = append(doubts, fmt.Sprintf("machine %q of MAAS cannot be read by this broker", id))
+		}
+		listed[id] = true
+	}
+	for id, bmc := range bmcs {
+		if bmc == at.state.IPMIIP && !listed[id] {
+			return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s with its BMC at %s has just come, or gone", taskcatalog.Clean(id, 32), bmc)
+		}
+	}
+	return out, doubts, nil
+}
+
+// virtual are the drivers of machines that have no BMC, whatever their address is.
+var virtual = map[string]bool{"virsh": true, "lxd": true, "vmware": true, "proxmox": true, "nova": true}
+
+// doubtful refuses to give a BMC to a record that does not have it, where one of
+// another machine may be the same.
+func doubtful(s *Onboarding, doubts []string) error {
+	slices.Sort(doubts)
+	const most = 5
+	told := strings.Join(doubts[:min(len(doubts), most)], "; ")
+	if more := len(doubts) - most; more > 0 {
+		told += fmt.Sprintf("; and %d more", more)
+	}
+	return chain.Fail(ambiguity, "MAAS has no machine with its BMC at %s for certain: %s (give those their BMC's IP address in MAAS; or boot %s from the network, and MAAS finds out what BMC it has)", s.IPMIIP, told, s.Hostname).
+		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
 }
 
 // weigh compares a machine with each key. A machine that is New has no name of

@@ -74,6 +74,13 @@ func bmcAddress(text string) string {
 	return text
 }
 
+// comparable reports whether that is the address of a BMC, which is another's or the
+// same. A name is neither.
+func comparable(bmc string) bool {
+	_, err := netip.ParseAddr(bmc)
+	return err == nil
+}
+
 // powerLogin is how MAAS logs in to a machine's BMC.
 type powerLogin struct {
 	Address any `json:"power_address"`

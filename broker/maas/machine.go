@@ -181,22 +181,37 @@ func machineOf(raw []byte) (Machine, bool) {
 	return m, json.Unmarshal(raw, &m) == nil && systemIDForm.MatchString(m.SystemID)
 }
 
-// list reads all machines. One that cannot be read does not hide the others.
-func (r *Region) list(ctx context.Context) ([]Machine, error) {
+// listing is all machines, and the ids of those that this client cannot read.
+type listing struct {
+	machines []Machine
+	unread   []string // empty: not even its id
+}
+
+// list reads all machines. One that cannot be read does not hide the others, and is
+// not forgotten either.
+func (r *Region) list(ctx context.Context) (listing, error) {
 	const op = "list machines"
 	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", url.Values{})
 	if err != nil {
-		return nil, err
+		return listing{}, err
 	}
 	var each []json.RawMessage
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &each) != nil {
-		return nil, notMAAS(op, false)
+		return listing{}, notMAAS(op, false)
 	}
-	out := make([]Machine, 0, len(each))
+	out := listing{machines: make([]Machine, 0, len(each))}
 	for _, one := range each {
 		if m, ok := machineOf(one); ok {
-			out = append(out, m)
+			out.machines = append(out.machines, m)
+			continue
 		}
+		var known struct {
+			SystemID string `json:"system_id"`
+		}
+		if json.Unmarshal(one, &known) != nil || !systemIDForm.MatchString(known.SystemID) {
+			known.SystemID = ""
+		}
+		out.unread = append(out.unread, known.SystemID)
 	}
 	return out, nil
 }

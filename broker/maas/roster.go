@@ -17,6 +17,7 @@ const leastAge = time.Second
 type Snapshot struct {
 	At       time.Time // when the list was asked for
 	Machines []Machine
+	Unread   []string // ids of machines that are there and cannot be read; empty: not even that
 }
 
 // Find returns the machine of an id.
@@ -50,7 +51,7 @@ type listed[T any] struct {
 // everybody's for a second.
 func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, error) {
 	l, err := r.roster.read(ctx, "list machines", maxAge, r.list)
-	return Snapshot{At: l.at, Machines: l.list}, err
+	return Snapshot{At: l.at, Machines: l.list.machines, Unread: l.list.unread}, err
 }
 
 // addresses are those of the BMCs by system_id, read as Machines is.

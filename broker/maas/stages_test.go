@@ -494,3 +494,77 @@ func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
 		})
 	}
 }
+
+// What is somebody's, for all that this broker can tell, is given to no second
+// record: that would have its BMC switch it.
+func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
+	deployed := func(w *world, n int) string {
+		return w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(n), Status: maassim.Deployed, Owner: "bob", Series: "ubuntu/noble", PowerOn: true})
+	}
+	// alien has the region write a number as this broker does not read it.
+	alien := func(w *world) {
+		w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
+			res, err := w.region.RoundTripper().RoundTrip(req)
+			if err == nil && req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/machines/") && req.URL.Query().Get("op") == "" {
+				var all []map[string]any
+				if err := json.NewDecoder(res.Body).Decode(&all); err != nil {
+					t.Error(err)
+				}
+				for _, m := range all {
+					if m["hostname"] == "prod-db" {
+						m["memory"] = 0.5
+					}
+				}
+				raw, _ := json.Marshal(all)
+				res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+			}
+			return res, err
+		})
+	}
+	power := func(w *world, id, how string) {
+		w.call("PUT", "machines/"+id+"/", "power_type="+how+"&power_parameters_power_user=root&power_parameters_power_pass=bmc-secret&power_parameters_skip_check=true")
+	}
+	for _, test := range []struct {
+		name  string
+		there func(w *world)
+		code  string // empty: MAAS is told of the machine, and it is onboarded
+	}{
+		{"it cannot be read, and has that BMC", func(w *world) { deployed(w, 1); alien(w) }, "machine_unreadable"},
+		{"it cannot be read, and has another BMC", func(w *world) { deployed(w, 2); alien(w); w.region.PlugIn(w.box(1)) }, ""},
+		{"it cannot be read, and has a BMC by name", func(w *world) {
+			power(w, deployed(w, 2), "redfish&power_parameters_power_address=bmc-prod.example")
+			alien(w)
+		}, "bmc_unknown"},
+		{"its BMC is there by name", func(w *world) {
+			power(w, deployed(w, 1), "redfish&power_parameters_power_address=bmc-prod.example")
+		}, "bmc_unknown"},
+		{"its BMC is there by a URL with a name", func(w *world) {
+			power(w, deployed(w, 1), "redfish&power_parameters_power_address=https://bmc-prod.example:443/redfish")
+		}, "bmc_unknown"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "3.6")
+			w.profile.Policy.DiscoveryPowerCycle = true
+			test.there(w)
+			before := len(w.region.Calls())
+			id := w.start(1)
+			w.settle(nil)
+			r := w.run(id)
+			if test.code == "" {
+				if r.Status != chain.Completed {
+					t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+				}
+				return
+			}
+			if r.Status != chain.FailedManual || r.Stage != "create_or_find_in_maas" || r.Failure.Code != test.code {
+				t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			for _, c := range w.region.Calls()[before:] {
+				if c.Method != http.MethodGet {
+					t.Errorf("MAAS was changed: %s %s", c.Method, c.Op)
+				}
+			}
+		})
+	}
+}

@@ -71,6 +71,12 @@ func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.region.RoundTripper().RoundTrip(req)
 }
 
+// guardFunc is a guard in one function.
+type guardFunc func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls it.
+func (f guardFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // twice reads a body that can be read once.
 func twice(t testing.TB, body io.ReadCloser) (a, b io.ReadCloser) {
 	t.Helper()
