@@ -77,7 +77,7 @@ func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
 		b.NewNode(t, resource.NodeCreate{Hostname: "h-" + site, Site: site})
 	}
 	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
-	paths := []string{"/nodes", "/tasks", "/status", "/audit?node=h-dc2", "/maas-sites", "/skus", "/nodes/h-dc2", "/freeze"}
+	paths := []string{"/nodes", "/tasks", "/status", "/audit?node=h-dc2", "/maas-sites", "/onboardings", "/skus", "/nodes/h-dc2", "/freeze"}
 	told := func(token, want string) {
 		t.Helper()
 		for _, path := range paths {
@@ -101,6 +101,12 @@ func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
 	}
 	if got := servertest.Must[resource.TaskList](t, b, http.MethodGet, "/tasks", nil); len(got.Frozen) != 2 {
 		t.Errorf("the list of tasks carries %+v", got.Frozen)
+	}
+	if got := servertest.Must[resource.OnboardingList](t, b, http.MethodGet, "/onboardings", nil); len(got.Frozen) != 2 {
+		t.Errorf("the list of onboardings carries %+v", got.Frozen)
+	}
+	if got := servertest.Must[resource.SiteList](t, b, http.MethodGet, "/maas-sites", nil); len(got.Frozen) != 2 {
+		t.Errorf("the list of sites carries %+v", got.Frozen)
 	}
 }
 

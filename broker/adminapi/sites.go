@@ -29,11 +29,26 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, e
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteList{Items: make([]resource.Site, len(all))}
+	holds, err := a.holds(ctx, callerOf(ctx).sites())
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.SiteList{Items: make([]resource.Site, len(all)), Frozen: callerOf(ctx).frozen}
 	for i, s := range all {
 		out.Items[i] = siteResource(s)
+		out.Items[i].Holds = standingAt(holds, s.Name)
 	}
 	return out, nil
+}
+
+// standingAt are those of the holds that are of a site, or of all.
+func standingAt(holds []resource.Hold, site string) (out []resource.Hold) {
+	for _, h := range holds {
+		if h.Site == site || h.Site == "" {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 func (a *API) showSite(ctx context.Context, in *SiteInput) (*resource.Site, error) {
@@ -42,7 +57,9 @@ func (a *API) showSite(ctx context.Context, in *SiteInput) (*resource.Site, erro
 		return nil, err
 	}
 	out := siteResource(s)
-	return &out, nil
+	holds, err := a.holds(ctx, []string{s.Name})
+	out.Holds = standingAt(holds, s.Name)
+	return &out, err
 }
 
 type createSiteInput struct {

@@ -26,7 +26,8 @@
 //
 // # Metrics
 //
-// On the operators' listener at /metrics, without a token: they name no node.
+// On the operators' listener at /metrics, without a token: they name no node and no
+// site.
 //
 //	hostler_build_info{version,store}                     1
 //	hostler_http_request_seconds{listener,route,status}   histogram of answers; tasks/wait holds up to 50 s
@@ -35,6 +36,12 @@
 //	hostler_waiting_polls                                 polls of nodes that wait at this broker
 //	hostler_trust_version                                 of the trust bundle in force
 //	hostler_store_up                                      1 while the store answers
+//	hostler_frozen                                        1 while a freeze of all sites stands
+//	hostler_frozen_sites                                  sites with a freeze of their own
+//	hostler_unreachable_sites                             sites whose MAAS or secrets do not answer
+//	hostler_runs{kind,status,class}                       runs; by failure class where they have stopped
+//	hostler_outbox_events                                 events that are not in the feed yet
+//	hostler_outbox_lag_seconds                            how long the oldest of them has waited
 //
 // and those of the Go runtime and the process.
 //

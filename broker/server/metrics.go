@@ -64,11 +64,18 @@ var (
 	tasksDesc = prometheus.NewDesc("hostler_tasks", "Tasks by status.", []string{"status"}, nil)
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
 	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers.", nil, nil)
+
+	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites stands.", nil, nil)
+	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
+	unreachableDesc = prometheus.NewDesc("hostler_unreachable_sites", "Sites whose MAAS or secrets do not answer.", nil, nil)
+	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs by kind and status; by failure class where they have stopped.", []string{"kind", "status", "class"}, nil)
+	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were written and are not in the feed yet.", nil, nil)
+	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of them has waited.", nil, nil)
 )
 
 // Describe is of prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc} {
+	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, runsDesc, unplacedDesc, lagDesc} {
 		out <- d
 	}
 }
@@ -92,7 +99,24 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(upDesc, 0)
 		return
 	}
+	seen, err := i.db.Gauges(ctx)
+	if err != nil {
+		gauge(upDesc, 0)
+		return
+	}
 	gauge(upDesc, 1)
+	frozen := 0.0
+	if seen.FrozenAll {
+		frozen = 1
+	}
+	gauge(frozenAllDesc, frozen)
+	gauge(frozenSitesDesc, float64(seen.FrozenSites))
+	gauge(unreachableDesc, float64(seen.Unreachable))
+	gauge(unplacedDesc, float64(seen.Unplaced))
+	gauge(lagDesc, seen.Lag.Seconds())
+	for _, r := range seen.Runs {
+		gauge(runsDesc, float64(r.Runs), r.Kind, r.Status, r.Class)
+	}
 	for _, s := range broker.NodeStatuses {
 		gauge(nodesDesc, float64(nodes[s]), string(s))
 	}

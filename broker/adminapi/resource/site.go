@@ -47,9 +47,11 @@ type Site struct {
 	DeployPasswordSetAt        time.Time `json:"deploy_password_set_at,omitzero" doc:"not there: the deploy user has no password"`
 	CreatedAt                  time.Time `json:"created_at"`
 	UpdatedAt                  time.Time `json:"updated_at"`
+	Holds                      []Hold    `json:"holds,omitempty" doc:"what stands at it now: freezes, of all sites too, and that it cannot be reached"`
 }
 
 // SiteList is every site that the caller may see, by name.
 type SiteList struct {
-	Items []Site `json:"items"`
+	Items  []Site `json:"items"`
+	Frozen []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
 }

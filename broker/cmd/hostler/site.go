@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -148,7 +149,7 @@ func siteListCommand(a *app) *cobra.Command {
 				if !s.APITokenSetAt.IsZero() {
 					token = "set " + render.Ago(s.APITokenSetAt, a.now())
 				}
-				rows = append(rows, []string{s.Name, s.Status, s.RegionCode, s.DistroSeries, token, s.APIBaseURL})
+				rows = append(rows, []string{s.Name, siteState(s), s.RegionCode, s.DistroSeries, token, s.APIBaseURL})
 			}
 			return a.show(l, names, func(p *render.Page) {
 				p.Table([]string{"SITE", "STATUS", "REGION", "SERIES", "TOKEN", "MAAS"}, rows)
@@ -158,6 +159,21 @@ func siteListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
+}
+
+// siteState is a site's status, and what keeps it from work.
+func siteState(s resource.Site) string {
+	state := []string{s.Status}
+	for _, h := range s.Holds {
+		word := map[string]string{"freeze": "frozen"}[h.Kind]
+		if word == "" {
+			word = h.Kind
+		}
+		if !slices.Contains(state, word) {
+			state = append(state, word)
+		}
+	}
+	return strings.Join(state, ", ")
 }
 
 func siteShowCommand(a *app) *cobra.Command {

@@ -18,12 +18,16 @@ func (a *app) showSite(s *resource.Site) error {
 		if strings.HasPrefix(s.APIBaseURL, "http:") {
 			ca = "nothing: the address is http, and the token crosses the network readable"
 		}
-		p.Fields("site", s.Name, "id", s.ID, "status", s.Status, "region", s.RegionCode,
+		p.Fields("site", s.Name, "id", s.ID, "status", siteState(*s), "region", s.RegionCode,
 			"maas", s.APIBaseURL, "trusts", ca,
 			"pxe", fmt.Sprintf("%s of the server, VLAN %d, %s of a node", s.PXEIface, s.PXEVLANVID, s.NodePXEIface),
 			"series", s.DistroSeries, "architecture", s.Architecture, "dns", strings.Join(s.UpstreamDNSServers, ", "),
 			"deploy user", s.DeployUser, "reached at", s.DeploySSHIface, "its key", s.DeploySSHPublicKey,
 			"default profile", s.DefaultProfile, "created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
+		if len(s.Holds) > 0 {
+			p.Title("What stands at it")
+			holdTable(a, p, s.Holds)
+		}
 		p.Title("Secrets")
 		rows := [][]string{}
 		for _, row := range []struct {

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Gauges are numbers to watch: they name no site, no node and no run.
+type Gauges struct {
+	FrozenAll   bool // a freeze of all sites stands
+	FrozenSites int  // sites with a freeze of their own
+	Unreachable int  // sites whose MAAS or secrets do not answer
+	Runs        []RunCount
+	Unplaced    int           // events that were written and have no place in the feed yet
+	Lag         time.Duration // how long the oldest of them has waited; 0: there is none
+}
+
+// RunCount is how many runs of a kind have a status, and a failure class if they
+// failed: those that have ended count, too.
+type RunCount struct {
+	Kind, Status, Class string
+	Runs                int
+}
+
+// Gauges reads them.
+func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
+	r := db.reader()
+	var frozenAll int
+	if err := r.QueryRowContext(ctx, `SELECT COUNT(DISTINCT CASE WHEN kind = 'freeze' AND site = '' THEN 'all' END),
+			COUNT(DISTINCT CASE WHEN kind = 'freeze' AND site <> '' THEN site END), COUNT(DISTINCT CASE WHEN kind = 'unreachable' THEN site END)
+			FROM chain_holds WHERE until_at = 0`).Scan(&frozenAll, &g.FrozenSites, &g.Unreachable); err != nil {
+		return g, err
+	}
+	g.FrozenAll = frozenAll > 0
+	g.Runs, err = collect(ctx, r, func(row interface{ Scan(...any) error }) (c RunCount, err error) {
+		return c, row.Scan(&c.Kind, &c.Status, &c.Class, &c.Runs)
+	}, `SELECT kind, status, class, COUNT(*) FROM
+			(SELECT kind, status, CASE WHEN status IN ('failed_retryable', 'failed_manual_intervention') THEN failure_class ELSE '' END AS class FROM chain_runs) AS r
+			GROUP BY kind, status, class ORDER BY kind, status, class`)
+	if err != nil {
+		return g, err
+	}
+	var oldest time.Time
+	if err := r.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM outbox WHERE position = 0`).Scan(&g.Unplaced, at(&oldest)); err != nil {
+		return g, err
+	}
+	if g.Unplaced > 0 {
+		g.Lag = max(db.Now().Sub(oldest), 0)
+	}
+	return g, nil
+}
