@@ -78,15 +78,10 @@ func (d *demo) watched(ctx context.Context, limit int, args ...string) error {
 	return err
 }
 
-// refused is for a command that must fail, and shows how it did.
-func (d *demo) refused(err error) error {
-	exit, is := errors.AsType[*lab.ExitError](err)
-	if !is || exit.Code < 1 {
+// refused is for a command that must fail. What it said of that was shown.
+func refused(err error) error {
+	if exit, is := errors.AsType[*lab.ExitError](err); !is || exit.Code < 1 {
 		return fmt.Errorf("it was not refused: %w", err)
-	}
-	if text := strings.TrimSpace(exit.Stderr); text != "" {
-		lines := strings.Split(text, "\n")
-		d.Printed(fmt.Sprintf("%s (exit %d)", lines[len(lines)-1], exit.Code), 4)
 	}
 	return nil
 }
@@ -146,7 +141,7 @@ func (d *demo) batch(ctx context.Context) error {
 	}
 	d.Typed("cat rack-c07.csv")
 	d.Printed(csv, 9)
-	if err := d.refused(d.watched(ctx, 12, "onboarding", "batch", "--site", dc, "--sku", sku, file, "--wait")); err != nil {
+	if err := refused(d.watched(ctx, 12, "onboarding", "batch", "--site", dc, "--sku", sku, file, "--wait")); err != nil {
 		return err
 	}
 	good := 0
@@ -228,7 +223,7 @@ func (d *demo) mend(ctx context.Context) error {
 
 func (d *demo) typo(ctx context.Context) error {
 	before := len(d.region.History(maassim.Box(taken).Serial))
-	err := d.refused(d.watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip", maassim.Box(late).BMC.Address, "--wait"))
+	err := refused(d.watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip", maassim.Box(late).BMC.Address, "--wait"))
 	if err != nil {
 		return err
 	}

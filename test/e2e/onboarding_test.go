@@ -1,0 +1,213 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/maassim"
+	"github.com/hostler/hostler/test/qemu"
+)
+
+// A machine of bare metal goes from its BMC to an active node: MAAS deploys it, it
+// takes its data from MAAS, syncs its hardware by MAAS's own units, and enrols. None
+// of the secrets on the way is told by the broker, and none that still opens
+// something is left on the machine.
+func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
+	s := newSite(t)
+	region, metal, box := s.region()
+	secrets := map[string]string{
+		"the site's API key": strings.Split(region.APIKey(), ":")[2], "the BMC's password": box.BMC.Password, "the deploy user's password": "planted-deploy-password-77c1",
+	}
+	key, bmc, deploy := s.Path("maas.key"), s.Path("bmc.pw"), s.Path("deploy.pw")
+	write(t, key, region.APIKey()+"\n")
+	write(t, bmc, box.BMC.Password+"\n")
+	write(t, deploy, secrets["the deploy user's password"]+"\n")
+	s.hostler("site", "create", "dc1", "--region-code", "eu-1", "--api-base-url", region.At("127.0.0.1")+"/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303")
+	s.hostler("site", "credentials", "dc1", "--maas-token-file", key, "--power-user", box.BMC.User, "--power-password-file", bmc, "--deploy-password-file", deploy)
+	// A host that reports before anybody looked is believed when it reports again. One
+	// that has not by one and a half times this is seeded anew, from a rack that is none.
+	s.hostler("site", "profile", "update", "dc1", "default", "--set", "hardware_sync_interval=4m")
+	s.hostler("sku", "create", "xe9680.no-gpu")
+
+	var run struct {
+		ID     string `json:"onboarding_id"`
+		Status string `json:"status"`
+		Stage  string `json:"current_stage"`
+		MAASID string `json:"maas_system_id"`
+		NodeID string `json:"node_id"`
+	}
+	s.json(&run, "onboarding", "start", "--site", "dc1", "--hostname", "c01", "--ipmi-ip", box.BMC.Address, "--sku", "xe9680.no-gpu")
+	watched := make(chan error, 1)
+	begun := time.Now()
+	go func() {
+		_, err := s.HostlerLive(s.ctx, t.Output(), "onboarding", "watch", run.ID)
+		watched <- err
+	}()
+	seen := argvs{}
+	for waiting := true; waiting; {
+		select {
+		case err := <-watched:
+			if err != nil {
+				t.Fatal(err)
+			}
+			waiting = false
+		case <-time.After(100 * time.Millisecond):
+			seen.look(secrets)
+		}
+	}
+	t.Logf("from the BMC to an active node in %s", time.Since(begun).Round(time.Second))
+	s.json(&run, "onboarding", "show", run.ID)
+	if err := s.WaitNode(s.ctx, "c01", "active"); err != nil || run.Status != "completed" {
+		t.Fatalf("the run is %s at %s: %v", run.Status, run.Stage, err)
+	}
+	if n := region.Happened(box.Serial, "deploy"); n != 1 {
+		t.Errorf("MAAS deployed it %d times", n)
+	}
+	machine, _ := region.Machine(run.MAASID)
+	if secrets["the enrol token"] = lab.EnrollToken(machine.UserData); secrets["the enrol token"] == "" {
+		t.Fatalf("the machine was deployed with no enrol token: %q", machine.UserData)
+	}
+	deployed := slices.IndexFunc(region.History(run.MAASID), func(c maassim.Change) bool { return c.What == "status" && c.To == "Deployed" })
+	if deployed < 0 || !machine.LastSync.After(region.History(run.MAASID)[deployed].At) {
+		t.Errorf("last_sync is %v, and that is not after it was deployed", machine.LastSync)
+	}
+	for what := range seen {
+		t.Errorf("%s is in the arguments of a process", what)
+	}
+	s.brokerTellsNone(run.ID, secrets)
+
+	var err error
+	if s.guest, err = metal.Guest(); err != nil {
+		t.Fatal(err)
+	}
+	if on := s.root("systemctl", "is-enabled", "maas_hardware_sync.timer"); on != "enabled" {
+		t.Errorf("MAAS's timer is %s", on)
+	}
+	s.diskTells(secrets, machine.Token)
+}
+
+// region is a simulated one with one machine in its rack, which is a guest.
+func (s *site) region() (*lab.Region, *lab.Metal, maassim.Hardware) {
+	s.t.Helper()
+	sim := &maassim.Region{Version: "3.6", Seed: uint64(time.Now().UnixNano()), Timing: maassim.Usual.Faster(200)}
+	sim.Timing.NodeTimeout = 30 * time.Minute
+	region, err := lab.ServeRegion(sim)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	metal := lab.NewMetal(shared.image, qemu.Config{Name: "c01", CPUs: 2}, func() string { return region.At(qemu.HostAddress) })
+	s.t.Cleanup(func() {
+		if g, err := metal.Guest(); s.t.Failed() && g != nil {
+			text, _ := g.Console()
+			s.t.Logf("%v; console:\n%s", err, text[max(0, len(text)-3000):])
+		}
+		metal.Close()
+		region.Close()
+	})
+	box := maassim.Box(1)
+	box.BMC.Password, box.Guest = "planted-bmc-password-51e8", metal
+	sim.PlugIn(box)
+	return region, metal, box
+}
+
+// argvs are secrets that were seen in the arguments of a process of this machine.
+type argvs map[string]bool
+
+func (a argvs) look(secrets map[string]string) {
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		argv, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		for what, secret := range secrets {
+			if bytes.Contains(argv, []byte(secret)) {
+				a[what] = true
+			}
+		}
+	}
+}
+
+// brokerTellsNone searches what the broker keeps, logs and answers.
+func (s *site) brokerTellsNone(run string, secrets map[string]string) {
+	s.t.Helper()
+	answers := map[string]string{"the broker's log": s.BrokerLog()}
+	for _, args := range [][]string{
+		{"onboarding", "show", run, "--events", "-o", "json"},
+		{"onboarding", "list", "-o", "json"},
+		{"node", "show", "c01", "-o", "json"},
+		{"node", "timeline", "c01", "-o", "json"},
+		{"site", "show", "dc1", "-o", "json"},
+		{"task", "list", "-o", "json"},
+		{"audit", "list", "-o", "json"},
+		{"events", "-o", "json"},
+		{"status", "-o", "json"},
+	} {
+		answers["hostler "+strings.Join(args, " ")] = s.hostler(args...)
+	}
+	files := 0
+	err := filepath.WalkDir(s.DataDir(), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		answers[name] = string(raw)
+		files++
+		return err
+	})
+	if err != nil || files < 5 {
+		s.t.Errorf("searched %d files of the broker's: %v", files, err)
+	}
+	for where, text := range answers {
+		for what, secret := range secrets {
+			if strings.Contains(text, secret) {
+				s.t.Errorf("%s is in %s", what, where)
+			}
+		}
+	}
+}
+
+// diskTells searches the machine's disk: its files as root, and all that was ever
+// written and not written over. No file may hold one of the secrets. The machine's own
+// token at MAAS is MAAS's to leave there.
+func (s *site) diskTells(secrets map[string]string, machineToken string) {
+	s.t.Helper()
+	s.root("sync")
+	written, err := os.ReadFile(s.guest.Disk())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	find := func(secret string) []string {
+		// Exit 1 is that nothing was found, 2 that a file went away meanwhile.
+		r, err := s.guest.Run(s.ctx, "grep", "-rlF", "-e", secret, "/etc", "/var", "/root", "/home", "/usr/local", "/opt", "/run", "/tmp", "/srv", "/boot")
+		if err != nil && r.Exit == 0 {
+			s.t.Fatal(err)
+		}
+		return strings.Fields(r.Stdout)
+	}
+	for what, secret := range secrets {
+		files := find(secret)
+		if len(files) > 0 {
+			s.t.Errorf("%s is left on the machine, in %q", what, files)
+		}
+		s.t.Logf("%s: %d times among the blocks of the disk", what, bytes.Count(written, []byte(secret)))
+	}
+	if files := find(machineToken); !slices.Contains(files, "/etc/maas/maas-machine-creds.yml") {
+		s.t.Errorf("the machine's own token at MAAS is in %q", files)
+	} else {
+		s.t.Logf("the machine's own token at MAAS is in %q", files)
+	}
+}
