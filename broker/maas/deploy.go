@@ -2,6 +2,7 @@ package maas
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -122,6 +123,7 @@ func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 		return err
 	}
 	s.BundleDigest, s.Epoch, s.SSH = b.Digest, b.Epoch, SSHSeed{}
+	s.Erased = 0
 	s.Deploys++
 	err = at.region.deploy(ctx, at.SystemID, deployment{
 		series: s.Policy.DistroSeries, userData: b.UserData, sync: s.Policy.RequireHWSync, agent: agentName(r.ID), comment: "hostler run " + r.ID,
@@ -134,7 +136,8 @@ func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 }
 
 // wantInterval sets how often hosts of the region report their hardware: a machine
-// gets it when it is deployed, and keeps it.
+// gets it when it is deployed, and keeps it. The setting is the whole region's, and
+// other deployments want others: so it is set in the step that deploys.
 func (at *place) wantInterval(ctx context.Context) error {
 	wants, err := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
 	if err != nil {
@@ -150,7 +153,7 @@ func (at *place) wantInterval(ctx context.Context) error {
 	if err := at.region.setSyncInterval(ctx, at.state.Policy.HardwareSyncInterval); err != nil {
 		return at.undone(ctx, err)
 	}
-	return chain.Again(next, "the region's %s is %s", syncSetting, at.state.Policy.HardwareSyncInterval)
+	return nil
 }
 
 // release gives the machine back to MAAS, if it is this run's.
@@ -169,6 +172,9 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 		r.Note(nil, "machine %s is not in MAAS any more", s.SystemID)
 	case err != nil:
 		return at.unseen(ctx, err)
+	case r.Now.Sub(s.Claim.Unheard) < late && (m.Status == Ready || m.Status == Allocated):
+		at.see(m)
+		return chain.Again(settle, "machine is %s; MAAS may still carry out what no answer came of", taskcatalog.Clean(at.StatusName, 64))
 	default:
 		at.see(m)
 		if err := l.giveBack(ctx, at); err != nil {
@@ -209,6 +215,9 @@ func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
 		return at.foreign("it was to become Deployed: somebody changed it (deploy_via_maas again by rerun, or cancel)")
 	}
 	s := &r.State
+	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
+		s.warn(fmt.Sprintf("machine %s reports its hardware every %v, and not every %v: somebody set the region's %s while it was deployed", at.called(), at.interval(), wants, syncSetting))
+	}
 	s.DeployedAt, s.SyncBaseline = r.Now, at.LastSync.Time
 	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())
 	return nil

@@ -31,10 +31,11 @@
 //
 // Lifecycle.Onboarding is the list of stages from a BMC's address to an active
 // node; a file has the stages of a phase, and Onboarding is the state of a run.
-// Each call of a stage looks, and then makes one change at most: what came of it is
-// seen by the next look, never taken from an answer. So an answer that was lost, a
+// Each call of a stage looks, and then makes one change of the machine at most: what
+// came of it is seen by the next look, never taken from an answer. So an answer that was lost, a
 // 504 and a broker that died are one case, and no call is repeated: the stage is
-// called again, and decides by what it sees.
+// called again, and decides by what it sees. Nothing of a machine is taken back before
+// it is sure that no such change is carried out late.
 //
 // What a step could not look at costs no attempt: Again where it is this machine
 // or this run alone, Hold where nothing of the region answers, the key is refused, or

@@ -31,7 +31,7 @@ type Nodes interface {
 	// hostname_taken.
 	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
 	// Bundle renders what a machine is deployed with: the same again, with the same
-	// token, until that token was used, has expired or is void.
+	// token, until that token was used, is void or would expire too soon.
 	Bundle(ctx context.Context, nodeID string, b BundleFacts) (Bundle, error)
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
@@ -76,7 +76,7 @@ type BundleFacts struct {
 	RoCE     []broker.RoCEAssignment
 	BootDisk Device
 	Disks    []Device
-	Expires  time.Time // of the enrol token, if it is made now
+	Expires  time.Time // until then the enrol token must be good, at least
 }
 
 // Bundle is user-data for MAAS. It holds the enrol token: nothing prints it, and no

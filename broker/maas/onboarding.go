@@ -40,22 +40,24 @@ type Onboarding struct {
 	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
 
 	// What was found and done.
-	MAASVersion   string   `json:"maas_version,omitempty"`
-	MAASUser      string   `json:"maas_user,omitempty"`  // whose the token is
-	Created       bool     `json:"created,omitempty"`    // MAAS knows the machine from this run
-	PowerPath     string   `json:"power_path,omitempty"` // of the secret
-	PowerFrom     string   `json:"power_from,omitempty"` // default, or the selector of the override
-	SystemID      string   `json:"maas_system_id,omitempty"`
-	BootDisk      *Device  `json:"boot_disk,omitempty"`
-	Disks         []Device `json:"disks,omitempty"`
-	RoCEAddresses int      `json:"roce_addresses,omitempty"`
-	NodeID        string   `json:"node_id,omitempty"`
-	BundleDigest  string   `json:"bundle_digest,omitempty"`
-	Epoch         int64    `json:"epoch,omitempty"` // of the node, when its machine was deployed: it enrols with a later one
-	Claim         *Claim   `json:"claim,omitempty"`
-	Deploys       int      `json:"deploys,omitempty"`        // deployments that were asked for
-	DeployRetries int      `json:"deploy_retries,omitempty"` // of them, after a failure that a rescue got over
-	DeployFailure string   `json:"deploy_failure,omitempty"` // datasource_like, generic
+	MAASVersion   string        `json:"maas_version,omitempty"`
+	MAASUser      string        `json:"maas_user,omitempty"`  // whose the token is
+	Created       bool          `json:"created,omitempty"`    // MAAS knows the machine from this run
+	PowerPath     string        `json:"power_path,omitempty"` // of the secret
+	PowerFrom     string        `json:"power_from,omitempty"` // default, or the selector of the override
+	SystemID      string        `json:"maas_system_id,omitempty"`
+	BootDisk      *Device       `json:"boot_disk,omitempty"`
+	Disks         []Device      `json:"disks,omitempty"`
+	RoCEAddresses int           `json:"roce_addresses,omitempty"`
+	NodeID        string        `json:"node_id,omitempty"`
+	BundleDigest  string        `json:"bundle_digest,omitempty"`
+	Epoch         int64         `json:"epoch,omitempty"` // of the node, when its machine was deployed: it enrols with a later one
+	Claim         *Claim        `json:"claim,omitempty"`
+	ErasedTill    time.Time     `json:"erased_till,omitzero"`     // when the machine was last seen erasing its disks
+	Erased        time.Duration `json:"erased,omitempty"`         // how long it has, nanoseconds: no limit counts that
+	Deploys       int           `json:"deploys,omitempty"`        // deployments that were asked for
+	DeployRetries int           `json:"deploy_retries,omitempty"` // of them, after a failure that a rescue got over
+	DeployFailure string        `json:"deploy_failure,omitempty"` // datasource_like, generic
 
 	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when it was first seen Deployed
 	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // last_sync then: only a later one proves something
@@ -81,6 +83,7 @@ type Claim struct {
 	User     string    `json:"user"` // of MAAS, who allocates
 	At       time.Time `json:"at"`
 	Released bool      `json:"released,omitempty"` // MAAS was told to take it back
+	Unheard  time.Time `json:"unheard,omitzero"`   // when a change of the machine was last asked for, and no answer came
 }
 
 // Observed is a machine as MAAS told of it.
@@ -152,12 +155,12 @@ func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
 		{Name: "apply_roce_phase2", Done: l.noRoCE, Do: l.applyRoCE, Retry: retries("apply_roce_phase2"), Limit: within(records), Optional: true, About: aboutRoCE},
 		{Name: "ensure_pxe_interface_auto", Do: l.ensurePXE, Retry: retries("ensure_pxe_interface_auto"), Limit: within(records), About: aboutPXE},
 		{Name: "render_cloud_init", Do: l.renderCloudInit, Undo: l.forgetNode, Retry: retries("render_cloud_init"), Limit: within(records), About: aboutRender},
-		{Name: "deploy_via_maas", Done: l.deployAccepted, Do: l.deploy, Undo: l.release, Retry: retries("deploy_via_maas"), Limit: within(switching), About: aboutDeploy},
+		{Name: "deploy_via_maas", Done: l.deployAccepted, Do: l.deploy, Undo: l.release, Retry: retries("deploy_via_maas"), Limit: releaseLimit, About: aboutDeploy},
 		{
 			Name: "wait_for_deployed", Do: l.waitForDeployed, Limit: deployLimit, Pivot: true, About: expected(12 * time.Minute),
 			Rescue: []stage{
 				{Name: "classify_deploy_failure", Do: l.classifyDeployFailure, Limit: classifyLimit},
-				{Name: "recover_for_datasource_retry", Do: l.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"), Limit: within(switching), Then: "deploy_via_maas", About: aboutRecover},
+				{Name: "recover_for_datasource_retry", Do: l.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"), Limit: releaseLimit, Then: "deploy_via_maas", About: aboutRecover},
 			},
 		},
 		{Name: "ensure_hardware_sync_configured", Done: l.noSyncWanted, Do: l.ensureSync, Undo: l.keepFromUse, Limit: seedLimit, About: aboutSync},

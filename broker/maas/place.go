@@ -80,6 +80,7 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 // see notes what people are told of the machine.
 func (at *place) see(m Machine) {
 	at.Machine = m
+	at.erasing()
 	at.run.Reached()
 	at.state.Seen = Observed{
 		Status: taskcatalog.Clean(m.StatusName, 64), Power: taskcatalog.Clean(m.PowerState, 16), Owner: taskcatalog.Clean(m.Owner, 64),
@@ -88,6 +89,21 @@ func (at *place) see(m Machine) {
 	for _, ip := range m.IPAddresses[:min(len(m.IPAddresses), 16)] {
 		at.state.Seen.IPs = append(at.state.Seen.IPs, taskcatalog.Clean(ip, 64))
 	}
+}
+
+// erasing counts how long the machine has been erasing its disks.
+func (at *place) erasing() {
+	s, now := at.state, at.run.Now
+	if at.Status != DiskErasing {
+		s.ErasedTill = zero
+		return
+	}
+	if s.ErasedTill.IsZero() {
+		s.warn("MAAS erases the disks of machine " + at.called() + ", which is waited for however long it takes (see the region's enable_disk_erasing_on_release)")
+	} else {
+		s.Erased += now.Sub(s.ErasedTill)
+	}
+	s.ErasedTill = now
 }
 
 // called is the machine as people know it.

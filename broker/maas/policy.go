@@ -31,6 +31,10 @@ func within(d time.Duration) func(Onboarding) chain.Limit {
 	return func(Onboarding) chain.Limit { return chain.Limit{After: d} }
 }
 
+// releaseLimit leaves out the time in which MAAS erases the disks of a machine that
+// was given back: that has no bound, where a region erases on release.
+func releaseLimit(s Onboarding) chain.Limit { return chain.Limit{After: switching + s.Erased} }
+
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 func discoveryLimit(s Onboarding) chain.Limit {
@@ -114,5 +118,9 @@ func aboutDeploy(s Onboarding) chain.About {
 	if s.Policy.InitializeExtraDisks {
 		what = "what is on all disks"
 	}
-	return chain.About{Touches: "MAAS: allocates, annotates and deploys the machine", Destructive: what, Expected: 2 * time.Minute}
+	touches := "MAAS: allocates, annotates and deploys the machine"
+	if s.Policy.RequireHWSync {
+		touches += "; the region's " + syncSetting + " becomes " + s.Policy.HardwareSyncInterval
+	}
+	return chain.About{Touches: touches, Destructive: what, Expected: 2 * time.Minute}
 }

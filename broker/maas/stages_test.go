@@ -568,3 +568,83 @@ func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 		})
 	}
 }
+
+// The setting is the region's, and each deployment wants its own.
+func TestTwoSyncIntervalsOfOneRegion(t *testing.T) {
+	w := newWorld(t, "3.6")
+	for n := 1; n <= 2; n++ {
+		w.region.Arrange(maassim.Arranged{Hostname: hostname(n), Hardware: w.box(n), Status: maassim.Ready})
+	}
+	w.profile.Policy.HardwareSyncInterval = "20m"
+	w.start(1)
+	w.profile.Policy.HardwareSyncInterval = "30m"
+	w.start(2)
+	w.settle(nil)
+	for _, id := range []string{"r1", "r2"} {
+		if r := w.run(id); r.Status != chain.Completed || len(stateOf(t, r).Warnings) > 0 {
+			t.Errorf("%s at %s: %+v, %q", r.Status, r.Stage, r.Failure, stateOf(t, r).Warnings)
+		}
+	}
+	if n := w.region.Count("set_config"); n != 2 {
+		t.Errorf("the setting was changed %d times", n)
+	}
+}
+
+// A region carries an allocate out when the broker has given up waiting, and the run
+// was cancelled meanwhile: the machine is given back all the same.
+func TestWhatIsCarriedOutLateIsGivenBack(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	w.region.PlugIn(b)
+	var kept *http.Request
+	var given time.Time
+	w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
+		if kept == nil && req.URL.Query().Get("op") == "allocate" {
+			kept = req.Clone(ctx)
+			_, kept.Body = twice(t, req.Body)
+			w.clock.Advance(time.Minute)
+			given = w.clock.Now()
+			return nil, io.ErrUnexpectedEOF
+		}
+		return w.region.RoundTripper().RoundTrip(req)
+	})
+	id := w.start(1)
+	cancelled, done := false, false
+	w.settle(func() {
+		if kept != nil && !cancelled {
+			cancelled = true
+			w.act(id, chain.Cancel)
+		}
+		if kept != nil && !done && w.clock.Now().Sub(given) >= 90*time.Second {
+			done = true
+			if res, err := w.region.RoundTripper().RoundTrip(kept); err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("it is not carried out: %v", err)
+			}
+		}
+	})
+	if r, m := w.run(id), w.machine(b.Serial); r.Status != chain.Cancelled || m.Status != maassim.Ready || m.Owner != "" || !done {
+		t.Errorf("run %s; machine %v of %q; late %v", r.Status, m.Status, m.Owner, done)
+	}
+}
+
+// A region that erases disks on release takes as long as it takes.
+func TestAnEraseIsWaitedForHoweverLongItTakes(t *testing.T) {
+	w := newWorld(t, "3.6")
+	b := w.box(1)
+	w.region.PlugIn(b)
+	w.region.Timing = maassim.Usual
+	w.region.Timing.Erase = 3 * time.Hour
+	id := w.start(1)
+	cancelled := false
+	w.settle(func() {
+		if r := w.run(id); !cancelled && r.Stage == "wait_for_deployed" {
+			cancelled = true
+			w.call("POST", "maas/?op=set_config", "name=enable_disk_erasing_on_release&value=true")
+			w.act(id, chain.Cancel)
+		}
+	})
+	r := w.run(id)
+	if m, s := w.machine(b.Serial), stateOf(t, r); r.Status != chain.Cancelled || m.Status != maassim.Ready || s.Erased < 2*time.Hour || len(s.Warnings) != 1 {
+		t.Errorf("%s at %s: %+v; machine %v; erased %v; %q", r.Status, r.Stage, r.Failure, m.Status, s.Erased, s.Warnings)
+	}
+}

@@ -31,6 +31,7 @@ const (
 	soon      = 5 * time.Second
 	lookAgain = 15 * time.Second
 	settle    = 30 * time.Second // a call may still be carried out of which no answer came
+	late      = 3 * time.Minute  // and then it is not any more: MAAS tries a request again for 90 s, and one waits behind long lists
 )
 
 // unseen is what becomes of a step that could not look: no attempt is spent on
@@ -77,6 +78,7 @@ func (at *place) forbidden(ctx context.Context, why error) error {
 // which nobody knows whether it was. It is never repeated from here: the stage
 // looks again, and decides by what it sees.
 func (at *place) undone(ctx context.Context, err error) error {
+	at.unheard(err)
 	switch ClassOf(err) {
 	case UnknownOutcome:
 		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
@@ -88,6 +90,14 @@ func (at *place) undone(ctx context.Context, err error) error {
 	return at.unseen(ctx, err)
 }
 
+// unheard notes when nobody knows whether MAAS will still carry something out:
+// nothing is taken back before that is sure.
+func (at *place) unheard(err error) {
+	if c := at.state.Claim; c != nil && ClassOf(err) == UnknownOutcome && !at.run.Undoing {
+		c.Unheard = at.region.now()
+	}
+}
+
 // unswitched is undone for what switches a machine's power: that MAAS could not is
 // a failure of the BMC's, and spends an attempt.
 func (at *place) unswitched(ctx context.Context, err error) error {
@@ -95,6 +105,7 @@ func (at *place) unswitched(ctx context.Context, err error) error {
 	if !errors.As(err, &e) || e.Class != UnknownOutcome && e.Class != Unavailable {
 		return at.undone(ctx, err)
 	}
+	at.unheard(err)
 	switch {
 	case e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "":
 		// MAAS's own words. It has put the status back, or will tell otherwise.

@@ -232,3 +232,23 @@ func TestNobodyLetsInANodeWhoseAgentHasNeverCome(t *testing.T) {
 		}
 	}
 }
+
+// What a machine is deployed with is good for the policy's time from then on, however
+// long ago it was rendered for the first time.
+func TestATokenOutlivesTheDeploymentThatItIsUsedFor(t *testing.T) {
+	w := newWorld(t)
+	node := w.prepare("r-1")
+	_, rendered := w.bundle(node)
+	w.clock.Advance(10 * time.Minute)
+	if _, again := w.bundle(node); again != rendered {
+		t.Error("the token of a machine that may have it was made void")
+	}
+	for _, wait := range []time.Duration{0, 10 * time.Minute, 50 * time.Minute} { // a freeze, an outage
+		w.clock.Advance(wait)
+		_, token := w.bundle(node)
+		k := must(w.DB.EnrollTokens(ctx, node))(t)
+		if left := k.ExpiresAt.Sub(w.clock.Now()); left < time.Hour || !pki.TokenMatches(k.OpenHash, token) {
+			t.Errorf("after %v the token that MAAS is given is good for %v more, and an hour is asked for", wait, left)
+		}
+	}
+}

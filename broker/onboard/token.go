@@ -17,8 +17,13 @@ import (
 // keyPath is where the key is kept from which tokens are worked out.
 const keyPath = "broker/enrol-token-key"
 
-// token is the one that the node's machine may use: the open one again, if it is
-// ours, or the next.
+// spare is how much longer a token is good for than it has to be: so long it is
+// rendered again and again, also for a machine that may have it already.
+const spare = 15 * time.Minute
+
+// token is the one that the node's machine may use, good until expires at least: the
+// open one again, if it is ours and lasts that long, or the next. What was kept from
+// being deployed for long, by a freeze or an outage, has the next.
 func (n *Nodes) token(ctx context.Context, nodeID string, expires time.Time) (pki.EnrollToken, error) {
 	key, err := n.tokenKey(ctx)
 	if err != nil {
@@ -29,14 +34,14 @@ func (n *Nodes) token(ctx context.Context, nodeID string, expires time.Time) (pk
 		return "", err
 	}
 	same, err := tokenOf(key, nodeID, known.Issued)
-	if err != nil || pki.TokenMatches(known.OpenHash, same.Reveal()) {
+	if err != nil || pki.TokenMatches(known.OpenHash, same.Reveal()) && !known.ExpiresAt.Before(expires) {
 		return same, err
 	}
 	next, err := tokenOf(key, nodeID, known.Issued+1)
 	if err != nil {
 		return "", err
 	}
-	return next, n.DB.IssueToken(ctx, bySystem, nodeID, pki.HashToken(next.Reveal()), expires, "for the first-boot bundle")
+	return next, n.DB.IssueToken(ctx, bySystem, nodeID, pki.HashToken(next.Reveal()), expires.Add(spare), "for the first-boot bundle")
 }
 
 // tokenOf works out the number-th token of a node.

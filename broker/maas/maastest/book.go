@@ -252,9 +252,10 @@ func (b *Book) Bundle(_ context.Context, nodeID string, f maas.BundleFacts) (maa
 	if e == nil {
 		return maas.Bundle{}, notFound(nodeID)
 	}
-	if e.token == "" || !b.Now().Before(e.expires) {
+	const spare = 15 * time.Minute
+	if e.token == "" || e.expires.Before(f.Expires) {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", nodeID, e.expires.UnixNano()))
-		e.token, e.expires, e.extended = fmt.Sprintf("hsn_%x", sum[:16]), f.Expires, 0
+		e.token, e.expires, e.extended = fmt.Sprintf("hsn_%x", sum[:16]), f.Expires.Add(spare), 0
 	}
 	text := fmt.Sprintf("#cloud-config\n# node %s on %s, %d disks, %d RoCE addresses\n", nodeID, f.SystemID, len(f.Disks), len(f.RoCE))
 	return maas.Bundle{UserData: []byte(text + tokenLine + e.token + "\n"), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))), Epoch: e.Epoch}, nil
