@@ -139,7 +139,10 @@ var (
 	calendar   = regexp.MustCompile(`OnCalendar=\*-\*-\* \*:00/(\d+):00`)
 )
 
-// reportHardware signals as MAAS's hardware sync does, at once and then as often as
+// booting is how long a machine takes from its user-data to its first hardware sync.
+const booting = 20 * time.Second
+
+// reportHardware signals as MAAS's hardware sync does, once booted and then as often as
 // its timer says, if the vendor-data brings that. It ends with ctx, with no error.
 func reportHardware(ctx context.Context, vendorData []byte) error {
 	c := map[string]string{}
@@ -155,16 +158,17 @@ func reportHardware(ctx context.Context, vendorData []byte) error {
 	if err != nil {
 		return err
 	}
-	clock := time.NewTicker(time.Duration(minutes) * time.Minute)
-	defer clock.Stop()
+	next := time.NewTimer(booting)
+	defer next.Stop()
 	for {
-		if err := signalWorking(ctx, c); err != nil && ctx.Err() == nil {
-			return err
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-clock.C:
+		case <-next.C:
+			next.Reset(time.Duration(minutes) * time.Minute)
+		}
+		if err := signalWorking(ctx, c); err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
 }

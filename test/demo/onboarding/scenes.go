@@ -120,7 +120,7 @@ func (d *demo) site(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"site", "create", dc, "--region-code", "eu-1", "--api-base-url", d.region.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303"},
 		{"site", "credentials", dc, "--maas-token-file", key, "--power-user", bmc.User, "--power-password-file", password},
-		{"site", "profile", "update", dc, "default", "--set", "hardware_sync_interval=1m"},
+		{"site", "profile", "update", dc, "default", "--set", "hardware_sync_interval=3m"},
 		{"sku", "create", sku},
 	} {
 		if err := d.hostler(ctx, 3, args...); err != nil {
