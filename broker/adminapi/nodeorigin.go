@@ -12,7 +12,14 @@ import (
 // origin gathers what is known of a node's machine beyond its record. A site or a
 // SKU that has no record of its own tells nothing.
 func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin, err error) {
-	o.OnboardingMode = "manual"
+	o.OnboardingMode, o.AccessMethod = "manual", "node_agent"
+	parts, err := a.c.DB.Devices(ctx, n.ID)
+	if err != nil {
+		return o, err
+	}
+	if len(parts) > 0 {
+		o.Devices = deviceResources(parts)
+	}
 	if n.Site != "" {
 		s, err := a.c.DB.Site(ctx, n.Site)
 		if err == nil {

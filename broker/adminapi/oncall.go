@@ -36,6 +36,15 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 	}
 	out.Runs = cut(out, "runs", byReason(stopped))
 	out.Quarantined = cut(out, "quarantined", quarantined(nodes))
+	wrong, err := a.c.DB.WrongDevices(ctx, sites, maxStopped)
+	if err != nil {
+		return err
+	}
+	var parts []resource.StatusDevices
+	for _, d := range wrong {
+		parts = append(parts, resource.StatusDevices{NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing, Unexpected: d.Unexpected, Since: d.Since})
+	}
+	out.Devices = cut(out, "devices", parts)
 	sets, err := a.c.DB.ResolverSets(ctx)
 	if err != nil {
 		return err

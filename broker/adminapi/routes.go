@@ -41,6 +41,8 @@ var routes = []route{
 	{put, "/nodes/{node}/labels", operator, "label-node", "label a node", answers((*API).labelNode)},
 	{post, "/nodes/{node}/actions/{action}", operator, "act-on-node", "drain, resume, quarantine, activate, retire or remove a node", answers((*API).actOnNode)},
 	{get, "/nodes/{node}/facts", viewer, "show-facts", "show what a node is made of", answers((*API).showFacts)},
+	{get, "/nodes/{node}/devices", viewer, "list-devices", "list the parts that a node shall have and has", answers((*API).listDevices)},
+	{post, "/nodes/{node}/devices/accept", operator, "accept-devices", "accept that parts of a node were replaced", answers((*API).acceptDevices)},
 	{get, "/nodes/{node}/timeline", viewer, "show-timeline", "show what happened to a node", answers((*API).timeline)},
 	{post, "/nodes/{node}/token", operator, "issue-token", "issue a new enrolment token for a node", answers((*API).issueToken)},
 	{post, "/nodes/{node}/token/extend", operator, "extend-token", "extend a node's enrolment token", answers((*API).extendToken)},

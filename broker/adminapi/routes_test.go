@@ -129,6 +129,7 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 		send := map[string]any{
 			"/nodes/{node}/labels":          resource.Labels{Labels: map[string]string{"a": "b"}},
 			"/nodes/{node}/tasks":           resource.TaskCreate{Type: "node.heartbeat_check"},
+			"/nodes/{node}/devices/accept":  resource.DeviceAccept{Devices: []string{"d"}, Reason: "r"},
 			"/nodes/{node}/baseline/accept": resource.BaselineAccept{Digest: "sha256:" + strings.Repeat("0", 64), Reason: "r"},
 		}[r.Path]
 		if send == nil {

@@ -34,7 +34,7 @@ type Node struct {
 // NodeOrigin is where a node comes from, as its site, its SKU and the run that made
 // it have it. It is told of a node that is shown alone.
 type NodeOrigin struct {
-	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas, or manual for a node whose machine a person brought up"`
+	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas, adopted for one that was deployed before, or manual for a node whose machine a person brought up"`
 	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that made it"`
 	SiteID         string `json:"site_id,omitempty"`
 	RegionCode     string `json:"region_code,omitempty" doc:"of its site"`
@@ -42,6 +42,9 @@ type NodeOrigin struct {
 	IPMIIP         string `json:"ipmi_ip,omitempty"`
 	PXEMAC         string `json:"pxe_mac,omitempty"`
 	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"by its SKU"`
+	AccessMethod   string `json:"access_method,omitempty" doc:"node_agent: how tenants are let in"`
+
+	Devices []NodeDevice `json:"devices,omitempty" doc:"its parts by serial: what it shall have, and what its agent reports"`
 }
 
 // NodeList is one page of nodes.

@@ -10,6 +10,7 @@ type Status struct {
 	Alerts      []Alert          `json:"alerts,omitempty"`
 	Runs        []StoppedRuns    `json:"runs,omitempty" doc:"runs that need a person"`
 	Quarantined []StatusNode     `json:"quarantined,omitempty"`
+	Devices     []StatusDevices  `json:"devices,omitempty" doc:"nodes with other parts than they shall have"`
 	Behind      []NodesBehind    `json:"behind,omitempty" doc:"nodes that lack what they shall have"`
 	Expiring    []Expiring       `json:"expiring,omitempty" doc:"what runs out soon, or has"`
 	Omitted     map[string]int64 `json:"omitted,omitempty" doc:"by list"`

@@ -30,6 +30,7 @@ func nodeCommand(a *app) *cobra.Command {
 		nodeActionCommand(a, retire),
 		nodeActionCommand(a, remove),
 		baselineCommand(a),
+		nodeDeviceCommand(a),
 		nodeLabelCommand(a),
 		nodeTokenCommand(a),
 		nodeCredentialsCommand(a),
@@ -139,6 +140,10 @@ func (a *app) showNode(n *resource.Node) error {
 			"agent", n.AgentVersion, "trust bundle", "version "+strconv.FormatInt(n.TrustVersion, 10),
 			"baseline", n.BaselineDigest, "created", moment(a, n.CreatedAt),
 			"task types", strings.Join(n.TaskTypes, " "))
+		if len(n.Devices) > 0 {
+			p.Title("Devices")
+			partTable(a, p, n.Devices)
+		}
 		pairs(p, "Labels", n.Labels)
 		pairs(p, "Capabilities", n.Capabilities)
 	})

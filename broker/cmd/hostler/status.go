@@ -72,6 +72,11 @@ func (a *app) toLookAt(p *render.Page, s *resource.Status) {
 	}
 	section("quarantined", "Quarantined", []string{"NODE", "SITE", "CHANGED", "BECAUSE"}, rows)
 	rows = nil
+	for _, d := range s.Devices {
+		rows = append(rows, []string{d.Hostname, d.Site, count(d.Missing), count(d.Unexpected), render.Ago(d.Since, a.now()), "hostler node device list " + d.NodeID})
+	}
+	section("devices", "Other parts than they shall have", []string{"NODE", "SITE", "MISSING", "UNEXPECTED", "SINCE", "NEXT"}, rows)
+	rows = nil
 	for _, b := range s.Behind {
 		rows = append(rows, []string{strconv.FormatInt(b.Nodes, 10), b.What, b.Has, b.Wants, few(b.Examples, b.Nodes)})
 	}

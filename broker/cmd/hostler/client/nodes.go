@@ -88,6 +88,16 @@ func (c *Client) Baseline(ctx context.Context, ref string) (*resource.Baseline, 
 	return fetch[resource.Baseline](ctx, c, at("nodes", ref, "baseline"), nil)
 }
 
+// Devices are the parts that a node shall have and has.
+func (c *Client) Devices(ctx context.Context, ref string) (*resource.NodeDeviceList, error) {
+	return fetch[resource.NodeDeviceList](ctx, c, at("nodes", ref, "devices"), nil)
+}
+
+// AcceptDevices accepts that parts were replaced.
+func (c *Client) AcceptDevices(ctx context.Context, ref string, d resource.DeviceAccept) (*resource.NodeDeviceList, error) {
+	return submit[resource.NodeDeviceList](ctx, c, http.MethodPost, at("nodes", ref, "devices", "accept"), d)
+}
+
 // BaselineDiff compares the baseline with the last one taken.
 func (c *Client) BaselineDiff(ctx context.Context, ref string) (*resource.BaselineDiff, error) {
 	return fetch[resource.BaselineDiff](ctx, c, at("nodes", ref, "baseline", "diff"), nil)

@@ -1,0 +1,53 @@
+package adminapi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func (a *API) listDevices(ctx context.Context, in *NodeInput) (*resource.NodeDeviceList, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.c.DB.Devices(ctx, n.ID)
+	return &resource.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, err
+}
+
+type acceptDevicesInput struct {
+	NodeInput
+	Body resource.DeviceAccept
+}
+
+// acceptDevices is a person's word that a part was replaced. It takes no node into
+// use: that is decided on apart.
+func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*resource.NodeDeviceList, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	reason := taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)
+	if reason == "" {
+		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot accept parts of node %s without a reason: it is recorded in the audit log (say --reason)", n.ID)
+	}
+	all, err := a.c.DB.AcceptDevices(ctx, callerOf(ctx).actor(), n.ID, in.Body.Devices, reason)
+	if err != nil {
+		return nil, err
+	}
+	return &resource.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, nil
+}
+
+func deviceResources(all []broker.Device) []resource.NodeDevice {
+	out := []resource.NodeDevice{}
+	for _, d := range all {
+		out = append(out, resource.NodeDevice{
+			Kind: string(d.Kind), ID: d.ID, Serial: d.Serial, Model: d.Model, Place: d.Place, SizeBytes: d.Size,
+			State: string(d.State), Source: d.Source, Since: d.Since, Reason: d.Reason,
+		})
+	}
+	return out
+}

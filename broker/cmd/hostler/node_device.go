@@ -1,0 +1,90 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func nodeDeviceCommand(a *app) *cobra.Command {
+	return noun("device", "the parts that a node shall have, by serial, and those that it has", "  hostler node device list gpu-07",
+		nodeDeviceListCommand(a), nodeDeviceAcceptCommand(a))
+}
+
+func partTable(a *app, p *render.Page, all []resource.NodeDevice) {
+	rows := [][]string{}
+	for _, d := range all {
+		size := ""
+		if d.SizeBytes > 0 {
+			size = render.Bytes(d.SizeBytes)
+		}
+		rows = append(rows, []string{d.Kind, d.State, d.ID, d.Serial, d.Model, size, d.Place, render.Ago(d.Since, a.now()), d.Reason})
+	}
+	p.Table([]string{"KIND", "STATE", "ID", "SERIAL", "MODEL", "SIZE", "PLACE", "SINCE", "BECAUSE"}, rows)
+}
+
+func deviceIDs(all []resource.NodeDevice) []string {
+	ids := []string{}
+	for _, d := range all {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func nodeDeviceListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list NODE", Short: "list a node's disks and GPUs: expected, found, missing, unexpected, removed", Args: exactly("NODE"),
+		Long: `List a node's disks and GPUs by serial: expected (nobody has looked), found, missing,
+unexpected, or removed with an operator's word. Disks are those that MAAS's
+commissioning found, GPUs those of the first enrolment.`,
+		Example:           "  hostler node device list gpu-07",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.Devices(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(l, deviceIDs(l.Items), func(p *render.Page) {
+				partTable(a, p, l.Items)
+				if len(l.Items) == 0 {
+					a.note("no parts are on record (they are once the node has been let in)")
+				}
+			})
+		},
+	}
+}
+
+func nodeDeviceAcceptCommand(a *app) *cobra.Command {
+	var d resource.DeviceAccept
+	c := &cobra.Command{
+		Use: "accept NODE SERIAL … --reason R", Short: "accept that a missing part was removed, and an unexpected one belongs there", Args: exactly("NODE", "SERIAL …"),
+		Long: `Accept that a missing part was removed, and that an unexpected one belongs there: a
+replacement is both. All that are named are accepted, or none. A part that was
+removed stays on record, because what was written on it has left with it. The
+node's status is not changed by this.`,
+		Example:           "  hostler node device accept gpu-07 S5XANE0R400123 S5XANE0R400987 --reason 'disk replaced, ticket 4711'",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(d.Reason); err != nil {
+				return err
+			}
+			d.Devices = args[1:]
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.AcceptDevices(c.Context(), args[0], d)
+			if err != nil {
+				return err
+			}
+			return a.show(l, deviceIDs(l.Items), func(p *render.Page) { partTable(a, p, l.Items) })
+		},
+	}
+	reasonFlag(c, &d.Reason)
+	return c
+}
