@@ -75,6 +75,13 @@
 // name or an address that leads to another machine, or to none, is a typo until
 // somebody says otherwise.
 //
+// # Adoption
+//
+// Lifecycle.Adoption is for a machine that somebody has deployed. Its stages look at
+// MAAS and call nothing that changes it, and neither does what takes them back: there
+// is no claim, and no mark. The owner must stay who it was. That the agent comes from
+// the machine that was meant, its disks say (Nodes.Activate).
+//
 // # Power
 //
 // Commissioning by IPMI is off and on again: it resets whatever runs there. Before

@@ -11,6 +11,13 @@
 // store has the hash, as of every token. One that was used, has expired or is void
 // is followed by the next.
 //
+// # Which machine an agent came from
+//
+// A node is let in with the GPUs of its SKU (judge). Where a person ran the install
+// command, the disks that MAAS has commissioned must be there as well, for nothing
+// else says that it was run where it was meant to be; and such a node gets no
+// machine's token.
+//
 // # Steps of their own
 //
 // What is done here is not part of the save of the step that asks for it: a run

@@ -1,0 +1,23 @@
+package inbox
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A machine that may not be changed is a member all the same: what an enrolment
+// asks of it only reads.
+func TestANodeThatAllowsProbesGivesItsBaselineAndDoesNothingElse(t *testing.T) {
+	var may []string
+	for _, typ := range taskcatalog.All() {
+		if AllowProbe.Permits(typ.Class) {
+			may = append(may, typ.Name)
+		}
+	}
+	slices.Sort(may)
+	if want := []string{"node.heartbeat_check", "node.validate_clean"}; !slices.Equal(may, want) {
+		t.Errorf("a node that allows probes does %v, want %v", may, want)
+	}
+}
