@@ -44,7 +44,7 @@ type FailureHandling struct {
 // FailureHandlings is the one table of classes.
 var FailureHandlings = []FailureHandling{
 	{InputConfigError, false, false, false, "correct the input or the site's settings, then rerun; or cancel and start anew"},
-	{SiteCapabilityMissing, false, false, false, "give the site what is missing (hostler site preflight), then resume"},
+	{SiteCapabilityMissing, false, false, false, "give the site what is missing (hostler site probe), then resume"},
 	{UpstreamTransient, true, false, false, "look whether MAAS, the secrets and the network answer, then resume"},
 	{BMCPowerFailure, true, true, true, "check the BMC's address, credentials and power, then resume"},
 	{PXEDiscoveryFailure, true, true, true, "check the machine's boot order, cabling and PXE VLAN, then resume"},

@@ -2,6 +2,7 @@ package maas
 
 import (
 	"context"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -24,9 +25,32 @@ func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
 		return chain.Hold("the MAAS token is of %s, who is no administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
 	}
 	r.Reached()
+	if r.State.SystemID == "" {
+		if err := at.ready(ctx); err != nil {
+			return err
+		}
+	}
 	r.State.MAASVersion, r.State.MAASUser = id.Version, id.User
 	r.Note(map[string]string{"maas_version": id.Version, "maas_user": id.User}, "MAAS %s takes the token of %s", id.Version, id.User)
 	return nil
+}
+
+// ready looks whether the site has what this run will need, before a machine is
+// touched. What cannot be looked at just now is found when it is needed.
+func (at *place) ready(ctx context.Context) error {
+	var r Report
+	r.needs(ctx, at.region, at.site.CommissioningScripts, []broker.Policy{at.state.Policy})
+	var lacks []string
+	for _, c := range r.Failed() {
+		if c.NextStep != "" {
+			lacks = append(lacks, c.Name+": "+c.Detail)
+		}
+	}
+	if lacks == nil {
+		return nil
+	}
+	return chain.Fail(capabilityMissing, "site %s lacks what this needs: %s (hostler site probe %s)", at.site.Name, strings.Join(lacks, "; "), at.site.Name).
+		With("site_not_ready", map[string]any{"lacks": lacks})
 }
 
 // resolvePower finds out whose the login of the BMC is, and that it can be read.

@@ -93,11 +93,17 @@ func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, pr
 	for _, p := range profiles {
 		policies = append(policies, site.PolicyOf(p))
 	}
+	r.needs(ctx, region, site.CommissioningScripts, policies)
+	r.syncInterval(ctx, region, policies)
+}
+
+// needs looks at what policies need of a region to bring a machine up. A check that
+// could not be made fails, too, but has no next step.
+func (r *Report) needs(ctx context.Context, region *Region, scripts []broker.ScriptVersion, policies []broker.Policy) {
 	r.images(ctx, region, policies)
 	racks := r.racks(ctx, region)
 	r.pxe(ctx, region, racks, policies)
-	r.scripts(ctx, region, site.CommissioningScripts)
-	r.syncInterval(ctx, region, policies)
+	r.scripts(ctx, region, scripts)
 }
 
 func (r *Report) clock(id Identity) {

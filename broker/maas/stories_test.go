@@ -92,8 +92,7 @@ var stories = []story{
 	{name: "the machine runs, and nobody switches it off", there: func(w *world) {
 		w.region.PlugIn(w.box(1))
 		_ = w.region.BootPXE(w.box(1).BMC.Address)
-		w.region.SetDHCP(false)
-	}, story: "… commission_node:failed", ends: chain.FailedManual, class: broker.PXEDiscoveryFailure, code: "failed_discovery_timeout", machine: maassim.New},
+	}, acts: "@create_or_find_in_maas nodhcp(", story: "… commission_node:failed", ends: chain.FailedManual, class: broker.PXEDiscoveryFailure, code: "failed_discovery_timeout", machine: maassim.New},
 	{name: "its power fails once", faults: faults(fault(maassim.PowerFails, "", 1)), story: "… commission_node:failed commission_node:succeeded …wait_for_ready", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "its power fails always", faults: faults(fault(maassim.PowerFails, "", -1)), story: "… commission_node:failed commission_node:failed commission_node:failed commission_node:failed", ends: chain.FailedManual, class: broker.BMCPowerFailure, machine: maassim.New},
 	{name: "the BMC takes another password", there: func(w *world) {
@@ -148,7 +147,8 @@ var stories = []story{
 		w.region.Inject(maassim.Fault{Kind: maassim.TakenByHand, Op: "read", Machine: "c01", Skip: 12})
 	}, story: "… deploy_via_maas:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Allocated, node: broker.Enrolling},
 	{name: "somebody deploys it first, with the same key", acts: "@deploy_via_maas deploy(", story: "… deploy_via_maas:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Deploying, deploys: 1, node: broker.Enrolling},
-	{name: "the image is not there", policy: func(q *broker.Policy) { q.DistroSeries = "gpuaas-none" }, story: "… deploy_via_maas:failed", ends: chain.FailedRetryable, class: broker.SiteCapabilityMissing, code: "maas_refused", machine: maassim.Allocated, node: broker.Enrolling},
+	{name: "the image is not there", policy: func(q *broker.Policy) { q.DistroSeries = "gpuaas-none" }, story: "load_site_config:failed", ends: chain.FailedRetryable, class: broker.SiteCapabilityMissing, code: "site_not_ready", machine: noMachine},
+	{name: "the image is not there any more", acts: "@render_cloud_init noimage(", story: "… deploy_via_maas:failed", ends: chain.FailedRetryable, class: broker.SiteCapabilityMissing, code: "maas_refused", machine: maassim.Allocated, node: broker.Enrolling},
 	{name: "power fails at deploy, up to 3.5", version: "3.5", faults: faults(maassim.Fault{Kind: maassim.PowerFails, Skip: 1}), story: "… deploy_via_maas:failed deploy_via_maas:succeeded …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "power fails at deploy, from 3.6", faults: faults(maassim.Fault{Kind: maassim.DeployDiesUnseen}), story: "… wait_for_deployed:failed classify_deploy_failure:failed", ends: chain.FailedManual, class: broker.DeployCloudInitFailure, code: "failed_deploy", machine: maassim.FailedDeployment, deploys: 1, node: broker.Enrolling},
 	{name: "the installation fails", faults: faults(fault(maassim.DeployFails, "")), story: "… wait_for_deployed:failed classify_deploy_failure:failed", ends: chain.FailedManual, class: broker.DeployCloudInitFailure, code: "failed_deploy", machine: maassim.FailedDeployment, deploys: 1, node: broker.Enrolling},
@@ -219,6 +219,10 @@ func (s story) tell(t *testing.T) {
 			w.silent = false
 		case "deploy(":
 			w.call("POST", "machines/"+w.machine(box.Serial).SystemID+"/?op=deploy", "distro_series=noble")
+		case "nodhcp(":
+			w.region.SetDHCP(false)
+		case "noimage(":
+			w.region.SetImages()
 		case "ready(":
 			m := w.machine(box.Serial)
 			w.book.Enroll(m.UserData)
