@@ -176,6 +176,10 @@ type simulation struct {
 	passes    map[string]int    // run → operator's actions, each of which may lead to another deployment
 	deployed  map[string]int    // run → deployments carried out
 	entered   int               // how often SSH asked a machine
+
+	unanswered bool            // in this step the region did not tell who it is, or refused the key
+	stepping   string          // the run whose step this is
+	letIn      map[string]bool // nodes that a person has let in past a run that had stopped
 }
 
 type event struct {
@@ -188,6 +192,7 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s := &simulation{
 		world: newWorld(t, []string{"3.4", "3.5", "3.6"}[by.IntN(3)]), seed: seed, by: by,
 		seen: map[string]bool{}, holder: map[string]string{}, bystander: map[string]bool{}, passes: map[string]int{}, deployed: map[string]int{},
+		letIn: map[string]bool{},
 	}
 	s.region.Seed = seed
 	s.region.Timing = maassim.Usual.Faster(3)
@@ -196,9 +201,11 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s.people()
 	s.machines()
 	s.troubles()
+	s.ownTroubles()
 	s.silent, s.doors.closed, s.doors.unsynced = s.chance(15), s.chance(25), s.chance(20)
 	s.doors.check = s.enters
 	s.lossy.Saved = s.saved
+	s.lossy.Claimed = func(r chain.Record) { s.stepping = r.ID }
 	s.lossy.Fate = func(int) chaintest.Fate {
 		if s.by.IntN(150) == 0 {
 			return chaintest.Fate(1 + s.by.IntN(2))
@@ -252,8 +259,9 @@ func (s *simulation) machines() {
 		}
 		id := fmt.Sprintf("r%d", n)
 		s.ids = append(s.ids, id)
+		profile := s.someProfile()
 		s.later(time.Duration(s.by.IntN(300))*time.Second, func() {
-			state, locks, err := maas.NewOnboarding(s.site, s.profile, s.sku, req)
+			state, locks, err := maas.NewOnboarding(s.site, profile, s.sku, req)
 			if err == nil {
 				_, err = s.engine.Start(ctx, chain.Start{ID: id, Kind: maas.OnboardingKind, Site: s.site.Name, State: state, Locks: locks})
 			}
@@ -359,12 +367,14 @@ func (s *simulation) play() {
 			s.wrong("run %s is %s when nothing is due", id, r.Status)
 		}
 	}
+	s.left()
 }
 
 // due does what has been planned until now. A plan that lies ahead of everything
 // else is waited for.
 func (s *simulation) due() {
 	clear(s.seen)
+	s.unanswered = false
 	for len(s.plan) > 0 {
 		if s.plan[0].at.After(s.clock.Now()) {
 			runs, err := s.store.Runs(ctx, chain.Filter{Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating}})
@@ -406,6 +416,7 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		if id != "" && op == "" && part[0] == "machines" {
 			s.seen[id] = true
 		}
+		s.answered(req, res, err)
 		return res, err
 	}
 	form := s.form(req)
@@ -415,6 +426,9 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if id == "" {
 		return s.region.RoundTripper().RoundTrip(req) // it is about no machine that there is
+	}
+	if op == "allocate" && s.chance(5) {
+		return s.late(req, id, run)
 	}
 	before, _ := s.region.Machine(id)
 	marked := before.Annotations["hostler-run"]
@@ -427,10 +441,13 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.wrong("run %s deploys machine %s, which is marked for %q and %s's", run, id, marked, before.Owner)
 	case op == "release" && (before.Owner != "admin" || marked != run && (marked != "" || s.holder[id] != run)):
 		s.wrong("run %s releases machine %s, which is marked for %q, held by %q and %s's", run, id, marked, s.holder[id], before.Owner)
+	case op == "release" && s.inUse(before.Annotations["hostler-node"]):
+		s.wrong("run %s releases machine %s, whose node %s is in use", run, id, before.Annotations["hostler-node"])
 	case before.Status == maassim.Deployed && op != "release":
 		s.wrong("%s %s of machine %s, which is Deployed", req.Method, op, id)
 	}
 	res, err := s.region.RoundTripper().RoundTrip(req)
+	s.answered(req, res, err)
 	after, there := s.region.Machine(id)
 	switch {
 	case !there:
@@ -513,7 +530,11 @@ func (s *simulation) saved(c chain.Change, err error) {
 			node = n
 		}
 	}
-	if !slices.Contains(allowed[r.Status], node.Status) {
+	if c.Unreachable != "" && !s.unanswered {
+		s.wrong("run %s holds the site, which has answered: %s", r.ID, c.Unreachable)
+	}
+	past := s.letIn[node.ID] && node.Status == broker.Active && r.Status != chain.Cancelled
+	if !past && !slices.Contains(allowed[r.Status], node.Status) {
 		s.wrong("run %s is %s, and node %s is %q", r.ID, r.Status, node.ID, node.Status)
 	}
 	if most := 1 + state.DeployRetries + s.passes[r.ID]; s.deployed[r.ID] > most {
@@ -534,6 +555,8 @@ func (s *simulation) saved(c chain.Change, err error) {
 	case chain.FailedManual, chain.FailedRetryable:
 		if r.Failure == nil || r.Failure.Message == "" || r.NextAction == "" {
 			s.wrong("run %s is %s, and says not why", r.ID, r.Status)
+		} else if r.Stage == "deploy_via_maas" && r.Direction == chain.Forward && r.Failure.Code != "marked_by_operator" && ours && m.Status == maassim.Deploying {
+			s.wrong("run %s is %s (%s), and MAAS deploys its machine", r.ID, r.Status, r.Failure.Message)
 		}
 	}
 }

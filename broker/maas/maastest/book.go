@@ -352,7 +352,8 @@ func (b *Book) Quarantine(_ context.Context, nodeID, reason string) error {
 	if e == nil {
 		return notFound(nodeID)
 	}
-	if e.Status != broker.Deleted {
+	switch e.Status {
+	case broker.Enrolling, broker.Active, broker.Offline: // others are out of use, or on their way
 		e.Status, e.StatusReason = broker.Quarantined, reason
 	}
 	return nil
