@@ -50,9 +50,10 @@
 // Optional stage is recorded, and the run goes on.
 //
 // Undo starts at the furthest stage the run has reached, in this pass or an
-// earlier one whose work a stage has not done anew since, takes it back as well (it may be half done; Undo looks before it
-// acts), and walks to the first. It stops before a Pivot that has been passed;
-// restart_clean goes on past it, and then forward.
+// earlier one whose work a stage has not done anew since (Run.Anew), takes it back as
+// well (it may be half done; Undo looks before it acts), and walks to the first. It
+// stops before a Pivot that has been passed; restart_clean goes on past it, and then
+// forward.
 //
 // # Attempts and events
 //
@@ -96,9 +97,8 @@
 // whoever builds the stop button calls the store's PlaceHold and LiftHold, and
 // every claim obeys. Steps in flight finish. Stage clocks stand still: a limit is
 // compared with the time since the stage was entered, less the union of the
-// holds in it (Stood), and a stage's
-// own clocks are read so (Run.Since). That is worked out, not stored, so a crash can lose
-// nothing. An unreachable site is tried by one run at a time, first by those that
+// holds in it (Stood), and a stage reads a clock of its own in the same way
+// (Run.Since). That is worked out, not stored, so a crash can lose nothing. An unreachable site is tried by one run at a time, first by those that
 // were held; when one of those gets through, or another says that the site has
 // answered (Reached), the mark is lifted. Whenever a hold is
 // lifted the runs go on spread over SpreadOver, each at its place.
