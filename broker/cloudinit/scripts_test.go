@@ -171,7 +171,7 @@ func TestALayOutThatWasKilledIsWholeAfterTheNextBoot(t *testing.T) {
 	}
 	want := clean.files()
 	for _, victim := range []string{"mkdir", "mv", "chmod", "ln", "rm", "sync", "systemctl"} {
-		for _, nth := range []int{1, 2, 9, 25} {
+		for _, nth := range []int{1, 9} {
 			h := newHost(t)
 			h.program(victim, fmt.Sprintf(`[ "$(grep -c '^%s ' '%s/calls')" -ne %d ] || kill -9 $PPID; PATH=/usr/bin:/bin; exec %s "$@"`, victim, h.root, nth, map[bool]string{true: "true", false: victim}[victim == "systemctl" || victim == "sync"]))
 			if _, err := h.cloudInit(text); err == nil {
