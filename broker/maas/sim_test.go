@@ -425,7 +425,9 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		id = form["system_id"]
 	}
 	if id == "" {
-		return s.region.RoundTripper().RoundTrip(req) // it is about no machine that there is
+		res, err := s.region.RoundTripper().RoundTrip(req) // it is about no machine that there is
+		s.answered(req, res, err)
+		return res, err
 	}
 	if op == "allocate" && s.chance(5) {
 		return s.late(req, id, run)
