@@ -11,6 +11,11 @@ import (
 type Chain[S any] struct {
 	Kind   string // node.onboarding: of the runs, and the prefix of their messages
 	Stages []Stage[S]
+
+	// Probe asks the run's site whether it answers, and changes nothing. It goes
+	// before the stage of a run that is to find out whether an unreachable site still
+	// is: many stages ask their site nothing. Nil: only stages tell.
+	Probe func(context.Context, *Run[S]) error
 }
 
 // Stage is one line of the list. Done, Do and Undo may be called again after a

@@ -98,7 +98,7 @@
 // every claim obeys. Steps in flight finish. Stage clocks stand still: a limit is
 // compared with the time since the stage was entered, less the union of the
 // holds in it (Stood), and a stage reads a clock of its own in the same way
-// (Run.Since). That is worked out, not stored, so a crash can lose nothing. An unreachable site is tried by one run at a time, first by those that
+// (Run.Since). That is worked out, not stored, so a crash can lose nothing. An unreachable site is tried by one run at a time, by the chain's Probe, first by those that
 // were held; when one of those gets through, or another says that the site has
 // answered (Reached), the mark is lifted. Whenever a hold is
 // lifted the runs go on spread over SpreadOver, each at its place.

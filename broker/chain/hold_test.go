@@ -216,3 +216,49 @@ func TestSinceLeavesOutWhatTheSiteStoodStill(t *testing.T) {
 		t.Errorf("since %s", got)
 	}
 }
+
+// A run whose stages ask their site nothing still finds out that it answers again:
+// the chain's Probe goes before its stage. Where that says no, the stage is not called.
+func TestAProbeAsksTheSiteForAStageThatDoesNot(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a"})
+	away, asked, worked := true, 0, 0
+	s.engine = newEngine(t, s.store, "one", chain.Chain[chaintest.ScriptState]{
+		Kind: chaintest.ScriptKind,
+		Stages: []chain.Stage[chaintest.ScriptState]{{Name: "a", Do: func(context.Context, *chain.Run[chaintest.ScriptState]) error {
+			worked++
+			return chain.Again(time.Hour, "its agent has not come")
+		}}},
+		Probe: func(context.Context, *chain.Run[chaintest.ScriptState]) error {
+			if asked++; away {
+				return chain.Hold("no answer")
+			}
+			return nil
+		},
+	})
+	s.start("r")
+	if err := s.store.PlaceHold(ctx, chain.Actor{Name: "system"}, chain.SiteHold{Site: s.run("r").Site, Kind: chain.Unreachable, Reason: "no answer"}); err != nil {
+		t.Fatal(err)
+	}
+	stands := func() bool {
+		holds, err := s.store.Holds(ctx, s.run("r").Site, s.clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(holds) > 0 && holds[0].Until.IsZero()
+	}
+	step := func() {
+		s.clock.Advance(chain.ProbeEvery)
+		if _, err := s.engine.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	if asked != 1 || worked != 0 || !stands() {
+		t.Fatalf("while it is away: asked %d times, worked %d times, held %v", asked, worked, stands())
+	}
+	away = false
+	step()
+	if asked != 2 || worked != 1 || stands() {
+		t.Errorf("when it answers: asked %d times, worked %d times, held %v", asked, worked, stands())
+	}
+}

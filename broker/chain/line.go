@@ -20,6 +20,7 @@ type line struct {
 	open func(r *Record, out *output) (*call, error)
 	// encode checks that a first state is of the chain's type.
 	encode func(state any) (json.RawMessage, error)
+	probe  func(context.Context, *call) error // nil: none
 }
 
 // call is a Run[S] and what can be asked of it without knowing S.
@@ -64,6 +65,9 @@ func (c Chain[S]) compile() (*line, error) {
 			return nil, fmt.Errorf("the state of a run of %s is %T, not %T", c.Kind, state, s)
 		}
 		return json.Marshal(s)
+	}
+	if c.Probe != nil {
+		l.probe = func(ctx context.Context, of *call) error { return c.Probe(ctx, of.run.(*Run[S])) }
 	}
 	for i, s := range c.Stages {
 		main := compileStage(s, i)

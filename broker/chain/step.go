@@ -128,6 +128,12 @@ func (s *step) called() (status EventStatus, said error) {
 			status, said = "", Fail(UpstreamTransient, "stage %s panicked: %v", s.stage.name, p).With("stage_panicked", nil)
 		}
 	}()
+	if s.was.Probe && s.line.probe != nil {
+		if err := s.line.probe(ctx, s.call); err != nil {
+			return "", err
+		}
+		s.out.reached = true
+	}
 	if s.was.Direction == Undo {
 		if s.stage.takeBack == nil {
 			return Compensated, nil // it had an Undo when the cursor was put here

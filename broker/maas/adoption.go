@@ -57,7 +57,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 // its stages, and nothing that takes one back, calls what changes MAAS.
 func (l *Lifecycle) Adoption() chain.Chain[Onboarding] {
 	type stage = chain.Stage[Onboarding]
-	return chain.Chain[Onboarding]{Kind: AdoptionKind, Stages: l.judged([]stage{
+	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: l.probe, Stages: l.judged([]stage{
 		{Name: "load_site_config", Do: l.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)},
 		{Name: "find_in_maas", Do: l.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
 		{Name: "compare_with_sku", Do: l.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},

@@ -145,7 +145,7 @@ func NewOnboarding(site broker.Site, profile broker.Profile, sku broker.SKU, req
 // Onboarding is the list, from the machine's BMC to an active node.
 func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
 	type stage = chain.Stage[Onboarding]
-	return chain.Chain[Onboarding]{Kind: OnboardingKind, Stages: l.judged([]stage{
+	return chain.Chain[Onboarding]{Kind: OnboardingKind, Probe: l.probe, Stages: l.judged([]stage{
 		{Name: "load_site_config", Do: l.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)},
 		{Name: "resolve_power_credentials", Do: l.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
 		{Name: "create_or_find_in_maas", Do: l.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit, About: aboutFind},

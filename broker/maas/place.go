@@ -36,6 +36,18 @@ func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
 	return &place{site: site, region: region, run: r, state: &r.State}, nil
 }
 
+// probe asks the site, whatever the run's stage would ask it.
+func (l *Lifecycle) probe(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	if _, err := at.region.Identify(ctx); err != nil {
+		return chain.Hold("%v", err)
+	}
+	return nil
+}
+
 // look reads the machine as it is now. Every change of it follows a look in the
 // same step.
 func (l *Lifecycle) look(ctx context.Context, r *run) (*place, error) {
