@@ -34,34 +34,49 @@ const (
 
 // FailureHandling is what a class leads to.
 type FailureHandling struct {
-	Class      FailureClass
-	Retry      bool   // by itself, as often as the stage's policy says
-	Rescue     bool   // then by the stage's rescue, if it has one
-	Person     bool   // then failed_manual_intervention; else failed_retryable
-	NextAction string // what the operator is told to do
+	Class  FailureClass
+	Retry  bool   // by itself, as often as the stage's policy says
+	Rescue bool   // then by the stage's rescue, if it has one
+	Person bool   // then failed_manual_intervention; else failed_retryable
+	Mend   string // what a person is to look at or to put right
+	Then   string // and to have the run do, in the words of the command line; empty: nothing
+}
+
+// NextAction is what the operator is told to do.
+func (h FailureHandling) NextAction() string { return h.next(h.Then) }
+
+// UndoAction is that when taking back has failed: all that such a run can be told
+// is to try again.
+func (h FailureHandling) UndoAction() string { return h.next("retry") }
+
+func (h FailureHandling) next(then string) string {
+	if then == "" {
+		return h.Mend
+	}
+	return h.Mend + ", then " + then
 }
 
 // FailureHandlings is the one table of classes.
 var FailureHandlings = []FailureHandling{
-	{InputConfigError, false, false, false, "correct the input or the site's settings, then rerun; or cancel and start anew"},
-	{SiteCapabilityMissing, false, false, false, "give the site what is missing (hostler site probe), then resume"},
-	{UpstreamTransient, true, false, false, "look whether MAAS, the secrets and the network answer, then resume"},
-	{BMCPowerFailure, true, true, true, "check the BMC's address, credentials and power, then resume"},
-	{PXEDiscoveryFailure, true, true, true, "check the machine's boot order, cabling and PXE VLAN, then resume"},
-	{HardwareMismatch, false, false, true, "compare the machine with its SKU, mend either, then resume"},
-	{DeployCloudInitFailure, false, true, true, "read the machine's console and MAAS's events, then restart_clean"},
-	{PostDeployConnectivity, true, true, true, "check the machine's network and SSH, then resume"},
-	{HardwareSyncFailure, true, true, true, "check MAAS's hardware sync on the machine, then resume"},
-	{AgentEnrollmentFailure, true, true, true, "check that the machine reaches the broker and read its first-boot log, then resume"},
-	{StateAmbiguity, false, false, true, "find out whose machine it is and what changed it, then adopt_observed_state, rerun or cancel"},
+	{InputConfigError, false, false, false, "correct the input or the site's settings", "rerun; or cancel and start anew"},
+	{SiteCapabilityMissing, false, false, false, "give the site what is missing (hostler site probe SITE)", "resume"},
+	{UpstreamTransient, true, false, false, "look whether MAAS, the secrets and the network answer", "resume"},
+	{BMCPowerFailure, true, true, true, "check the BMC's address, credentials and power", "resume"},
+	{PXEDiscoveryFailure, true, true, true, "check the machine's boot order, cabling and PXE VLAN", "resume"},
+	{HardwareMismatch, false, false, true, "compare the machine with its SKU, mend either", "resume"},
+	{DeployCloudInitFailure, false, true, true, "read the machine's console and MAAS's events", "restart-clean"},
+	{PostDeployConnectivity, true, true, true, "check the machine's network and SSH", "resume"},
+	{HardwareSyncFailure, true, true, true, "check MAAS's hardware sync on the machine", "resume"},
+	{AgentEnrollmentFailure, true, true, true, "check that the machine reaches the broker and read its first-boot log", "resume"},
+	{StateAmbiguity, false, false, true, "find out whose machine it is and what changed it", "adopt, rerun or cancel"},
 
-	{GPUHolderPresent, true, false, true, "find the process that holds the GPU (hostler task show), end it, then retry_stage"},
-	{GPUScrubIncomplete, true, false, true, "read the scrub's findings; retry_stage, or have the node reimaged"},
-	{GPUResetRefused, true, false, true, "see what keeps the GPU from its reset, then retry_stage; a power cycle resets it as well"},
-	{GPUResetUnproven, true, false, true, "power-cycle the node, then retry_stage"},
-	{GPUHardwareFault, false, false, true, "have the GPU looked at or replaced; the node stays out of use"},
-	{DriverScrubDisabled, false, false, true, "enable the driver's scrubbing in the node's settings, then retry_stage"},
-	{EvidenceUntrusted, false, false, true, "find out why the node's word does not hold; have it reimaged before it is used"},
-	{EraseDowngraded, false, false, true, "decide whether the weaker erase will do for these disks, or replace them"},
-	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them, then retry_stage"},
+	{GPUHolderPresent, true, false, true, "find the process that holds the GPU (hostler task show ID), end it", "retry"},
+	{GPUScrubIncomplete, true, false, true, "read the scrub's findings", "retry, or have the node reimaged"},
+	{GPUResetRefused, true, false, true, "see what keeps the GPU from its reset", "retry; a power cycle resets it as well"},
+	{GPUResetUnproven, true, false, true, "power-cycle the node", "retry"},
+	{GPUHardwareFault, false, false, true, "have the GPU looked at or replaced; the node stays out of use", ""},
+	{DriverScrubDisabled, false, false, true, "enable the driver's scrubbing in the node's settings", "retry"},
+	{EvidenceUntrusted, false, false, true, "find out why the node's word does not hold; have it reimaged before it is used", ""},
+	{EraseDowngraded, false, false, true, "decide whether the weaker erase will do for these disks, or replace them", ""},
+	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them", "retry"},
 }

@@ -12,7 +12,7 @@ func TestFailureClassesLeadWhereTheTableSays(t *testing.T) {
 	var b strings.Builder
 	seen := map[FailureClass]bool{}
 	for _, h := range FailureHandlings {
-		if seen[h.Class] || h.NextAction == "" {
+		if seen[h.Class] || h.Mend == "" {
 			t.Errorf("%s stands twice, or without a next action", h.Class)
 		}
 		seen[h.Class] = true
@@ -25,7 +25,7 @@ func TestFailureClassesLeadWhereTheTableSays(t *testing.T) {
 				way = append(way, w.word)
 			}
 		}
-		fmt.Fprintf(&b, "%-32s %s\n\t%s\n", h.Class, strings.Join(way, ", "), h.NextAction)
+		fmt.Fprintf(&b, "%-32s %s\n\t%s\n", h.Class, strings.Join(way, ", "), h.NextAction())
 	}
 	if len(seen) != 11+9 {
 		t.Errorf("%d classes, want the eleven of onboarding and the nine of a turnover", len(seen))

@@ -23,7 +23,7 @@ var needsReason = []chain.Action{chain.RestartClean, chain.Cancel, chain.Adopt, 
 type runActionInput struct {
 	OnboardingInput
 	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
-	Body   resource.ReasonBody
+	Body   resource.RunOrder
 }
 
 func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*resource.Onboarding, error) {
@@ -34,6 +34,9 @@ func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*resourc
 	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[in.Action], Reason: strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))}
 	if o.Reason == "" && slices.Contains(needsReason, o.Action) {
 		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot %s run %s without a reason: it is recorded in the audit log (say --reason)", in.Action, r.ID)
+	}
+	if in.Body.Stage != "" {
+		o.Seen = &chain.Seen{Stage: in.Body.Stage, Class: chain.Class(in.Body.FailureClass)}
 	}
 	if r, err = a.c.Runs.Act(ctx, o); err != nil {
 		return nil, runError(err)
@@ -71,6 +74,9 @@ func (a *API) retryBatch(ctx context.Context, in *retryBatchInput) (*resource.On
 		return nil, err
 	}
 	for _, r := range failed {
+		if r.Failure != nil && r.Failure.Code == chain.CodeMarked {
+			continue // a person stopped it, and has not looked yet
+		}
 		now, err := a.c.Runs.Act(ctx, chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: chain.RetryStage, Reason: reason})
 		if err != nil {
 			e := broker.AsError(runError(err))

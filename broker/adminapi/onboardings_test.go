@@ -371,8 +371,8 @@ func TestABatchIsWholeOrNotAtAll(t *testing.T) {
 		}
 	}
 	retried := servertest.Must[resource.OnboardingBatchRetried](t, r.Broker, http.MethodPost, "/onboardings/batch/"+started.BatchID+"/retry", resource.ReasonBody{})
-	if len(retried.Retried) != 1 || retried.Retried[0].OnboardingID != started.Onboardings[0].OnboardingID || retried.Continued {
-		t.Errorf("retried %+v", retried)
+	if len(retried.Retried)+len(retried.Refused) != 0 || retried.Continued {
+		t.Errorf("of a batch in which a person has stopped a run, and nothing failed, it retried %+v", retried)
 	}
 
 	elsewhere := r.NewToken(t, resource.TokenCreate{Name: "elsewhere", Role: "operator", Sites: []string{"dc2"}})

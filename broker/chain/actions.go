@@ -48,6 +48,10 @@ func (m *move) act(o Order) error {
 		}
 		return refused("run_ended", "cannot %s run %s: it is %s (start a new one)", o.Action, r.ID, r.Status)
 	}
+	// Only of a run that is stopped: repeating an order that was carried out does nothing.
+	if o.Seen != nil && !r.Status.Moving() && r.Failure != nil && *o.Seen != (Seen{r.Stage, r.Failure.Class}) {
+		return refused("run_moved", "cannot %s run %s: it stands at %s with %s by now, and not at %s with %s (look at it again)", o.Action, r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
+	}
 	switch o.Action {
 	case RetryStage:
 		return m.retryStage(o)
@@ -81,7 +85,7 @@ func (m *move) retryStage(o Order) error {
 func (m *move) goOn(o Order) error {
 	r := &m.Record
 	if r.Direction == Undo {
-		return refused("run_compensating", "cannot %s run %s: it is taking back what it did, at %s (retry_stage that, or restart_clean)", o.Action, r.ID, r.Stage)
+		return refused("run_compensating", "cannot %s run %s: it is taking back what it did, at %s (retry that, or restart-clean)", o.Action, r.ID, r.Stage)
 	}
 	if r.Status.Moving() {
 		if o.Action == Adopt && !r.Progress.Adopted {
@@ -164,7 +168,7 @@ func (m *move) cancelled() error {
 	case r.Direction == Undo && restart:
 		return m.retryStage(Order{Action: Cancel})
 	case r.Direction == Undo:
-		return refused("run_compensating", "cannot cancel run %s: taking back failed at %s (retry_stage it)", r.ID, r.Stage)
+		return refused("run_compensating", "cannot cancel run %s: taking back failed at %s (retry it)", r.ID, r.Stage)
 	}
 	return m.turn()
 }

@@ -131,3 +131,45 @@ func TestARescueKnowsWhatFailed(t *testing.T) {
 		t.Errorf("seen\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A run that was decided about at one stage and has stopped at another since is
+// left alone; said twice, an order that was carried out does nothing more.
+func TestAnOrderIsForTheRunAsItWasSeen(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b", Says: "b: mismatch"})
+	s.start("r")
+	s.settle()
+	order := func(seen chain.Seen) error {
+		_, err := s.engine.Act(ctx, chain.Order{ID: "r", Action: chain.Resume, Reason: "mended", Seen: &seen})
+		return err
+	}
+	for _, other := range []chain.Seen{{Stage: "a", Class: "mismatch"}, {Stage: "b", Class: "power"}} {
+		if no, ok := errors.AsType[*chain.Refused](order(other)); !ok || no.Code != "run_moved" {
+			t.Errorf("seen as %+v it went on: %v", other, no)
+		}
+	}
+	for range 2 {
+		if err := order(chain.Seen{Stage: "b", Class: "mismatch"}); err != nil {
+			t.Errorf("as it stands: %v", err)
+		}
+	}
+	s.settle()
+	if r := s.run("r"); r.Status != chain.Completed {
+		t.Errorf("it is %s", r.Status)
+	}
+}
+
+func TestAFailedUndoIsToldToRetry(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b", Says: "b: mismatch; b/undo: mismatch"})
+	s.start("r")
+	s.settle()
+	if r := s.run("r"); r.NextAction != "look at the machine, then resume" {
+		t.Errorf("forwards: %q", r.NextAction)
+	}
+	if err := s.act("r", chain.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	s.settle()
+	if r := s.run("r"); r.Status != chain.FailedManual || r.NextAction != "look at the machine, then retry" {
+		t.Errorf("taking back, %s: %q", r.Status, r.NextAction)
+	}
+}

@@ -165,6 +165,9 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 func (m *move) stop(h Handling) {
 	r := &m.Record
 	r.Status, r.NextAction, r.Waiting, r.Held = h.Ends, h.NextAction, "", false
+	if r.Direction == Undo && h.UndoAction != "" {
+		r.NextAction = h.UndoAction
+	}
 	if r.Batch != "" && r.Direction == Forward {
 		m.Result = &Result{Failed: true, Stage: r.Stage, Class: r.Failure.Class}
 	}
@@ -184,7 +187,7 @@ func (m *move) marked(why string) {
 	if m.Record.Failure != nil {
 		f = *m.Record.Failure
 	}
-	f.Code, f.Message = "marked_by_operator", bounded(why, maxMessage)
+	f.Code, f.Message = CodeMarked, bounded(why, maxMessage)
 	m.Record.Failure = &f
 	h := m.classes.of(f.Class)
 	h.Ends = FailedManual

@@ -104,6 +104,13 @@ type Order struct {
 	Actor  Actor
 	Action Action
 	Reason string
+	Seen   *Seen // nil: it is for the run however it stands
+}
+
+// Seen is how a stopped run stood when an operator decided about it.
+type Seen struct {
+	Stage string
+	Class Class // of its failure
 }
 
 // ErrLost says that the run was claimed or moved by somebody else meanwhile.

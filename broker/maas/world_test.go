@@ -95,7 +95,7 @@ func classes() chain.Classes {
 		if h.Person {
 			ends = chain.FailedManual
 		}
-		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction}
+		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction(), UndoAction: h.UndoAction()}
 	}
 	return out
 }

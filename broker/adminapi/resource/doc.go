@@ -70,7 +70,7 @@
 //	POST   /onboardings/batch/{batch}/retry     ReasonBody → OnboardingBatchRetried
 //	POST   /onboardings/plan                    OnboardingBatch → OnboardingPlan
 //	GET    /onboardings/{onboarding}            OnboardingDetail
-//	POST   /onboardings/{onboarding}/{action}   ReasonBody → Onboarding; action: retry, resume, rerun,
+//	POST   /onboardings/{onboarding}/{action}   RunOrder → Onboarding; action: retry, resume, rerun,
 //	                                            restart-clean, cancel, adopt, mark-manual-intervention
 //	GET    /agent-releases                      AgentReleaseList
 //	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease

@@ -185,3 +185,10 @@ type OnboardingRefusal struct {
 	Code         string `json:"code"`
 	Detail       string `json:"detail"`
 }
+
+// RunOrder is the body of an action on a run.
+type RunOrder struct {
+	Reason       string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log; restart-clean, cancel, adopt and mark-manual-intervention need one"`
+	Stage        string `json:"stage,omitempty" maxLength:"64" doc:"where the run stood when this was decided: one that has stopped elsewhere since is left alone (run_moved)"`
+	FailureClass string `json:"failure_class,omitempty" maxLength:"64" doc:"with stage: with what failure"`
+}

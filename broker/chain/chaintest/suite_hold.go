@@ -163,7 +163,7 @@ func runsChains(s *subject) {
 		s.Fatal("it does not come to an end")
 	}
 	settle()
-	if r := s.read("r"); r.Status != chain.FailedManual || r.NextAction != "look at the machine" || r.Failure.Class != "mismatch" {
+	if r := s.read("r"); r.Status != chain.FailedManual || r.NextAction != "look at the machine, then resume" || r.Failure.Class != "mismatch" {
 		s.Fatalf("stopped as %+v", r)
 	}
 	_, err = e.Act(s.ctx, chain.Order{ID: "r", Actor: ada, Action: chain.RestartClean, Reason: "mended"})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -207,5 +208,25 @@ func TestAnErrorIsOneLineWhateverItSays(t *testing.T) {
 	got := errs.String()
 	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e") || len(got) > 3000 {
 		t.Errorf("wrote %.300q", got)
+	}
+}
+
+// What a failure tells people to do they can do, in the words that it uses.
+func TestTheNextActionOfAFailureIsACommand(t *testing.T) {
+	root := tree()
+	named := regexp.MustCompile(`hostler ((?:[a-z-]+ )*[a-z-]+)`)
+	actions := []string{""}
+	for _, act := range onboardingActions {
+		actions = append(actions, act.name)
+	}
+	for _, h := range broker.FailureHandlings {
+		for _, m := range named.FindAllStringSubmatch(h.NextAction(), -1) {
+			if c, left, err := root.Find(strings.Fields(m[1])); err != nil || len(left) > 0 || !c.Runnable() {
+				t.Errorf("%s names hostler %s, which is no command", h.Class, m[1])
+			}
+		}
+		if first, _, _ := strings.Cut(strings.NewReplacer(",", " ", ";", " ").Replace(h.Then), " "); !slices.Contains(actions, first) {
+			t.Errorf("%s says %q, and %s is no action on a run", h.Class, h.Then, first)
+		}
 	}
 }

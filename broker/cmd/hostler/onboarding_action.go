@@ -81,7 +81,7 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 				return err
 			}
 		}
-		now, err := api.ActOnOnboarding(c.Context(), o.OnboardingID, act.path, reason)
+		now, err := api.ActOnOnboarding(c.Context(), o.OnboardingID, act.path, orderFor(o.Onboarding, reason))
 		if err != nil {
 			return err
 		}
@@ -100,6 +100,15 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 	yesFlag(c)
 	onboardingWaitFlags(c, &wait, &timeout)
 	return c
+}
+
+// orderFor is for a run that still stands as it was shown.
+func orderFor(o resource.Onboarding, reason string) resource.RunOrder {
+	order := resource.RunOrder{Reason: reason}
+	if slices.Contains(strings.Split(stoppedRuns, ","), o.Status) {
+		order.Stage, order.FailureClass = o.CurrentStage, o.FailureClass
+	}
+	return order
 }
 
 // actOnAll lists what it is about to do, and asks. One run's refusal does not keep
@@ -127,7 +136,7 @@ func (a *app) actOnAll(c *cobra.Command, api *client.Client, act onboardingActio
 	done := []resource.Onboarding{}
 	var first error
 	for _, o := range l.Items {
-		now, err := api.ActOnOnboarding(c.Context(), o.OnboardingID, act.path, reason)
+		now, err := api.ActOnOnboarding(c.Context(), o.OnboardingID, act.path, orderFor(o, reason))
 		if err != nil {
 			e := broker.AsError(err)
 			a.note("%s (%s): %s: %s", o.OnboardingID, o.Hostname, e.Code, e.Message)

@@ -72,9 +72,9 @@ func (c *Client) PlanAdoption(ctx context.Context, b resource.AdoptionBatch) (*r
 
 // ActOnOnboarding does an operator's action. Each is idempotent, so it is asked
 // again where an answer was lost.
-func (c *Client) ActOnOnboarding(ctx context.Context, id, action, reason string) (*resource.Onboarding, error) {
+func (c *Client) ActOnOnboarding(ctx context.Context, id, action string, order resource.RunOrder) (*resource.Onboarding, error) {
 	out := new(resource.Onboarding)
-	return out, c.do(ctx, call{method: http.MethodPost, path: at("onboardings", id, action), body: resource.ReasonBody{Reason: reason}, repeat: true}, out)
+	return out, c.do(ctx, call{method: http.MethodPost, path: at("onboardings", id, action), body: order, repeat: true}, out)
 }
 
 // RetryOnboardingBatch tries again what failed of a batch.
