@@ -179,7 +179,7 @@ func (g *gallows) onboard(n int) (killed int) {
 	var o resource.OnboardingDetail
 	var deaths []string
 	enrolled := false
-	for late := time.Now().Add(3 * time.Minute); !o.Ended; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(3 * time.Minute); !o.Ended; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("run %d is %s at %s: %s %s; killed at %v", n, o.Status, o.CurrentStage, o.Waiting, o.ErrorMessage, deaths)
 		}

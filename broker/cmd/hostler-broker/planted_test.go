@@ -177,7 +177,7 @@ func (s *search) show() (all []resource.OnboardingDetail) {
 func (s *search) until(what string, ok func([]resource.OnboardingDetail) bool) {
 	p, up := s.p, map[string]bool{}
 	p.t.Helper()
-	for late := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(90 * time.Second); ; <-time.After(20 * time.Millisecond) {
 		all := s.show()
 		raw, err := json.Marshal(all)
 		if err != nil {

@@ -108,7 +108,7 @@ func (p *process) bringUp(n int, done func() bool) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	free := make(chan struct{}, 8)
-	for late := time.Now().Add(5 * time.Minute); !done(); time.Sleep(time.Second) {
+	for late := time.Now().Add(5 * time.Minute); !done(); <-time.After(time.Second) {
 		if time.Now().After(late) || p.t.Failed() {
 			p.t.Fatalf("%d of %d agents have come, and it does not end", len(up), n)
 		}
