@@ -78,7 +78,7 @@ func (s *simulation) inUse(nodeID string) bool {
 // answered notes what lets a run say that the whole site is away.
 func (s *simulation) answered(req *http.Request, res *http.Response, err error) {
 	identity := strings.HasSuffix(req.URL.Path, "/version/") || req.URL.Query().Get("op") == "whoami"
-	if identity && (err != nil || res.StatusCode != http.StatusOK) || err == nil && res.StatusCode == http.StatusUnauthorized {
+	if identity && (err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html")) || err == nil && res.StatusCode == http.StatusUnauthorized {
 		s.unanswered = true
 	}
 }
