@@ -46,6 +46,7 @@ demo-onboarding: build
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 	$(GO) test -count=1 -run '^TestSimulation|^TestFiveHundred' ./broker/maas ./broker/cmd/hostler-broker
+	$(GO) test -count=1 -run 'ByteOf' ./broker/certificate
 
 # The simulation is built without the race detector: it has one goroutine. 500
 # onboardings at once are a matter of time and memory.
@@ -71,12 +72,13 @@ lint:
 	$(TOOL) staticcheck -tags e2e,e2e_all ./test/... ./packaging/...
 	@.ci/rules
 
-# Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`.
+# Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`. By
+# default a minute goes into making one input of some kilobytes smaller.
 FUZZTIME ?= 30s
 fuzz:
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do \
-	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x $$p || exit 1; done; done
 
 bench: build
 	@go run ./test/bench

@@ -142,10 +142,11 @@ func (b *TrustBundle) VerifyTask(env *Envelope, now time.Time) (*taskcatalog.Tas
 	return task, nil
 }
 
-// VerifyStatement returns the payload of an in-toto statement once the signature
-// of a statement key holds that was in force when the statement was made. madeAt
-// reads that time from the payload, which is authentic when it is called.
-func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte) (time.Time, error)) ([]byte, error) {
+// VerifyStatement returns the payload of an in-toto statement, and the id of the
+// key that signed it, once the signature of a statement key holds that was in
+// force when the statement was made. madeAt reads that time from the payload,
+// which is authentic when it is called.
+func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte) (time.Time, error)) (payload []byte, keyID string, err error) {
 	payload, id, err := env.verify(PayloadInToto, func(id string) (crypto.PublicKey, error) {
 		if k := b.find(UseStatement, id); k != nil {
 			return k.public()
@@ -153,16 +154,16 @@ func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte)
 		return nil, unknownKey(UseStatement, id, b.Version)
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	at, err := madeAt(payload)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if _, err := b.lookup(UseStatement, at)(id); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return payload, nil
+	return payload, id, nil
 }
 
 // Roots returns the root certificates in force.

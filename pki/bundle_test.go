@@ -305,21 +305,21 @@ func TestStatementIsHeldAgainstItsOwnTime(t *testing.T) {
 		t.Error("the payload was read before its signature held")
 		return a.Now, nil
 	}
-	got, err := a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Statement), madeAt(0, nil))
+	got, by, err := a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Statement), madeAt(0, nil))
 	wantCode(t, err, "")
-	if string(got) != "statement" {
-		t.Errorf("payload %q", got)
+	if string(got) != "statement" || by != a.Statement.ID {
+		t.Errorf("payload %q, signed by %s", got, by)
 	}
-	_, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Statement), madeAt(2*pkitest.Life, nil))
+	_, _, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Statement), madeAt(2*pkitest.Life, nil))
 	wantCode(t, err, pki.CodeKeyNotInForce)
-	_, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Task), unread)
+	_, _, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Task), unread)
 	wantCode(t, err, pki.CodeUnknownKey)
-	_, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, pki.Signer{ID: a.Statement.ID, Key: a.Task.Key}), unread)
+	_, _, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, pki.Signer{ID: a.Statement.ID, Key: a.Task.Key}), unread)
 	wantCode(t, err, pki.CodeBadSignature)
-	_, err = a.Bundle.VerifyStatement(raw(pki.PayloadTask, a.Statement), unread)
+	_, _, err = a.Bundle.VerifyStatement(raw(pki.PayloadTask, a.Statement), unread)
 	wantCode(t, err, pki.CodeWrongPayloadType)
 	noTime := errors.New("no time in it")
-	if _, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Statement), madeAt(0, noTime)); !errors.Is(err, noTime) {
+	if _, _, err = a.Bundle.VerifyStatement(raw(pki.PayloadInToto, a.Statement), madeAt(0, noTime)); !errors.Is(err, noTime) {
 		t.Errorf("error %v, want that of the reader", err)
 	}
 }

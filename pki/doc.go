@@ -35,6 +35,8 @@
 //   - Every refusal is an *Error with a stable code. Nothing is repaired: a
 //     document that is not in its one canonical form is refused.
 //   - Keys are Ed25519, or P-256 where a TPM or FIPS asks for it. Nothing else.
+//   - A statement is kept as a file and handed on, so it has one form down to the
+//     byte: one signature, and of ECDSA's two the one with the smaller S.
 //   - Input is bounded before it is parsed.
 //   - Time is an argument. Two clocks may differ by taskcatalog.ClockSkew where
 //     a bundle says from when to when a key is in force; certificates begin ten

@@ -50,23 +50,27 @@ func NewSigner(key crypto.Signer) (Signer, error) {
 // Sign returns a DSSE envelope, as JSON, over payload and its type, with one
 // signature per signer.
 func Sign(payloadType string, payload []byte, signers ...Signer) ([]byte, error) {
+	return signEnvelope(payloadType, payload, ParseEnvelope, signers...)
+}
+
+func signEnvelope(payloadType string, payload []byte, parse func([]byte) (*Envelope, error), signers ...Signer) ([]byte, error) {
 	if len(signers) == 0 || len(signers) > maxSignatures {
 		return nil, refuse(CodeMalformed, "cannot sign %s: %d signers, from 1 to %d are possible", payloadType, len(signers), maxSignatures)
 	}
-	env := dsse.Envelope{PayloadType: payloadType, Payload: base64.StdEncoding.EncodeToString(payload)}
+	env := &Envelope{payloadType: payloadType, payload: payload}
 	pae := dsse.PAE(payloadType, payload)
 	for _, s := range signers {
 		sig, err := signBytes(s.Key, pae)
 		if err != nil {
 			return nil, err
 		}
-		env.Signatures = append(env.Signatures, dsse.Signature{KeyID: s.ID, Sig: base64.StdEncoding.EncodeToString(sig)})
+		env.signatures = append(env.signatures, signature{keyID: s.ID, sig: sig})
 	}
-	raw, err := taskcatalog.Encode(env)
+	raw, err := env.encode()
 	if err != nil {
 		return nil, refuse(CodeMalformed, "cannot sign %s: %v", payloadType, err)
 	}
-	if _, err := ParseEnvelope(raw); err != nil {
+	if _, err := parse(raw); err != nil {
 		return nil, err // never send what nobody would take
 	}
 	return raw, nil
@@ -78,6 +82,7 @@ type Envelope struct {
 	payloadType string
 	payload     []byte
 	signatures  []signature
+	oneForm     bool // a statement's: its signature, too, may have one form only
 }
 
 type signature struct {
@@ -87,9 +92,11 @@ type signature struct {
 
 // ParseEnvelope takes an envelope apart without believing any of it. Codes:
 // too_large (before anything is parsed), malformed.
-func ParseEnvelope(raw []byte) (*Envelope, error) {
-	if len(raw) > MaxEnvelope {
-		return nil, refuse(CodeTooLarge, "cannot read envelope: %d bytes, at most %d", len(raw), MaxEnvelope)
+func ParseEnvelope(raw []byte) (*Envelope, error) { return parseEnvelope(raw, MaxEnvelope) }
+
+func parseEnvelope(raw []byte, most int) (*Envelope, error) {
+	if len(raw) > most {
+		return nil, refuse(CodeTooLarge, "cannot read envelope: %d bytes, at most %d", len(raw), most)
 	}
 	var wire dsse.Envelope
 	if err := taskcatalog.DecodeStrict(raw, &wire); err != nil {
@@ -138,6 +145,9 @@ func (e *Envelope) verify(wantType string, lookup func(id string) (crypto.Public
 		pub, err := lookup(s.keyID)
 		if err == nil {
 			if verifyBytes(pub, pae, s.sig) {
+				if e.oneForm && !onlyForm(pub, s.sig) {
+					return nil, "", refuse(CodeNotCanonical, "cannot verify envelope: the signature by key %s is not in the form in which it was made", quote(s.keyID))
+				}
 				return e.payload, s.keyID, nil
 			}
 			err = refuse(CodeBadSignature, "cannot verify envelope: the signature by key %s does not hold", quote(s.keyID))
@@ -161,13 +171,17 @@ func signBytes(key crypto.Signer, message []byte) ([]byte, error) {
 		return nil, err
 	}
 	signed, opts := message, crypto.Hash(0) // Ed25519 signs the message itself
-	if _, ok := key.Public().(*ecdsa.PublicKey); ok {
+	_, isECDSA := key.Public().(*ecdsa.PublicKey)
+	if isECDSA {
 		sum := sha256.Sum256(message)
 		signed, opts = sum[:], crypto.SHA256
 	}
 	sig, err := key.Sign(rand.Reader, signed, opts)
 	if err != nil {
 		return nil, refuse(CodeKeyUnreadable, "cannot sign: the key does not answer: %v", err)
+	}
+	if isECDSA {
+		return lowerHalf(sig)
 	}
 	return sig, nil
 }

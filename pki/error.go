@@ -19,6 +19,7 @@ const (
 	CodeUnknownKey       = taskcatalog.CodeUnknownKey       // no signature by a key known for this use
 	CodeBadSignature     = taskcatalog.CodeBadSignature     // a known key, and the signature does not hold
 
+	CodeNotCanonical  taskcatalog.Code = "not_canonical"          // not the one form in which it was written
 	CodeKeyNotInForce taskcatalog.Code = "key_not_in_force"       // signed by a known key outside its validity
 	CodeKeyType       taskcatalog.Code = "key_type_unsupported"   // neither Ed25519 nor P-256
 	CodeKeyScheme     taskcatalog.Code = "key_scheme_unsupported" // no opener for the URI's scheme

@@ -117,6 +117,21 @@ func TestTheChainEngineImportsNothingOfOurs(t *testing.T) {
 	}
 }
 
+// Whoever verifies a certificate need not read the broker: what is checked is in
+// this package, and in those that both sides agree on.
+func TestCertificatesKnowNothingOfTheBroker(t *testing.T) {
+	for _, p := range load(t) {
+		if from := ours(p.ImportPath); !within(from, "broker/certificate") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to := ours(imp); to != "" && !within(to, "pki", "taskcatalog") {
+				t.Errorf("%s imports %s", ours(p.ImportPath), to)
+			}
+		}
+	}
+}
+
 func TestEachDependencyHasOneImporter(t *testing.T) {
 	for _, p := range load(t) {
 		from := ours(p.ImportPath)

@@ -51,12 +51,13 @@ func TestScripts(t *testing.T) {
 			e.Values["broker"] = b
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("BROKER", b.URL)
+			e.Setenv("CERTIFICATES", certificates(e.T().(testing.TB)))
 			e.Setenv("CA_SHA256", b.authority.Pin())
 			e.Setenv("HOSTLER_CONFIG", filepath.Join(e.WorkDir, "client.yaml"))
 			return b.writeClient(e.WorkDir)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "sent": sent, "answer": answer, "frozen": frozen,
+			"exits": exits, "sent": sent, "answer": answer, "frozen": frozen, "flip": flip,
 		},
 	})
 }

@@ -67,6 +67,7 @@ holds a token, NO_COLOR takes the colours away.`,
 		cleanPolicyCommand(a),
 		agentReleaseCommand(a),
 		auditCommand(a),
+		certificateCommand(a),
 		trustCommand(a),
 		completionCommand(a),
 	)

@@ -1,0 +1,162 @@
+package certificate
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Bounds of one certificate.
+const (
+	maxDevices = 512
+	maxList    = 256 // downgrades, exposures, overrides, software, checks
+	maxTasks   = 64
+	maxOmitted = 1 << 30
+)
+
+var (
+	name       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	modes      = []string{"soft_reset", "reimage", "full_decommission"}
+	kinds      = []string{KindGPU, KindDisk, KindNIC}
+)
+
+// check refuses a certificate that is incomplete, contradicts itself, or says
+// more than its proofs.
+func (c *Clean) check() error {
+	for _, check := range []func() error{c.whole, c.bounded, c.timely, c.parts, c.admits} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	all, err := c.proofs()
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if err := c.contradicted(p); err != nil {
+			return err
+		}
+	}
+	if err := c.validated(all); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(c.Verdict, Judge(c)) {
+		return refuse(CodeVerdictUnfounded, "cannot believe certificate: its verdict is not what the rest of it comes to")
+	}
+	return nil
+}
+
+// whole asks for what every certificate has.
+func (c *Clean) whole() error {
+	lacks := func(what string) error {
+		return refuse(CodeIncomplete, "cannot use certificate: it has no valid %s", what)
+	}
+	switch {
+	case !name.MatchString(c.ID):
+		return lacks("certificate_id")
+	case !pki.ValidNodeID(c.Node.ID) || c.Node.Epoch < 1:
+		return lacks("node")
+	case !name.MatchString(c.Run.ID) || !slices.Contains(modes, c.Run.Mode):
+		return lacks("run")
+	case c.Allocation != nil && !name.MatchString(c.Allocation.ID):
+		return lacks("allocation")
+	case environments[c.Environment] == 0:
+		return lacks("environment")
+	case environments[c.Policy.Environment] == 0 || !slices.Contains(grades, c.Policy.DiskGrade) || c.Policy.Version == "":
+		return lacks("policy")
+	case !slices.Contains(verdicts, c.Validation.Verdict) || c.Validation.ChecksMade < 0:
+		return lacks("validation")
+	}
+	return nil
+}
+
+func (c *Clean) bounded() error {
+	for _, l := range []struct {
+		what      string
+		has, most int
+	}{
+		{"devices", len(c.Devices), maxDevices},
+		{"findings", len(c.Findings), taskcatalog.MaxFindings},
+		{"tasks", len(c.Tasks), maxTasks},
+		{"downgrades", len(c.Downgrades), maxList},
+		{"exposures", len(c.Exposures), maxList},
+		{"overrides", len(c.Overrides), maxList},
+		{"parts not covered", len(c.NotCovered), maxList},
+		{"programs", len(c.Software), maxList},
+		{"checks not made", len(c.Validation.ChecksNotMade), maxList},
+		{"findings not listed", c.FindingsOmitted, maxOmitted},
+	} {
+		if l.has > l.most || l.has < 0 {
+			return refuse(pki.CodeTooLarge, "cannot use certificate: %d %s, at most %d", l.has, l.what, l.most)
+		}
+	}
+	return nil
+}
+
+// timely asks that things come one after the other: the key, the turnover, the
+// last look, the certificate, its end.
+func (c *Clean) timely() error {
+	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
+		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||
+		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) {
+		return refuse(CodeIncomplete, "cannot use certificate: its times do not follow one another (started, finished, issued, valid until)")
+	}
+	return nil
+}
+
+// parts asks that each device and each task is there once and told apart.
+func (c *Clean) parts() error {
+	seen := map[string]bool{}
+	once := func(kind, id string) bool {
+		key := kind + " " + id
+		was := seen[key]
+		seen[key] = true
+		return id == "" || !was
+	}
+	for _, d := range c.Devices {
+		if d.Name() == "" || !slices.Contains(kinds, d.Kind) || !slices.Contains(verdicts, d.Verdict) || !d.Expected && !d.Found {
+			return refuse(CodeIncomplete, "cannot use certificate: %s %q has no serial or uuid, no verdict, or is neither expected nor found", d.Kind, d.Name())
+		}
+		word := d.Method == MethodDestroyed || d.Method == MethodRemoved
+		if word != (d.Attestation != "") || word && (d.Found || !digestForm.MatchString(d.Attestation)) {
+			return refuse(CodeIncomplete, "cannot use certificate: %s %s is %s, and that takes a person's attestation of a part that is not there", d.Kind, d.Name(), d.Method)
+		}
+		if !once(d.Kind+" uuid", d.UUID) || d.UUID == "" && !once(d.Kind+" serial", d.Serial) {
+			return refuse(CodeIncomplete, "cannot use certificate: %s %s is in it twice", d.Kind, d.Name())
+		}
+	}
+	for _, t := range c.Tasks {
+		if !name.MatchString(t.ID) || !once("task", t.ID) || !digestForm.MatchString(t.Digest) || !t.Outcome.Valid() ||
+			t.EvidenceDigest != "" && !digestForm.MatchString(t.EvidenceDigest) {
+			return refuse(CodeIncomplete, "cannot use certificate: task %q is in it twice, or has no digest or outcome", t.ID)
+		}
+	}
+	return nil
+}
+
+// admits asks for what every certificate must own up to.
+func (c *Clean) admits() error {
+	for _, n := range NeverCovered {
+		if !slices.Contains(c.NotCovered, n) {
+			return refuse(CodeIncomplete, "cannot use certificate: it does not say that %s is not covered", n.Part)
+		}
+	}
+	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
+		return refuse(CodeIncomplete, "cannot use certificate: it does not say that nothing got in %s is proof against a rootkit", TenantOS)
+	}
+	for _, d := range c.Downgrades {
+		if d.Device == "" || d.AcceptedBy != "" && d.Because == "" {
+			return refuse(CodeIncomplete, "cannot use certificate: a downgrade names no device, or was accepted without a reason")
+		}
+	}
+	for _, o := range c.Overrides {
+		if o.Stage == "" || o.By == "" || o.Reason == "" {
+			return refuse(CodeIncomplete, "cannot use certificate: an override names no stage, nobody, or no reason")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package certificate
+
+import (
+	"slices"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// GPUs returns the rows that a GPU scrub leads to: one for each unit in its
+// result, and one for each GPU of the baseline that is not among them. The caller
+// may lower a verdict and never raise one.
+func GPUs(taskID string, expected []taskcatalog.BaselineGPU, r taskcatalog.GPUScrubResult) []Device {
+	rows := measured(taskID, r)
+	for i := range rows {
+		rows[i].Expected = slices.ContainsFunc(expected, func(e taskcatalog.BaselineGPU) bool {
+			return e.UUID == rows[i].UUID || e.UUID == rows[i].Parent || slices.Contains(e.Instances, rows[i].UUID)
+		})
+	}
+	for _, e := range expected {
+		if !slices.ContainsFunc(rows, func(d Device) bool { return d.UUID == e.UUID || d.Parent == e.UUID }) {
+			rows = append(rows, Device{
+				Kind: KindGPU, UUID: e.UUID, Serial: e.Serial, Model: e.Name, Expected: true,
+				Method: MethodNone, Verification: taskcatalog.OverwriteNone, Exclusions: []Exclusion{},
+				Verdict: taskcatalog.VerdictInconclusive, Code: taskcatalog.CodeGPUMissing, TaskID: taskID,
+			})
+		}
+	}
+	return rows
+}
+
+// measured are the rows of the units in a result, as far as the result knows.
+func measured(taskID string, r taskcatalog.GPUScrubResult) []Device {
+	rows := make([]Device, 0, len(r.GPUs))
+	for _, g := range r.GPUs {
+		d := Device{
+			Kind: KindGPU, Serial: g.Serial, UUID: g.UUID, Parent: g.Parent, Model: g.Name,
+			Found:  g.Code != taskcatalog.CodeGPUMissing,
+			Method: MethodOverwrite, Verification: g.Assurance.Overwrite, Reset: g.Assurance.Reset,
+			CoveredBytes: g.CoveredBytes, Exclusions: []Exclusion{},
+			Verdict: g.Verdict, Code: g.Code, Message: g.Message, TaskID: taskID,
+		}
+		if g.Assurance.Overwrite == taskcatalog.OverwriteNone || g.Assurance.Overwrite == "" {
+			d.Method, d.Verification = MethodNone, taskcatalog.OverwriteNone
+		}
+		if g.TotalBytes != nil {
+			of := *g.TotalBytes
+			if g.ReservedBytes != nil {
+				of -= min(of, *g.ReservedBytes)
+			}
+			d.OfBytes = &of
+		}
+		for _, e := range g.Excluded {
+			d.Exclusions = append(d.Exclusions, Exclusion{Reason: e.Reason, Bytes: e.Bytes})
+		}
+		rows = append(rows, d)
+	}
+	return rows
+}

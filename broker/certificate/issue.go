@@ -1,0 +1,45 @@
+package certificate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Issue completes a certificate, signs it with the statement key, and returns the
+// file. It refuses what Verify would refuse, with the same codes, so that
+// evidence of another node is found out by who issues. Whether the node may be
+// handed out is in c.Verdict afterwards: a turnover that fell short gets its
+// certificate, too.
+func Issue(c *Clean, signer pki.Signer) ([]byte, error) {
+	c.complete()
+	return sign(c, signer)
+}
+
+// complete fills in what follows from the rest.
+func (c *Clean) complete() {
+	for _, n := range NeverCovered {
+		if !slices.Contains(c.NotCovered, n) {
+			c.NotCovered = append(c.NotCovered, n)
+		}
+	}
+	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
+		c.Exposures = append(c.Exposures, rootkit)
+	}
+	tidy(c)
+	c.Verdict = Judge(c)
+}
+
+func (c *Clean) kind() string        { return PredicateClean }
+func (c *Clean) issuedAt() time.Time { return c.IssuedAt }
+
+// about is the machine: the name of the node, and the devices it was made of.
+func (c *Clean) about() (name, sum string, err error) {
+	devices, err := taskcatalog.Encode(c.Devices)
+	if err != nil {
+		return "", "", malformed("%v", err)
+	}
+	return pki.NodeURI(c.Node.ID, c.Node.Epoch).String(), hexSHA256(devices), nil
+}

@@ -1,0 +1,159 @@
+package certificate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Policy is what the site asked for when the run started.
+type Policy struct {
+	Version     string      `json:"version"`     // a number, or a digest
+	Environment Environment `json:"environment"` // the least that will do
+	// RootNeedsFreshOS asks for fresh_os after a tenant had root.
+	RootNeedsFreshOS bool  `json:"root_requires_reimage"`
+	DiskGrade        Grade `json:"disk_grade"` // the least that will do
+	// GPUUnverified lets a GPU pass whose overwrite could not be verified.
+	GPUUnverified bool `json:"gpu_allow_unverified"`
+	GPUReset      bool `json:"gpu_require_reset"`
+}
+
+// Verdict is what the policy says of the rest.
+type Verdict struct {
+	MeetsPolicy bool     `json:"meets_policy"`
+	Shortfalls  []Remark `json:"shortfalls"`
+}
+
+// Remark is something to be known of an authentic certificate.
+type Remark struct {
+	Code    taskcatalog.Code `json:"code"`
+	Subject string           `json:"subject,omitempty"` // a device, a check, a stage
+	Message string           `json:"message"`
+}
+
+// Judge holds what was found to the policy. It is the one place that decides: a
+// broker that hands a node out, and whoever verifies the certificate, come to the
+// same.
+func Judge(c *Clean) Verdict {
+	j := judge{c: c, found: []Remark{}}
+	j.environment()
+	if len(c.Devices) == 0 {
+		j.short(CodeNoDevices, "", "nothing is known of what the machine is made of")
+	}
+	for i := range c.Devices {
+		j.device(&c.Devices[i])
+	}
+	for _, d := range c.Downgrades {
+		if d.AcceptedBy == "" {
+			j.short(CodeDowngrade, d.Device, "%s was asked for and %s was done, which nobody has accepted", d.Asked, d.Did)
+		}
+	}
+	j.validation()
+	return Verdict{MeetsPolicy: len(j.found) == 0, Shortfalls: j.found}
+}
+
+type judge struct {
+	c     *Clean
+	found []Remark
+}
+
+func (j *judge) short(code taskcatalog.Code, subject, format string, args ...any) {
+	j.found = append(j.found, Remark{code, subject, taskcatalog.Clean(fmt.Sprintf(format, args...), taskcatalog.MaxText)})
+}
+
+func (j *judge) environment() {
+	c := j.c
+	if environments[c.Environment] < environments[c.Policy.Environment] {
+		j.short(CodeEnvironment, "", "it was looked at in %s and the policy asks for %s", c.Environment, c.Policy.Environment)
+	}
+	if c.Policy.RootNeedsFreshOS && c.Allocation != nil && c.Allocation.HadRoot && environments[c.Environment] < environments[FreshOS] {
+		j.short(CodeRootNeedsFreshOS, "", "the tenant had root and the machine was not reimaged since")
+	}
+}
+
+func (j *judge) device(d *Device) {
+	name := d.Name()
+	switch {
+	case !d.Found && d.Attestation != "":
+		return // a person answers for it
+	case !d.Found:
+		j.short(CodeDeviceMissing, name, "%s %s is expected and was not found", d.Kind, name)
+		return
+	case !d.Expected:
+		j.short(CodeDeviceUnexpected, name, "%s %s was found and is not expected", d.Kind, name)
+	}
+	if d.Kind == KindNIC {
+		return
+	}
+	if d.Kind == KindDisk && d.Method == MethodNone && d.Verdict != taskcatalog.VerdictNotClean {
+		j.graded(d) // nobody says that anything was done to it
+		return
+	}
+	if d.Verdict != taskcatalog.VerdictClean {
+		j.short(CodeDeviceNotClean, name, "%s %s is %s", d.Kind, name, d.Verdict)
+		return
+	}
+	if !j.proven(d.TaskID) {
+		j.short(CodeDeviceUnproven, name, "nothing that the node has signed says that %s %s is clean", d.Kind, name)
+	}
+	switch d.Kind {
+	case KindDisk:
+		j.graded(d)
+		if d.Method.Grade() == GradeClear && d.Verification != taskcatalog.OverwriteVerified {
+			j.short(CodeUnverified, name, "%s on disk %s was not verified", d.Method, name)
+		}
+	default:
+		if d.Verification != taskcatalog.OverwriteVerified && !j.c.Policy.GPUUnverified {
+			j.short(CodeUnverified, name, "%s on %s %s was not verified", d.Method, d.Kind, name)
+		}
+		if j.c.Policy.GPUReset && d.Reset != taskcatalog.ResetProven {
+			j.short(CodeResetUnproven, name, "the reset of %s %s is %s and the policy asks for proof", d.Kind, name, d.Reset)
+		}
+	}
+}
+
+// graded holds what was done to a disk to the grade that is asked for.
+func (j *judge) graded(d *Device) {
+	if d.Method.Grade().below(j.c.Policy.DiskGrade) && !j.accepted(d) {
+		j.short(CodeBelowPolicy, d.Name(), "%s on disk %s has the grade %s and the policy asks for %s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade)
+	}
+}
+
+func (j *judge) proven(taskID string) bool {
+	return slices.ContainsFunc(j.c.Tasks, func(t Task) bool {
+		return t.ID == taskID && t.Proof != nil && t.Outcome == taskcatalog.OutcomeSucceeded
+	})
+}
+
+// accepted reports whether somebody has let what was done to a disk pass.
+func (j *judge) accepted(d *Device) bool {
+	return slices.ContainsFunc(j.c.Downgrades, func(g Downgrade) bool {
+		return (g.Device == d.Serial || g.Device == d.UUID) && g.Did == d.Method && g.AcceptedBy != ""
+	})
+}
+
+func (j *judge) validation() {
+	v := &j.c.Validation
+	if v.Verdict != taskcatalog.VerdictClean || !j.proven(v.TaskID) {
+		j.short(CodeNotValidated, v.TaskID, "no look at the whole machine that the node has signed came to clean")
+	}
+	for _, c := range v.ChecksNotMade {
+		j.short(CodeCheckNotMade, c.Name, "the check %s was not made", c.Name)
+	}
+	for _, f := range j.c.Findings {
+		j.short(CodeFinding, f.Check, "%s: %s", f.Check, f.Subject)
+	}
+	if n := j.c.FindingsOmitted; n > 0 {
+		j.short(CodeFinding, "", "%d findings are not listed", n)
+	}
+	for _, o := range j.c.Overrides {
+		if slices.Contains(neverOverridden, o.Stage) {
+			j.short(CodeValidationSkipped, o.Stage, "%s was overridden, and it never may be", o.Stage)
+		}
+	}
+}
+
+// neverOverridden are the stages that prove. One may go on without a drain or a
+// cleanup, and never without looking.
+var neverOverridden = []string{"scrub_gpu", "validate_clean_node", "issue_clean_certificate"}

@@ -1,0 +1,76 @@
+package certificate
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"time":        func(t time.Time) string { return stamp(t) },
+	"bytes":       humanize.IBytes,
+	"words":       func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"covered":     Covered,
+	"environment": environmentText,
+	"yes": func(b bool) string {
+		if b {
+			return "yes"
+		}
+		return "no"
+	},
+}).ParseFS(pageFiles, "pages/*.html"))
+
+// Page writes a verified statement for people: one HTML document that needs
+// nothing else, has no script, and prints.
+func Page(r *Report) ([]byte, error) {
+	file := "clean.html"
+	switch {
+	case r.Receipt != nil:
+		file = "receipt.html"
+	case r.Attestation != nil:
+		file = "attestation.html"
+	}
+	var out bytes.Buffer
+	if err := pages.ExecuteTemplate(&out, file, r); err != nil {
+		return nil, fmt.Errorf("cannot write the page of certificate %s: %w", r.Digest, err)
+	}
+	return out.Bytes(), nil
+}
+
+// Covered writes how much of a device was covered, in percent that never round up
+// to what was not reached.
+func Covered(covered, of *uint64) string {
+	switch {
+	case covered == nil:
+		return ""
+	case of == nil || *of == 0:
+		return humanize.IBytes(*covered)
+	}
+	high, low := bits.Mul64(*covered, 10000)
+	if high >= *of {
+		return humanize.IBytes(*covered) // more than the quotient can hold: no percent makes sense
+	}
+	hundredths, _ := bits.Div64(high, low, *of)
+	return fmt.Sprintf("%d.%02d%% of %s", hundredths/100, hundredths%100, humanize.IBytes(*of))
+}
+
+func environmentText(e Environment) string {
+	switch e {
+	case TenantOS:
+		return "the operating system that the tenant used"
+	case FreshOS:
+		return "an operating system installed since the tenant left"
+	case AttestedOS:
+		return "an operating system that was measured"
+	}
+	return string(e)
+}

@@ -1,0 +1,182 @@
+package certificate
+
+import (
+	"crypto/x509"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// proven is a proof that holds.
+type proven struct {
+	task     *Task
+	evidence *taskcatalog.Evidence
+}
+
+// proofs checks every proof against the node, the epoch, the key, the task, the
+// result and the time of this turnover.
+func (c *Clean) proofs() ([]proven, error) {
+	var all []proven
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if t.Proof == nil {
+			continue
+		}
+		ev, err := c.proof(t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, proven{t, ev})
+	}
+	return all, nil
+}
+
+func (c *Clean) proof(t *Task) (*taskcatalog.Evidence, error) {
+	wrong := func(code taskcatalog.Code, format string, args ...any) error {
+		return refuse(code, "cannot believe the evidence of task %s: %s", t.ID, taskcatalog.Clean(fmt.Sprintf(format, args...), 500))
+	}
+	cert, err := x509.ParseCertificate(t.Proof.Certificate)
+	if err != nil {
+		return nil, wrong(CodeEvidenceWrongKey, "the node certificate beside it cannot be read")
+	}
+	id, err := pki.NodeIdentityOf(cert)
+	switch {
+	case err != nil:
+		return nil, wrong(CodeEvidenceWrongKey, "%v", err)
+	case id.NodeID != c.Node.ID:
+		return nil, wrong(CodeEvidenceWrongNode, "it is of node %s, and the certificate is about node %s", id.NodeID, c.Node.ID)
+	case id.Epoch != c.Node.Epoch:
+		return nil, wrong(CodeEvidenceWrongEpoch, "it is of enrolment %d of the node, and the certificate is about enrolment %d", id.Epoch, c.Node.Epoch)
+	}
+	if certified := cert.NotBefore.Add(pki.Backdate); certified.Before(c.Node.IdentitySince.Truncate(time.Second)) {
+		return nil, wrong(CodeEvidenceKeyTooOld, "its key was certified at %s, before the node's identity was changed at %s", stamp(certified), stamp(c.Node.IdentitySince))
+	}
+	ev, err := pki.VerifyEvidence([]byte(t.Proof.Evidence), cert.PublicKey)
+	if err != nil {
+		return nil, wrong(CodeEvidenceWrongKey, "it does not hold with the node's key: %v", err)
+	}
+	switch {
+	case pki.Digest([]byte(t.Proof.Evidence)) != t.EvidenceDigest:
+		return nil, wrong(CodeEvidenceWrongTask, "its digest is not %s", t.EvidenceDigest)
+	case ev.NodeID != c.Node.ID:
+		return nil, wrong(CodeEvidenceWrongNode, "it says that it is of node %s, and the certificate is about node %s", ev.NodeID, c.Node.ID)
+	case ev.NodeEpoch != c.Node.Epoch:
+		return nil, wrong(CodeEvidenceWrongEpoch, "it says that it is of enrolment %d of the node, and the certificate is about enrolment %d", ev.NodeEpoch, c.Node.Epoch)
+	case ev.TaskID != t.ID, ev.TaskDigest != t.Digest, ev.Outcome != t.Outcome:
+		return nil, wrong(CodeEvidenceWrongTask, "it is about task %s with the outcome %s", ev.TaskID, ev.Outcome)
+	case resultDigest(t.Proof.Result) != ev.ResultDigest:
+		return nil, wrong(CodeEvidenceWrongResult, "the result beside it is not the one that the node signed")
+	case ev.StartedAt.Before(c.Run.StartedAt.Add(-taskcatalog.ClockSkew)):
+		return nil, wrong(CodeEvidenceStale, "it is from %s, and the turnover began at %s", stamp(ev.StartedAt), stamp(c.Run.StartedAt))
+	case ev.FinishedAt.After(c.FinishedAt.Add(taskcatalog.ClockSkew)), ev.FinishedAt.Before(ev.StartedAt):
+		return nil, wrong(CodeEvidenceLate, "it is from %s, and the turnover was looked at until %s", stamp(ev.FinishedAt), stamp(c.FinishedAt))
+	}
+	return ev, nil
+}
+
+func resultDigest(result string) string {
+	if result == "" {
+		return ""
+	}
+	return pki.Digest([]byte(result))
+}
+
+// rows are the devices that a result leads to, by the type of its task. A type
+// that is not here proves that a device's task ran, and no figures.
+var rows = map[string]func(taskID string, result []byte) ([]Device, error){
+	"node.gpu_scrub": func(taskID string, result []byte) ([]Device, error) {
+		var r taskcatalog.GPUScrubResult // a later agent's result may have more in it
+		if err := json.Unmarshal(result, &r); err != nil {
+			return nil, err
+		}
+		return measured(taskID, r), nil
+	},
+}
+
+// contradicted refuses devices that are other, or better, than the node has
+// signed, and those that the node has signed and the certificate leaves out.
+func (c *Clean) contradicted(p proven) error {
+	derive := rows[p.task.Type]
+	if derive == nil || p.task.Proof.Result == "" {
+		return nil
+	}
+	signed, err := derive(p.task.ID, []byte(p.task.Proof.Result))
+	if err != nil {
+		return refuse(CodeEvidenceWrongResult, "cannot believe the evidence of task %s: its result cannot be read", p.task.ID)
+	}
+	tidy(&signed)
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		if d.TaskID == p.task.ID && d.Found && !slices.ContainsFunc(signed, func(s Device) bool { return d.restsOn(&s) }) {
+			return refuse(CodeDeviceContradicted, "cannot believe certificate: what it says of %s %s is not what task %s has found", d.Kind, d.Name(), p.task.ID)
+		}
+	}
+	for i := range signed {
+		s := &signed[i]
+		if s.Found && !slices.ContainsFunc(c.Devices, func(d Device) bool { return d.restsOn(s) }) {
+			return refuse(CodeDeviceContradicted, "cannot believe certificate: task %s has found %s %s, which is not in it as it was found", p.task.ID, s.Kind, s.Name())
+		}
+	}
+	return nil
+}
+
+// restsOn reports whether d says no more than s, which the node has signed. What
+// the broker adds is whether it was expected, and a lower verdict with its reason.
+func (d *Device) restsOn(s *Device) bool {
+	same := *d
+	same.Expected, same.Code, same.Message, same.Verdict = s.Expected, s.Code, s.Message, s.Verdict
+	return reflect.DeepEqual(same, *s) && !better(d.Verdict, s.Verdict)
+}
+
+// verdicts are from the worst to the best.
+var verdicts = []taskcatalog.Verdict{taskcatalog.VerdictNotClean, taskcatalog.VerdictInconclusive, taskcatalog.VerdictClean}
+
+// better reports whether a says more than b. What is no verdict says nothing.
+func better(a, b taskcatalog.Verdict) bool {
+	return slices.Index(verdicts, a) > max(slices.Index(verdicts, b), slices.Index(verdicts, taskcatalog.VerdictNotClean))
+}
+
+// validated holds the validation to what the node has signed.
+func (c *Clean) validated(all []proven) error {
+	v := &c.Validation
+	at := slices.IndexFunc(all, func(p proven) bool { return p.task.ID == v.TaskID })
+	if at < 0 {
+		return nil // Judge says that it is not proven
+	}
+	if p := all[at]; p.task.Type != "node.validate_clean" {
+		return refuse(CodeEvidenceWrongTask, "cannot believe certificate: task %s, which it calls its validation, is a %s", v.TaskID, p.task.Type)
+	}
+	report := all[at].evidence.Report
+	tidy(&report)
+	if better(v.Verdict, report.Verdict) {
+		return refuse(CodeVerdictUnfounded, "cannot believe certificate: its validation is %s and the node has signed %q", v.Verdict, report.Verdict)
+	}
+	made := 0
+	for _, check := range report.Checks {
+		if check.Made {
+			made++
+		} else if !slices.Contains(v.ChecksNotMade, check) {
+			return refuse(CodeFindingHidden, "cannot believe certificate: the check %s was not made, and it does not say so", check.Name)
+		}
+	}
+	if v.ChecksMade > made {
+		return refuse(CodeVerdictUnfounded, "cannot believe certificate: it counts %d checks and %d were made", v.ChecksMade, made)
+	}
+	for _, f := range report.Findings {
+		if !slices.ContainsFunc(c.Findings, func(g taskcatalog.Finding) bool { return reflect.DeepEqual(f, g) }) {
+			return refuse(CodeFindingHidden, "cannot believe certificate: the finding %s: %s is not in it", f.Check, f.Subject)
+		}
+	}
+	if c.FindingsOmitted < report.FindingsOmitted {
+		return refuse(CodeFindingHidden, "cannot believe certificate: %d findings are not listed, and it counts %d", report.FindingsOmitted, c.FindingsOmitted)
+	}
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -1,0 +1,136 @@
+package certificate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Receipt is the tenant's version of a certificate: what was done to the devices
+// that held the tenant's data. It has no name of the operator's: no node, host,
+// site, run, task, person, path or message, only codes. The devices are named as
+// the tenant could read them. Who doubts it asks for the certificate, which it
+// names by digest.
+type Receipt struct {
+	CertificateID     string          `json:"certificate_id"`
+	CertificateDigest string          `json:"certificate_digest"` // of the file
+	AllocationID      string          `json:"allocation_id"`
+	Tenant            string          `json:"tenant,omitempty"`
+	ReleasedAt        time.Time       `json:"released_at,omitzero"`
+	Environment       Environment     `json:"environment"`
+	Devices           []ReceiptDevice `json:"devices"`
+	Downgrades        []ReceiptLess   `json:"downgrades"`
+	Exposures         []Exposure      `json:"exposures"`
+	NotCovered        []NotCovered    `json:"not_covered"`
+	Verdict           Verdict         `json:"verdict"`
+	FinishedAt        time.Time       `json:"finished_at"`
+	IssuedAt          time.Time       `json:"issued_at"`
+	ValidUntil        time.Time       `json:"valid_until"`
+}
+
+// ReceiptDevice is a device as the tenant knew it.
+type ReceiptDevice struct {
+	Kind         string              `json:"kind"`
+	Serial       string              `json:"serial,omitempty"`
+	UUID         string              `json:"uuid,omitempty"`
+	Model        string              `json:"model,omitempty"`
+	Found        bool                `json:"found"`
+	Method       Method              `json:"method"`
+	Grade        Grade               `json:"grade"`
+	Verification string              `json:"verification"`
+	CoveredBytes *uint64             `json:"covered_bytes,omitzero"`
+	OfBytes      *uint64             `json:"of_bytes,omitzero"`
+	Verdict      taskcatalog.Verdict `json:"verdict"`
+}
+
+// ReceiptLess is a downgrade: less was done than was asked for.
+type ReceiptLess struct {
+	Device   string `json:"device"`
+	Asked    Method `json:"asked"`
+	Did      Method `json:"did"`
+	Accepted bool   `json:"accepted"`
+}
+
+// ReceiptOf makes the receipt of a verified certificate.
+func ReceiptOf(r *Report) (*Receipt, error) {
+	c := r.Clean
+	if c == nil || c.Allocation == nil {
+		return nil, refuse(CodeIncomplete, "cannot make a receipt: the certificate is about no allocation")
+	}
+	out := &Receipt{
+		CertificateID: c.ID, CertificateDigest: r.Digest,
+		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
+		Environment: c.Environment, NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
+		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
+	}
+	for _, d := range c.Devices {
+		if d.Kind != KindNIC {
+			out.Devices = append(out.Devices, ReceiptDevice{
+				Kind: d.Kind, Serial: d.Serial, UUID: d.UUID, Model: d.Model, Found: d.Found, Method: d.Method, Grade: d.Method.Grade(),
+				Verification: d.Verification, CoveredBytes: d.CoveredBytes, OfBytes: d.OfBytes, Verdict: d.Verdict,
+			})
+		}
+	}
+	for _, d := range c.Downgrades {
+		out.Downgrades = append(out.Downgrades, ReceiptLess{d.Device, d.Asked, d.Did, d.AcceptedBy != ""})
+	}
+	for _, e := range c.Exposures {
+		out.Exposures = append(out.Exposures, Exposure{Code: e.Code, Message: meaning(e.Code)})
+	}
+	for _, s := range c.Verdict.Shortfalls {
+		out.Verdict.Shortfalls = append(out.Verdict.Shortfalls, Remark{Code: s.Code, Message: meaning(s.Code)})
+	}
+	tidy(out)
+	return out, nil
+}
+
+// IssueReceipt signs a receipt and returns the file.
+func IssueReceipt(r *Receipt, signer pki.Signer) ([]byte, error) { return sign(r, signer) }
+
+func (r *Receipt) kind() string        { return PredicateReceipt }
+func (r *Receipt) issuedAt() time.Time { return r.IssuedAt }
+
+// about is the certificate.
+func (r *Receipt) about() (name, sum string, err error) {
+	if !digestForm.MatchString(r.CertificateDigest) {
+		return "", "", refuse(CodeIncomplete, "cannot use receipt: it names no certificate")
+	}
+	return "certificate/" + r.CertificateID, r.CertificateDigest[len("sha256:"):], nil
+}
+
+func (r *Receipt) check() error {
+	if !name.MatchString(r.CertificateID) || !name.MatchString(r.AllocationID) || environments[r.Environment] == 0 ||
+		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.IssuedAt) ||
+		len(r.Devices) > maxDevices || len(r.Downgrades) > maxList || len(r.Exposures) > maxList {
+		return refuse(CodeIncomplete, "cannot use receipt: it is not complete, or contradicts itself")
+	}
+	return nil
+}
+
+func meaning(code taskcatalog.Code) string {
+	return cmp.Or(meanings[code], "the certificate says what it is")
+}
+
+// meanings are the sentences of codes for who must not read more.
+var meanings = map[taskcatalog.Code]string{
+	CodeNoDevices:         "it is not known what the machine is made of",
+	CodeDeviceMissing:     "a device that was expected was not found",
+	CodeDeviceUnexpected:  "a device was found that was not expected",
+	CodeDeviceNotClean:    "a device was not clean, or could not be looked at",
+	CodeDeviceUnproven:    "nothing that the machine has signed says that a device is clean",
+	CodeBelowPolicy:       "a disk was erased by a weaker method than is asked for",
+	CodeUnverified:        "what was done to a device was not verified",
+	CodeResetUnproven:     "a GPU's reset is not proven",
+	CodeDowngrade:         "a weaker method was used than was asked for",
+	CodeEnvironment:       "the machine was looked at in a weaker environment than is asked for",
+	CodeRootNeedsFreshOS:  "root was given to the tenant, and the machine was not reimaged since",
+	CodeNotValidated:      "no look at the whole machine came to clean",
+	CodeCheckNotMade:      "a check was not made",
+	CodeFinding:           "something was found that a clean machine does not have",
+	CodeValidationSkipped: "a stage was overridden that never may be",
+	ExposureMAASToken:     "a credential that the machine uses towards its installer was not changed",
+	ExposureRootkit:       rootkit.Message,
+}

@@ -1,0 +1,36 @@
+package certificate
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hostler/hostler/pki"
+)
+
+// maxTrustFile bounds a trust file, in bytes.
+const maxTrustFile = 1 << 20
+
+// ReadTrust reads what "hostler trust show -o json" prints: version, issued_at and
+// keys, and whatever else there is beside them. It believes the file. So the file
+// must come another way than the certificate: from the operator's own page, or
+// kept from before. Codes: too_large, malformed, trust_key_two_uses.
+func ReadTrust(raw []byte) (*pki.TrustBundle, error) {
+	if len(raw) > maxTrustFile {
+		return nil, refuse(pki.CodeTooLarge, "cannot read trust file: %d bytes, at most %d", len(raw), maxTrustFile)
+	}
+	var file struct {
+		Version  int64           `json:"version"`
+		IssuedAt time.Time       `json:"issued_at"`
+		Keys     []pki.BundleKey `json:"keys"`
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(raw), &file); err != nil {
+		return nil, refuse(pki.CodeMalformed, "cannot read trust file: it is not what hostler trust show -o json prints")
+	}
+	bundle := &pki.TrustBundle{Version: file.Version, IssuedAt: file.IssuedAt, Keys: file.Keys}
+	if _, err := pki.EncodeBundle(bundle); err != nil { // which checks it
+		return nil, err
+	}
+	return bundle, nil
+}

@@ -1,0 +1,102 @@
+package certificate
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Report is an authentic statement and what is to be known of it. One of Clean,
+// Receipt and Attestation is set.
+type Report struct {
+	Kind        string       `json:"kind"`   // a predicate type
+	Digest      string       `json:"digest"` // sha256:… of the file
+	KeyID       string       `json:"key_id"` // of the statement key
+	IssuedAt    time.Time    `json:"issued_at"`
+	VerifiedAt  time.Time    `json:"verified_at"`
+	Remarks     []Remark     `json:"remarks"` // empty: nothing speaks against it
+	Clean       *Clean       `json:"certificate,omitempty"`
+	Receipt     *Receipt     `json:"receipt,omitempty"`
+	Attestation *Attestation `json:"attestation,omitempty"`
+}
+
+// Holds reports whether nothing speaks against what is stated.
+func (r *Report) Holds() bool { return len(r.Remarks) == 0 }
+
+// Sentence sums the report up in a few words.
+func (r *Report) Sentence() string {
+	switch {
+	case r.Attestation != nil:
+		return "a person's statement, which no machine has signed"
+	case r.Holds():
+		return "clean: meets the policy"
+	case len(r.Remarks) == 1 && r.Remarks[0].Code == CodeStale:
+		return "was clean, and is stale"
+	}
+	return "not clean: falls short of the policy"
+}
+
+// Verify says whether a file is what a statement key of trust signed, in its one
+// form, with proofs that hold, and what is to be known of it at a time. An error
+// means that nothing in the file can be believed; its code says why.
+func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error) {
+	env, err := pki.ParseStatement(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Digest: pki.Digest(file), VerifiedAt: now.UTC(), Remarks: []Remark{}}
+	var stated predicate
+	_, r.KeyID, err = trust.VerifyStatement(env, func(payload []byte) (time.Time, error) {
+		if stated, err = r.read(payload); err != nil {
+			return time.Time{}, err
+		}
+		return stated.issuedAt(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.Kind, r.IssuedAt = stated.kind(), stated.issuedAt()
+	if r.IssuedAt.After(now.Add(taskcatalog.ClockSkew)) {
+		return nil, refuse(CodeIssuedLater, "cannot believe certificate: it was issued at %s, and here it is %s (compare the clocks)", stamp(r.IssuedAt), stamp(now))
+	}
+	if err := stated.check(); err != nil {
+		return nil, err
+	}
+	r.remark(now)
+	return r, nil
+}
+
+// read takes an authentic payload apart.
+func (r *Report) read(payload []byte) (predicate, error) {
+	kind, err := kindOf(payload)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case PredicateClean:
+		r.Clean, err = open[*Clean](payload)
+		return r.Clean, err
+	case PredicateReceipt:
+		r.Receipt, err = open[*Receipt](payload)
+		return r.Receipt, err
+	case PredicateAttestation:
+		r.Attestation, err = open[*Attestation](payload)
+		return r.Attestation, err
+	}
+	return nil, refuse(CodeWrongStatement, "cannot read certificate: it is a statement of another kind, %q", taskcatalog.Clean(kind, 200))
+}
+
+// remark collects what speaks against an authentic statement.
+func (r *Report) remark(now time.Time) {
+	var until time.Time
+	switch {
+	case r.Clean != nil:
+		r.Remarks, until = append(r.Remarks, r.Clean.Verdict.Shortfalls...), r.Clean.ValidUntil
+	case r.Receipt != nil:
+		r.Remarks, until = append(r.Remarks, r.Receipt.Verdict.Shortfalls...), r.Receipt.ValidUntil
+	}
+	if !until.IsZero() && now.After(until) {
+		r.Remarks = append(r.Remarks, Remark{Code: CodeStale, Message: "it says how the machine was at " + stamp(r.IssuedAt) + " and was good until " + stamp(until) + " (what happened since is not in it)"})
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func certificateCommand(a *app) *cobra.Command {
+	return noun("certificate", "what was done to a machine between two tenants, signed", "  hostler certificate verify gpu-07.json --trust trust.json",
+		certificateVerifyCommand(a))
+}
+
+func certificateVerifyCommand(a *app) *cobra.Command {
+	var trustFile, at, page string
+	c := &cobra.Command{
+		Use: "verify FILE|-", Short: "check a clean certificate, a receipt or an attestation", Args: exactly("FILE|-"),
+		Long: `Check a clean certificate, a receipt or an attestation. With --trust it needs no
+network and no broker: the file carries the evidence that the node signed, and
+the trust file, which hostler trust show -o json prints, the keys. Get that one
+another way than the certificate. Without --trust the broker is asked for it.
+
+Exit status: 0 authentic, clean and of today; 1 nothing in it can be believed,
+the error's code says why; 2 a file cannot be read; 3 authentic, and a device is
+missing or not clean, it falls short of its policy, or it is stale.`,
+		Example: "  hostler trust show -o json > trust.json\n  hostler certificate verify gpu-07.json --trust trust.json\n  hostler certificate verify gpu-07.json --trust trust.json --at 2026-03-01 --html gpu-07.html",
+		RunE: func(c *cobra.Command, args []string) error {
+			now, err := a.timeFlag("at", at)
+			if err != nil {
+				return err
+			}
+			if now.IsZero() {
+				now = a.now()
+			}
+			file, err := readUpTo(pki.MaxStatement, args[0], a.in)
+			if err != nil {
+				return err
+			}
+			trust, err := a.trustOf(c.Context(), trustFile)
+			if err != nil {
+				return err
+			}
+			r, err := certificate.Verify(file, trust, now)
+			if err != nil {
+				return unbelievable(err)
+			}
+			if page != "" {
+				html, err := certificate.Page(r)
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(page, html, 0o644); err != nil {
+					return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", page, err)
+				}
+			}
+			if err := a.show(r, []string{r.Sentence()}, func(p *render.Page) { certificatePage(p, r, trust) }); err != nil || r.Holds() {
+				return err
+			}
+			first := r.Remarks[0]
+			return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic and does not hold: %s (%d in all)", first.Message, len(r.Remarks))
+		},
+	}
+	c.Flags().StringVar(&trustFile, "trust", "", "the keys to believe, `FILE`; without it the broker is asked")
+	c.Flags().StringVar(&at, "at", "", "judge as of a `TIME`: a date, RFC 3339, or so long ago as in 24h")
+	c.Flags().StringVar(&page, "html", "", "write a page for people to `FILE`, too")
+	return c
+}
+
+// trustOf reads the keys to believe from a file, or asks the broker.
+func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error) {
+	if path == "-" {
+		return nil, usage("cannot read the trust file from stdin (say its name)")
+	}
+	var raw []byte
+	var err error
+	if path != "" {
+		raw, err = readUpTo(pki.MaxEnvelope, path, a.in)
+	} else {
+		raw, err = a.askedTrust(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	trust, err := certificate.ReadTrust(raw)
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "trust_invalid", "%v", err)
+	}
+	return trust, nil
+}
+
+func (a *app) askedTrust(ctx context.Context) ([]byte, error) {
+	api, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	t, err := api.Trust(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return taskcatalog.Encode(t)
+}
+
+// unbelievable is why nothing in a file can be believed.
+func unbelievable(err error) error {
+	var e *taskcatalog.Error
+	if errors.As(err, &e) {
+		return broker.Errorf(broker.Internal, string(e.Code), "%s", e.Message)
+	}
+	return err
+}
+
+func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBundle) {
+	p.Fields("verdict", r.Sentence())
+	switch {
+	case r.Clean != nil:
+		cleanPage(p, r.Clean)
+	case r.Receipt != nil:
+		receiptPage(p, r.Receipt)
+	case r.Attestation != nil:
+		t := r.Attestation
+		p.Fields("part", t.Device.Kind+" "+t.Device.Serial, "model", t.Device.Model, "was", string(t.Method), "says", t.Witness,
+			"recorded by", t.By, "reason", t.Reason, "node", t.Node.Hostname+" ("+t.Node.ID+")", "site", t.Node.Site)
+	}
+	rows := [][]string{}
+	for _, m := range r.Remarks {
+		rows = append(rows, []string{string(m.Code), m.Subject, m.Message})
+	}
+	resultTable(p, "What speaks against it", []string{"CODE", "SUBJECT", "MESSAGE"}, rows)
+	p.Title("Signature")
+	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle", "version "+strconv.FormatInt(trust.Version, 10),
+		"judged as of", render.Time(r.VerifiedAt))
+}
+
+func cleanPage(p *render.Page, c *certificate.Clean) {
+	allocation := "none"
+	if g := c.Allocation; g != nil {
+		allocation = g.ID
+		if g.Tenant != "" {
+			allocation += " of " + g.Tenant
+		}
+		if g.HadRoot {
+			allocation += ", with root"
+		}
+	}
+	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+", enrolment "+strconv.FormatInt(c.Node.Epoch, 10)+")", "site", c.Node.Site,
+		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt), "allocation", allocation,
+		"environment", string(c.Environment), "policy", "version "+c.Policy.Version, "good until", render.Time(c.ValidUntil),
+		"whole machine", string(c.Validation.Verdict)+", "+strconv.Itoa(c.Validation.ChecksMade)+" checks made, "+strconv.Itoa(len(c.Validation.ChecksNotMade))+" not made")
+	devices, downgrades, overrides, tasks := [][]string{}, [][]string{}, [][]string{}, [][]string{}
+	for _, d := range c.Devices {
+		grade := string(d.Method.Grade())
+		if d.Kind == certificate.KindNIC {
+			grade = "" // it is looked for, and nothing is done to it
+		}
+		devices = append(devices, []string{
+			d.Kind, d.Name(), render.YesNo(d.Expected), render.YesNo(d.Found), string(d.Method), grade,
+			certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Reset, string(d.Verdict), d.Model,
+		})
+	}
+	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "EXPECTED", "FOUND", "METHOD", "GRADE", "COVERED", "VERIFIED", "RESET", "VERDICT", "MODEL"}, devices)
+	for _, d := range c.Downgrades {
+		downgrades = append(downgrades, []string{d.Device, string(d.Asked), string(d.Did), d.AcceptedBy, strings.TrimSpace(d.Reason + " " + d.Because)})
+	}
+	resultTable(p, "Downgrades", []string{"DEVICE", "ASKED FOR", "DONE", "ACCEPTED BY", "WHY"}, downgrades)
+	for _, o := range c.Overrides {
+		overrides = append(overrides, []string{o.Stage, o.By, render.Time(o.At), o.Reason})
+	}
+	resultTable(p, "Stages gone on without", []string{"STAGE", "BY", "AT", "WHY"}, overrides)
+	exposuresPage(p, c.Exposures, c.NotCovered)
+	for _, t := range c.Tasks {
+		proof := "not in the file"
+		if t.Proof != nil {
+			proof = "holds"
+		}
+		tasks = append(tasks, []string{t.ID, t.Type + "@" + strconv.Itoa(t.Version), string(t.Outcome), proof, t.EvidenceDigest})
+	}
+	resultTable(p, "Evidence", []string{"TASK", "TYPE", "OUTCOME", "SIGNED BY THE NODE", "DIGEST"}, tasks)
+}
+
+func receiptPage(p *render.Page, r *certificate.Receipt) {
+	p.Fields("allocation", r.AllocationID, "tenant", r.Tenant, "released", render.Time(r.ReleasedAt), "cleaned until", render.Time(r.FinishedAt),
+		"environment", string(r.Environment), "good until", render.Time(r.ValidUntil), "certificate", r.CertificateID, "its digest", r.CertificateDigest)
+	rows := [][]string{}
+	for _, d := range r.Devices {
+		name := d.Serial
+		if name == "" {
+			name = d.UUID
+		}
+		rows = append(rows, []string{
+			d.Kind, name, render.YesNo(d.Found), string(d.Method), string(d.Grade), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, string(d.Verdict), d.Model,
+		})
+	}
+	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "FOUND", "METHOD", "GRADE", "COVERED", "VERIFIED", "VERDICT", "MODEL"}, rows)
+	exposuresPage(p, r.Exposures, r.NotCovered)
+}
+
+func exposuresPage(p *render.Page, exposures []certificate.Exposure, not []certificate.NotCovered) {
+	rows := [][]string{}
+	for _, e := range exposures {
+		rows = append(rows, []string{string(e.Code), e.Message})
+	}
+	resultTable(p, "Exposures", []string{"CODE", "MESSAGE"}, rows)
+	rows = [][]string{}
+	for _, n := range not {
+		rows = append(rows, []string{n.Part, n.Reason})
+	}
+	resultTable(p, "Not covered", []string{"PART", "WHY"}, rows)
+}
