@@ -85,7 +85,7 @@ func TestHardwareSyncIsSeededOverSSH(t *testing.T) {
 	if on := s.root("systemctl", "is-enabled", "maas_hardware_sync.timer") + " " + s.root("systemctl", "is-active", "maas_hardware_sync.timer"); on != "enabled active" {
 		t.Errorf("the timer is %s", on)
 	}
-	for deadline := time.Now().Add(90 * time.Second); len(r.set(false, false)) == 0; time.Sleep(time.Second) {
+	for deadline := time.Now().Add(90 * time.Second); len(r.set(false, false)) == 0; <-time.After(time.Second) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no sync:\n%s", s.root("journalctl", "--no-pager", "-n", "30", "-u", "maas_hardware_sync.service"))
 		}

@@ -221,9 +221,7 @@ func (s *search) walk() {
 	for _, k := range servertest.Must[resource.TaskList](t, p.Broker, http.MethodGet, "/tasks", nil).Items {
 		of["task"] = append(of["task"], k.ID)
 	}
-	for _, k := range taskcatalog.IDs() {
-		of["type"] = append(of["type"], k)
-	}
+	of["type"] = append(of["type"], taskcatalog.IDs()...)
 	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite"}
 	answered := 0
 	for path, methods := range api.Paths {

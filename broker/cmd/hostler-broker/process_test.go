@@ -92,9 +92,6 @@ func newProcess(t *testing.T, policy string, door func(p *process, next http.Han
 	return p
 }
 
-// straight leads to the region as it is.
-func straight(_ *process, next http.Handler) http.Handler { return next }
-
 // Now is the clock of broker and region.
 func (p *process) Now() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 
