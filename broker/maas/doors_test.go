@@ -105,6 +105,8 @@ func (d *doors) Seed(_ context.Context, h sshseed.Host, files hwsync.Files) (net
 		return at, err
 	case h.HostKey != d.key(m):
 		return at, broker.Errorf(broker.Refused, sshseed.HostKeyChanged, "the machine answers with another host key")
+	case h.SystemID != m.SystemID:
+		return at, broker.Errorf(broker.Refused, sshseed.OtherMachine, "another machine answers")
 	case d.fails != nil:
 		return at, d.fails
 	}

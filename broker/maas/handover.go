@@ -67,8 +67,11 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	if err != nil {
 		return ours(err)
 	}
-	if !r.State.enrolled(n) {
+	switch {
+	case n.Epoch <= r.State.Epoch:
 		return l.seedBySSH(ctx, at, token)
+	case !r.State.enrolled(n): // nobody's task runs there, nor does anybody log in
+		return r.State.outOfUse(n)
 	}
 	r.State.SSH.Trouble = ""
 	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token.MAASMachineToken, at.interval())
@@ -91,6 +94,11 @@ func reseedFailed(err error) error {
 // enrolled reports whether the agent has come that this run deployed.
 func (s *Onboarding) enrolled(n broker.Node) bool {
 	return n.Epoch > s.Epoch && (n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
+}
+
+// outOfUse is the failure of a run whose node somebody has put out of use.
+func (s *Onboarding) outOfUse(n broker.Node) error {
+	return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
 }
 
 // synced reports whether the host itself has reported its hardware. MAAS sets
@@ -193,7 +201,7 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 		}
 		waits = lacks
 	case n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
-		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
+		return s.outOfUse(n)
 	}
 	if s.EnrollAsked != r.Attempt {
 		if r.Attempt > 1 && !s.enrolled(n) {

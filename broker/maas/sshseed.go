@@ -50,7 +50,7 @@ func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token machineToken
 	if err := at.deployed(); err != nil {
 		return err
 	}
-	host := sshseed.Host{Addresses: at.reachedAt(), User: at.site.DeployUser, Key: key, HostKey: s.SSH.HostKey}
+	host := sshseed.Host{Addresses: at.reachedAt(), User: at.site.DeployUser, Key: key, HostKey: s.SSH.HostKey, SystemID: s.SystemID}
 	if s.SSH.HostKey == "" {
 		noted, where, err := l.SSH.HostKey(ctx, host)
 		if err != nil {
@@ -81,6 +81,11 @@ func (at *place) unseeded(err error) error {
 	if e.Code == sshseed.HostKeyChanged {
 		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed it; restart_clean deploys it anew)", at.called(), e.Message).
 			With(sshseed.HostKeyChanged, map[string]string{"system_id": at.SystemID, "noted": sshseed.Fingerprint(at.state.SSH.HostKey)})
+	}
+	if e.Code == sshseed.OtherMachine {
+		at.state.SSH = SSHSeed{} // its host key is not this machine's
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and what MAAS has wrong)", at.called(), e.Message).
+			With(sshseed.OtherMachine, map[string]string{"system_id": at.SystemID})
 	}
 	at.state.SSH.Trouble = e.Code
 	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not come: %s", at.called(), e.Message)

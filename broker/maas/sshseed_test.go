@@ -103,6 +103,41 @@ func TestAHostKeyThatChangesStopsForAPerson(t *testing.T) {
 	}
 }
 
+// All machines of a site let its deploy user in: what answers at a machine's address
+// may be another one, with a tenant on it.
+func TestAnotherMachineAtTheAddressStopsForAPerson(t *testing.T) {
+	w := unsynced(t)
+	w.doors.fails = broker.Errorf(broker.Refused, sshseed.OtherMachine, "another machine answers")
+	id := w.start(1)
+	r := w.failsWith(id, broker.StateAmbiguity, sshseed.OtherMachine)
+	if s := stateOf(t, r); r.Status != chain.FailedManual || s.SSH.HostKey != "" || !s.SSH.SeededAt.IsZero() {
+		t.Errorf("%s, and noted is %+v", r.Status, s.SSH)
+	}
+	w.doors.fails = nil
+	w.act(id, chain.Resume)
+	if r := w.failsWith(id, broker.AgentEnrollmentFailure, "failed_enrollment"); stateOf(t, r).SSH.SeededAt.IsZero() {
+		t.Error("when it is put right, the machine is not seeded")
+	}
+}
+
+// A person has put the node out of use after its agent had come.
+func TestNobodyLogsInToANodeThatIsOutOfUse(t *testing.T) {
+	w := unsynced(t)
+	w.silent = false
+	id := w.start(1)
+	w.settle(func() {
+		for _, n := range w.book.All() {
+			if n.Epoch > 0 && n.Status == broker.Enrolling {
+				w.book.Put(n.ID, broker.Quarantined)
+			}
+		}
+	})
+	r := w.run(id)
+	if f := r.Failure; len(w.doors.calls) > 0 || f == nil || f.Code != "failed_enrollment" || !strings.Contains(f.Message, "quarantined") {
+		t.Errorf("%s at %s: %+v; called %q", r.Status, r.Stage, f, w.doors.calls)
+	}
+}
+
 func TestWhatSSHCannotReachIsAFailureOfConnectivity(t *testing.T) {
 	for name, row := range map[string]struct {
 		with  func(*world)

@@ -54,7 +54,7 @@ func (m *machine) run(ctx context.Context, l line) error {
 	case said.flood():
 		err = errors.New("it says more than anybody wants to know")
 	case errors.As(err, &exit):
-		err = fmt.Errorf("it ends with status %d: %s", exit.ExitStatus(), said)
+		err = fmt.Errorf("it ends with status %d: %s", exit.ExitStatus(), m.hide(said.String()))
 	default:
 		return failed(codeOf(err, CommandFailed), m.at, "cannot run a command on the machine", err)
 	}

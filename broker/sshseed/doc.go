@@ -20,6 +20,10 @@
 // other. So a broker that dies between the two has either not kept a key or has
 // sent nothing yet. It is a key of one deployment: another deployment makes another.
 //
+// An address that MAAS has of a machine may be another's by now, and every machine of
+// the site lets the deploy user in. So the first thing that is read there is what
+// cloud-init calls the machine, which is MAAS's id of it: another one gets nothing.
+//
 // Login is by the site's key for its deploy user, and by nothing else: no password,
 // no question, no forwarding. The machine may open no channel and gets no answer to
 // its requests.

@@ -1,6 +1,7 @@
 package sshseed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -16,9 +17,10 @@ import (
 
 // The codes of what goes wrong.
 const (
-	Unreachable    = "ssh_unreachable"  // nothing answers, or hangs up, or is too slow
-	HostKeyChanged = "host_key_changed" // another machine answers, or the same with another key
-	Refused        = "ssh_refused"      // the login, or all algorithms that are allowed
+	Unreachable    = "ssh_unreachable"   // nothing answers, or hangs up, or is too slow
+	HostKeyChanged = "host_key_changed"  // another machine answers, or the same with another key
+	Refused        = "ssh_refused"       // the login, or all algorithms that are allowed
+	OtherMachine   = "ssh_other_machine" // it answers at an address of the machine, lets the deploy user in, and is another
 	UploadFailed   = "ssh_upload_failed"
 	CommandFailed  = "ssh_command_failed"
 )
@@ -38,6 +40,9 @@ const (
 type Seeder struct {
 	// Dial opens a TCP connection. Tests lead it to a server of theirs.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// InstanceID is the file in which a machine has MAAS's id of it; empty:
+	// cloud-init's. Tests give it one of theirs.
+	InstanceID string
 }
 
 // Host is a machine, and who logs in to it.
@@ -46,6 +51,7 @@ type Host struct {
 	User      string
 	Key       ssh.Signer // the deploy user's
 	HostKey   string     // as authorized_keys has it
+	SystemID  string     // MAAS's id of the machine
 }
 
 // HostKey is the machine's host key, as authorized_keys has it, and the address that
@@ -68,7 +74,9 @@ func (s *Seeder) HostKey(ctx context.Context, h Host) (key string, at netip.Addr
 }
 
 // Seed installs the files and starts hardware sync. It may be called again after
-// any failure: what was left of it is removed first. Codes: all of this package.
+// any failure: what was left of it is removed first. All machines of a site let its
+// deploy user in, and an address may be another's by now: one that is not the machine
+// by its own word gets nothing. Codes: all of this package.
 func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip.Addr, err error) {
 	pinned, err := pin(h)
 	if err != nil {
@@ -91,7 +99,10 @@ func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip
 		return at, shook(at, err, true)
 	}
 	defer client.Close()
-	m := &machine{conn: conn, client: client, at: at}
+	m := &machine{conn: conn, client: client, at: at, secrets: words(files.Credentials)}
+	if err := m.is(ctx, cmp.Or(s.InstanceID, instanceID), h.SystemID); err != nil {
+		return at, err
+	}
 	if err := m.upload(ctx, files); err != nil {
 		return at, err
 	}
@@ -109,6 +120,8 @@ type machine struct {
 	conn   net.Conn
 	client *ssh.Client
 	at     netip.Addr
+	// secrets are not told, should the machine tell them back.
+	secrets []string
 }
 
 // dial tries one address after the other.

@@ -32,6 +32,7 @@ const secret = "planted-token-secret"
 type sshd struct {
 	t    *testing.T
 	home string
+	id   string // the file that says which machine it is
 	host ssh.Signer
 	user ssh.PublicKey // who may log in; nil: nobody
 
@@ -55,10 +56,19 @@ type sshd struct {
 
 func newSSHD(t *testing.T) (*sshd, sshseed.Host, *sshseed.Seeder) {
 	t.Helper()
-	d := &sshd{t: t, home: t.TempDir(), host: newKey(t)}
+	d := &sshd{t: t, home: t.TempDir(), id: filepath.Join(t.TempDir(), "instance-id"), host: newKey(t)}
+	d.says("abc123\n")
 	key := newKey(t)
 	d.user = key.PublicKey()
-	return d, sshseed.Host{Addresses: []netip.Addr{netip.MustParseAddr("10.10.0.9")}, User: "hpcadmin", Key: key}, &sshseed.Seeder{Dial: d.dial}
+	return d, sshseed.Host{Addresses: []netip.Addr{netip.MustParseAddr("10.10.0.9")}, User: "hpcadmin", Key: key, SystemID: "abc123"}, &sshseed.Seeder{Dial: d.dial, InstanceID: d.id}
+}
+
+// says is the machine's word on which it is.
+func (d *sshd) says(id string) {
+	d.t.Helper()
+	if err := os.WriteFile(d.id, []byte(id), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 func newKey(t *testing.T) ssh.Signer {

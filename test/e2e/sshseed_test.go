@@ -58,13 +58,19 @@ func TestHardwareSyncIsSeededOverSSH(t *testing.T) {
 		}
 		return s.guest.Dial(ctx, "tcp", "127.0.0.1:22")
 	}}
-	host := sshseed.Host{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}, User: user, Key: key}
+	host := sshseed.Host{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}, User: user, Key: key, SystemID: "abc123"}
 	if host.HostKey, _, err = seeder.HostKey(ctx, host); err != nil {
 		t.Fatal(err)
 	}
 	if has := s.root("cat", "/etc/ssh/ssh_host_ed25519_key.pub"); !strings.HasPrefix(has, host.HostKey) {
 		t.Errorf("the host key is %s, and was noted as %s", has, host.HostKey)
 	}
+
+	// It is another machine than the one that is meant, by what cloud-init has of it.
+	if _, err := seeder.Seed(ctx, host, files); err == nil || broker.AsError(err).Code != sshseed.OtherMachine {
+		t.Errorf("to another machine: %v", err)
+	}
+	host.SystemID = s.root("cat", "/var/lib/cloud/data/instance-id")
 
 	// Not yet with sudo: what was uploaded is removed all the same.
 	if _, err := seeder.Seed(ctx, host, files); err == nil || broker.AsError(err).Code != sshseed.CommandFailed {

@@ -1,0 +1,60 @@
+package sshseed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pkg/sftp"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// instanceID is where cloud-init keeps what MAAS calls the machine: it is the
+// instance-id of MAAS's metadata.
+const instanceID = "/var/lib/cloud/data/instance-id"
+
+const longestID = 64 // bytes
+
+// is looks whether the machine is the one that is meant.
+func (m *machine) is(ctx context.Context, file, systemID string) error {
+	var found []byte
+	err := m.files(ctx, func(c *sftp.Client) error {
+		f, err := c.Open(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		defer f.Close()
+		found, err = io.ReadAll(io.LimitReader(f, longestID+1))
+		return err
+	})
+	if err != nil {
+		return failed(codeOf(err, OtherMachine), m.at, "the machine does not say which it is", err)
+	}
+	if id := string(bytes.TrimSpace(found)); systemID == "" || id != systemID {
+		return failed(OtherMachine, m.at, "another machine answers", errors.New("it is "+taskcatalog.Clean(id, longestID)+", and not "+systemID))
+	}
+	return nil
+}
+
+// words are the longer ones of a text: of the credentials, each secret is one.
+func words(text []byte) []string {
+	var long []string
+	for _, w := range strings.Fields(string(text)) {
+		if len(w) >= 8 {
+			long = append(long, strings.Trim(w, `"'`))
+		}
+	}
+	return long
+}
+
+// hide takes secrets out of what a machine says.
+func (m *machine) hide(said string) string {
+	for _, s := range m.secrets {
+		said = strings.ReplaceAll(said, s, "[…]")
+	}
+	return said
+}
