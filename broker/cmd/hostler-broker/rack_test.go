@@ -121,7 +121,7 @@ func (p *process) bringUp(n int, done func() bool) {
 				free <- struct{}{}
 				defer func() { <-free }()
 				if pace.Wait(p.t.Context()) == nil {
-					p.enrol(m.Hostname, m.SystemID)
+					p.bring(m.Hostname, m.SystemID)
 				}
 			})
 		}
