@@ -8,7 +8,7 @@ import (
 // Batch is runs that were asked for together.
 type Batch struct {
 	ID, Kind, Site string
-	Parallel       int // runs that move at a time, at least 1
+	Parallel       int // runs of batches that move at a time at the site, at least 1
 	StopAfter      int // failures in a row at one stage and class; 0: never stop
 
 	LastStage  string // of the last failure

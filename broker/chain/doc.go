@@ -105,8 +105,9 @@
 //
 // # Batches
 //
-// A batch is a row: how many of its runs may be moving at once, and after how
-// many failures in a row at one stage and class it begins no more. Both are
+// A batch is a row: how many runs of batches may be moving at its site for one of its
+// own to begin, so that two batches do not move twice as many, and after how many
+// failures in a row at one stage and class it begins no more. Both are
 // conditions of the claim of a pending run. A run that is stopped for a person
 // takes no place.
 //

@@ -21,7 +21,7 @@ const (
 	freely  = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index has it
 	inBatch = `status = 'pending' AND batch <> '' AND (started_at > 0 OR batch NOT IN (SELECT id FROM chain_batches WHERE stopped_at > 0))
 	AND batch IN (SELECT id FROM chain_batches b WHERE id IN (SELECT batch FROM chain_runs WHERE batch <> '' AND status = 'pending')
-		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.batch = b.id AND m.status IN ('running', 'compensating')))`
+		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.site = b.site AND m.status IN ('running', 'compensating')))`
 )
 
 // errAgain ends a transaction that lost a race for what is not the run's row.
@@ -103,15 +103,21 @@ func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Rec
 	return &begun.Record, nil
 }
 
-// takePlace makes sure that a batch has a place for one more, in a statement that
-// sees what others have committed meanwhile.
+// takePlace makes sure that a site has a place for one more of a batch, in a
+// statement that sees what others have committed meanwhile.
 func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
-	b, err := batch(ctx, t, r.Batch, t.forUpdate())
+	if lock := t.forUpdate(); lock != "" { // in one order, as two claims may be of two batches
+		if _, err := t.ExecContext(ctx, `SELECT id FROM chain_batches WHERE site = $1 AND id IN (SELECT batch FROM chain_runs
+			WHERE site = $1 AND batch <> '' AND status IN ('pending', 'running', 'compensating')) ORDER BY id`+lock, r.Site); err != nil {
+			return err
+		}
+	}
+	b, err := batch(ctx, t, r.Batch, "")
 	if err != nil {
 		return err
 	}
 	var moving int
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs WHERE batch = $1 AND status IN ('running', 'compensating')`, r.Batch).Scan(&moving); err != nil {
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs WHERE batch <> '' AND site = $1 AND status IN ('running', 'compensating')`, r.Site).Scan(&moving); err != nil {
 		return err
 	}
 	if moving >= b.Parallel || !b.StoppedAt.IsZero() && r.StartedAt.IsZero() {

@@ -133,7 +133,7 @@ type OnboardingPlan struct {
 	SKUID           string              `json:"sku_id"`
 	Nodes           []OnboardingMachine `json:"nodes"`
 	Machines        []AdoptedMachine    `json:"machines,omitempty" doc:"of adoptions"`
-	Parallel        int                 `json:"parallel" doc:"how many of a batch move at a time"`
+	Parallel        int                 `json:"parallel" doc:"how many of a batch move at a time, with those of other batches at the site"`
 	Stages          []PlannedStage      `json:"stages"`
 	ExpectedSeconds int64               `json:"expected_seconds" doc:"of one machine, without detours"`
 }

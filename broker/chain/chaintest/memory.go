@@ -184,7 +184,7 @@ func (s *Memory) heldRun(site string) bool {
 	return false
 }
 
-// place reports whether a batch lets the run begin.
+// place reports whether a batch lets the run begin: its limit is the site's.
 func (s *Memory) place(r *row) bool {
 	b := s.batches[r.Batch]
 	if b == nil || r.Status != chain.Pending {
@@ -192,7 +192,7 @@ func (s *Memory) place(r *row) bool {
 	}
 	moving := 0
 	for _, other := range s.runs {
-		if other.Batch == b.ID && (other.Status == chain.Running || other.Status == chain.Compensating) {
+		if other.Batch != "" && other.Site == r.Site && (other.Status == chain.Running || other.Status == chain.Compensating) {
 			moving++
 		}
 	}

@@ -45,6 +45,7 @@ func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 		{"the next moment is known", nextMoments},
 		{"who waits is woken", wakes},
 		{"a batch has so many places", batchPlaces},
+		{"batches at one site share its places", batchesShareASite},
 		{"a batch stops after failures in a row", batchStops},
 		{"a freeze holds its site and no other", freezes},
 		{"a freeze of all holds all", freezesOfAll},

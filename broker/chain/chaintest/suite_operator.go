@@ -185,6 +185,30 @@ func batchPlaces(s *subject) {
 	s.claim("r3")
 }
 
+// The limit is the site's: two batches there do not move twice as many, and one
+// elsewhere is no matter.
+func batchesShareASite(s *subject) {
+	now := s.Store.Now()
+	for _, b := range []chain.Batch{{ID: "a", Site: "dc1", Parallel: 2}, {ID: "b", Site: "dc1", Parallel: 2}, {ID: "c", Site: "dc2", Parallel: 1}} {
+		b.Kind = ScriptKind
+		var runs []chain.NewRun
+		for i := range 2 {
+			n := newRun(fmt.Sprint(b.ID, i), now)
+			n.Batch, n.Site = b.ID, b.Site
+			runs = append(runs, n)
+		}
+		s.ok(s.Insert(s.ctx, runs, &b))
+	}
+	a0 := s.claim("a0")
+	s.claim("a1")
+	s.claim("c0")
+	s.claim("")
+	a0.Status = chain.Completed
+	s.put(a0, 0)
+	s.claim("b0")
+	s.claim("")
+}
+
 func batchStops(s *subject) {
 	var runs []chain.NewRun
 	for i := range 8 {
