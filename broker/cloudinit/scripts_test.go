@@ -134,6 +134,32 @@ func TestWhatIsRenderedIsWhatIsLaidOut(t *testing.T) {
 	}
 }
 
+// A reset between the two leaves a token that is used up: without it the enrolment
+// could not be tried again, so it goes after the enrolment was noted.
+func TestAUsedTokenThatWasLeftGoesAtTheNextBoot(t *testing.T) {
+	const token, next = "etc/hostler-agent/enroll.token", "hsn_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB\n"
+	h, text := newHost(t), mustRender(t, whole(t))
+	boot := func() string {
+		if out, err := h.cloudInit(text); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return h.read(token)
+	}
+	boot()
+	if boot() != whole(t).Token.Reveal()+"\n" {
+		t.Fatal("a token that was not used is not there any more")
+	}
+	h.write("var/lib/hostler-bootstrap/done", "", 0o644)
+	boot()
+	if _, err := os.Lstat(filepath.Join(h.root, token)); err == nil {
+		t.Error("a used token was left")
+	}
+	h.write(token, next, 0o600)
+	if boot() != next {
+		t.Error("a token of a later enrolment is gone")
+	}
+}
+
 func TestALaterBootLaysNothingOutAgain(t *testing.T) {
 	h, text := newHost(t), mustRender(t, whole(t))
 	if out, err := h.cloudInit(text); err != nil {
