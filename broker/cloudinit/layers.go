@@ -69,14 +69,16 @@ func (in *Input) layers(d *data) ([]string, error) {
 		run(LayerHardwareSync, "cloud-init.target", "", "After=cloud-final.service\n")
 	}
 	if len(in.Disks) > 0 {
-		var list strings.Builder
+		var list, mounts strings.Builder
 		for i, disk := range in.Disks {
 			fmt.Fprintf(&list, "%d %s %d\n", i+1, disk.Serial, disk.Size)
+			// One that an earlier boot made is in fstab, and not to be met half-mounted.
+			fmt.Fprintf(&mounts, " share%d.mount", i+1)
 		}
 		if in.OverwriteSignatures {
 			d.file("0644", bootstrapDir+"disks-overwrite", "yes\n")
 		}
-		run(LayerDisks, "multi-user.target", list.String(), "After=hostler-layer@site.service\n")
+		run(LayerDisks, "multi-user.target", list.String(), "After=hostler-layer@site.service"+mounts.String()+"\n")
 	}
 	if len(in.RoCE) > 0 {
 		var list strings.Builder

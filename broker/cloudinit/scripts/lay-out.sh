@@ -16,7 +16,14 @@ say() {
 { read -r _; read -r kind version id; } <"$data"
 [ "$kind $version" = "bundle 1" ] || { say "cannot lay out the first boot: $data is of another version"; exit 1; }
 [ "$(tail -n 1 "$data")" = "end $id" ] || { say "cannot lay out the first boot: $data was cut off"; exit 1; }
-[ "$(cat "$state/laid-out" 2>/dev/null || :)" != "$id" ] || exit 0
+if [ "$(cat "$state/laid-out" 2>/dev/null || :)" = "$id" ]; then
+    # A reset right after the enrolment may have kept the token that was used.
+    token=/etc/hostler-agent/enroll.token
+    if [ -e "$state/done" ] && [ -e "$token" ] && grep '^|hsn_' "$data" | cut -c 2- | cmp -s - "$token"; then
+        shred --force --iterations=1 --remove "$token"
+    fi
+    exit 0
+fi
 # The agent strikes the token out once it was used: then there is nothing to do.
 grep -q '^|hsn_' "$data" || exit 0
 
