@@ -212,10 +212,9 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	case broker.Active, broker.Offline: // by a person, after a mismatch
 		return nil
 	case broker.Enrolling:
+	case broker.Quarantined:
+		return l.quarantined(ctx, r, n)
 	default:
-		if s.Mismatch != "" {
-			return unlike(n, s.Mismatch)
-		}
 		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
 	}
 	if s.Mismatch != "" {
@@ -249,9 +248,29 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	return nil
 }
 
+// quarantined says how a node stands that was quarantined, for its hardware or by a
+// person: a part may have been put back or accepted, or the command run anew where it
+// was meant to be. To let it in is a person's to do.
+func (l *Lifecycle) quarantined(ctx context.Context, r *run, n broker.Node) error {
+	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+	switch {
+	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
+		r.State.Mismatch = broker.AsError(err).Message
+		return unlike(n, r.State.Mismatch)
+	case err != nil:
+		return ours(err)
+	}
+	r.State.Mismatch = ""
+	if active { // by a person, meanwhile
+		return nil
+	}
+	return chain.Fail(enrollmentFailure, "node %s is quarantined (%s): %s", n.ID, n.StatusReason, lacks).With("failed_enrollment", nil)
+}
+
 // unlike is the failure of a node that is quarantined for its hardware.
 func unlike(n broker.Node, why string) error {
-	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s, then hostler node activate %s)", why, n.ID, n.ID).With(CodeHardwareMismatch, nil)
+	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; then hostler node activate %s, and resume)",
+		why, n.ID, n.ID, n.ID).With(CodeHardwareMismatch, nil)
 }
 
 var (

@@ -59,7 +59,7 @@ var adoptions = []struct {
 	hostname string
 	faults   []maassim.Fault
 	byHand   bool // a person is part of the tale: then the machine's history is theirs
-	// acts are done when the run rests: come, other (with other hardware), activate,
+	// acts are done when the run rests: come, other (with other hardware), mend, activate,
 	// remove, ready, or an action.
 	acts  string
 	ends  chain.Status
@@ -101,6 +101,9 @@ var adoptions = []struct {
 	{name: "its agent comes when the run has given up", acts: "- come resume", ends: chain.Completed, node: broker.Active},
 	{name: "its agent comes from other hardware", acts: "other", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.HardwareMismatch, code: "hardware_mismatch", node: broker.Quarantined},
 	{name: "other hardware, and asked again", acts: "other - resume", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.HardwareMismatch, code: "hardware_mismatch", node: broker.Quarantined},
+	{name: "other hardware, mended, and asked again", acts: "other - mend resume", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.AgentEnrollmentFailure, code: "failed_enrollment", node: broker.Quarantined},
+	{name: "other hardware, mended, let in and asked again", acts: "other - mend resume - activate resume", ends: chain.Completed, node: broker.Active},
+	{name: "mended, and other hardware again", acts: "other - mend resume - other resume", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.HardwareMismatch, code: "hardware_mismatch", node: broker.Quarantined},
 	{name: "other hardware, which a person lets in", acts: "other - activate adopt_observed_state", ends: chain.Reconciled, node: broker.Active},
 	{name: "released by somebody before its agent came", byHand: true, acts: "ready come", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.StateAmbiguity, code: "machine_not_deployed", node: broker.Enrolling},
 	{name: "taken by somebody before its agent came", byHand: true, acts: "taken come", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.StateAmbiguity, code: "machine_not_ours", node: broker.Enrolling},
@@ -169,6 +172,8 @@ func (w *world) play(id string, acts []string) []string {
 	case "other":
 		w.book.Unlike = func(string) string { return "it has other disks" }
 		w.book.Come(node)
+	case "mend":
+		w.book.Unlike = nil
 	case "activate":
 		w.book.Put(node, broker.Active)
 	case "ready":

@@ -69,15 +69,11 @@ func (n *Nodes) Activate(ctx context.Context, nodeID string) (bool, string, erro
 	if err != nil {
 		return false, "", err
 	}
-	var sku *broker.SKU
-	if node.SKU != "" {
-		k, err := n.DB.SKU(ctx, node.SKU)
-		if err != nil {
-			return false, "", err
-		}
-		sku = &k
+	judge, err := Hardware(ctx, n.DB, node)
+	if err != nil {
+		return false, "", err
 	}
-	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded", judge(sku))
+	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded", judge)
 }
 
 // ExtendToken implements maas.Nodes.

@@ -293,6 +293,8 @@ func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) 
 		return false, "its agent has not come", nil
 	case b.Unlike != nil && b.Unlike(nodeID) != "":
 		return false, "", broker.Errorf(broker.Refused, maas.CodeHardwareMismatch, "node %s: %s", nodeID, b.Unlike(nodeID))
+	case e.Status == broker.Quarantined:
+		return false, "a person lets it in again", nil
 	case e.Status != broker.Enrolling && e.Status != broker.Active:
 		return false, "", broker.Errorf(broker.Refused, "transition_refused", "cannot move node %s from %s to active", nodeID, e.Status)
 	}
