@@ -2,6 +2,7 @@ package maas
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,15 +130,32 @@ func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 		return at.foreign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
 	}
 	if node, run := at.Annotations[markNode], at.Annotations[markRun]; node != "" || run != "" {
-		n, err := l.Nodes.Node(ctx, node)
-		switch {
-		case err != nil && broker.AsError(err).Kind != broker.NotFound:
-			return ours(err)
-		case err != nil || n.Status != broker.Deleted:
+		gone, err := l.letGo(ctx, node, run)
+		if err != nil {
+			return err
+		}
+		if !gone {
 			return at.foreign("a run of onboarding has it, here or at another broker")
 		}
 	}
 	return l.unbound(ctx, at)
+}
+
+// letGo reports whether a mark is that of a node which is deleted, and of the run
+// that made it: half a mark of ours may be beside another broker's.
+func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
+	n, err := l.Nodes.Node(ctx, node)
+	if err == nil && n.Status == broker.Deleted {
+		var by string
+		by, err = l.Nodes.MadeBy(ctx, node)
+		if err == nil {
+			return by == run, nil
+		}
+	}
+	if err != nil && broker.AsError(err).Kind != broker.NotFound {
+		return false, ours(err)
+	}
+	return false, nil
 }
 
 // compareWithSKU compares what MAAS found when it commissioned the machine, and
@@ -154,6 +172,9 @@ func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
 	s.BootDisk, s.Disks = nil, nil
 	for _, d := range at.Disks {
 		s.Disks = append(s.Disks, deviceOf(d))
+	}
+	if !slices.ContainsFunc(s.Disks, func(d Device) bool { return d.Serial != "" }) {
+		s.warn("MAAS knows no disk of machine " + at.called() + " by its serial: nothing will say that the agent which comes is that machine's (hostler node show, before it has a tenant)")
 	}
 	if s.SKU.ID == "" {
 		r.Note(map[string]any{"disks": s.Disks}, "no SKU was given: it has %d disks, and is compared with nothing", len(s.Disks))

@@ -2,6 +2,7 @@ package maas_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,13 @@ var adoptions = []struct {
 			a.Annotations = map[string]string{"hostler-node": n, "hostler-run": "an older one"}
 		})(w)
 	}, acts: "come", ends: chain.Completed, node: broker.Active},
+	{name: "marked by a live run for a node that was let go", there: func(w *world) {
+		n, _ := w.book.Prepare(ctx, maas.NewNode{RunID: "an older one", Site: "dc1", Hostname: "c77", MAASSystemID: "abc123"})
+		w.book.Put(n, broker.Deleted)
+		there(func(a *maassim.Arranged) {
+			a.Annotations = map[string]string{"hostler-node": n, "hostler-run": "r-elsewhere"}
+		})(w)
+	}, ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_ours"},
 	{name: "bound to another node", there: func(w *world) {
 		_, _ = w.book.Prepare(ctx, maas.NewNode{RunID: "an older one", Site: "dc1", Hostname: "c77", MAASSystemID: deployed(w)})
 	}, ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_ours"},
@@ -238,6 +246,27 @@ func TestAnAdoptionIsRefusedBeforeItBegins(t *testing.T) {
 	} {
 		if _, _, err := maas.NewAdoption(row.site, row.profile, w.sku, row.req); err == nil || broker.AsError(err).Code != row.code {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where MAAS knows no serial, no disk says that the agent is the machine's.
+func TestAnAdoptionThatNoDiskProvesIsWarnedOf(t *testing.T) {
+	for _, serial := range []bool{true, false} {
+		w := newWorld(t, "3.6")
+		there(func(a *maassim.Arranged) {
+			if !serial {
+				a.Hardware.Disks = slices.Clone(a.Hardware.Disks)
+				for i := range a.Hardware.Disks {
+					a.Hardware.Disks[i].Serial = ""
+				}
+			}
+		})(w)
+		id := w.adopt("r1", "abc123", "")
+		w.settle(func() { w.play(id, []string{"come"}) })
+		r := w.run(id)
+		if warned := strings.Contains(strings.Join(stateOf(t, r).Warnings, "\n"), "no disk of machine"); r.Status != chain.Completed || warned == serial {
+			t.Errorf("with serials %v it ends %s, warned %v (%+v)", serial, r.Status, warned, r.Failure)
 		}
 	}
 }

@@ -40,6 +40,11 @@ func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string
 	return n.DB.BoundNode(ctx, site, systemID, runID)
 }
 
+// MadeBy implements maas.Nodes.
+func (n *Nodes) MadeBy(ctx context.Context, nodeID string) (string, error) {
+	return n.DB.MadeByRun(ctx, nodeID)
+}
+
 // Prepare implements maas.Nodes.
 func (n *Nodes) Prepare(ctx context.Context, made maas.NewNode) (string, error) {
 	how := "cloud-init"

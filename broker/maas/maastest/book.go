@@ -218,6 +218,19 @@ func (b *Book) Bound(_ context.Context, site, systemID, runID string) (string, e
 	return e.ID, nil
 }
 
+// MadeBy implements maas.Nodes.
+func (b *Book) MadeBy(_ context.Context, nodeID string) (string, error) {
+	leave, err := b.enter("MadeBy")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
+		return e.run, nil
+	}
+	return "", notFound(nodeID)
+}
+
 // Prepare implements maas.Nodes.
 func (b *Book) Prepare(_ context.Context, n maas.NewNode) (string, error) {
 	leave, err := b.enter("Prepare")
