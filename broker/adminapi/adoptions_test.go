@@ -121,6 +121,7 @@ func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
 			if stopped.Status != "failed_manual_intervention" || stopped.FailureClass != "hardware_mismatch" || !strings.Contains(stopped.ErrorMessage, row.why) || n.Status != "quarantined" || !strings.Contains(n.StatusReason, row.why) {
 				t.Errorf("it is %s %s: %s; the node %s: %s", stopped.Status, stopped.FailureClass, stopped.ErrorMessage, n.Status, n.StatusReason)
 			}
+			refusedAction(t, r.Broker, r.Token, "c01", "activate", resource.NodeAction{Reason: "it looks well"}, "hardware_mismatch")
 			if w := r.wrote(); len(w) > 0 {
 				t.Errorf("it asked MAAS for %v", w)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/onboard"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -95,7 +96,7 @@ func (a *API) quarantine(ctx context.Context, n broker.Node, in resource.NodeAct
 }
 
 // activate makes a node available again. One that was drained is told to take
-// its mark back.
+// its mark back. One that a run would not let in is let in by an override only.
 func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
 	if n.Status == broker.Active {
 		if drained, err := a.stillDrained(ctx, n); err != nil || !drained {
@@ -107,6 +108,9 @@ func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeActio
 			change.By, change.ClearTurnover = broker.OwnerOverride, true
 		}
 		var err error
+		if change.Hardware, err = onboard.Hardware(ctx, a.c.DB, n); err != nil {
+			return n, nil, err
+		}
 		if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change); err != nil {
 			return n, nil, err
 		}

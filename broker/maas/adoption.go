@@ -2,6 +2,7 @@ package maas
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,15 +130,32 @@ func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 		return at.foreign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
 	}
 	if node, run := at.Annotations[markNode], at.Annotations[markRun]; node != "" || run != "" {
-		n, err := l.Nodes.Node(ctx, node)
-		switch {
-		case err != nil && broker.AsError(err).Kind != broker.NotFound:
-			return ours(err)
-		case err != nil || n.Status != broker.Deleted:
+		gone, err := l.letGo(ctx, node, run)
+		if err != nil {
+			return err
+		}
+		if !gone {
 			return at.foreign("a run of onboarding has it, here or at another broker")
 		}
 	}
 	return l.unbound(ctx, at)
+}
+
+// letGo reports whether a mark is that of a node which is deleted, and of the run
+// that made it: half a mark of ours may be beside another broker's.
+func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
+	n, err := l.Nodes.Node(ctx, node)
+	if err == nil && n.Status == broker.Deleted {
+		var by string
+		by, err = l.Nodes.MadeBy(ctx, node)
+		if err == nil {
+			return by == run, nil
+		}
+	}
+	if err != nil && broker.AsError(err).Kind != broker.NotFound {
+		return false, ours(err)
+	}
+	return false, nil
 }
 
 // compareWithSKU compares what MAAS found when it commissioned the machine, and
@@ -154,6 +172,9 @@ func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
 	s.BootDisk, s.Disks = nil, nil
 	for _, d := range at.Disks {
 		s.Disks = append(s.Disks, deviceOf(d))
+	}
+	if !slices.ContainsFunc(s.Disks, func(d Device) bool { return d.Serial != "" }) {
+		s.warn("MAAS knows no disk of machine " + at.called() + " by its serial: nothing will say that the agent which comes is that machine's (hostler node show, before it has a tenant)")
 	}
 	if s.SKU.ID == "" {
 		r.Note(map[string]any{"disks": s.Disks}, "no SKU was given: it has %d disks, and is compared with nothing", len(s.Disks))
@@ -212,10 +233,9 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	case broker.Active, broker.Offline: // by a person, after a mismatch
 		return nil
 	case broker.Enrolling:
+	case broker.Quarantined:
+		return l.quarantined(ctx, r, n)
 	default:
-		if s.Mismatch != "" {
-			return unlike(n, s.Mismatch)
-		}
 		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
 	}
 	if s.Mismatch != "" {
@@ -249,9 +269,29 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	return nil
 }
 
+// quarantined says how a node stands that was quarantined, for its hardware or by a
+// person: a part may have been put back or accepted, or the command run anew where it
+// was meant to be. To let it in is a person's to do.
+func (l *Lifecycle) quarantined(ctx context.Context, r *run, n broker.Node) error {
+	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+	switch {
+	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
+		r.State.Mismatch = broker.AsError(err).Message
+		return unlike(n, r.State.Mismatch)
+	case err != nil:
+		return ours(err)
+	}
+	r.State.Mismatch = ""
+	if active { // by a person, meanwhile
+		return nil
+	}
+	return chain.Fail(enrollmentFailure, "node %s is quarantined (%s): %s", n.ID, n.StatusReason, lacks).With("failed_enrollment", nil)
+}
+
 // unlike is the failure of a node that is quarantined for its hardware.
 func unlike(n broker.Node, why string) error {
-	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s, then hostler node activate %s)", why, n.ID, n.ID).With(CodeHardwareMismatch, nil)
+	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; then hostler node activate %s, and resume)",
+		why, n.ID, n.ID, n.ID).With(CodeHardwareMismatch, nil)
 }
 
 var (

@@ -2,6 +2,7 @@ package maas_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ var adoptions = []struct {
 	hostname string
 	faults   []maassim.Fault
 	byHand   bool // a person is part of the tale: then the machine's history is theirs
-	// acts are done when the run rests: come, other (with other hardware), activate,
+	// acts are done when the run rests: come, other (with other hardware), mend, activate,
 	// remove, ready, or an action.
 	acts  string
 	ends  chain.Status
@@ -88,6 +89,13 @@ var adoptions = []struct {
 			a.Annotations = map[string]string{"hostler-node": n, "hostler-run": "an older one"}
 		})(w)
 	}, acts: "come", ends: chain.Completed, node: broker.Active},
+	{name: "marked by a live run for a node that was let go", there: func(w *world) {
+		n, _ := w.book.Prepare(ctx, maas.NewNode{RunID: "an older one", Site: "dc1", Hostname: "c77", MAASSystemID: "abc123"})
+		w.book.Put(n, broker.Deleted)
+		there(func(a *maassim.Arranged) {
+			a.Annotations = map[string]string{"hostler-node": n, "hostler-run": "r-elsewhere"}
+		})(w)
+	}, ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_ours"},
 	{name: "bound to another node", there: func(w *world) {
 		_, _ = w.book.Prepare(ctx, maas.NewNode{RunID: "an older one", Site: "dc1", Hostname: "c77", MAASSystemID: deployed(w)})
 	}, ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_ours"},
@@ -101,6 +109,9 @@ var adoptions = []struct {
 	{name: "its agent comes when the run has given up", acts: "- come resume", ends: chain.Completed, node: broker.Active},
 	{name: "its agent comes from other hardware", acts: "other", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.HardwareMismatch, code: "hardware_mismatch", node: broker.Quarantined},
 	{name: "other hardware, and asked again", acts: "other - resume", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.HardwareMismatch, code: "hardware_mismatch", node: broker.Quarantined},
+	{name: "other hardware, mended, and asked again", acts: "other - mend resume", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.AgentEnrollmentFailure, code: "failed_enrollment", node: broker.Quarantined},
+	{name: "other hardware, mended, let in and asked again", acts: "other - mend resume - activate resume", ends: chain.Completed, node: broker.Active},
+	{name: "mended, and other hardware again", acts: "other - mend resume - other resume", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.HardwareMismatch, code: "hardware_mismatch", node: broker.Quarantined},
 	{name: "other hardware, which a person lets in", acts: "other - activate adopt_observed_state", ends: chain.Reconciled, node: broker.Active},
 	{name: "released by somebody before its agent came", byHand: true, acts: "ready come", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.StateAmbiguity, code: "machine_not_deployed", node: broker.Enrolling},
 	{name: "taken by somebody before its agent came", byHand: true, acts: "taken come", ends: chain.FailedManual, stage: "wait_for_agent_enrollment", class: broker.StateAmbiguity, code: "machine_not_ours", node: broker.Enrolling},
@@ -169,6 +180,8 @@ func (w *world) play(id string, acts []string) []string {
 	case "other":
 		w.book.Unlike = func(string) string { return "it has other disks" }
 		w.book.Come(node)
+	case "mend":
+		w.book.Unlike = nil
 	case "activate":
 		w.book.Put(node, broker.Active)
 	case "ready":
@@ -233,6 +246,27 @@ func TestAnAdoptionIsRefusedBeforeItBegins(t *testing.T) {
 	} {
 		if _, _, err := maas.NewAdoption(row.site, row.profile, w.sku, row.req); err == nil || broker.AsError(err).Code != row.code {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where MAAS knows no serial, no disk says that the agent is the machine's.
+func TestAnAdoptionThatNoDiskProvesIsWarnedOf(t *testing.T) {
+	for _, serial := range []bool{true, false} {
+		w := newWorld(t, "3.6")
+		there(func(a *maassim.Arranged) {
+			if !serial {
+				a.Hardware.Disks = slices.Clone(a.Hardware.Disks)
+				for i := range a.Hardware.Disks {
+					a.Hardware.Disks[i].Serial = ""
+				}
+			}
+		})(w)
+		id := w.adopt("r1", "abc123", "")
+		w.settle(func() { w.play(id, []string{"come"}) })
+		r := w.run(id)
+		if warned := strings.Contains(strings.Join(stateOf(t, r).Warnings, "\n"), "no disk of machine"); r.Status != chain.Completed || warned == serial {
+			t.Errorf("with serials %v it ends %s, warned %v (%+v)", serial, r.Status, warned, r.Failure)
 		}
 	}
 }

@@ -23,8 +23,12 @@ func agentName(runID string) string { return "hostler-" + runID }
 // mark, and the owner who wrote it.
 func (at *place) marked() bool {
 	c := at.state.Claim
-	return c != nil && c.SystemID == at.SystemID && at.Owner == c.User && at.Owner != "" &&
-		at.Annotations[markRun] == at.run.ID && at.Annotations[markNode] == c.NodeID
+	return c != nil && c.on(at.Machine, at.run.ID)
+}
+
+// on reports whether a machine has a run's mark, and the owner who wrote it.
+func (c Claim) on(m Machine, runID string) bool {
+	return c.SystemID == m.SystemID && m.Owner == c.User && m.Owner != "" && m.Annotations[markRun] == runID && m.Annotations[markNode] == c.NodeID
 }
 
 // claimed reports whether the machine was allocated by this run, whose broker died

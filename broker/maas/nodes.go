@@ -25,6 +25,9 @@ type Nodes interface {
 	// Bound names the node, not deleted, whose machine that is; empty: none, or the
 	// one that this run made.
 	Bound(ctx context.Context, site, systemID, runID string) (nodeID string, err error)
+	// MadeBy names the run that made a node; empty: a person did. Code:
+	// node_not_found.
+	MadeBy(ctx context.Context, nodeID string) (runID string, err error)
 	// Prepare makes the node of a run and its enrol token, or finds the node that
 	// the run made before, and binds it to the machine. It is enrolling, and stays so
 	// when its agent enrols: Activate lets it in. Codes: sku_not_found,

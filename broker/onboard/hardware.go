@@ -1,6 +1,7 @@
 package onboard
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/hostler/hostler/broker"
@@ -18,6 +19,16 @@ func disksOf(all []maas.Device) []broker.Device {
 		}
 	}
 	return out
+}
+
+// Hardware is what is asked of a node's machine before the node is let in. Code:
+// sku_not_found.
+func Hardware(ctx context.Context, db *store.DB, n broker.Node) (store.Hardware, error) {
+	if n.SKU == "" {
+		return judge(nil), nil
+	}
+	sku, err := db.SKU(ctx, n.SKU)
+	return judge(&sku), err
 }
 
 // judge compares a machine with a SKU (nil: with none) and with what it shall have.

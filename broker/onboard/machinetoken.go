@@ -22,7 +22,8 @@ type MachineTokens struct {
 // Of is the token of a node's machine, as JSON; false: its site's MAAS has none, is
 // not known, or cannot be asked just now. That a person wrote a machine's id on a
 // node's record is no proof: with another machine's token its node could undo that
-// one's deployment. So only a node whose machine was deployed for it has one here.
+// one's deployment. So only a node whose machine was deployed for it, and is so still,
+// by MAAS's word and the mark of its run, has one here.
 func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool) {
 	node, err := m.DB.Node(ctx, task.NodeID)
 	if err != nil || node.Site == "" || node.MAASSystemID == "" {
@@ -32,7 +33,12 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	if err != nil || made == "" {
 		return nil, false
 	}
-	if run, err := m.DB.Run(ctx, made); err != nil || run.Kind != maas.OnboardingKind {
+	run, err := m.DB.Run(ctx, made)
+	if err != nil || run.Kind != maas.OnboardingKind {
+		return nil, false
+	}
+	var state maas.Onboarding
+	if err := json.Unmarshal(run.State, &state); err != nil || state.Claim == nil || state.Claim.NodeID != node.ID || state.Claim.SystemID != node.MAASSystemID {
 		return nil, false
 	}
 	site, err := m.DB.Site(ctx, node.Site)
@@ -41,7 +47,7 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
-	token, has, err := m.Sites.MachineToken(ctx, site, node.MAASSystemID)
+	token, has, err := m.Sites.MachineToken(ctx, site, made, *state.Claim)
 	if err != nil || !has {
 		return nil, false
 	}

@@ -3,6 +3,7 @@ package onboard
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -26,11 +27,13 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 	if err := maas.PutToken(ctx, w.Secrets, site, key); err != nil {
 		t.Fatal(err)
 	}
-	region.Arrange(maassim.Arranged{SystemID: "abc123", Hostname: "c-r-1", Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", Token: true, PowerOn: true})
-	tokens := &MachineTokens{DB: w.DB, Sites: &maas.Sites{
-		Secrets: w.Secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return region.RoundTripper() },
-	}}
-	minter := &secrets.Minter{Keeper: w.Secrets, Now: w.clock.Now, MachineToken: tokens.Of}
+	asking := func(region *maassim.Region) *secrets.Minter {
+		tokens := &MachineTokens{DB: w.DB, Sites: &maas.Sites{
+			Secrets: w.Secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return region.RoundTripper() },
+		}}
+		return &secrets.Minter{Keeper: w.Secrets, Now: w.clock.Now, MachineToken: tokens.Of}
+	}
+	minter := asking(region)
 	mint := func(nodeID string) (string, string) {
 		t.Helper()
 		secret, expires, err := minter.Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: nodeID}, "maas_machine_token")
@@ -40,12 +43,21 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		return secret, code(err)
 	}
 
-	for run, kind := range map[string]string{"r-1": maas.OnboardingKind, "r-2": maas.AdoptionKind} {
-		if err := w.DB.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: run, Kind: kind, Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}}}, nil); err != nil {
+	claimed := func(run, kind string) string {
+		t.Helper()
+		node := w.prepare(run)
+		state := must(json.Marshal(maas.Onboarding{Claim: &maas.Claim{SystemID: "abc123", NodeID: node, User: "admin"}}))(t)
+		if err := w.DB.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: run, Kind: kind, Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: state}}}, nil); err != nil {
 			t.Fatal(err)
 		}
+		return node
 	}
-	bound := w.prepare("r-1")
+	bound := claimed("r-1", maas.OnboardingKind)
+	is := maassim.Arranged{
+		SystemID: "abc123", Hostname: "c-r-1", Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", Token: true, PowerOn: true,
+		Annotations: map[string]string{"hostler-run": "r-1", "hostler-node": bound},
+	}
+	region.Arrange(is)
 	fresh, why := mint(bound)
 	if why != "" || !bytes.Contains([]byte(fresh), []byte(`/MAAS/metadata/status/abc123"`)) {
 		t.Fatalf("a bound node got %q, %s", fresh, why)
@@ -56,8 +68,29 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		t.Errorf("a node on whose record a person wrote the machine's id got %d bytes, %s", len(secret), why)
 	}
 
-	if secret, why := mint(w.prepare("r-2")); why != "secret_not_found" {
+	if secret, why := mint(claimed("r-2", maas.AdoptionKind)); why != "secret_not_found" {
 		t.Errorf("a node whose machine was there before it got %d bytes, %s", len(secret), why)
+	}
+
+	for name, change := range map[string]func(*maassim.Arranged){
+		"deployed for another": func(a *maassim.Arranged) { a.Owner = "cloud-team" },
+		"without the mark":     func(a *maassim.Arranged) { a.Annotations = nil },
+		"another run's": func(a *maassim.Arranged) {
+			a.Annotations = map[string]string{"hostler-run": "r-9", "hostler-node": bound}
+		},
+		"another node's": func(a *maassim.Arranged) {
+			a.Annotations = map[string]string{"hostler-run": "r-1", "hostler-node": "n-9"}
+		},
+		"not deployed any more": func(a *maassim.Arranged) { a.Status = maassim.Allocated },
+	} {
+		other := is
+		change(&other)
+		elsewhere := &maassim.Region{Now: w.clock.Now}
+		elsewhere.Arrange(other)
+		secret, _, err := asking(elsewhere).Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token")
+		if code(err) != "secret_not_found" || elsewhere.APIKey() != region.APIKey() {
+			t.Errorf("a node whose machine is %s got %d bytes, %v", name, len(secret), err)
+		}
 	}
 
 	if err := secrets.PutNodeToken(ctx, w.Secrets, bound, []byte("kept")); err != nil {

@@ -40,6 +40,11 @@ func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string
 	return n.DB.BoundNode(ctx, site, systemID, runID)
 }
 
+// MadeBy implements maas.Nodes.
+func (n *Nodes) MadeBy(ctx context.Context, nodeID string) (string, error) {
+	return n.DB.MadeByRun(ctx, nodeID)
+}
+
 // Prepare implements maas.Nodes.
 func (n *Nodes) Prepare(ctx context.Context, made maas.NewNode) (string, error) {
 	how := "cloud-init"
@@ -69,15 +74,11 @@ func (n *Nodes) Activate(ctx context.Context, nodeID string) (bool, string, erro
 	if err != nil {
 		return false, "", err
 	}
-	var sku *broker.SKU
-	if node.SKU != "" {
-		k, err := n.DB.SKU(ctx, node.SKU)
-		if err != nil {
-			return false, "", err
-		}
-		sku = &k
+	judge, err := Hardware(ctx, n.DB, node)
+	if err != nil {
+		return false, "", err
 	}
-	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded", judge(sku))
+	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded", judge)
 }
 
 // ExtendToken implements maas.Nodes.

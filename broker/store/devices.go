@@ -157,9 +157,26 @@ func facts(ctx context.Context, r runner, nodeID string) (f taskcatalog.Facts, k
 	return f, err == nil, err
 }
 
+// named are the parts of an identity, or else of a serial: GPUs of one board may have
+// the same.
+func named(all []broker.Device, name string) (at []int) {
+	for _, key := range []func(broker.Device) string{func(d broker.Device) string { return d.ID }, func(d broker.Device) string { return d.Serial }} {
+		for i, d := range all {
+			if name != "" && key(d) == name {
+				at = append(at, i)
+			}
+		}
+		if len(at) > 0 {
+			break
+		}
+	}
+	return at
+}
+
 // AcceptDevices accepts that a part is gone, or that another is there: each is named
 // by its identity or serial, and must be missing or unexpected. All are accepted, or
-// none. Codes: node_not_found, node_deleted, device_unknown, device_not_wrong.
+// none. Codes: node_not_found, node_deleted, device_unknown, device_ambiguous,
+// device_not_wrong.
 func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, reason string) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -177,8 +194,14 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 		}
 		after = slices.Clone(before)
 		for _, name := range names {
-			i := slices.IndexFunc(after, func(d broker.Device) bool { return name != "" && (d.ID == name || d.Serial == name) })
+			which := named(after, name)
+			i := -1
+			if len(which) == 1 {
+				i = which[0]
+			}
 			switch {
+			case len(which) > 1:
+				return refuse(broker.Errorf(broker.Refused, "device_ambiguous", "node %s has %d parts %q: name the one by its identity (hostler node device list %s)", nodeID, len(which), taskcatalog.Clean(name, 128), nodeID), e)
 			case i < 0:
 				return refuse(broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
 			case after[i].State == broker.DeviceMissing:

@@ -134,3 +134,31 @@ func TestANodeMadeByHandExpectsWhatItCameWith(t *testing.T) {
 		}
 	})
 }
+
+// Boards with two GPUs tell one serial for both.
+func TestOfTwoPartsOfOneSerialNoneIsAcceptedByIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "h1")
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+		report := 1
+		reports := func(uuids ...string) {
+			t.Helper()
+			f := parts("", strings.Join(uuids, " "))
+			for i := range f.GPUs {
+				f.GPUs[i].Serial = "board"
+			}
+			report++
+			ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: fmt.Sprint(report), Facts: f}))
+		}
+		reports("g1", "g2", "g3")
+		reports("g1")
+		_, err := db.AcceptDevices(ctx, admin, n.ID, []string{"g2", "board"}, "RMA 7")
+		refused(t, err, "device_ambiguous")
+		if got := stand(must(db.Devices(ctx, n.ID))(t)); got != "g1:found g2:missing g3:missing" {
+			t.Errorf("it has %s", got)
+		}
+		if got := stand(must(db.AcceptDevices(ctx, admin, n.ID, []string{"g2"}, "RMA 7"))(t)); got != "g1:found g2:removed g3:missing" {
+			t.Errorf("by its identity: %s", got)
+		}
+	})
+}

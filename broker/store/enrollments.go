@@ -100,6 +100,9 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, err erro
 // admit opens a new epoch.
 func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enrollToken) (out Enrolled, err error) {
 	before := n
+	if err := t.forgetEnrolment(ctx, &n); err != nil {
+		return out, err
+	}
 	n.Epoch++
 	cert, err := in.Issue(n, n.Epoch)
 	if err != nil {

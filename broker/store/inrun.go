@@ -19,7 +19,8 @@ func ofPeople(by broker.Owner) bool {
 // taken back from its machine rests on what the node is; and its record stays until
 // the run has ended, because the machine comes back by it. To quarantine it is a
 // person's at any time. Nobody lets in a node whose agent has never come, and only
-// an override one without a baseline. Codes: node_in_run, not_enrolled.
+// an override one without a baseline, or one whose machine its run would not let in.
+// Codes: node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
 func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error {
 	if !ofPeople(c.By) || c.To == broker.Quarantined {
 		return nil
@@ -27,7 +28,33 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 	if c.To == broker.Active && (n.Epoch == 0 || n.BaselineDigest == "" && c.By != broker.OwnerOverride) {
 		return broker.Errorf(broker.Refused, "not_enrolled", "cannot make node %s active: its agent has not come, or its baseline has not been taken (hostler node show %s)", n.ID, n.ID)
 	}
-	return nodeInRun(ctx, t, n, c.To, t.forUpdate())
+	if err := nodeInRun(ctx, t, n, c.To, t.forUpdate()); err != nil {
+		return err
+	}
+	return t.fitToLetIn(ctx, n, c)
+}
+
+// fitToLetIn has a person who lets in the node of a run for the first time ask what
+// the run asks: from then on its parts are those that it shall have.
+func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {
+	if c.To != broker.Active || c.By != broker.OwnerOperator || c.Hardware == nil {
+		return nil
+	}
+	var first bool
+	if err := t.QueryRowContext(ctx, `SELECT made_by_run <> '' AND devices_taken_at = 0 FROM nodes WHERE id = $1`, n.ID).Scan(&first); err != nil || !first {
+		return err
+	}
+	unlike, lacks, err := t.judge(ctx, n, c.Hardware)
+	switch {
+	case err != nil:
+		return err
+	case unlike != "":
+		return broker.Errorf(broker.Refused, "hardware_mismatch", "cannot make node %s active: %s (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; all the same: hostler node activate %s --override --reason R)",
+			n.ID, unlike, n.ID, n.ID, n.ID)
+	case lacks != "":
+		return broker.Errorf(broker.Refused, "hardware_unknown", "cannot make node %s active: %s (all the same: hostler node activate %s --override --reason R)", n.ID, lacks, n.ID)
+	}
+	return nil
 }
 
 // NodeInRun refuses what must not become of a node because a run has it: see

@@ -101,8 +101,18 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 			lacks = "its baseline has not been taken"
 			return nil
 		}
-		if lacks, err = t.judge(ctx, n, judge); err != nil || lacks != "" {
+		unlike, lack, err := t.judge(ctx, n, judge)
+		switch {
+		case err != nil:
 			return err
+		case unlike != "":
+			return broker.Errorf(broker.Refused, "hardware_mismatch", "node %s: %s", n.ID, unlike)
+		case lack != "":
+			lacks = lack
+			return nil
+		case n.Status == broker.Quarantined:
+			lacks = "a person lets it in again (hostler node activate " + n.ID + ")"
+			return nil
 		}
 		_, err = t.transition(ctx, actor, nodeID, Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: reason})
 		if r, ok := errors.AsType[*refusal](err); ok {
@@ -115,23 +125,20 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 	return active, lacks, err
 }
 
-func (t *tx) judge(ctx context.Context, n broker.Node, judge Hardware) (lacks string, err error) {
+func (t *tx) judge(ctx context.Context, n broker.Node, judge Hardware) (unlike, lacks string, err error) {
+	if judge == nil {
+		return "", "", nil
+	}
 	f, known, err := facts(ctx, t, n.ID)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	parts, err := devices(ctx, t, n.ID)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if judge == nil {
-		return "", nil
-	}
-	unlike, lacks := judge(n, f, known, parts)
-	if unlike != "" {
-		return "", broker.Errorf(broker.Refused, "hardware_mismatch", "node %s: %s", n.ID, unlike)
-	}
-	return lacks, nil
+	unlike, lacks = judge(n, f, known, parts)
+	return unlike, lacks, nil
 }
 
 // RemoveOnboarded deletes the node that a run made, and makes its token void, if it

@@ -121,7 +121,10 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		if err != nil {
 			return err
 		}
-		if n.BaselineDigest != "" && n.Status != broker.Enrolling {
+		switch {
+		case n.Epoch != k.NodeEpoch:
+			return nil // of a system that is gone: who enrolled since is asked for its own
+		case n.BaselineDigest != "" && n.Status != broker.Enrolling:
 			return nil // taken again: a person looks at it and accepts it
 		}
 		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)

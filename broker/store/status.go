@@ -18,12 +18,15 @@ type Change struct {
 	// OweTurnover and ClearTurnover change the mark in the same transaction, the
 	// latter before the transition is judged.
 	OweTurnover, ClearTurnover bool
+	// Hardware is what an operator who makes a node active asks of one that a run
+	// made and that was never let in. nil: nothing.
+	Hardware Hardware
 }
 
 // Transition moves a node, if broker.Transition lets it. A node that is
 // already there stays, without an error. A refusal is audited. Codes:
 // node_not_found, transition_refused, turnover_owed, and of what a person asks
-// node_in_run, not_enrolled.
+// node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
 func (db *DB) Transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (n broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err = t.transition(ctx, actor, nodeID, c)

@@ -218,6 +218,19 @@ func (b *Book) Bound(_ context.Context, site, systemID, runID string) (string, e
 	return e.ID, nil
 }
 
+// MadeBy implements maas.Nodes.
+func (b *Book) MadeBy(_ context.Context, nodeID string) (string, error) {
+	leave, err := b.enter("MadeBy")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
+		return e.run, nil
+	}
+	return "", notFound(nodeID)
+}
+
 // Prepare implements maas.Nodes.
 func (b *Book) Prepare(_ context.Context, n maas.NewNode) (string, error) {
 	leave, err := b.enter("Prepare")
@@ -293,6 +306,8 @@ func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) 
 		return false, "its agent has not come", nil
 	case b.Unlike != nil && b.Unlike(nodeID) != "":
 		return false, "", broker.Errorf(broker.Refused, maas.CodeHardwareMismatch, "node %s: %s", nodeID, b.Unlike(nodeID))
+	case e.Status == broker.Quarantined:
+		return false, "a person lets it in again", nil
 	case e.Status != broker.Enrolling && e.Status != broker.Active:
 		return false, "", broker.Errorf(broker.Refused, "transition_refused", "cannot move node %s from %s to active", nodeID, e.Status)
 	}
