@@ -167,7 +167,7 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 			s.t.Errorf("it says %q", record)
 		}
 		s.put("/etc/hostler-bootstrap/disks", fmt.Appendf(nil, "1 SHELF1 %d\n", shelf1), 0o644)
-		s.root("rm", "/var/lib/hostler-bootstrap/disks/SHELF1.done")
+		s.root("rm", "/var/lib/hostler-bootstrap/disks/SHELF1", "/var/lib/hostler-bootstrap/disks/SHELF1.done")
 		if _, err := s.guest.Run(s.ctx, "systemctl", "restart", "hostler-layer@disks.service"); err == nil {
 			s.t.Error("the layer did not fail")
 		}
