@@ -138,7 +138,8 @@ var stories = []story{
 
 	// Deploying it.
 	{name: "deploy: 503 before", faults: faults(fault(maassim.Unavailable, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:succeeded …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
-	{name: "deploy: 503 after", faults: faults(fault(maassim.UnavailableAfter, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
+	{name: "deploy: 503 after", policy: noRetry, faults: faults(fault(maassim.UnavailableAfter, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
+	{name: "deploy: 500 after", policy: noRetry, faults: faults(fault(maassim.InternalAfter, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "deploy: 504 after", policy: noRetry, faults: faults(fault(maassim.GatewayTimeout, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "deploy: the answer is lost", policy: noRetry, faults: faults(fault(maassim.AnswerLost, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "allocate: the answer is lost", faults: faults(fault(maassim.AnswerLost, "allocate")), story: "…", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},

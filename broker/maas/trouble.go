@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // The classes that these stages fail with.
@@ -109,14 +110,27 @@ func (at *place) unswitched(ctx context.Context, err error) error {
 	switch {
 	case e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "":
 		// MAAS's own words. It has put the status back, or will tell otherwise.
-		return chain.Fail(bmcFailure, "%w", err)
+		return at.failedOr(ctx, bmcFailure, err)
 	case e.Class == Unavailable:
 		return at.away(ctx, err)
 	case e.Status == 0, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
 		// No word of MAAS's: it may be at it, and then nothing has failed.
 		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
 	}
-	return chain.Fail(transient, "%w: looking what came of it", err)
+	return at.failedOr(ctx, transient, err)
+}
+
+// failedOr is the failure of a change that MAAS says it could not make, if the
+// machine's status bears that out: what was carried out all the same has not failed.
+func (at *place) failedOr(ctx context.Context, class chain.Class, err error) error {
+	before := at.Status
+	if unseen := at.look(ctx); unseen != nil {
+		return unseen
+	}
+	if at.Status != before {
+		return chain.AgainFor(class, next, "%v: and yet it is %s", err, taskcatalog.Clean(at.StatusName, 64))
+	}
+	return chain.Fail(class, "%w: looking what came of it", err)
 }
 
 func retryAfter(err error) time.Duration {
