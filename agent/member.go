@@ -63,6 +63,12 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 	if err != nil {
 		return nil, err
 	}
+	// A first boot that is cut after the agent's first contact asks again with a token
+	// that is used by then. What that token was to bring is here.
+	if m := state.Member(); m != nil && m.TokenHash == pki.HashToken(found.Token.Reveal()) {
+		c.Log.Info("enrolled by this token already", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch))
+		return m, nil
+	}
 	var facts *taskcatalog.Facts
 	if c.Facts != nil {
 		if seen, err := c.Facts(ctx); err == nil {

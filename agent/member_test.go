@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
@@ -61,6 +62,32 @@ func TestALostEnrolmentAnswerCostsNothing(t *testing.T) {
 		if l.broker.Enrolled != 4 || p.state.Member().Epoch != 1 {
 			t.Fatalf("enrolled %d times, epoch %d", l.broker.Enrolled, p.state.Member().Epoch)
 		}
+	})
+}
+
+func TestAFirstBootThatIsCutAfterFirstContactIsEnrolledAlready(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p) // from here on the broker refuses the token
+		p.quit()
+		for range 2 {
+			m, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.boot, l.config.File.TokenFile))
+			if err != nil || m.NodeID != l.nodeID(p) || m.Epoch != 1 {
+				t.Fatalf("%+v, %v", m, err)
+			}
+		}
+		if l.broker.Enrolled != 1 {
+			t.Errorf("enrolled %d times", l.broker.Enrolled)
+		}
+		if err := os.WriteFile(l.config.File.TokenFile, []byte(l.broker.Bootstrap().Token.Reveal()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", identity.Bootstrap{
+			Broker: l.boot.Broker, CASHA256: l.boot.CASHA256,
+		}, l.config.File.TokenFile)); err != nil || l.broker.Enrolled != 2 {
+			t.Errorf("a new token enrols anew: %+v, %v", m, err)
+		}
+		l.works(l.start())
 	})
 }
 
