@@ -71,8 +71,34 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 			return &chain.Locked{Taken: taken}
 		}
 		t.hint(HintRun, "")
-		return nil
+		t.now = t.clock() // what this waited for is behind it
+		return t.requested(ctx, runs, batch)
 	})
+}
+
+// requested writes when runs that have all their locks were requested, and who did.
+func (t *tx) requested(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
+	if batch != nil {
+		batch.RequestedAt = t.now
+		if _, err := t.ExecContext(ctx, `UPDATE chain_batches SET requested_at = $1 WHERE id = $2`, micros(t.now), batch.ID); err != nil {
+			return err
+		}
+	}
+	for i, r := range runs {
+		r.Record = r.Stamped(t.now)
+		r.RequestedAt = t.now
+		runs[i] = r
+		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET requested_at = $1, updated_at = $1 WHERE id = $2`, micros(t.now), r.ID); err != nil {
+			return err
+		}
+		if err := t.audit(ctx, broker.AuditEntry{
+			Actor: r.RequestedBy, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason, CorrelationID: r.CorrelationID,
+			After: small("kind", r.Kind, "site", r.Site, "of", r.Subject, "batch", r.Batch, "role", r.Role),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verdict is write for what may be refused in the words of chains, which come
@@ -100,19 +126,13 @@ func isA[E error](err error) bool {
 
 func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
-			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (id) DO NOTHING`,
+			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16) ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State),
-		micros(r.DueAt), r.Spread, r.RequestedBy, micros(r.RequestedAt), micros(r.UpdatedAt)))
+		micros(r.DueAt), r.Spread, r.RequestedBy, micros(t.now)))
 	if err == nil && n == 0 {
 		return chain.Exists("run", r.ID)
 	}
-	if err != nil {
-		return err
-	}
-	return t.audit(ctx, broker.AuditEntry{
-		Actor: r.RequestedBy, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason, CorrelationID: r.CorrelationID,
-		After: small("kind", r.Kind, "site", r.Site, "of", r.Subject, "batch", r.Batch, "role", r.Role),
-	})
+	return err
 }
 
 // takeLocks takes locks for a run and says which of them others have. It takes
