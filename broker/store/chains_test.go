@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -44,6 +47,38 @@ func TestRunsAreKeptAsChainsNeedThem(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestRunsOfABatchAreCountedByStatus(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		for _, id := range []string{"b1", "b2"} {
+			var runs []chain.NewRun
+			for i := range 5 {
+				runs = append(runs, chain.NewRun{Record: chain.Record{
+					ID: fmt.Sprint(id, "-", i), Batch: id, Kind: "k", Site: "dc1", Status: chain.Pending, Stage: "s", Direction: chain.Forward, Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+				}})
+			}
+			ok(t, db.Insert(ctx, runs, &chain.Batch{ID: id, Kind: "k", Site: "dc1", Parallel: 3}))
+		}
+		claim := func() chain.Record {
+			return *must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Hour, Kinds: []string{"k"}}))(t)
+		}
+		failed, done := claim(), claim()
+		failed.Status, done.Status = chain.FailedManual, chain.Completed
+		ok(t, db.Save(ctx, chain.Change{Record: failed}))
+		ok(t, db.Save(ctx, chain.Change{Record: done}))
+		claim()
+		want := map[string]int64{"pending": 2, "running": 1, "failed_manual_intervention": 1, "completed": 1}
+		if got := must(db.BatchCounts(ctx, "b1"))(t); !maps.Equal(got, want) {
+			t.Errorf("b1 has %v, want %v", got, want)
+		}
+		if got := must(db.BatchCounts(ctx, "b2"))(t); !maps.Equal(got, map[string]int64{"pending": 5}) {
+			t.Errorf("b2 has %v", got)
+		}
+		if got := must(db.BatchCounts(ctx, ""))(t); got == nil || len(got) > 0 {
+			t.Errorf("no batch has %v", got)
+		}
+	})
 }
 
 func TestSeveralEnginesOnOneStore(t *testing.T) {
