@@ -44,7 +44,7 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	events, err := a.c.DB.Events(ctx, r.ID)
+	events, err := a.c.DB.RecentEvents(ctx, r.ID, maxRunEvents)
 	if err != nil {
 		return nil, err
 	}

@@ -201,10 +201,23 @@ func (db *DB) Runs(ctx context.Context, f chain.Filter) ([]chain.Record, error) 
 
 // Events implements chain.Store.
 func (db *DB) Events(ctx context.Context, runID string) ([]chain.Event, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (e chain.Event, err error) {
-		err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
-		return e, err
-	}, `SELECT id, run_id, at, stage, direction, attempt, status, message, details FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
+	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
+}
+
+// RecentEvents returns the last events of a run, and before them of each stage the
+// last start and the last end: a run that is retried for long has thousands.
+func (db *DB) RecentEvents(ctx context.Context, runID string, last int) ([]chain.Event, error) {
+	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE id IN (
+			SELECT id FROM (SELECT id FROM chain_events WHERE run_id = $1 ORDER BY id DESC LIMIT $2) AS tail
+			UNION SELECT MAX(id) FROM chain_events WHERE run_id = $1 GROUP BY stage, status = 'started'
+		) ORDER BY id`, runID, last)
+}
+
+const eventColumns = `id, run_id, at, stage, direction, attempt, status, message, details`
+
+func scanEvent(row interface{ Scan(...any) error }) (e chain.Event, err error) {
+	err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
+	return e, err
 }
 
 // NextDue implements chain.Store.

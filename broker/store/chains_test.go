@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +78,44 @@ func TestRunsOfABatchAreCountedByStatus(t *testing.T) {
 		}
 		if got := must(db.BatchCounts(ctx, ""))(t); got == nil || len(got) > 0 {
 			t.Errorf("no batch has %v", got)
+		}
+	})
+}
+
+// However long a run has been retried, little of its history is read, and each stage
+// can still be told of.
+func TestALongHistoryIsReadFromItsEnd(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
+			ID: "r", Kind: "k", Site: "dc1", Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+		}}}, nil))
+		for attempt, stage := range []string{"a", "a", "b", "b", "b", "b", "b", "c"} {
+			r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Hour, Kinds: []string{"k"}}))(t)
+			c := chain.Change{Record: *r}
+			c.Events = []chain.Event{
+				{Stage: stage, Direction: chain.Forward, Attempt: 10 + attempt, Status: chain.Started},
+				{Stage: stage, Direction: chain.Forward, Attempt: 10 + attempt, Status: chain.Failed, Message: "no"},
+			}
+			if stage == "c" {
+				c.Events = c.Events[:1] // in flight
+			}
+			ok(t, db.Save(ctx, c))
+			clock.Advance(time.Minute)
+		}
+		told := func(events []chain.Event) (out []string) {
+			for _, e := range events {
+				out = append(out, fmt.Sprint(e.Stage, " ", e.Attempt, " ", e.Status))
+			}
+			return out
+		}
+		all := must(db.Events(ctx, "r"))(t)
+		got := told(must(db.RecentEvents(ctx, "r", 3))(t))
+		want := []string{"a 11 started", "a 11 failed", "b 16 started", "b 16 failed", "c 17 started"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the last 3 and each stage's: %v, want %v", got, want)
+		}
+		if got := must(db.RecentEvents(ctx, "r", 100))(t); !slices.Equal(told(got), told(all)) || got[0].ID != all[0].ID || !got[0].At.Equal(all[0].At) {
+			t.Errorf("all: %v, want %v", told(got), told(all))
 		}
 	})
 }
