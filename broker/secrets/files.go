@@ -54,6 +54,24 @@ func (f *Files) Close() error { return f.root.Close() }
 // Put implements Keeper. Codes: secret_path_invalid, secret_value_invalid,
 // secret_unwritable.
 func (f *Files) Put(_ context.Context, name string, value []byte) error {
+	return f.put(name, value, (*os.Root).Rename)
+}
+
+// Ensure implements Keeper.
+func (f *Files) Ensure(ctx context.Context, name string, value []byte) ([]byte, error) {
+	there, err := f.Get(ctx, name)
+	if broker.AsError(err).Code != "secret_not_found" {
+		return there, err
+	}
+	if err := f.put(name, value, (*os.Root).Link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return f.Get(ctx, name)
+}
+
+// put writes a secret, which comes to its place in one of two ways: a rename puts it
+// into that of another, a link does not (fs.ErrExist).
+func (f *Files) put(name string, value []byte, place func(root *os.Root, temp, name string) error) error {
 	if err := checkPath(name); err != nil {
 		return err
 	}
@@ -81,10 +99,11 @@ func (f *Files) Put(_ context.Context, name string, value []byte) error {
 			return unwritable(name, err)
 		}
 	}
-	if err := writeWhole(f.root, name+suffix, sealed.Bytes()); err != nil {
+	err = writeWhole(f.root, name+suffix, sealed.Bytes(), place)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return unwritable(name, err)
 	}
-	return nil
+	return err
 }
 
 // Get implements Keeper. Codes: secret_path_invalid, secret_not_found,
@@ -135,26 +154,22 @@ func (f *Files) Delete(_ context.Context, name string) error {
 	return syncDir(f.root, path.Dir(name))
 }
 
-// writeWhole puts content at name beneath root: beside it, synced, renamed,
+// writeWhole puts content at name beneath root: beside it, synced, placed there,
 // and the directory synced.
-func writeWhole(root *os.Root, name string, content []byte) (err error) {
+func writeWhole(root *os.Root, name string, content []byte, place func(root *os.Root, temp, name string) error) (err error) {
 	temp := path.Join(path.Dir(name), tempPrefix+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = root.Remove(temp)
-		}
-	}()
+	defer func() { _ = root.Remove(temp) }() // it is still there unless it was renamed
 	if _, err := f.Write(content); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := root.Rename(temp, name); err != nil {
+	if err := place(root, temp, name); err != nil {
 		return err
 	}
 	return syncDir(root, path.Dir(name))

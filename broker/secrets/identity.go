@@ -59,5 +59,5 @@ func makeIdentity(root *os.Root) (*age.HybridIdentity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return id, writeWhole(root, identityFile, []byte(id.String()+"\n"))
+	return id, writeWhole(root, identityFile, []byte(id.String()+"\n"), (*os.Root).Rename)
 }
