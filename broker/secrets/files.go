@@ -28,6 +28,7 @@ type Files struct {
 	root *os.Root
 	id   *age.HybridIdentity
 	mu   sync.RWMutex
+	sync func(root *os.Root, dir string) error // makes the names in a directory durable
 }
 
 // Open opens the secrets in dir, which must exist, and clears away what a
@@ -45,7 +46,7 @@ func Open(dir string) (*Files, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Files{root: root, id: id}, nil
+	return &Files{root: root, id: id, sync: syncDir}, nil
 }
 
 // Close lets go of the directory.
@@ -99,11 +100,23 @@ func (f *Files) put(name string, value []byte, place func(root *os.Root, temp, n
 			return unwritable(name, err)
 		}
 	}
-	err = writeWhole(f.root, name+suffix, sealed.Bytes(), place)
+	if err = writeWhole(f.root, name+suffix, sealed.Bytes(), place); err == nil {
+		err = f.syncAbove(name)
+	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return unwritable(name, err)
 	}
 	return err
+}
+
+// syncAbove makes a file's name durable, and those of the directories that it is in:
+// whoever made one may have been killed before he did.
+func (f *Files) syncAbove(name string) error {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		if err := f.sync(f.root, dir); err != nil || dir == "." {
+			return err
+		}
+	}
 }
 
 // Get implements Keeper. Codes: secret_path_invalid, secret_not_found,
@@ -151,11 +164,11 @@ func (f *Files) Delete(_ context.Context, name string) error {
 	if err != nil {
 		return unwritable(name, err)
 	}
-	return syncDir(f.root, path.Dir(name))
+	return f.sync(f.root, path.Dir(name))
 }
 
-// writeWhole puts content at name beneath root: beside it, synced, placed there,
-// and the directory synced.
+// writeWhole puts content at name beneath root: beside it, synced, placed there. The
+// name is not durable yet.
 func writeWhole(root *os.Root, name string, content []byte, place func(root *os.Root, temp, name string) error) (err error) {
 	temp := path.Join(path.Dir(name), tempPrefix+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -169,10 +182,7 @@ func writeWhole(root *os.Root, name string, content []byte, place func(root *os.
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := place(root, temp, name); err != nil {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
+	return place(root, temp, name)
 }
 
 func syncDir(root *os.Root, dir string) error {
