@@ -44,7 +44,7 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	events, err := a.c.DB.Events(ctx, r.ID)
+	events, err := a.c.DB.RecentEvents(ctx, r.ID, maxRunEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -153,12 +153,9 @@ func (a *API) batchState(ctx context.Context, id string) (*resource.OnboardingBa
 	}
 	out := &resource.OnboardingBatchState{
 		BatchID: b.ID, Site: b.Site, Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt, StopReason: taskcatalog.Clean(b.StopReason, 500),
-		Counts: map[string]int64{}, RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
+		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
 	}
-	all, _, err := a.runsOf(ctx, chain.Filter{Batch: b.ID}, "", 0)
-	for _, r := range all {
-		out.Counts[string(r.Status)]++
-	}
+	out.Counts, err = a.c.DB.BatchCounts(ctx, b.ID)
 	return out, err
 }
 

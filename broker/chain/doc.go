@@ -61,8 +61,10 @@
 // what a policy counts are those since the stage was entered, or an operator
 // asked for it again. Each has one event started, written by the claim, and one
 // that ends it: succeeded, skipped (Done held, Do was not called), failed,
-// compensated. Unique keys hold that. Events and messages carry the time at
-// which their transaction wrote them, not when the step began.
+// compensated. Unique keys hold that. Events, messages and the run itself
+// (requested, started, completed, updated) carry the time at which their
+// transaction wrote them, when all it had to wait for was behind it; not when the
+// step began.
 //
 // # Invariants
 //

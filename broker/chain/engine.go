@@ -103,14 +103,13 @@ func (e *Engine) Start(ctx context.Context, s Start) (Record, error) {
 
 // StartBatch starts runs together, or none of them. The batch needs an ID.
 func (e *Engine) StartBatch(ctx context.Context, b Batch, starts []Start) ([]Record, error) {
-	b.Parallel, b.RequestedAt = max(b.Parallel, 1), e.store.Now()
+	b.Parallel = max(b.Parallel, 1)
 	return e.insert(ctx, starts, &b)
 }
 
 func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record, error) {
 	now := e.store.Now()
 	var runs []NewRun
-	var records []Record
 	for _, s := range starts {
 		l := e.lines[s.Kind]
 		switch {
@@ -125,7 +124,7 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 		}
 		r := Record{
 			ID: either(s.ID, e.NewID(now)), Kind: s.Kind, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
-			RequestedBy: s.RequestedBy, RequestedAt: now, Status: Pending,
+			RequestedBy: s.RequestedBy, Status: Pending,
 		}
 		if b != nil {
 			r.Batch = b.ID
@@ -135,9 +134,15 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(r.ID))
 		runs = append(runs, NewRun{Record: m.Record, Role: s.Role, Reason: s.Reason, Locks: s.Locks, Spread: int(h.Sum32() % 1000)})
-		records = append(records, m.Record)
 	}
-	return records, e.store.Insert(ctx, runs, b)
+	if err := e.store.Insert(ctx, runs, b); err != nil {
+		return nil, err
+	}
+	records := make([]Record, len(runs))
+	for i, r := range runs {
+		records[i] = r.Record
+	}
+	return records, nil
 }
 
 // ContinueBatch lets a batch that stopped begin runs again. Its failed runs are

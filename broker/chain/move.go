@@ -72,7 +72,6 @@ func newMove(l *line, classes Classes, now time.Time, r Record) *move {
 	if r.Progress.Tries == nil {
 		r.Progress.Tries = map[string]int{}
 	}
-	r.UpdatedAt = now
 	return &move{Change: Change{Record: r}, line: l, classes: classes, now: now, was: r.Status}
 }
 
@@ -131,7 +130,7 @@ func (m *move) onward(s *stage) {
 
 func (m *move) end(status Status) {
 	r := &m.Record
-	r.Status, r.CompletedAt, r.Waiting, r.Held, r.EnteredAt = status, m.now, "", false, time.Time{}
+	r.Status, r.Waiting, r.Held, r.EnteredAt = status, "", false, time.Time{}
 	if r.Batch != "" && status != Cancelled {
 		m.Result = &Result{}
 	}

@@ -96,6 +96,17 @@ type Progress struct {
 // InFlight reports whether a step may be running.
 func (r *Record) InFlight(now time.Time) bool { return r.Owner != "" && now.Before(r.LeaseTill) }
 
+// Stamped is a run as it is written now: its times are those of the row, and not of
+// whoever worked out what to write. Stores call it when they have all that a
+// transaction waits for.
+func (r Record) Stamped(now time.Time) Record {
+	r.UpdatedAt = now
+	if r.Status.Ended() {
+		r.CompletedAt = now // nothing becomes of it any more, so it is this that ends it
+	}
+	return r
+}
+
 // Urged is a run of which something was asked while the step was in flight that
 // made it what it is: it goes on at once, so that the engine can do it. Stores
 // call it.

@@ -9,14 +9,16 @@ import (
 )
 
 // Store keeps runs. It knows rows, not stages: what becomes of a row is worked
-// out by this package and handed over as a Change. Two stores exist, SQL and
+// out by this package and handed over as a Change, and stamped (Record.Stamped) when
+// it is written. Two stores exist, SQL and
 // memory, and chaintest holds both to one suite.
 type Store interface {
 	// Now is the clock by which runs are due and leases end.
 	Now() time.Time
 
 	// Insert adds runs, audited, with their locks and perhaps the batch they belong to:
-	// all of them or, with *Locked or *Refused (run_exists, batch_exists), none.
+	// all of them or, with *Locked or *Refused (run_exists, batch_exists), none. It
+	// writes into them and into the batch when they were requested.
 	Insert(ctx context.Context, runs []NewRun, batch *Batch) error
 
 	// Claim leases the run that has been due for longest, of these kinds, where

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/secrets/secretstest"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -57,6 +60,35 @@ func newWorld(t *testing.T) *world {
 		DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Signer: authority, Rand: rand.Reader}), Secrets: keeper, Trust: authority,
 		AgentURL: "https://broker.example:7441", Rand: rand.Reader,
 	}}
+}
+
+// Two brokers that share a Vault, and need the key for the first time, work out the
+// same tokens from then on.
+func TestReplicasThatMakeTheTokenKeyAtOnceHaveOne(t *testing.T) {
+	for range 20 {
+		vault := secretstest.StartVault(t, false)
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte(secretstest.Root), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys := make(chan string, 4)
+		for range cap(keys) {
+			keeper := must(secrets.OpenVault(secrets.VaultConfig{Address: vault.URL, Mount: secretstest.Mount, TokenFile: file}, time.Now))(t)
+			go func() {
+				key, err := (&Nodes{Secrets: keeper}).tokenKey(ctx)
+				if err != nil {
+					t.Error(err)
+				}
+				keys <- string(key)
+			}()
+		}
+		first := <-keys
+		for range cap(keys) - 1 {
+			if <-keys != first {
+				t.Fatal("two brokers have two keys")
+			}
+		}
+	}
 }
 
 func (w *world) prepare(run string) string {

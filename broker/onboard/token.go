@@ -51,18 +51,12 @@ func tokenOf(key []byte, nodeID string, number int) (pki.EnrollToken, error) {
 	return pki.NewEnrollToken(bytes.NewReader(mac.Sum(nil)))
 }
 
-// tokenKey reads the key, and makes it where there is none. Of two that are made at
-// once one stays, which is then read; a token of the other is followed by a new one.
+// tokenKey reads the key, and makes it where there is none: one, however many brokers
+// need it at once, since a token of another could never be worked out again.
 func (n *Nodes) tokenKey(ctx context.Context) ([]byte, error) {
-	text, err := n.Secrets.Get(ctx, keyPath)
-	if err != nil && broker.AsError(err).Code == "secret_not_found" {
-		made := make([]byte, sha256.Size)
-		_, _ = rand.Read(made) // never fails
-		if err := n.Secrets.Put(ctx, keyPath, []byte(hex.EncodeToString(made))); err != nil {
-			return nil, err
-		}
-		text, err = n.Secrets.Get(ctx, keyPath)
-	}
+	made := make([]byte, sha256.Size)
+	_, _ = rand.Read(made) // never fails
+	text, err := n.Secrets.Ensure(ctx, keyPath, []byte(hex.EncodeToString(made)))
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@
 // numbers.
 //
 // A value that was rotated must not linger: Put tells the entry to keep one
-// version, and Delete removes the entry with all of them. Check-and-set is not
-// used: what is written here has one writer, and the last one is right.
+// version, and Delete removes the entry with all of them. Put uses no check-and-set:
+// the last writer is right. Ensure does: the first one is.
 //
 // A token comes from a file, which something else keeps fresh, or from an
 // AppRole login, which is made again at use when nine tenths of the token's

@@ -28,6 +28,7 @@ type Files struct {
 	root *os.Root
 	id   *age.HybridIdentity
 	mu   sync.RWMutex
+	sync func(root *os.Root, dir string) error // makes the names in a directory durable
 }
 
 // Open opens the secrets in dir, which must exist, and clears away what a
@@ -45,7 +46,7 @@ func Open(dir string) (*Files, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Files{root: root, id: id}, nil
+	return &Files{root: root, id: id, sync: syncDir}, nil
 }
 
 // Close lets go of the directory.
@@ -54,6 +55,24 @@ func (f *Files) Close() error { return f.root.Close() }
 // Put implements Keeper. Codes: secret_path_invalid, secret_value_invalid,
 // secret_unwritable.
 func (f *Files) Put(_ context.Context, name string, value []byte) error {
+	return f.put(name, value, (*os.Root).Rename)
+}
+
+// Ensure implements Keeper.
+func (f *Files) Ensure(ctx context.Context, name string, value []byte) ([]byte, error) {
+	there, err := f.Get(ctx, name)
+	if broker.AsError(err).Code != "secret_not_found" {
+		return there, err
+	}
+	if err := f.put(name, value, (*os.Root).Link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return f.Get(ctx, name)
+}
+
+// put writes a secret, which comes to its place in one of two ways: a rename puts it
+// into that of another, a link does not (fs.ErrExist).
+func (f *Files) put(name string, value []byte, place func(root *os.Root, temp, name string) error) error {
 	if err := checkPath(name); err != nil {
 		return err
 	}
@@ -81,10 +100,23 @@ func (f *Files) Put(_ context.Context, name string, value []byte) error {
 			return unwritable(name, err)
 		}
 	}
-	if err := writeWhole(f.root, name+suffix, sealed.Bytes()); err != nil {
+	if err = writeWhole(f.root, name+suffix, sealed.Bytes(), place); err == nil {
+		err = f.syncAbove(name)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return unwritable(name, err)
 	}
-	return nil
+	return err
+}
+
+// syncAbove makes a file's name durable, and those of the directories that it is in:
+// whoever made one may have been killed before he did.
+func (f *Files) syncAbove(name string) error {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		if err := f.sync(f.root, dir); err != nil || dir == "." {
+			return err
+		}
+	}
 }
 
 // Get implements Keeper. Codes: secret_path_invalid, secret_not_found,
@@ -132,32 +164,25 @@ func (f *Files) Delete(_ context.Context, name string) error {
 	if err != nil {
 		return unwritable(name, err)
 	}
-	return syncDir(f.root, path.Dir(name))
+	return f.sync(f.root, path.Dir(name))
 }
 
-// writeWhole puts content at name beneath root: beside it, synced, renamed,
-// and the directory synced.
-func writeWhole(root *os.Root, name string, content []byte) (err error) {
+// writeWhole puts content at name beneath root: beside it, synced, placed there. The
+// name is not durable yet.
+func writeWhole(root *os.Root, name string, content []byte, place func(root *os.Root, temp, name string) error) (err error) {
 	temp := path.Join(path.Dir(name), tempPrefix+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = root.Remove(temp)
-		}
-	}()
+	defer func() { _ = root.Remove(temp) }() // it is still there unless it was renamed
 	if _, err := f.Write(content); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := root.Rename(temp, name); err != nil {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
+	return place(root, temp, name)
 }
 
 func syncDir(root *os.Root, dir string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,32 @@ func TestASecretIsReadWhenUsedAndOverRestarts(t *testing.T) {
 	}
 	_, err := f.Get(t.Context(), "sites/dc1/maas")
 	wantCode(t, err, "secret_not_found")
+}
+
+// A power cut leaves what was synced. A directory that another process made before it
+// was killed may not have been.
+func TestASecretIsDurableWithEveryDirectoryAboveIt(t *testing.T) {
+	f := open(t, t.TempDir())
+	if err := f.root.Mkdir("sites", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var synced []string
+	f.sync = func(root *os.Root, dir string) error {
+		synced = append(synced, dir)
+		return syncDir(root, dir)
+	}
+	for name, want := range map[string][]string{"sites/dc1/maas": {".", "sites", "sites/dc1"}, "top": {"."}} {
+		synced = nil
+		if err := f.Put(t.Context(), name, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(synced)
+		if !slices.Equal(synced, want) {
+			t.Errorf("%s: synced %q, want %q", name, synced, want)
+		}
+	}
+	f.sync = func(*os.Root, string) error { return syscall.EIO }
+	wantCode(t, f.Put(t.Context(), "sites/dc2/maas", []byte("x")), "secret_unwritable")
 }
 
 func TestNothingOnDiskHoldsTheValue(t *testing.T) {

@@ -59,5 +59,8 @@ func makeIdentity(root *os.Root) (*age.HybridIdentity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return id, writeWhole(root, identityFile, []byte(id.String()+"\n"))
+	if err := writeWhole(root, identityFile, []byte(id.String()+"\n"), (*os.Root).Rename); err != nil {
+		return nil, err
+	}
+	return id, syncDir(root, ".")
 }

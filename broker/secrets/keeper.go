@@ -20,6 +20,10 @@ type Keeper interface {
 	// a mixture. Where it fails, either may be in force; it may be called again.
 	// Codes: secret_path_invalid, secret_value_invalid, and those of Unreachable.
 	Put(ctx context.Context, path string, value []byte) error
+	// Ensure returns the secret at path, and sets it to value where there is none. Of
+	// any number who do so at once one is heard, and all are given what he set. Codes:
+	// those of Get and Put.
+	Ensure(ctx context.Context, path string, value []byte) ([]byte, error)
 	// Delete removes the secret at path and all that it ever was. That there is
 	// none is no error. Codes: secret_path_invalid, and those of Unreachable.
 	Delete(ctx context.Context, path string) error

@@ -101,6 +101,30 @@ func (v *Vault) Get(ctx context.Context, path string) ([]byte, error) {
 // Put implements Keeper. The entry is told first to keep one version, so that
 // Vault destroys the one before when it takes the new one.
 func (v *Vault) Put(ctx context.Context, path string, value []byte) error {
+	return v.put(ctx, path, value, nil)
+}
+
+// Ensure implements Keeper. Vault takes the value only where there is no version.
+func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, error) {
+	there, err := v.Get(ctx, path)
+	if broker.AsError(err).Code != "secret_not_found" {
+		return there, err
+	}
+	none := 0
+	unset := v.put(ctx, path, value, &none)
+	if unset != nil && broker.AsError(unset).Code != "secret_unwritable" {
+		return nil, unset
+	}
+	// Ours, or that of whoever was faster.
+	there, err = v.Get(ctx, path)
+	if unset != nil && err != nil {
+		return nil, unset
+	}
+	return there, err
+}
+
+// put writes a value, if the entry's version is the one that is given.
+func (v *Vault) put(ctx context.Context, path string, value []byte, cas *int) error {
 	if err := checkPath(path); err != nil {
 		return err
 	}
@@ -115,10 +139,14 @@ func (v *Vault) Put(ctx context.Context, path string, value []byte) error {
 	if err := v.call(ctx, "write", path, request{http.MethodPost, v.metadata(path), one}, nil); err != nil {
 		return err
 	}
+	body := map[string]any{"data": doc}
+	if cas != nil {
+		body["options"] = map[string]int{"cas": *cas}
+	}
 	var put struct {
 		Data version `json:"data"`
 	}
-	if err := v.call(ctx, "write", path, request{http.MethodPost, v.data(path), map[string]fields{"data": doc}}, &put); err != nil {
+	if err := v.call(ctx, "write", path, request{http.MethodPost, v.data(path), body}, &put); err != nil {
 		return err
 	}
 	if put.Data.Version == 0 {

@@ -34,10 +34,13 @@ type Config struct {
 	Events      outbox.Policy        // which events are kept; zero: outbox.DefaultPolicy
 	Version     string
 
-	Now    func() time.Time // nil: time.Now
-	Log    *zap.Logger      // nil: none
-	Ready  io.Writer        // gets the line that says ready; nil: nobody
-	Notify func(state string)
+	Now func() time.Time // nil: time.Now
+	// StoreNow is the clock of leases; nil: the database's own on PostgreSQL, so that
+	// those of all replicas run by one, and Now on SQLite.
+	StoreNow func() time.Time
+	Log      *zap.Logger // nil: none
+	Ready    io.Writer   // gets the line that says ready; nil: nobody
+	Notify   func(state string)
 	// Watchdog is how often systemd wants to hear; zero: never.
 	Watchdog time.Duration
 

@@ -128,13 +128,12 @@ func (s *Server) open(ctx context.Context) error {
 	return s.join(ctx)
 }
 
-// storeClock is the database's own on PostgreSQL, so that the leases of all
-// replicas run by one.
+// storeClock is the clock of leases; nil: the database's own.
 func (s *Server) storeClock() func() time.Time {
-	if s.c.Database != "" {
-		return nil
+	if s.c.StoreNow == nil && s.c.Database == "" {
+		return s.c.Now
 	}
-	return s.c.Now
+	return s.c.StoreNow
 }
 
 func (s *Server) join(ctx context.Context) error {

@@ -71,8 +71,34 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 			return &chain.Locked{Taken: taken}
 		}
 		t.hint(HintRun, "")
-		return nil
+		t.now = t.clock() // what this waited for is behind it
+		return t.requested(ctx, runs, batch)
 	})
+}
+
+// requested writes when runs that have all their locks were requested, and who did.
+func (t *tx) requested(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
+	if batch != nil {
+		batch.RequestedAt = t.now
+		if _, err := t.ExecContext(ctx, `UPDATE chain_batches SET requested_at = $1 WHERE id = $2`, micros(t.now), batch.ID); err != nil {
+			return err
+		}
+	}
+	for i, r := range runs {
+		r.Record = r.Stamped(t.now)
+		r.RequestedAt = t.now
+		runs[i] = r
+		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET requested_at = $1, updated_at = $1 WHERE id = $2`, micros(t.now), r.ID); err != nil {
+			return err
+		}
+		if err := t.audit(ctx, broker.AuditEntry{
+			Actor: r.RequestedBy, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason, CorrelationID: r.CorrelationID,
+			After: small("kind", r.Kind, "site", r.Site, "of", r.Subject, "batch", r.Batch, "role", r.Role),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verdict is write for what may be refused in the words of chains, which come
@@ -100,19 +126,13 @@ func isA[E error](err error) bool {
 
 func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
-			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (id) DO NOTHING`,
+			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16) ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State),
-		micros(r.DueAt), r.Spread, r.RequestedBy, micros(r.RequestedAt), micros(r.UpdatedAt)))
+		micros(r.DueAt), r.Spread, r.RequestedBy, micros(t.now)))
 	if err == nil && n == 0 {
 		return chain.Exists("run", r.ID)
 	}
-	if err != nil {
-		return err
-	}
-	return t.audit(ctx, broker.AuditEntry{
-		Actor: r.RequestedBy, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason, CorrelationID: r.CorrelationID,
-		After: small("kind", r.Kind, "site", r.Site, "of", r.Subject, "batch", r.Batch, "role", r.Role),
-	})
+	return err
 }
 
 // takeLocks takes locks for a run and says which of them others have. It takes
@@ -181,10 +201,23 @@ func (db *DB) Runs(ctx context.Context, f chain.Filter) ([]chain.Record, error) 
 
 // Events implements chain.Store.
 func (db *DB) Events(ctx context.Context, runID string) ([]chain.Event, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (e chain.Event, err error) {
-		err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
-		return e, err
-	}, `SELECT id, run_id, at, stage, direction, attempt, status, message, details FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
+	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
+}
+
+// RecentEvents returns the last events of a run, and before them of each stage the
+// last start and the last end: a run that is retried for long has thousands.
+func (db *DB) RecentEvents(ctx context.Context, runID string, last int) ([]chain.Event, error) {
+	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE id IN (
+			SELECT id FROM (SELECT id FROM chain_events WHERE run_id = $1 ORDER BY id DESC LIMIT $2) AS tail
+			UNION SELECT MAX(id) FROM chain_events WHERE run_id = $1 GROUP BY stage, status = 'started'
+		) ORDER BY id`, runID, last)
+}
+
+const eventColumns = `id, run_id, at, stage, direction, attempt, status, message, details`
+
+func scanEvent(row interface{ Scan(...any) error }) (e chain.Event, err error) {
+	err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
+	return e, err
 }
 
 // NextDue implements chain.Store.

@@ -40,6 +40,19 @@ func (db *DB) Batch(ctx context.Context, id string) (chain.Batch, error) {
 	return batch(ctx, db.reader(), id, "")
 }
 
+// BatchCounts counts the runs of a batch by status. It reads an index, and no run:
+// whoever watches a batch asks once a second.
+func (db *DB) BatchCounts(ctx context.Context, id string) (map[string]int64, error) {
+	counts := map[string]int64{}
+	_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (status string, err error) {
+		var n int64
+		err = row.Scan(&status, &n)
+		counts[status] = n
+		return status, err
+	}, `SELECT status, COUNT(*) FROM chain_runs WHERE batch = $1 AND batch <> '' GROUP BY status`, id)
+	return counts, err
+}
+
 // ContinueBatch implements chain.Store.
 func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
 	return db.verdict(ctx, func(ctx context.Context, t *tx) error {

@@ -92,8 +92,9 @@ func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Rec
 	if err != nil {
 		return nil, err
 	}
+	t.now = t.clock() // places and freezes may have been waited for
 	begun := r.Begin(c.Owner, c.Lease, t.now)
-	if _, err := t.writeRun(ctx, begun.Record, r, chain.AskNothing); err != nil {
+	if err := t.writeRun(ctx, begun.Record); err != nil {
 		return nil, err
 	}
 	if err := t.tellOf(ctx, begun); err != nil {

@@ -16,7 +16,7 @@ func (db *DB) Act(ctx context.Context, o chain.Order, decide func(time.Time, cha
 		if err != nil {
 			return err
 		}
-		t.now = db.Now() // after the wait for the row
+		t.now = t.clock() // after the wait for the row
 		e := broker.AuditEntry{Actor: o.Actor.Name, Action: "run." + string(o.Action), Subject: "run/" + o.ID, Reason: o.Reason, Before: runPlace(was)}
 		c, err := decide(t.now, was)
 		if no, ok := errors.AsType[*chain.Refused](err); ok {
@@ -52,8 +52,9 @@ func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.R
 	if !c.Beside {
 		r.Version++
 		r.Owner, r.LeaseTill = "", time.Time{}
+		r = r.Stamped(t.now)
 		c.Record = r
-		if _, err := t.writeRun(ctx, r, was, chain.AskNothing); err != nil {
+		if err := t.writeRun(ctx, r); err != nil {
 			return r, err
 		}
 		if err := t.tellOf(ctx, c); err != nil {

@@ -12,26 +12,14 @@ import (
 
 // Save implements chain.Store.
 func (db *DB) Save(ctx context.Context, c chain.Change) error {
-	return db.verdict(ctx, func(ctx context.Context, t *tx) error { return t.save(ctx, db, c) })
+	return db.verdict(ctx, func(ctx context.Context, t *tx) error { return t.save(ctx, c) })
 }
 
-func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
+func (t *tx) save(ctx context.Context, c chain.Change) error {
 	was := c.Record
-	c.Record.Version++
-	c.Record.Owner, c.Record.LeaseTill = "", time.Time{}
-	asked, err := t.writeRun(ctx, c.Record, was, c.Honoured)
+	asked, err := t.fence(ctx, was)
 	if err != nil {
 		return err
-	}
-	// The row is ours from here: whatever this waited for is behind it.
-	t.now = db.Now()
-	if asked != chain.AskNothing {
-		urged := c.Record.Urged(t.now)
-		t.hint(HintRun, "")
-		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, due_at = $2, attempt = $3, progress = $4 WHERE id = $5`,
-			string(urged.Status), micros(urged.DueAt), urged.Attempt, text(urged.Progress), was.ID); err != nil {
-			return err
-		}
 	}
 	taken, err := t.takeLocks(ctx, was.ID, c.Locks)
 	if err != nil {
@@ -40,10 +28,22 @@ func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
 	if taken != nil {
 		return &chain.Locked{Taken: taken}
 	}
+	t.now = t.clock() // row and locks are ours: what this waited for is behind it
+	c.Record.Version++
+	c.Record.Owner, c.Record.LeaseTill = "", time.Time{}
+	if c.Record = c.Record.Stamped(t.now); asked == c.Honoured {
+		asked = chain.AskNothing
+	}
+	if c.Record.Asked = asked; asked != chain.AskNothing {
+		c.Record = c.Record.Urged(t.now)
+	}
 	for _, e := range c.Effects {
 		if err := t.applyToRun(ctx, was, e); err != nil {
 			return err
 		}
+	}
+	if err := t.writeRun(ctx, c.Record); err != nil {
+		return err
 	}
 	if err := t.tellOf(ctx, c); err != nil {
 		return err
@@ -65,25 +65,30 @@ func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
 	return nil
 }
 
-// writeRun writes all of a row but what was asked beside the fence, if it is
-// still as it was read. It returns what is asked that has not been honoured.
-func (t *tx) writeRun(ctx context.Context, r, was chain.Record, honoured chain.Ask) (asked chain.Ask, err error) {
-	f := chain.Failure{}
-	if r.Failure != nil {
-		f = *r.Failure
-	}
-	err = t.QueryRowContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, state = $6, entered_at = $7, due_at = $8,
-			version = $9, lease_owner = $10, lease_until = $11, held = $12, waiting = $13, asked = CASE WHEN asked = $14 THEN '' ELSE asked END,
-			failure_class = $15, error_code = $16, error_message = $17, error_details = $18, next_action = $19, started_at = $20, completed_at = $21, updated_at = $22
-		WHERE id = $23 AND version = $24 AND lease_owner = $25 RETURNING asked`,
-		string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State), micros(r.EnteredAt), micros(r.DueAt),
-		r.Version, r.Owner, micros(r.LeaseTill), r.Held, r.Waiting, string(honoured),
-		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, micros(r.StartedAt), micros(r.CompletedAt), micros(r.UpdatedAt),
-		was.ID, was.Version, was.Owner).Scan(&asked)
+// fence takes the row of a run that is still as it was claimed, and returns what was
+// asked meanwhile.
+func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, err error) {
+	err = t.QueryRowContext(ctx, `SELECT asked FROM chain_runs WHERE id = $1 AND version = $2 AND lease_owner = $3`+t.forUpdate(), was.ID, was.Version, was.Owner).Scan(&asked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", chain.ErrLost
 	}
 	return asked, err
+}
+
+// writeRun writes all of a row that the transaction has, but who asked for what.
+func (t *tx) writeRun(ctx context.Context, r chain.Record) error {
+	f := chain.Failure{}
+	if r.Failure != nil {
+		f = *r.Failure
+	}
+	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, state = $6, entered_at = $7, due_at = $8,
+			version = $9, lease_owner = $10, lease_until = $11, held = $12, waiting = $13, asked = $14,
+			failure_class = $15, error_code = $16, error_message = $17, error_details = $18, next_action = $19, started_at = $20, completed_at = $21, updated_at = $22
+		WHERE id = $23`,
+		string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State), micros(r.EnteredAt), micros(r.DueAt),
+		r.Version, r.Owner, micros(r.LeaseTill), r.Held, r.Waiting, string(r.Asked),
+		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, micros(r.StartedAt), micros(r.CompletedAt), micros(r.UpdatedAt), r.ID)
+	return err
 }
 
 // tellOf writes the events and messages of a change, and lets go of the locks of

@@ -1,7 +1,11 @@
 package store_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -44,6 +48,76 @@ func TestRunsAreKeptAsChainsNeedThem(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestRunsOfABatchAreCountedByStatus(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		for _, id := range []string{"b1", "b2"} {
+			var runs []chain.NewRun
+			for i := range 5 {
+				runs = append(runs, chain.NewRun{Record: chain.Record{
+					ID: fmt.Sprint(id, "-", i), Batch: id, Kind: "k", Site: "dc1", Status: chain.Pending, Stage: "s", Direction: chain.Forward, Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+				}})
+			}
+			ok(t, db.Insert(ctx, runs, &chain.Batch{ID: id, Kind: "k", Site: "dc1", Parallel: 3}))
+		}
+		claim := func() chain.Record {
+			return *must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Hour, Kinds: []string{"k"}}))(t)
+		}
+		failed, done := claim(), claim()
+		failed.Status, done.Status = chain.FailedManual, chain.Completed
+		ok(t, db.Save(ctx, chain.Change{Record: failed}))
+		ok(t, db.Save(ctx, chain.Change{Record: done}))
+		claim()
+		want := map[string]int64{"pending": 2, "running": 1, "failed_manual_intervention": 1, "completed": 1}
+		if got := must(db.BatchCounts(ctx, "b1"))(t); !maps.Equal(got, want) {
+			t.Errorf("b1 has %v, want %v", got, want)
+		}
+		if got := must(db.BatchCounts(ctx, "b2"))(t); !maps.Equal(got, map[string]int64{"pending": 5}) {
+			t.Errorf("b2 has %v", got)
+		}
+		if got := must(db.BatchCounts(ctx, ""))(t); got == nil || len(got) > 0 {
+			t.Errorf("no batch has %v", got)
+		}
+	})
+}
+
+// However long a run has been retried, little of its history is read, and each stage
+// can still be told of.
+func TestALongHistoryIsReadFromItsEnd(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
+			ID: "r", Kind: "k", Site: "dc1", Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+		}}}, nil))
+		for attempt, stage := range []string{"a", "a", "b", "b", "b", "b", "b", "c"} {
+			r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Hour, Kinds: []string{"k"}}))(t)
+			c := chain.Change{Record: *r}
+			c.Events = []chain.Event{
+				{Stage: stage, Direction: chain.Forward, Attempt: 10 + attempt, Status: chain.Started},
+				{Stage: stage, Direction: chain.Forward, Attempt: 10 + attempt, Status: chain.Failed, Message: "no"},
+			}
+			if stage == "c" {
+				c.Events = c.Events[:1] // in flight
+			}
+			ok(t, db.Save(ctx, c))
+			clock.Advance(time.Minute)
+		}
+		told := func(events []chain.Event) (out []string) {
+			for _, e := range events {
+				out = append(out, fmt.Sprint(e.Stage, " ", e.Attempt, " ", e.Status))
+			}
+			return out
+		}
+		all := must(db.Events(ctx, "r"))(t)
+		got := told(must(db.RecentEvents(ctx, "r", 3))(t))
+		want := []string{"a 11 started", "a 11 failed", "b 16 started", "b 16 failed", "c 17 started"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the last 3 and each stage's: %v, want %v", got, want)
+		}
+		if got := must(db.RecentEvents(ctx, "r", 100))(t); !slices.Equal(told(got), told(all)) || got[0].ID != all[0].ID || !got[0].At.Equal(all[0].At) {
+			t.Errorf("all: %v, want %v", told(got), told(all))
+		}
+	})
 }
 
 func TestSeveralEnginesOnOneStore(t *testing.T) {

@@ -2,6 +2,9 @@ package store
 
 import "context"
 
+// FreezeGate is the number of the lock that a freeze has alone.
+const FreezeGate = freezeGate
+
 // OutboxTypes lists the types of the messages in the outbox, oldest first.
 func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s string, err error) {

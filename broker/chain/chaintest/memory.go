@@ -108,11 +108,16 @@ func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Bat
 		return &chain.Locked{Taken: taken}
 	}
 	maps.Copy(s.locks, mine)
+	now := s.now()
 	if batch != nil {
+		batch.RequestedAt = now
 		b := *batch
 		s.batches[b.ID] = &b
 	}
-	for _, r := range runs {
+	for i, r := range runs {
+		r.Record = r.Stamped(now)
+		r.RequestedAt = now
+		runs[i] = r
 		s.runs[r.ID] = &row{Record: clone(r.Record), spread: r.Spread}
 		s.audit = append(s.audit, Audited{Actor: chain.Actor{Name: r.RequestedBy, Role: r.Role}, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason})
 	}
@@ -267,7 +272,7 @@ func (s *Memory) apply(effect any) error {
 
 // write puts a change into the tables.
 func (s *Memory) write(r *row, c chain.Change, now time.Time) {
-	r.Record = clone(c.Record)
+	r.Record = clone(c.Record.Stamped(now))
 	for _, e := range c.Events {
 		s.written++
 		e.ID, e.RunID, e.At = s.written, r.ID, now

@@ -30,6 +30,7 @@ func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 		rule func(*subject)
 	}{
 		{"a row comes back as it was written", wholeRows},
+		{"a run's times are those of its rows", stamps},
 		{"runs are claimed in the order in which they are due", claimOrder},
 		{"a claimed run is nobody else's until its lease is over", claimedRuns},
 		{"a lease is renewed by who has it", renewals},
@@ -133,7 +134,7 @@ func wholeRows(s *subject) {
 	r.Status, r.Stage, r.Direction, r.Attempt = chain.FailedManual, "b", chain.Undo, 3
 	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true}
 	r.State = json.RawMessage(`{"trail":["a"]}`)
-	r.EnteredAt, r.DueAt, r.StartedAt, r.CompletedAt, r.UpdatedAt = at(1), at(2), at(3), at(4), at(5)
+	r.EnteredAt, r.DueAt, r.StartedAt, r.CompletedAt = at(1), at(2), at(3), at(4)
 	r.Waiting, r.NextAction, r.Held = "machine is Deploying", "look", true
 	r.Failure = &chain.Failure{Class: "power", Code: "bmc", Message: "no answer", Details: json.RawMessage(`{"n":1}`)}
 	s.ok(s.Save(s.ctx, chain.Change{Record: *r}))
@@ -146,6 +147,34 @@ func wholeRows(s *subject) {
 	if _, err := s.Batch(s.ctx, "x"); code(err) != "batch_not_found" {
 		s.Fatal(err)
 	}
+}
+
+// stamps gives the store what was worked out a minute before, each time.
+func stamps(s *subject) {
+	runs, b := []chain.NewRun{newRun("r", s.Store.Now())}, &chain.Batch{ID: "b1", Parallel: 1}
+	s.Advance(time.Minute)
+	s.ok(s.Insert(s.ctx, runs, b))
+	inserted := s.Store.Now()
+	stored, err := s.Batch(s.ctx, "b1")
+	s.ok(err)
+	got := s.read("r")
+	s.same("times of an inserted run and its batch, stored and given", []time.Time{got.RequestedAt, got.UpdatedAt, stored.RequestedAt, runs[0].RequestedAt, runs[0].UpdatedAt, b.RequestedAt},
+		slices.Repeat([]time.Time{inserted}, 6))
+
+	r := s.claim("r")
+	s.Advance(time.Minute)
+	s.ok(s.Save(s.ctx, chain.Change{Record: *r}))
+	got = s.read("r")
+	s.same("times of a saved run", []time.Time{got.UpdatedAt, got.CompletedAt}, []time.Time{s.Store.Now(), {}})
+
+	s.Advance(time.Minute)
+	got, err = s.Act(s.ctx, chain.Order{ID: "r", Action: chain.Cancel}, func(_ time.Time, r chain.Record) (chain.Change, error) {
+		r.Status = chain.Cancelled
+		return chain.Change{Record: r}, nil
+	})
+	s.ok(err)
+	s.same("a run that was acted on, as it is told", got, s.read("r"))
+	s.same("times of a run that ended", []time.Time{got.RequestedAt, got.UpdatedAt, got.CompletedAt}, []time.Time{inserted, s.Store.Now(), s.Store.Now()})
 }
 
 func code(err error) string {

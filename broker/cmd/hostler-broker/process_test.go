@@ -51,17 +51,21 @@ func followClock() {
 		}
 	}()
 	now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	storeNow = now
 }
 
-// process is the broker as a process of its own on SQLite, with one site whose
-// region is simulated behind a loopback listener. The test owns their clock.
+// process is the broker as a process of its own, on SQLite unless its arguments say
+// otherwise, with one site whose region is simulated behind a loopback listener. The
+// test owns their clock.
 type process struct {
 	*servertest.Broker
 	t      *testing.T
 	dir    string
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has
-	ahead  atomic.Int64
+	ahead  *atomic.Int64
+	clock  string   // the file that says so
+	args   []string // beside those that each has
 	region *maassim.Region
 	maas   *httptest.Server
 	bmc    maassim.BMC
@@ -69,9 +73,11 @@ type process struct {
 }
 
 // newProcess starts a broker with a site dc1, whose region answers through door.
-func newProcess(t *testing.T, policy string, door func(p *process, next http.Handler) http.Handler) *process {
+// Preparations are made before it starts.
+func newProcess(t *testing.T, policy string, door func(p *process, next http.Handler) http.Handler, prepare ...func(p *process)) *process {
 	t.Helper()
-	p := &process{t: t, dir: t.TempDir(), bmc: maassim.BMC{User: "root", Password: "planted-bmc-password"}}
+	p := &process{t: t, dir: t.TempDir(), ahead: new(atomic.Int64), bmc: maassim.BMC{User: "root", Password: "planted-bmc-password"}}
+	p.clock = filepath.Join(p.dir, "clock")
 	p.Advance(0)
 	p.region = &maassim.Region{
 		Seed: 11, Now: p.Now, Timing: maassim.Usual.Faster(1e6),
@@ -80,6 +86,9 @@ func newProcess(t *testing.T, policy string, door func(p *process, next http.Han
 	p.maas = httptest.NewServer(door(p, p.region))
 	t.Cleanup(p.maas.Close)
 	t.Cleanup(p.kill)
+	for _, f := range prepare {
+		f(p)
+	}
 	p.boot()
 	post := func(path, body string) {
 		t.Helper()
@@ -98,10 +107,9 @@ func (p *process) Now() time.Time { return time.Now().Add(time.Duration(p.ahead.
 // Advance puts it ahead.
 func (p *process) Advance(d time.Duration) {
 	p.t.Helper()
-	path := filepath.Join(p.dir, "clock")
-	err := os.WriteFile(path+".new", strconv.AppendInt(nil, p.ahead.Add(int64(d)), 10), 0o600)
+	err := os.WriteFile(p.clock+".new", strconv.AppendInt(nil, p.ahead.Add(int64(d)), 10), 0o600)
 	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = os.Rename(p.clock+".new", p.clock)
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -121,9 +129,9 @@ func (p *process) boot() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	data := filepath.Join(p.dir, "broker")
-	p.cmd = exec.Command("hostler-broker", "serve", "--data-dir", data, "--listen", listen, "--agent-listen", agents)
-	p.cmd.Env = append(os.Environ(), clockFile+"="+filepath.Join(p.dir, "clock"))
+	data := p.data()
+	p.cmd = exec.Command("hostler-broker", append([]string{"serve", "--data-dir", data, "--listen", listen, "--agent-listen", agents}, p.args...)...)
+	p.cmd.Env = append(os.Environ(), clockFile+"="+p.clock)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = log
 	out, err := p.cmd.StdoutPipe()
@@ -159,6 +167,8 @@ func (p *process) boot() {
 	}
 }
 
+func (p *process) data() string { return filepath.Join(p.dir, "broker") }
+
 func (p *process) logFile() string { return filepath.Join(p.dir, "broker.log") }
 
 func (p *process) log() []byte {
@@ -178,7 +188,9 @@ func (p *process) kill() {
 		p.t.Error(err)
 	}
 	<-p.ended
-	p.client.CloseIdleConnections()
+	if p.client != nil {
+		p.client.CloseIdleConnections()
+	}
 }
 
 // peek is a GET of a broker that may be gone.

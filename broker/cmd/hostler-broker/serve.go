@@ -13,8 +13,12 @@ import (
 	"github.com/hostler/hostler/broker/server"
 )
 
-// now is the program's clock; tests of the program put it ahead.
-var now = time.Now
+// now is the program's clock, and storeNow that of its leases; tests of the program
+// put them ahead.
+var (
+	now      = time.Now
+	storeNow func() time.Time
+)
 
 func newServe() *cobra.Command {
 	var s settings
@@ -42,7 +46,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 			}
 			b, err := server.New(c.Context(), server.Config{
 				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, Database: s.DB, Vault: vault, Events: s.Events,
-				Version: version, Now: now, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
+				Version: version, Now: now, StoreNow: storeNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})
 			if err != nil {

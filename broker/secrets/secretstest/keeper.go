@@ -32,6 +32,7 @@ func Run(t *testing.T, k secrets.Keeper) {
 	t.Run("PathsAreOnlyNames", func(t *testing.T) { pathsAreOnlyNames(t, k) })
 	t.Run("APathIsNoDirectory", func(t *testing.T) { pathIsNoDirectory(t, k) })
 	t.Run("AValueIsReadWhole", func(t *testing.T) { readWhole(t, k) })
+	t.Run("OfManyWhoMakeASecretOneIsHeard", func(t *testing.T) { madeOnce(t, k) })
 }
 
 func put(t *testing.T, k secrets.Keeper, path, value string) {
@@ -183,4 +184,41 @@ func readWhole(t *testing.T, k secrets.Keeper) {
 		})
 	}
 	group.Wait()
+}
+
+func madeOnce(t *testing.T, k secrets.Keeper) {
+	for round := range 10 {
+		path := fmt.Sprint("made/once/", round)
+		got := make(chan string, 8)
+		for i := range cap(got) {
+			go func() {
+				value, err := k.Ensure(t.Context(), path, fmt.Append(nil, "value of ", i))
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				got <- string(value)
+			}()
+		}
+		first := <-got
+		for range cap(got) - 1 {
+			if other := <-got; other != first {
+				t.Errorf("at %s one was given %q, and another %q", path, first, other)
+			}
+		}
+		want(t, k, path, first)
+	}
+	put(t, k, "made/once/0", "rotated")
+	if value, err := k.Ensure(t.Context(), "made/once/0", []byte("another")); err != nil || string(value) != "rotated" {
+		t.Errorf("what was there came back as %q, %v", value, err)
+	}
+	if err := k.Delete(t.Context(), "made/once/0"); err != nil {
+		t.Fatal(err)
+	}
+	if value, err := k.Ensure(t.Context(), "made/once/0", []byte("another")); err != nil || string(value) != "another" {
+		t.Errorf("what was not there came back as %q, %v", value, err)
+	}
+	_, err := k.Ensure(t.Context(), "made/once/x", nil)
+	WantCode(t, err, "secret_value_invalid")
+	_, err = k.Ensure(t.Context(), "../x", []byte("x"))
+	WantCode(t, err, "secret_path_invalid")
 }

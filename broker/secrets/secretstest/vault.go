@@ -141,6 +141,9 @@ func (v *Vault) answer(r *http.Request) (int, any) {
 		Max      int    `json:"max_versions"`
 		CAS      bool   `json:"cas_required"`
 		Data     any    `json:"data"` // Vault, too, rounds numbers
+		Options  struct {
+			CAS *int `json:"cas"` // the version that must be there; 0: none
+		} `json:"options"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	if path == "auth/approle/login" {
@@ -168,14 +171,14 @@ func (v *Vault) answer(r *http.Request) (int, any) {
 	case mount == OldMount:
 		return v.versionOne(r.Method, rest, body.Data)
 	case mount == Mount && kind == "data":
-		return v.data(r, name, body.Data)
+		return v.data(r, name, body.Data, body.Options.CAS)
 	case mount == Mount && kind == "metadata":
 		return v.metadata(r.Method, name, body.Max, body.CAS)
 	}
 	return refuse(404, "no handler for route \""+path+"\". route entry not found.")
 }
 
-func (v *Vault) data(r *http.Request, name string, data any) (int, any) {
+func (v *Vault) data(r *http.Request, name string, data any, cas *int) (int, any) {
 	e := v.entries[name]
 	switch r.Method {
 	case http.MethodGet:
@@ -200,8 +203,11 @@ func (v *Vault) data(r *http.Request, name string, data any) (int, any) {
 		}
 		return 204, nil
 	}
-	if e = v.entry(name); e.cas {
+	switch e = v.entry(name); {
+	case e.cas && cas == nil:
 		return refuse(400, "check-and-set parameter required for this call")
+	case cas != nil && *cas != e.created:
+		return refuse(400, "check-and-set parameter did not match the current version")
 	}
 	e.created++
 	e.versions[e.created] = data
