@@ -172,9 +172,9 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 		r.Note(nil, "machine %s is not in MAAS any more", s.SystemID)
 	case err != nil:
 		return at.unseen(ctx, err)
-	case r.Now.Sub(s.Claim.Unheard) < late && (m.Status == Ready || m.Status == Allocated):
+	case at.unsure():
 		at.see(m)
-		return chain.Again(settle, "machine is %s; MAAS may still carry out what no answer came of", taskcatalog.Clean(at.StatusName, 64))
+		return at.stillUnsure()
 	default:
 		at.see(m)
 		if err := l.giveBack(ctx, at); err != nil {

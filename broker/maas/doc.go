@@ -34,10 +34,11 @@
 // Each call of a stage looks, and then makes one change of the machine at most: what
 // came of it is seen by the next look, never taken from an answer. So an answer that was lost, a
 // 504 and a broker that died are one case, and no call is repeated: the stage is
-// called again, and decides by what it sees. Nothing of a machine is taken back for
-// some minutes after a change of which no answer came, as MAAS may carry it out late.
-// A broker that dies within the call leaves no note of that: there the lease's end is
-// all that is waited for.
+// called again, and decides by what it sees. Nothing of a machine is taken back, nor
+// let go, for some minutes after a change of which no answer came, as MAAS may carry it
+// out late; nor after a step whose broker died or was cut off, counted from the end of
+// its lease (Run.LostAt), as nobody knows what that step had asked for. A commissioning
+// is not taken back, and not waited for: MAAS begins none of a machine that somebody has.
 //
 // What a step could not look at costs no attempt: Again where it is this machine
 // or this run alone, Hold where nothing of the region answers, the key is refused, or

@@ -179,6 +179,7 @@ type simulation struct {
 
 	unanswered bool            // in this step the region did not tell who it is, or refused the key
 	stepping   string          // the run whose step this is
+	dies       bool            // its broker does, before it saves the step
 	letIn      map[string]bool // nodes that a person has let in past a run that had stopped
 }
 
@@ -207,6 +208,10 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s.lossy.Saved = s.saved
 	s.lossy.Claimed = func(r chain.Record) { s.stepping = r.ID }
 	s.lossy.Fate = func(int) chaintest.Fate {
+		if s.dies {
+			s.dies = false
+			return chaintest.Lost
+		}
 		if s.by.IntN(150) == 0 {
 			return chaintest.Fate(1 + s.by.IntN(2))
 		}
@@ -429,9 +434,6 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.answered(req, res, err)
 		return res, err
 	}
-	if op == "allocate" && s.chance(5) {
-		return s.late(req, id, run)
-	}
 	before, _ := s.region.Machine(id)
 	marked := before.Annotations["hostler-run"]
 	switch {
@@ -448,14 +450,24 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	case before.Status == maassim.Deployed && op != "release":
 		s.wrong("%s %s of machine %s, which is Deployed", req.Method, op, id)
 	}
-	res, err := s.region.RoundTripper().RoundTrip(req)
+	if slices.Contains(tardy, op) && s.chance(5) {
+		return s.late(req, op, id)
+	}
+	res, err := s.carry(req, op, id, run)
 	s.answered(req, res, err)
+	return res, err
+}
+
+// carry has the region do something about a machine, and notes who has it by that.
+func (s *simulation) carry(req *http.Request, op, id, run string) (*http.Response, error) {
+	before, _ := s.region.Machine(id)
+	res, err := s.region.RoundTripper().RoundTrip(req)
 	after, there := s.region.Machine(id)
 	switch {
 	case !there:
 	case op == "allocate" && after.Status == maassim.Allocated && before.Status == maassim.Ready && after.Owner == "admin":
 		s.holder[id] = run
-	case op == "deploy" && after.Status == maassim.Deploying && before.Status == maassim.Allocated:
+	case op == "deploy" && after.Status == maassim.Deploying && before.Status != maassim.Deploying:
 		s.deployed[run]++
 	}
 	return res, err

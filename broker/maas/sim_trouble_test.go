@@ -83,19 +83,44 @@ func (s *simulation) answered(req *http.Request, res *http.Response, err error) 
 	}
 }
 
-// late has an allocate carried out when nobody waits for it any more.
-func (s *simulation) late(req *http.Request, id, run string) (*http.Response, error) {
+// tardy are the operations that a region may carry out when nobody waits for them any
+// more.
+var tardy = []string{"allocate", "set_workload_annotations", "deploy", "release", "commission"}
+
+// late has a change carried out when its broker has given up waiting, or has died; and
+// often somebody cancels the run meanwhile.
+func (s *simulation) late(req *http.Request, op, id string) (*http.Response, error) {
+	run := s.stepping
 	kept := req.Clone(ctx)
 	req.Body, kept.Body = twice(s.t, req.Body)
-	s.clock.Advance(time.Duration(1+s.by.IntN(60)) * time.Second)
-	s.later(time.Duration(1+s.by.IntN(90))*time.Second, func() {
+	if s.dies = s.chance(40); !s.dies {
+		s.clock.Advance(time.Duration(1+s.by.IntN(60)) * time.Second)
+	}
+	if s.chance(50) {
+		s.later(time.Duration(s.by.IntN(90))*time.Second, func() { s.order(run, chain.Cancel) })
+	}
+	s.later(time.Duration(1+s.by.IntN(170))*time.Second, func() {
 		before, _ := s.region.Machine(id)
-		_, _ = s.region.RoundTripper().RoundTrip(kept)
-		if after, there := s.region.Machine(id); there && after.Status == maassim.Allocated && before.Status == maassim.Ready {
-			s.holder[id] = run
+		if _, err := s.carry(kept, op, id, run); err != nil {
+			return // the region is away just then
+		}
+		after, there := s.region.Machine(id)
+		if !there || after.Status == before.Status || s.handled(id) {
+			return
+		}
+		if op == "commission" {
+			return // nobody has the machine, or MAAS refuses: that is not waited for
+		}
+		if r := s.run(run); r.Status.Ended() || op != "allocate" && before.Annotations["hostler-run"] != run && s.holder[id] != run {
+			s.wrong("%s of run %s, which is %s, makes machine %s of %q %s: it was %s of %q, marked for %q", op, run, r.Status, id, after.Owner, after.Status, before.Status, before.Owner, before.Annotations["hostler-run"])
 		}
 	})
 	return nil, io.ErrUnexpectedEOF
+}
+
+// handled reports whether a person did something to a machine by hand.
+func (s *simulation) handled(systemID string) bool {
+	return slices.ContainsFunc(s.region.History(systemID), func(c maassim.Change) bool { return c.By == "somebody" })
 }
 
 // left sees that no run which has ended has left a machine that nobody has.
@@ -105,7 +130,7 @@ func (s *simulation) left() {
 		if m.Status != maassim.Allocated || m.Owner != "admin" || !slices.Contains(s.ids, run) || !s.run(run).Status.Ended() {
 			continue
 		}
-		if !slices.ContainsFunc(s.region.History(m.SystemID), func(c maassim.Change) bool { return c.By == "somebody" }) {
+		if !s.handled(m.SystemID) {
 			s.wrong("run %s is %s, and machine %s is Allocated for it", run, s.run(run).Status, m.SystemID)
 		}
 	}
