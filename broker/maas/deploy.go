@@ -191,6 +191,7 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 // waitForDeployed waits until the installed system has asked MAAS for its
 // user-data. That it is up is not said by that.
 func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
+	seen := r.State.Seen.ObservedAt
 	at, err := l.glance(ctx, r)
 	if err != nil {
 		return err
@@ -218,7 +219,7 @@ func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
 	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
 		s.warn(fmt.Sprintf("machine %s reports its hardware every %v, and not every %v: somebody set the region's %s while it was deployed", at.called(), at.interval(), wants, syncSetting))
 	}
-	s.DeployedAt, s.SyncBaseline = r.Now, at.LastSync.Time
+	s.DeployedAt, s.SyncBaseline = r.Now, at.baseline(ctx, seen)
 	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())
 	return nil
 }

@@ -109,8 +109,9 @@
 // none has come (package sshseed): never earlier, because MAAS does it by itself
 // nearly always. What cannot be reached is tried until the stage's time is over, and
 // then is post_deploy_connectivity_failure. Its health is worked
-// out: last_sync has moved since the machine was first seen Deployed, and is not
-// older than one and a half intervals. MAAS accepts a New machine by commissioning
+// out: last_sync has moved since the machine became Deployed by MAAS's history, or was
+// first seen so where that tells nothing, and is not older than one and a half
+// intervals. MAAS accepts a New machine by commissioning
 // it, so there is no call of accept. What a person has mended MAAS sees when it
 // commissions the machine again: resume has it do so.
 package maas
