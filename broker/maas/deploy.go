@@ -59,7 +59,8 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 }
 
 // forgetNode takes the node back, and its token with it. One that has enrolled
-// stays, out of use; a run that starts over will need it.
+// stays, out of use; a run that starts over will need it, and has it enrol anew, unless
+// a person keeps it out.
 func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	kept, err := l.Nodes.Remove(ctx, r.ID, "onboarding was taken back")
 	if err != nil {
@@ -67,6 +68,14 @@ func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	}
 	switch {
 	case kept != "" && r.Restarting:
+		why, err := l.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
+		if err != nil {
+			return ours(err)
+		}
+		if why != "" {
+			r.State.warn(why)
+			r.Note(map[string]string{"node_id": kept}, "%s", why)
+		}
 		return nil
 	case kept != "":
 		if err := l.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
