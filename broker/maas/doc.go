@@ -98,7 +98,9 @@
 // The node is enrolling from render_cloud_init until the run's last stage lets it
 // in, whatever its agent has done meanwhile: a node is active when its machine
 // reports its hardware and is still the run's. The enrol token is in the bundle
-// alone, which is rendered again where it is used.
+// alone, which is rendered again where it is used. A run that begins from the ground has
+// a node enrol anew that the broker's own checks keep out; whom a person keeps out, no
+// run lets in.
 //
 // # Where this departs from the sources
 //

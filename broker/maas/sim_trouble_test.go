@@ -3,6 +3,7 @@
 package maas_test
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -12,19 +13,68 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// someProfile is the site's, or another one there: with another interval, or without
-// a second attempt.
+// someProfile is one of two that the site has, each as somebody may have set it: with
+// its usual retries, with none, or with three of each stage.
 func (s *simulation) someProfile() broker.Profile {
 	p := s.profile
-	p.Policy.StageRetries = maps.Clone(p.Policy.StageRetries)
 	p.Policy.HardwareSyncInterval = []string{"5m", "10m"}[s.by.IntN(2)]
-	if s.chance(20) {
+	if s.chance(40) {
+		p.ID, p.Name = "profile-2", "fabric"
+		p.Policy.EnablePhase2RoCE = true
+		p.Policy.RequireHWSync = s.chance(50)
+	}
+	p.Policy.StageRetries = maps.Clone(p.Policy.StageRetries)
+	switch n := s.by.IntN(5); n {
+	case 0, 3:
+		for _, stage := range append(slices.Clone(stages), "recover_for_datasource_retry") {
+			p.Policy.StageRetries[stage] = n
+		}
+	case 1:
 		p.Policy.StageRetries["deploy_via_maas"] = 0
 	}
 	return p
+}
+
+// fabric gives RoCE addresses to some of the machines: of a subnet that has two, and of
+// none that MAAS knows.
+func (s *simulation) fabric(hostname string) {
+	if s.chance(60) {
+		cidr := []string{"172.30.9.60/31", "172.30.9.61/31", "172.31.0.7/24"}[s.by.IntN(3)]
+		s.book.RoCE = append(s.book.RoCE, broker.RoCEAssignment{SiteID: s.site.ID, Hostname: hostname, Interface: "eno8403", IPv4CIDR: cidr})
+	}
+}
+
+// turn is what comes before each step, and which of two brokers makes it.
+func (s *simulation) turn() {
+	s.due()
+	if s.second != nil && s.chance(50) {
+		s.engine, s.second = s.second, s.engine
+	}
+}
+
+// meanwhile has the other broker make a step while a call of this one's is on its way,
+// and people act.
+func (s *simulation) meanwhile() {
+	if s.second == nil || s.within || !s.chance(4) {
+		return
+	}
+	seen, unanswered, stepping, dies := s.seen, s.unanswered, s.stepping, s.dies
+	s.within, s.seen, s.dies = true, map[string]bool{}, false
+	s.due()
+	worked, err := s.second.Step(ctx)
+	if worked {
+		s.together++
+	}
+	if errors.Is(err, chaintest.ErrKilled) {
+		s.second = s.broker()
+	} else if err != nil && !errors.Is(err, chain.ErrLost) {
+		s.t.Error(err)
+	}
+	s.within, s.seen, s.unanswered, s.stepping, s.dies = false, seen, unanswered, stepping, dies
 }
 
 // ownTroubles are those that the site has no part in: what one run cannot have of the
