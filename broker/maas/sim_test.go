@@ -184,6 +184,7 @@ type simulation struct {
 	within     bool            // a call of the first one's: the second one steps
 	together   int             // how often it has
 	stepping   string          // the run whose step this is
+	began      time.Time       // when it did
 	dies       bool            // its broker does, before it saves the step
 	letIn      map[string]bool // nodes that a person has let in past a run that had stopped
 }
@@ -214,7 +215,7 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s.silent, s.doors.closed, s.doors.unsynced = s.chance(15), s.chance(25), s.chance(20)
 	s.doors.check = s.enters
 	s.lossy.Saved = s.saved
-	s.lossy.Claimed = func(r chain.Record) { s.stepping = r.ID }
+	s.lossy.Claimed = func(r chain.Record) { s.stepping, s.began = r.ID, s.clock.Now() }
 	s.lossy.Fate = func(int) chaintest.Fate {
 		if s.dies {
 			s.dies = false
