@@ -14,7 +14,7 @@ const (
 	OwnerRemoval    Owner = "removal"           // node.uninstall and its outcome
 	OwnerTurnover   Owner = "turnover"          // a decommission run
 	OwnerOverride   Owner = "operator_override" // platform_admin, with a reason, past an owed turnover
-	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init
+	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init: what the broker's own checks kept out enrols anew
 )
 
 // awaitsResolver reports whether the node shall have other resolver profiles
@@ -38,6 +38,7 @@ var transitions = map[edge][]Owner{
 	{Active, Quarantined}:        {OwnerReconciler, OwnerOperator, OwnerTurnover},
 	{Offline, Quarantined}:       {OwnerReconciler, OwnerOperator, OwnerTurnover},
 	{Quarantined, Active}:        {OwnerOperator, OwnerReconciler, OwnerTurnover, OwnerOverride},
+	{Quarantined, Enrolling}:     {OwnerUndo},
 	{Quarantined, Draining}:      {OwnerOperator, OwnerDrain, OwnerTurnover},
 	{Active, Draining}:           {OwnerOperator, OwnerDrain, OwnerTurnover},
 	{Offline, Draining}:          {OwnerOperator, OwnerDrain, OwnerTurnover},

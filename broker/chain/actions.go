@@ -32,7 +32,7 @@ func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
 		if l == nil {
 			return Change{}, refused("kind_unknown", "cannot %s run %s: this broker runs no chain %s", o.Action, r.ID, r.Kind)
 		}
-		m := newMove(l, e.classes, now, r)
+		m := newMove(l, e.classes, now, r.Forsaken(now))
 		if err := m.act(o); err != nil {
 			return Change{}, err
 		}

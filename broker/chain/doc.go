@@ -88,7 +88,10 @@
 // one. So a stage is called at least once: it looks, then acts. If the outside
 // was changed and the save was lost, Done says so and the stage is skipped; the
 // effects and messages that Do asked for were lost with that save. A stage that
-// needs both looks at both in Done, or asks for them there. An attempt whose end
+// needs both looks at both in Done, or asks for them there. What a step asked others
+// to do may still be under way when its broker is gone: Run.LostAt is until when such a
+// step may have been at work last, from the lease that ran out, and costs no write of
+// its own. An attempt whose end
 // was not heard of several times stops the run for a person: a stage must not end
 // brokers for ever.
 //

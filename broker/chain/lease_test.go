@@ -166,8 +166,43 @@ func TestAStopLetsStepsInFlightEnd(t *testing.T) {
 				if r.Owner != "" || r.Status != chain.Running || r.Progress.Spent != 0 {
 					t.Errorf("left as %+v", r)
 				}
+				if cut := test.story == ""; cut != r.Progress.LostAt.Equal(begin.Add(test.ends)) {
+					t.Errorf("a step was lost at %v", r.Progress.LostAt)
+				}
 			})
 		})
+	}
+}
+
+// An operator who acts on a run when the lease of its dead broker is over, and before
+// another has claimed it, does not take away what is known of its last step.
+func TestAnActionKeepsWordOfTheStepThatWasLost(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b"})
+	var told []time.Time
+	c := s.script.Chain()
+	c.Stages[0].Undo = func(_ context.Context, r *chain.Run[chaintest.ScriptState]) error {
+		told = append(told, r.LostAt)
+		return nil
+	}
+	lossy := &chaintest.Lossy{Store: s.store, Fate: func(call int) chaintest.Fate {
+		if call == 1 { // the save of the first step
+			return chaintest.Lost
+		}
+		return chaintest.Done
+	}}
+	s.engine = newEngine(t, lossy, "one", c)
+	s.start("r")
+	if _, err := s.engine.Step(ctx); !errors.Is(err, chaintest.ErrKilled) {
+		t.Fatal(err)
+	}
+	over := s.run("r").LeaseTill
+	s.clock.AdvanceTo(over.Add(time.Second))
+	if err := s.act("r", chain.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	s.settle()
+	if r := s.run("r"); r.Status != chain.Cancelled || len(told) != 1 || !told[0].Equal(over) {
+		t.Errorf("%s; its undo was told of %v, want %v", r.Status, told, over)
 	}
 }
 

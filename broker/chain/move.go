@@ -11,7 +11,7 @@ import (
 // event started if this is its first call. Stores call it; all other changes
 // come to them ready.
 func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
-	c := Change{Record: r}
+	c := Change{Record: r.Forsaken(now)}
 	b := &c.Record
 	b.Version++
 	if r.Owner != "" {

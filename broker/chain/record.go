@@ -91,6 +91,7 @@ type Progress struct {
 	Tries   map[string]int `json:"tries,omitempty"`   // attempts by stage, and stage/undo
 	Restart bool           `json:"restart,omitempty"` // when undone, forward again
 	Adopted bool           `json:"adopted,omitempty"` // ends reconciled
+	LostAt  time.Time      `json:"lost_at,omitzero"`  // until when a step may have been at work whose end was never saved, the last of them
 }
 
 // InFlight reports whether a step may be running.
@@ -103,6 +104,16 @@ func (r Record) Stamped(now time.Time) Record {
 	r.UpdatedAt = now
 	if r.Status.Ended() {
 		r.CompletedAt = now // nothing becomes of it any more, so it is this that ends it
+	}
+	return r
+}
+
+// Forsaken is a run with word of the step that was in flight, if its lease is over:
+// what it did is not known, and neither when, but for that. The next lease would
+// write over it.
+func (r Record) Forsaken(now time.Time) Record {
+	if r.Owner != "" && !r.InFlight(now) {
+		r.Progress.LostAt = r.LeaseTill
 	}
 	return r
 }

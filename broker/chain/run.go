@@ -24,6 +24,11 @@ type Run[S any] struct {
 	EnteredAt   time.Time // when this stage was entered
 	Now         time.Time // when this step was claimed, by the store's clock
 
+	// LostAt is until when a step of this run may have been at work last of which
+	// nothing was saved, because its broker died or was cut off: what it asked others
+	// to do may still be under way. By the store's clock; zero: there was none.
+	LostAt time.Time
+
 	// Failure is that of the attempt before, or in a rescue that of the stage it
 	// rescues. Nil where there is none.
 	Failure *Failure

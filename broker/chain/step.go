@@ -43,6 +43,7 @@ func (s *step) run() (err error) {
 	// What panics outside of a call would do so again, in every broker.
 	defer func() {
 		if p := recover(); p != nil {
+			s.was.Progress.LostAt = s.store.Now()
 			err = s.save(s.unknown("stage_panicked", "what follows from stage %s cannot be worked out: %v (its Retry or Limit panics)", s.was.Stage, p))
 		}
 	}()
@@ -70,6 +71,7 @@ func (s *step) run() (err error) {
 	case said != nil && s.trust.Err() != nil:
 		// Cut off by a stop: nothing is known of it, and the attempt goes on
 		// with whoever claims the run next.
+		s.was.Progress.LostAt = s.store.Now()
 		return s.save(Change{Record: s.was})
 	}
 	c, err := s.outcome(status, said)

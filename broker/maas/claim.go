@@ -115,7 +115,11 @@ func (l *Lifecycle) intend(ctx context.Context, at *place) error {
 	}
 	at.run.Anew() // one that an earlier pass deployed is not deployed any more
 	at.state.DeployedAt = zero
+	was := at.state.Claim
 	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}
+	if was != nil && was.SystemID == at.SystemID {
+		at.state.Claim.Unheard = was.Unheard
+	}
 	return chain.Again(next, "about to allocate machine %s", at.called())
 }
 

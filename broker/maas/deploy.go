@@ -59,7 +59,8 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 }
 
 // forgetNode takes the node back, and its token with it. One that has enrolled
-// stays, out of use; a run that starts over will need it.
+// stays, out of use; a run that starts over will need it, and has it enrol anew, unless
+// a person keeps it out.
 func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	kept, err := l.Nodes.Remove(ctx, r.ID, "onboarding was taken back")
 	if err != nil {
@@ -67,6 +68,14 @@ func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	}
 	switch {
 	case kept != "" && r.Restarting:
+		why, err := l.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
+		if err != nil {
+			return ours(err)
+		}
+		if why != "" {
+			r.State.warn(why)
+			r.Note(map[string]string{"node_id": kept}, "%s", why)
+		}
 		return nil
 	case kept != "":
 		if err := l.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
@@ -172,9 +181,9 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 		r.Note(nil, "machine %s is not in MAAS any more", s.SystemID)
 	case err != nil:
 		return at.unseen(ctx, err)
-	case r.Now.Sub(s.Claim.Unheard) < late && (m.Status == Ready || m.Status == Allocated):
+	case at.unsure():
 		at.see(m)
-		return chain.Again(settle, "machine is %s; MAAS may still carry out what no answer came of", taskcatalog.Clean(at.StatusName, 64))
+		return at.stillUnsure()
 	default:
 		at.see(m)
 		if err := l.giveBack(ctx, at); err != nil {
@@ -191,6 +200,7 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 // waitForDeployed waits until the installed system has asked MAAS for its
 // user-data. That it is up is not said by that.
 func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
+	seen := r.State.Seen.ObservedAt
 	at, err := l.glance(ctx, r)
 	if err != nil {
 		return err
@@ -218,7 +228,7 @@ func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
 	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
 		s.warn(fmt.Sprintf("machine %s reports its hardware every %v, and not every %v: somebody set the region's %s while it was deployed", at.called(), at.interval(), wants, syncSetting))
 	}
-	s.DeployedAt, s.SyncBaseline = r.Now, at.LastSync.Time
+	s.DeployedAt, s.SyncBaseline = r.Now, at.baseline(ctx, seen)
 	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())
 	return nil
 }

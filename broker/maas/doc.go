@@ -34,10 +34,11 @@
 // Each call of a stage looks, and then makes one change of the machine at most: what
 // came of it is seen by the next look, never taken from an answer. So an answer that was lost, a
 // 504 and a broker that died are one case, and no call is repeated: the stage is
-// called again, and decides by what it sees. Nothing of a machine is taken back for
-// some minutes after a change of which no answer came, as MAAS may carry it out late.
-// A broker that dies within the call leaves no note of that: there the lease's end is
-// all that is waited for.
+// called again, and decides by what it sees. Nothing of a machine is taken back, nor
+// let go, for some minutes after a change of which no answer came, as MAAS may carry it
+// out late; nor after a step whose broker died or was cut off, counted from the end of
+// its lease (Run.LostAt), as nobody knows what that step had asked for. A commissioning
+// is not taken back, and not waited for: MAAS begins none of a machine that somebody has.
 //
 // What a step could not look at costs no attempt: Again where it is this machine
 // or this run alone, Hold where nothing of the region answers, the key is refused, or
@@ -97,7 +98,9 @@
 // The node is enrolling from render_cloud_init until the run's last stage lets it
 // in, whatever its agent has done meanwhile: a node is active when its machine
 // reports its hardware and is still the run's. The enrol token is in the bundle
-// alone, which is rendered again where it is used.
+// alone, which is rendered again where it is used. A run that begins from the ground has
+// a node enrol anew that the broker's own checks keep out; whom a person keeps out, no
+// run lets in.
 //
 // # Where this departs from the sources
 //
@@ -108,8 +111,9 @@
 // none has come (package sshseed): never earlier, because MAAS does it by itself
 // nearly always. What cannot be reached is tried until the stage's time is over, and
 // then is post_deploy_connectivity_failure. Its health is worked
-// out: last_sync has moved since the machine was first seen Deployed, and is not
-// older than one and a half intervals. MAAS accepts a New machine by commissioning
+// out: last_sync has moved since the machine became Deployed by MAAS's history, or was
+// first seen so where that tells nothing, and is not older than one and a half
+// intervals. MAAS accepts a New machine by commissioning
 // it, so there is no call of accept. What a person has mended MAAS sees when it
 // commissions the machine again: resume has it do so.
 package maas

@@ -98,11 +98,10 @@ func (s *Onboarding) enrolled(n broker.Node) bool {
 
 // outOfUse is the failure of a run whose node somebody has put out of use.
 func (s *Onboarding) outOfUse(n broker.Node) error {
-	return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
+	return chain.Fail(enrollmentFailure, "node %s is %s: %s (no run lets it in: hostler node activate %s; what the broker's own checks keep out, restart-clean deploys anew)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
 }
 
-// synced reports whether the host itself has reported its hardware. MAAS sets
-// last_sync when a machine becomes Deployed: only what comes later is the host's.
+// synced reports whether the host itself has reported its hardware (baseline).
 func (at *place) synced() bool { return at.LastSync.After(at.state.SyncBaseline) }
 
 // syncFresh reports whether the host has reported its hardware not too long ago.

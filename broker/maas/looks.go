@@ -174,6 +174,7 @@ type event struct {
 	ID          int64  `json:"id"`
 	Type        string `json:"type"`
 	Description string `json:"description"`
+	Created     Time   `json:"created"`
 }
 
 // events are a machine's newest, the newest first.

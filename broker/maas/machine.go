@@ -135,6 +135,10 @@ type Disk struct {
 	Tags   []string `json:"tags"`
 }
 
+// ofEvents is how MAAS writes the time of an event, in the zone that its bare times are
+// in.
+const ofEvents = "Mon, 02 Jan. 2006 15:04:05"
+
 // Time is a moment as MAAS writes it: up to 3.5 without a zone, which is read as
 // UTC; zero for null and for what cannot be read.
 type Time struct{ time.Time }
@@ -143,7 +147,7 @@ type Time struct{ time.Time }
 func (t *Time) UnmarshalJSON(raw []byte) error {
 	t.Time = time.Time{}
 	text := strings.Trim(string(raw), `"`)
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", ofEvents} {
 		if at, err := time.Parse(layout, text); err == nil {
 			t.Time = at.UTC()
 			break

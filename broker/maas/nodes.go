@@ -49,6 +49,9 @@ type Nodes interface {
 	// token. kept names one that has enrolled, and stays. That there is none is no
 	// error.
 	Remove(ctx context.Context, runID, reason string) (kept string, err error)
+	// Renew has the node that a run made enrol anew, if nothing but the broker's own
+	// checks keep it out; else why says who lets it in. That there is none is no error.
+	Renew(ctx context.Context, runID, reason string) (why string, err error)
 	// Quarantine keeps a node from use, if it is not so already.
 	Quarantine(ctx context.Context, nodeID, reason string) error
 	// Reseed has an enrolled node's agent do node.hw_sync_reseed, once for each key,

@@ -60,7 +60,7 @@ type Onboarding struct {
 	DeployFailure string        `json:"deploy_failure,omitempty"` // datasource_like, generic
 
 	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when it was first seen Deployed
-	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // last_sync then: only a later one proves something
+	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // only a last_sync after it is the host's own
 	SSH          SSHSeed   `json:"ssh,omitzero"`
 	EnrollAsked  int       `json:"enroll_asked,omitempty"` // the attempt for which Enroll was set
 	EnrollSince  time.Time `json:"enroll_since,omitzero"`  // since when this attempt waits

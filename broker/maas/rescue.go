@@ -91,6 +91,8 @@ func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
 	}
 	s := &r.State
 	switch {
+	case at.unsure():
+		return at.stillUnsure()
 	case at.Status == Ready && at.free():
 		s.Claim = nil
 		s.DeployRetries++

@@ -32,7 +32,8 @@ var (
 
 // TestSimulation plays onboardings at a site where things go wrong: the region's
 // answers, its machines, people behind our back, operators, and the broker itself,
-// that dies at any save. Time is the simulation's, and all that happens follows
+// that dies at any save. Often there are two brokers, and one steps while the other
+// waits for an answer. Time is the simulation's, and all that happens follows
 // from the seed. What must hold is watched at each call and each save.
 func TestSimulation(t *testing.T) {
 	first, n := *simFirst, int64(*simSeeds)
@@ -43,7 +44,7 @@ func TestSimulation(t *testing.T) {
 		n = min(n, 50)
 	}
 	var ended [4]atomic.Int64
-	var entered atomic.Int64
+	var entered, together atomic.Int64
 	var played atomic.Int64
 	if n > 1000 {
 		defer progress(&played, n)()
@@ -59,14 +60,15 @@ func TestSimulation(t *testing.T) {
 							ended[outcome(s.run(id).Status)].Add(1)
 						}
 						entered.Add(int64(s.entered))
+						together.Add(int64(s.together))
 					})
 					played.Add(1)
 				}
 			})
 		}
 	})
-	t.Logf("runs: %d completed or reconciled, %d cancelled, %d stopped; SSH asked %d times", ended[0].Load(), ended[1].Load(), ended[2].Load(), entered.Load())
-	if n >= 100 && (ended[0].Load() == 0 || ended[1].Load() == 0 || ended[2].Load() == 0 || entered.Load() == 0) {
+	t.Logf("runs: %d completed or reconciled, %d cancelled, %d stopped; SSH asked %d times; %d steps of one broker within another's", ended[0].Load(), ended[1].Load(), ended[2].Load(), entered.Load(), together.Load())
+	if n >= 100 && (ended[0].Load() == 0 || ended[1].Load() == 0 || ended[2].Load() == 0 || entered.Load() == 0 || together.Load() == 0) {
 		t.Error("the simulation does not reach every end")
 	}
 }
@@ -178,7 +180,12 @@ type simulation struct {
 	entered   int               // how often SSH asked a machine
 
 	unanswered bool            // in this step the region did not tell who it is, or refused the key
+	second     *chain.Engine   // of another broker at the same store; nil: there is one
+	within     bool            // a call of the first one's: the second one steps
+	together   int             // how often it has
 	stepping   string          // the run whose step this is
+	began      time.Time       // when it did
+	dies       bool            // its broker does, before it saves the step
 	letIn      map[string]bool // nodes that a person has let in past a run that had stopped
 }
 
@@ -202,11 +209,18 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s.machines()
 	s.troubles()
 	s.ownTroubles()
+	if s.chance(50) {
+		s.second = s.broker()
+	}
 	s.silent, s.doors.closed, s.doors.unsynced = s.chance(15), s.chance(25), s.chance(20)
 	s.doors.check = s.enters
 	s.lossy.Saved = s.saved
-	s.lossy.Claimed = func(r chain.Record) { s.stepping = r.ID }
+	s.lossy.Claimed = func(r chain.Record) { s.stepping, s.began = r.ID, s.clock.Now() }
 	s.lossy.Fate = func(int) chaintest.Fate {
+		if s.dies {
+			s.dies = false
+			return chaintest.Lost
+		}
 		if s.by.IntN(150) == 0 {
 			return chaintest.Fate(1 + s.by.IntN(2))
 		}
@@ -260,6 +274,7 @@ func (s *simulation) machines() {
 		id := fmt.Sprintf("r%d", n)
 		s.ids = append(s.ids, id)
 		profile := s.someProfile()
+		s.fabric(hostname(n))
 		s.later(time.Duration(s.by.IntN(300))*time.Second, func() {
 			state, locks, err := maas.NewOnboarding(s.site, profile, s.sku, req)
 			if err == nil {
@@ -348,7 +363,7 @@ func (s *simulation) order(id string, a chain.Action) {
 func (s *simulation) play() {
 	s.due()
 	s.later(time.Hour, s.caretaker)
-	s.settle(s.due)
+	s.settle(s.turn)
 	for round := 0; round < 3 && !s.t.Failed(); round++ {
 		// Troubles pass, keys are renewed, and operators look after what has stopped.
 		s.region.Relent()
@@ -360,7 +375,7 @@ func (s *simulation) play() {
 				s.order(id, []chain.Action{chain.Resume, chain.RetryStage, chain.Rerun, chain.RestartClean, chain.Cancel, chain.Adopt}[s.by.IntN(6)])
 			}
 		}
-		s.settle(s.due)
+		s.settle(s.turn)
 	}
 	for _, id := range s.ids {
 		if r := s.run(id); r.Status.Moving() {
@@ -408,6 +423,7 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	op := req.URL.Query().Get("op")
 	part := strings.Split(path, "/")
 	id := ""
+	s.meanwhile()
 	if (part[0] == "machines" || part[0] == "nodes") && len(part) > 1 {
 		id = part[1]
 	}
@@ -429,9 +445,6 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.answered(req, res, err)
 		return res, err
 	}
-	if op == "allocate" && s.chance(5) {
-		return s.late(req, id, run)
-	}
 	before, _ := s.region.Machine(id)
 	marked := before.Annotations["hostler-run"]
 	switch {
@@ -448,14 +461,24 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	case before.Status == maassim.Deployed && op != "release":
 		s.wrong("%s %s of machine %s, which is Deployed", req.Method, op, id)
 	}
-	res, err := s.region.RoundTripper().RoundTrip(req)
+	if slices.Contains(tardy, op) && s.chance(5) {
+		return s.late(req, op, id)
+	}
+	res, err := s.carry(req, op, id, run)
 	s.answered(req, res, err)
+	return res, err
+}
+
+// carry has the region do something about a machine, and notes who has it by that.
+func (s *simulation) carry(req *http.Request, op, id, run string) (*http.Response, error) {
+	before, _ := s.region.Machine(id)
+	res, err := s.region.RoundTripper().RoundTrip(req)
 	after, there := s.region.Machine(id)
 	switch {
 	case !there:
 	case op == "allocate" && after.Status == maassim.Allocated && before.Status == maassim.Ready && after.Owner == "admin":
 		s.holder[id] = run
-	case op == "deploy" && after.Status == maassim.Deploying && before.Status == maassim.Allocated:
+	case op == "deploy" && after.Status == maassim.Deploying && before.Status != maassim.Deploying:
 		s.deployed[run]++
 	}
 	return res, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -594,40 +595,65 @@ func TestTwoSyncIntervalsOfOneRegion(t *testing.T) {
 	}
 }
 
-// A region carries an allocate out when the broker has given up waiting, and the run
-// was cancelled meanwhile: the machine is given back all the same.
+// A region carries a change out when nobody waits for it any more, because no answer
+// came or the broker died, and the run was cancelled meanwhile: the machine is given
+// back all the same, and the run has not ended before that is so for good.
 func TestWhatIsCarriedOutLateIsGivenBack(t *testing.T) {
+	for _, op := range []string{"allocate", "deploy", "release"} {
+		for _, dies := range []bool{false, true} {
+			for _, after := range []time.Duration{70 * time.Second, 150 * time.Second} {
+				t.Run(fmt.Sprintf("%s, the broker dies: %v, after %v", op, dies, after), func(t *testing.T) {
+					carriedOutLate(t, op, dies, after)
+				})
+			}
+		}
+	}
+}
+
+func carriedOutLate(t *testing.T, op string, dies bool, after time.Duration) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)
 	w.region.PlugIn(b)
 	var kept *http.Request
 	var given time.Time
+	lost := false
 	w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
-		if kept == nil && req.URL.Query().Get("op") == "allocate" {
+		if kept == nil && req.URL.Query().Get("op") == op {
 			kept = req.Clone(ctx)
-			_, kept.Body = twice(t, req.Body)
-			w.clock.Advance(time.Minute)
-			given = w.clock.Now()
+			req.Body, kept.Body = twice(t, req.Body)
+			given, lost = w.clock.Now(), dies
+			if !dies {
+				w.clock.Advance(time.Minute)
+				given = w.clock.Now()
+			}
 			return nil, io.ErrUnexpectedEOF
 		}
 		return w.region.RoundTripper().RoundTrip(req)
 	})
+	w.lossy.Fate = func(int) chaintest.Fate {
+		defer func() { lost = false }()
+		return map[bool]chaintest.Fate{true: chaintest.Lost}[lost]
+	}
 	id := w.start(1)
 	cancelled, done := false, false
+	carry := func() {
+		if kept == nil || done || w.clock.Now().Sub(given) < after {
+			return
+		}
+		done = true
+		if _, err := w.region.RoundTripper().RoundTrip(kept); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.settle(func() {
-		if kept != nil && !cancelled {
+		carry()
+		if r := w.run(id); !cancelled && (kept != nil || op == "release" && r.Stage == "wait_for_deployed") {
 			cancelled = true
 			w.act(id, chain.Cancel)
 		}
-		if kept != nil && !done && w.clock.Now().Sub(given) >= 90*time.Second {
-			done = true
-			if res, err := w.region.RoundTripper().RoundTrip(kept); err != nil || res.StatusCode != http.StatusOK {
-				t.Errorf("it is not carried out: %v", err)
-			}
-		}
 	})
 	if r, m := w.run(id), w.machine(b.Serial); r.Status != chain.Cancelled || m.Status != maassim.Ready || m.Owner != "" || !done {
-		t.Errorf("run %s; machine %v of %q; late %v", r.Status, m.Status, m.Owner, done)
+		t.Errorf("run %s at %s: %+v; machine %v of %q; late %v", r.Status, r.Stage, r.Failure, m.Status, m.Owner, done)
 	}
 }
 

@@ -91,12 +91,27 @@ func (at *place) undone(ctx context.Context, err error) error {
 	return at.unseen(ctx, err)
 }
 
-// unheard notes when nobody knows whether MAAS will still carry something out:
-// nothing is taken back before that is sure.
+// unheard notes when nobody knows whether MAAS will still carry something out.
 func (at *place) unheard(err error) {
-	if c := at.state.Claim; c != nil && ClassOf(err) == UnknownOutcome && !at.run.Undoing {
+	if c := at.state.Claim; c != nil && ClassOf(err) == UnknownOutcome {
 		c.Unheard = at.region.now()
 	}
+}
+
+// unsure reports whether MAAS may still carry out a change that was asked for: no
+// answer came of it, or the broker has died that asked, or was cut off. While that is
+// so nothing is taken back, neither is a machine let go that looks as if it were: what
+// came late would meet one that is nobody's by then, or somebody else's.
+func (at *place) unsure() bool {
+	last := at.run.LostAt
+	if c := at.state.Claim; c != nil && c.Unheard.After(last) {
+		last = c.Unheard
+	}
+	return !last.IsZero() && at.run.Now.Sub(last) < late
+}
+
+func (at *place) stillUnsure() error {
+	return chain.Again(settle, "machine is %s; MAAS may still carry out what no answer came of", taskcatalog.Clean(at.StatusName, 64))
 }
 
 // unswitched is undone for what switches a machine's power: that MAAS could not is
@@ -106,11 +121,12 @@ func (at *place) unswitched(ctx context.Context, err error) error {
 	if !errors.As(err, &e) || e.Class != UnknownOutcome && e.Class != Unavailable {
 		return at.undone(ctx, err)
 	}
-	at.unheard(err)
-	switch {
-	case e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "":
+	if e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "" {
 		// MAAS's own words. It has put the status back, or will tell otherwise.
 		return at.failedOr(ctx, bmcFailure, err)
+	}
+	at.unheard(err)
+	switch {
 	case e.Class == Unavailable:
 		return at.away(ctx, err)
 	case e.Status == 0, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:

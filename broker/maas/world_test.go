@@ -125,7 +125,10 @@ func newWorld(t testing.TB, version string) *world {
 }
 
 // boot starts a broker, in place of one that died.
-func (w *world) boot() {
+func (w *world) boot() { w.engine = w.broker() }
+
+// broker is another one on the same store.
+func (w *world) broker() *chain.Engine {
 	w.t.Helper()
 	w.brokers++
 	l := &maas.Lifecycle{
@@ -136,10 +139,11 @@ func (w *world) boot() {
 	if w.only != nil {
 		list.Stages = slices.DeleteFunc(list.Stages, func(s chain.Stage[maas.Onboarding]) bool { return !slices.Contains(w.only, s.Name) })
 	}
-	var err error
-	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list, l.Adoption()); err != nil {
+	e, err := chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list, l.Adoption())
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	return e
 }
 
 func (w *world) credentials(token string) {

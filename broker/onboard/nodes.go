@@ -95,6 +95,11 @@ func (n *Nodes) Remove(ctx context.Context, runID, reason string) (string, error
 	return n.DB.RemoveOnboarded(ctx, bySystem, runID, reason)
 }
 
+// Renew implements maas.Nodes.
+func (n *Nodes) Renew(ctx context.Context, runID, reason string) (string, error) {
+	return n.DB.RenewOnboarded(ctx, bySystem, runID, reason)
+}
+
 // Quarantine implements maas.Nodes. A node that is on its way out is out of use
 // already.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {

@@ -161,6 +161,32 @@ func (db *DB) RemoveOnboarded(ctx context.Context, actor broker.Actor, runID, re
 	return kept, err
 }
 
+// RenewOnboarded has the node that a run made enrol anew, as its machine begins from
+// the ground: one that the broker's own checks have quarantined before it was ever let
+// in is enrolling again. Whom a person keeps out, and what was once in use, stays: why
+// says so. That there is none is no error.
+func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, reason string) (why string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		why = ""
+		n, had, err := madeBy(ctx, t, runID, t.forUpdate())
+		if err != nil || !had || n.Status != broker.Quarantined {
+			return err
+		}
+		var own bool
+		err = t.QueryRowContext(ctx, `SELECT kept_out_by = $1 AND devices_taken_at = 0 FROM nodes WHERE id = $2`, string(broker.OwnerOnboarding), n.ID).Scan(&own)
+		switch {
+		case err != nil:
+			return err
+		case !own || n.TurnoverOwed:
+			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), and no run lets it in again: a person does (hostler node activate " + n.ID + ")"
+			return nil
+		}
+		_, err = t.transition(ctx, actor, n.ID, Change{To: broker.Enrolling, By: broker.OwnerUndo, Reason: reason})
+		return err
+	})
+	return why, err
+}
+
 // Tokens are a node's enrol tokens: how many it ever had, and the one that its
 // machine may still use.
 type Tokens struct {

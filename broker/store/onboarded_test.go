@@ -114,6 +114,59 @@ func TestANodeInTheHandsOfARunIsLetInByIt(t *testing.T) {
 	})
 }
 
+// A run that begins from the ground lets in again what the broker's own checks have
+// kept out before; what a person keeps out, or has ever been in use, it does not.
+func TestOnlyWhatTheBrokersOwnChecksKeepOutEnrolsAnew(t *testing.T) {
+	own := store.Change{To: broker.Quarantined, By: broker.OwnerOnboarding, Reason: "no baseline"}
+	persons := store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "it smells"}
+	for _, test := range []struct {
+		name    string
+		let     bool // in, before it was quarantined
+		changes []store.Change
+		renewed bool
+	}{
+		{"the checks", false, []store.Change{own}, true},
+		{"a person", false, []store.Change{persons}, false},
+		{"the checks, and then a person", false, []store.Change{own, persons}, false},
+		{"a person, and then the checks", false, []store.Change{persons, own}, false},
+		{"one that was in use", true, []store.Change{{To: broker.Quarantined, By: broker.OwnerReconciler, Reason: "odd"}}, false},
+		{"one that owes a turnover", false, []store.Change{{To: broker.Quarantined, By: broker.OwnerOnboarding, OweTurnover: true, Reason: "odd"}}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+				must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "abc")))(t)
+				if !test.let { // a run has it, and no baseline lets it in
+					ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}, Locks: []string{"node/n-1"}}}, nil))
+				}
+				tells(t, db, comes(t, db, "n-1", "first", parts("d1", "g1")), "sha256:first")
+				for _, c := range test.changes {
+					must(db.Transition(ctx, admin, "n-1", c))(t)
+				}
+				before := must(db.Node(ctx, "n-1"))(t)
+				why := must(db.RenewOnboarded(ctx, admin, "r-1", "from the ground"))(t)
+				n := must(db.Node(ctx, "n-1"))(t)
+				if before.Status != broker.Quarantined || (why == "") != test.renewed || (n.Status == broker.Enrolling) != test.renewed {
+					t.Fatalf("it was %s and is %s: %q", before.Status, n.Status, why)
+				}
+				if !test.renewed {
+					return
+				}
+				// Nothing but a new enrolment, with a baseline of its own, is let in.
+				tells(t, db, comes(t, db, "n-1", "second", parts("d1", "g1")), "sha256:second")
+				if active, lacks, err := db.Activate(ctx, admin, "n-1", "onboarded", nil); !active || err != nil {
+					t.Fatalf("lacks %q, %v", lacks, err)
+				}
+				if n := must(db.Node(ctx, "n-1"))(t); n.BaselineDigest != "sha256:second" {
+					t.Errorf("its baseline is %s", n.BaselineDigest)
+				}
+				if why := must(db.RenewOnboarded(ctx, admin, "r-1", "again"))(t); why != "" {
+					t.Errorf("one that is active: %s", why)
+				}
+			})
+		})
+	}
+}
+
 // While a run moves, what it takes back rests on what its node is; and until it has
 // ended, its node's record is how its machine comes back.
 func TestWhatAPersonMayDoToANodeInTheHandsOfARun(t *testing.T) {

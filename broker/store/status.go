@@ -63,6 +63,11 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		next.Status, next.StatusReason = c.To, c.Reason
 	}
+	if c.To == broker.Quarantined && (n.Status != broker.Quarantined || ofPeople(c.By)) {
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2`, string(c.By), nodeID); err != nil {
+			return n, err
+		}
+	}
 	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed {
 		return n, nil
 	}

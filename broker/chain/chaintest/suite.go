@@ -34,6 +34,7 @@ func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 		{"runs are claimed in the order in which they are due", claimOrder},
 		{"a claimed run is nobody else's until its lease is over", claimedRuns},
 		{"a lease is renewed by who has it", renewals},
+		{"a step that was never saved is remembered", lostSteps},
 		{"an old version saves nothing", oldVersions},
 		{"a save is whole", wholeSaves},
 		{"an attempt has one start and one end", uniqueEvents},
@@ -132,7 +133,7 @@ func wholeRows(s *subject) {
 	r := s.claim("r")
 	at := func(minutes int) time.Time { return s.Store.Now().Add(time.Duration(minutes) * time.Minute) }
 	r.Status, r.Stage, r.Direction, r.Attempt = chain.FailedManual, "b", chain.Undo, 3
-	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true}
+	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true, LostAt: at(6)}
 	r.State = json.RawMessage(`{"trail":["a"]}`)
 	r.EnteredAt, r.DueAt, r.StartedAt, r.CompletedAt = at(1), at(2), at(3), at(4)
 	r.Waiting, r.NextAction, r.Held = "machine is Deploying", "look", true
@@ -236,6 +237,41 @@ func renewals(s *subject) {
 	s.claim("r")
 	if err := s.Renew(s.ctx, r, time.Minute); !errors.Is(err, chain.ErrLost) {
 		s.Fatalf("another's lease was renewed: %v", err)
+	}
+}
+
+// Whoever takes over a lease that ran out, an engine or an operator, leaves word of
+// when the step may have been at work last; that stays.
+func lostSteps(s *subject) {
+	s.insert("r")
+	r := s.claim("r")
+	if !r.Progress.LostAt.IsZero() {
+		s.Fatalf("a step was lost at %v, and none was", r.Progress.LostAt)
+	}
+	s.Advance(50 * time.Second)
+	s.ok(s.Renew(s.ctx, r, time.Minute))
+	lost := s.Store.Now().Add(time.Minute)
+	s.Advance(2 * time.Minute)
+	r = s.claim("r")
+	s.told("r", r.Progress.LostAt, lost)
+	s.put(r, 0)
+	r = s.claim("r")
+	s.told("r", r.Progress.LostAt, lost) // of this one it is known
+	lost = r.LeaseTill
+	s.Advance(2 * time.Minute)
+	_, err := s.Act(s.ctx, chain.Order{ID: "r", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel}, func(now time.Time, r chain.Record) (chain.Change, error) {
+		r.Status = chain.Compensating
+		return chain.Change{Record: r.Forsaken(now)}, nil
+	})
+	s.ok(err)
+	s.told("r", s.read("r").Progress.LostAt, lost)
+	s.told("r", s.claim("r").Progress.LostAt, lost)
+}
+
+func (s *subject) told(id string, got, want time.Time) {
+	s.Helper()
+	if !got.Equal(want) {
+		s.Fatalf("run %s says that a step was lost at %v, want %v", id, got, want)
 	}
 }
 

@@ -40,6 +40,7 @@ type entry struct {
 	expires  time.Time
 	extended int
 	reseeds  map[string]int // by key: how often it was asked for
+	own      bool           // quarantined, and not by a person
 	seeded   taskcatalog.MAASMachineToken
 }
 
@@ -147,7 +148,7 @@ func (b *Book) Put(nodeID string, status broker.NodeStatus) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
-		e.Status = status
+		e.Status, e.own = status, false
 	}
 }
 
@@ -356,6 +357,24 @@ func (b *Book) Remove(_ context.Context, runID, _ string) (string, error) {
 	return "", nil
 }
 
+// Renew implements maas.Nodes.
+func (b *Book) Renew(_ context.Context, runID, reason string) (string, error) {
+	leave, err := b.enter("Renew")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.run == runID && e.Status != broker.Deleted })
+	switch {
+	case e == nil || e.Status != broker.Quarantined:
+		return "", nil
+	case !e.own:
+		return "node " + e.ID + " is quarantined, and a person lets it in again", nil
+	}
+	e.Status, e.StatusReason, e.own = broker.Enrolling, reason, false
+	return "", nil
+}
+
 // Quarantine implements maas.Nodes.
 func (b *Book) Quarantine(_ context.Context, nodeID, reason string) error {
 	leave, err := b.enter("Quarantine")
@@ -369,6 +388,7 @@ func (b *Book) Quarantine(_ context.Context, nodeID, reason string) error {
 	}
 	switch e.Status {
 	case broker.Enrolling, broker.Active, broker.Offline: // others are out of use, or on their way
+		e.own = e.Status == broker.Enrolling
 		e.Status, e.StatusReason = broker.Quarantined, reason
 	}
 	return nil
