@@ -47,10 +47,19 @@ func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 		{"dc1", "unfreeze", "", "site_forbidden", "dc1 *"},
 		{"op2", "unfreeze", "", "freeze_of_another", "dc1 *"},
 		{"op", "unfreeze", "", "", "dc1"},
-		{"admin", "unfreeze", "dc1", "", ""},
+		{"op", "freeze", "dc1", "", "dc1 dc1"},
+		{"dc1", "unfreeze", "dc1", "", "dc1"},
+		{"admin", "unfreeze", "dc1", "freeze_of_another", "dc1"},
+		{"op2", "force", "dc1", "freeze_of_another", "dc1"},
+		{"admin", "force", "dc1", "", ""},
 		{"op2", "unfreeze", "dc1", "", ""},
 	} {
-		a := b.Ask(t, token[row.who], http.MethodPost, "/"+row.do, resource.FreezePut{Site: row.site, Reason: "because"})
+		var body any = resource.FreezePut{Site: row.site, Reason: "because"}
+		path := "/" + row.do
+		if row.do == "force" {
+			path, body = "/unfreeze", resource.UnfreezePut{FreezePut: resource.FreezePut{Site: row.site, Reason: "because"}, Force: true}
+		}
+		a := b.Ask(t, token[row.who], http.MethodPost, path, body)
 		if a.Code() != row.code || (row.code == "") != (a.Status == http.StatusOK) {
 			t.Errorf("%d: %s %ss %q: %d %s, want %q", i, row.who, row.do, row.site, a.Status, a.Body, row.code)
 		}

@@ -55,7 +55,7 @@ func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
 		}
 	}
 	if c.Reached {
-		if err := t.liftHold(ctx, system, was.Site, chain.Unreachable, "a stage got through"); err != nil {
+		if err := t.liftHold(ctx, system, was.Site, chain.Unreachable, anybody, "a stage got through"); err != nil {
 			return err
 		}
 	}

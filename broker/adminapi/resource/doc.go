@@ -10,7 +10,7 @@
 //	GET    /events                              text/event-stream, one Event each   ?after= &type= &subject= &follow=
 //	GET    /freeze                              FreezeStatus      ?site=
 //	POST   /freeze                              FreezePut → FreezeResult
-//	POST   /unfreeze                            FreezePut → FreezeResult
+//	POST   /unfreeze                            UnfreezePut → FreezeResult
 //	GET    /whoami                              Token
 //	GET    /nodes                               NodeList          ?site= &status= &label=k=v &cursor= &limit=
 //	POST   /nodes                               NodeCreate → NodeBootstrap
