@@ -12,7 +12,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 type freezeStatusInput struct {
@@ -36,7 +35,7 @@ type freezeInput struct{ Body resource.FreezePut }
 
 // freeze is for every operator: whoever sees that something is wrong stops it.
 func (a *API) freeze(ctx context.Context, in *freezeInput) (*resource.FreezeResult, error) {
-	reason, err := a.mayFreeze(ctx, in.Body)
+	reason, err := a.mayFreeze(ctx, in.Body, chain.Freeze.Action())
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ type unfreezeInput struct{ Body resource.UnfreezePut }
 
 // unfreeze is for whoever froze; platform admins may force it.
 func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*resource.FreezeResult, error) {
-	reason, err := a.mayFreeze(ctx, in.Body.FreezePut)
+	reason, err := a.mayFreeze(ctx, in.Body.FreezePut, chain.Freeze.Lifting())
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +69,14 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*resource.Freeze
 }
 
 // mayFreeze keeps a token that is bound to sites to those: all of them are more.
-func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut) (reason string, err error) {
-	who := callerOf(ctx)
-	switch reason = strings.TrimSpace(taskcatalog.Clean(in.Reason, 500)); {
+func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut, action string) (reason string, err error) {
+	switch who := callerOf(ctx); {
 	case in.Site == "" && who.sites() != nil:
 		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (say --site)", who.Name, strings.Join(who.Sites, ", "))
 	case !who.MaySee(in.Site):
 		return "", siteForbidden(who, in.Site)
-	case reason == "":
-		return "", broker.Errorf(broker.Invalid, "reason_missing", "cannot do this without a reason: those on call read it (say --reason)")
 	}
-	return reason, nil
+	return a.reasonFor(ctx, in.Reason, action, chain.SiteHold{Site: in.Site}.About(), "do this")
 }
 
 func (a *API) freezeResult(ctx context.Context, out resource.FreezeResult) (*resource.FreezeResult, error) {

@@ -40,7 +40,7 @@ func TestASiteIsMadeWithDefaultsAndChangedInPart(t *testing.T) {
 		t.Errorf("%+v", rows.Items)
 	}
 	for method, want := range map[string]string{http.MethodDelete: "disabled", http.MethodPatch: "active"} {
-		if got := servertest.Must[resource.Site](t, b, method, "/maas-sites/dc1", `{"status":"`+want+`"}`); method == http.MethodDelete && got.Status != want {
+		if got := servertest.Must[resource.Site](t, b, method, map[string]string{http.MethodDelete: "/maas-sites/dc1?reason=tests", http.MethodPatch: "/maas-sites/dc1"}[method], `{"status":"`+want+`"}`); method == http.MethodDelete && got.Status != want {
 			t.Errorf("%s leaves it %s", method, got.Status)
 		}
 	}
