@@ -15,7 +15,7 @@ import (
 // name no site.
 func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false}`)
-	other := strings.Replace(aSite, "dc1", "dc2", 1)
+	other := strings.NewReplacer("dc1", "dc2", ":5240", ":5241").Replace(aSite)
 	servertest.Must[resource.Site](t, r.Broker, http.MethodPost, "/maas-sites", other)
 	metric := func(line string) bool {
 		t.Helper()

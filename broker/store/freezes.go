@@ -16,20 +16,20 @@ import (
 // says it.
 const freezeGate = leadLock + 1
 
-func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.gateShared()) }
+func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.gateShared(), freezeGate) }
 
 // shutOut waits for those who are passing. What time it is has to be asked anew.
 func (t *tx) shutOut(ctx context.Context) error {
-	err := t.lock(ctx, t.gateAlone())
+	err := t.lock(ctx, t.gateAlone(), freezeGate)
 	t.now = t.clock()
 	return err
 }
 
-func (t *tx) lock(ctx context.Context, statement string) error {
+func (t *tx) lock(ctx context.Context, statement string, gate int64) error {
 	if statement == "" {
 		return nil
 	}
-	_, err := t.ExecContext(ctx, statement, int64(freezeGate))
+	_, err := t.ExecContext(ctx, statement, gate)
 	return err
 }
 
