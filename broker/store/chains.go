@@ -51,9 +51,12 @@ func run(ctx context.Context, r runner, id, lock string) (chain.Record, error) {
 // Insert implements chain.Store.
 func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
 	return db.verdict(ctx, func(ctx context.Context, t *tx) error {
-		begins := runs[0].ID
-		if batch != nil {
+		begins := ""
+		switch {
+		case batch != nil:
 			begins = batch.ID
+		case len(runs) > 0:
+			begins = runs[0].ID
 		}
 		if err := t.takeRequestKey(ctx, begins); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -25,7 +26,17 @@ func (t *tx) save(ctx context.Context, db *DB, c chain.Change) error {
 	}
 	// The row is ours from here: whatever this waited for is behind it.
 	t.now = db.Now()
-	if asked != chain.AskNothing {
+	switch {
+	case asked == chain.AskNothing:
+	case c.Record.Status.Ended():
+		var by string
+		if err := t.QueryRowContext(ctx, `UPDATE chain_runs SET asked = '' WHERE id = $1 RETURNING asked_by`, was.ID).Scan(&by); err != nil {
+			return err
+		}
+		if e, late := c.Record.TooLate(asked, by); late {
+			c.Events = append(slices.Clip(c.Events), e)
+		}
+	default:
 		urged := c.Record.Urged(t.now)
 		t.hint(HintRun, "")
 		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, due_at = $2, attempt = $3, progress = $4 WHERE id = $5`,
