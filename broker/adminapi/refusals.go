@@ -42,7 +42,7 @@ func (a *API) refusedStart(ctx context.Context, site, reason string, err error) 
 // reasonFor is a reason that must be given, fit to be kept. What is refused for
 // want of one leaves a row: somebody tried. Code: reason_missing.
 func (a *API) reasonFor(ctx context.Context, reason, action, subject, what string) (string, error) {
-	if reason = strings.TrimSpace(taskcatalog.Clean(reason, 500)); reason != "" {
+	if reason = taskcatalog.Clean(strings.TrimSpace(reason), 500); reason != "" {
 		return reason, nil
 	}
 	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason: it is recorded in the audit log (say --reason)", what)

@@ -33,7 +33,7 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, e
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteList{Items: make([]resource.Site, len(all)), Frozen: callerOf(ctx).frozen}
+	out := &resource.SiteList{Items: make([]resource.Site, len(all))}
 	for i, s := range all {
 		out.Items[i] = siteResource(s)
 		out.Items[i].Holds = standingAt(holds, s.Name)

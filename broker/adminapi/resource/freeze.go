@@ -15,6 +15,14 @@ type Hold struct {
 	Since  time.Time `json:"since"`
 }
 
+// Standing stands on top of every list.
+type Standing struct {
+	Frozen []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
+}
+
+// Tell sets what stands.
+func (s *Standing) Tell(frozen []Hold) { s.Frozen = frozen }
+
 // FreezePut asks for a freeze.
 type FreezePut struct {
 	Site   string `json:"site,omitempty" maxLength:"63" doc:"empty: all sites"`
