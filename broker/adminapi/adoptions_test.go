@@ -80,6 +80,9 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 		t.Errorf("the same again: %d %s", a.Status, a.Body)
 	}
 	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
+	if seen := documented(t, r.Broker); seen["node.adoption.completed"] != 1 {
+		t.Errorf("told was %v", seen)
+	}
 	rows.Items = slices.DeleteFunc(rows.Items, func(e resource.AuditEntry) bool { return e.Code != "" }) // what was refused
 	if len(rows.Items) != 1 || rows.Items[0].Reason != "brownfield" || rows.Items[0].Subject != "run/"+o.OnboardingID || !strings.Contains(string(rows.Items[0].After), "node.adoption") {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)

@@ -194,6 +194,9 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 	if deploys := r.region.Count("deploy"); deploys != 1 {
 		t.Errorf("MAAS was asked for %d deployments", deploys)
 	}
+	if seen := documented(t, r.Broker); seen["node.onboarding.completed"] != 1 {
+		t.Errorf("told was %v", seen)
+	}
 	for _, s := range done.Stages {
 		if want := s.Rescues == ""; (s.Status == "succeeded" || s.Status == "skipped") != want {
 			t.Errorf("stage %s is %s", s.Stage, s.Status)

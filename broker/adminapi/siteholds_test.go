@@ -62,6 +62,9 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	if !metric(`hostler_runs\{class="hardware_mismatch",kind="node\.onboarding",status="failed_manual_intervention"\} 1`) {
 		t.Error("the metrics do not count why it stopped")
 	}
+	if seen := documented(t, r.Broker); seen["site.unreachable"] == 0 || seen["site.reachable"] == 0 {
+		t.Errorf("told was %v", seen)
+	}
 	if got := servertest.Must[resource.Site](t, r.Broker, http.MethodGet, "/maas-sites/dc1", nil); len(got.Holds) > 0 || !metric("hostler_unreachable_sites 0") {
 		t.Errorf("%+v", got.Holds)
 	}
