@@ -100,9 +100,7 @@ func NewProfile(id, siteID, name string) Profile {
 	return Profile{ID: id, SiteID: siteID, Name: name, Status: SiteActive, Policy: DefaultPolicy()}
 }
 
-var (
-	bundleForm = regexp.MustCompile(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
-)
+var bundleForm = regexp.MustCompile(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
 
 // Check refuses what is no profile. Code: profile_invalid.
 func (p *Profile) Check() error {

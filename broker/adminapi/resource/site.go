@@ -53,5 +53,5 @@ type Site struct {
 // SiteList is every site that the caller may see, by name.
 type SiteList struct {
 	Standing
-	Items  []Site `json:"items"`
+	Items []Site `json:"items"`
 }
