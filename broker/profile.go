@@ -70,6 +70,14 @@ type Policy struct {
 	RetryBackoffSeconds int            `json:"retry_backoff_seconds"` // before the first retry; it doubles
 }
 
+// RetriedStages are the stages of onboardings and adoptions that stage_retries
+// may name: those that are tried again by it.
+var RetriedStages = []string{
+	"apply_roce_phase2", "bind_node", "commission_node", "compare_with_sku", "configure_storage", "create_or_find_in_maas", "deploy_via_maas",
+	"ensure_pxe_interface_auto", "find_in_maas", "load_site_config", "recover_for_datasource_retry", "render_cloud_init",
+	"resolve_power_credentials", "wait_for_agent_enrollment",
+}
+
 // DefaultPolicy is what a new profile says. The timeouts are longer than MAAS's
 // own bounds, so that MAAS is the first to say what went wrong.
 func DefaultPolicy() Policy {
@@ -92,10 +100,7 @@ func NewProfile(id, siteID, name string) Profile {
 	return Profile{ID: id, SiteID: siteID, Name: name, Status: SiteActive, Policy: DefaultPolicy()}
 }
 
-var (
-	bundleForm = regexp.MustCompile(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
-	stageForm  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-)
+var bundleForm = regexp.MustCompile(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
 
 // Check refuses what is no profile. Code: profile_invalid.
 func (p *Profile) Check() error {
@@ -135,13 +140,14 @@ func (p *Profile) Check() error {
 		}
 	}
 	for _, stage := range slices.Sorted(maps.Keys(q.StageRetries)) {
-		if n := q.StageRetries[stage]; !stageForm.MatchString(stage) || n < 0 || n > 20 {
-			return bad("stage_retries of %q is %d, and not between 0 and 20 of a stage", said(stage), n)
+		if !slices.Contains(RetriedStages, stage) {
+			return bad("stage_retries names %q, which is no stage that is tried again (those are %s)", said(stage), strings.Join(RetriedStages, ", "))
+		}
+		if n := q.StageRetries[stage]; n < 0 || n > 20 {
+			return bad("stage_retries of %s is %d, and not between 0 and 20", stage, n)
 		}
 	}
 	switch {
-	case len(q.StageRetries) > 64:
-		return bad("stage_retries names too many stages")
 	case q.EnrollmentTokenTTLSeconds < q.DeployTimeoutSeconds+q.AgentEnrollmentTimeoutSeconds:
 		return bad("enrollment_token_ttl_seconds is %d: a token must outlive the deployment and the first boot, %d s", q.EnrollmentTokenTTLSeconds, q.DeployTimeoutSeconds+q.AgentEnrollmentTimeoutSeconds)
 	case q.RequireHWSync && 2*q.HardwareSyncHealthTimeoutSeconds < 3*int(interval.Seconds()):

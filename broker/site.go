@@ -3,6 +3,7 @@ package broker
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -149,6 +150,20 @@ func (s *Site) Check() error {
 		return bad("ca_cert %s", why)
 	}
 	return nil
+}
+
+// Region is what two addresses of one region have in common: host, port and path.
+// Two names of one host, or two ports of it, are not seen to be one region.
+func (s Site) Region() string {
+	u, err := url.Parse(s.APIBaseURL)
+	if err != nil {
+		return s.APIBaseURL
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port) + u.Path
 }
 
 // baseURL is the one way to write an address, or why it is none. It never

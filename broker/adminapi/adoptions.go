@@ -10,38 +10,38 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-type startAdoptionInput struct{ Body resource.AdoptionStart }
+type startAdoptionInput struct {
+	RequestKey
+	Body resource.AdoptionStart
+}
 
 // startAdoption begins a run for one machine. From then on it is an onboarding as
 // all others; the install command comes with the node's enrolment token.
 func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*resource.Onboarding, error) {
 	b := in.Body
-	o, err := a.adoptions(ctx, resource.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []resource.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.c.Runs.Start(ctx, o.starts[0])
-	if err != nil {
-		return nil, runError(err)
-	}
-	out := onboardingResource(r)
-	return &out, nil
+	return a.beginOne(ctx, order{b, in.IdempotencyKey, "/adoptions", b.SiteID, b.Reason}, func() (orders, error) {
+		return a.adoptions(ctx, resource.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []resource.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
+	})
 }
 
-type startAdoptionsInput struct{ Body resource.AdoptionBatch }
+type startAdoptionsInput struct {
+	RequestKey
+	Body resource.AdoptionBatch
+}
 
 // startAdoptions begins runs for all machines of a list, or for none.
 func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingBatchStarted, error) {
-	o, err := a.adoptions(ctx, in.Body)
-	if err != nil {
-		return nil, err
-	}
-	return a.begin(ctx, maas.AdoptionKind, o)
+	b := in.Body
+	return a.beginBatch(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", b.SiteID, b.Reason}, maas.AdoptionKind, func() (orders, error) {
+		return a.adoptions(ctx, b)
+	})
 }
+
+type planAdoptionInput struct{ Body resource.AdoptionBatch }
 
 // planAdoption says what adoptions would do. It begins nothing, and asks MAAS
 // nothing.
-func (a *API) planAdoption(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingPlan, error) {
+func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*resource.OnboardingPlan, error) {
 	o, err := a.adoptions(ctx, in.Body)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 	r.EnrollMachine(t, boot.Token, "c01", id, boxFacts(1)).Settle(t)
 	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
 	n := show(t, r.Broker, "c01")
-	if done.Status != "completed" || n.Status != "active" || n.OnboardingMode != "adopted" || n.MAASSystemID != id || n.SKU != "h100.8gpu" || n.IPMIIP != maassim.Box(1).BMC.Address {
+	if done.Status != "completed" || n.Status != "active" || n.OnboardingMode != "adopted" || n.MAASSystemID != id || n.SKU != "h100.8gpu" || n.SSHUsername != "" || n.Port != 0 || n.IPMIIP != maassim.Box(1).BMC.Address {
 		t.Errorf("it ended %s, the node %+v", done.Status, n)
 	}
 	if w := r.wrote(); len(w) > 0 || len(r.region.History(id)) != history {
@@ -79,6 +80,10 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 		t.Errorf("the same again: %d %s", a.Status, a.Body)
 	}
 	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
+	if seen := documented(t, r.Broker); seen["node.adoption.completed"] != 1 {
+		t.Errorf("told was %v", seen)
+	}
+	rows.Items = slices.DeleteFunc(rows.Items, func(e resource.AuditEntry) bool { return e.Code != "" }) // what was refused
 	if len(rows.Items) != 1 || rows.Items[0].Reason != "brownfield" || rows.Items[0].Subject != "run/"+o.OnboardingID || !strings.Contains(string(rows.Items[0].After), "node.adoption") {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)
 	}

@@ -2,11 +2,9 @@ package adminapi
 
 import (
 	"context"
-	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 func (a *API) listDevices(ctx context.Context, in *NodeInput) (*resource.NodeDeviceList, error) {
@@ -30,9 +28,9 @@ func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*resou
 	if err != nil {
 		return nil, err
 	}
-	reason := taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)
-	if reason == "" {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot accept parts of node %s without a reason: it is recorded in the audit log (say --reason)", n.ID)
+	reason, err := a.reasonFor(ctx, in.Body.Reason, "node.devices.accept", "node/"+n.ID, "accept parts of node "+n.ID)
+	if err != nil {
+		return nil, err
 	}
 	all, err := a.c.DB.AcceptDevices(ctx, callerOf(ctx).actor(), n.ID, in.Body.Devices, reason)
 	if err != nil {

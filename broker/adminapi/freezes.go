@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 type freezeStatusInput struct {
@@ -35,56 +35,58 @@ type freezeInput struct{ Body resource.FreezePut }
 
 // freeze is for every operator: whoever sees that something is wrong stops it.
 func (a *API) freeze(ctx context.Context, in *freezeInput) (*resource.FreezeResult, error) {
-	reason, err := a.mayFreeze(ctx, in.Body)
+	reason, err := a.mayFreeze(ctx, in.Body, chain.Freeze.Action())
 	if err != nil {
 		return nil, err
 	}
-	h, placed, err := a.c.DB.Freeze(ctx, callerOf(ctx).actor(), in.Body.Site, reason)
+	h, standing, placed, err := a.c.DB.Freeze(ctx, callerOf(ctx).actor(), in.Body.Site, reason)
 	if err != nil {
 		return nil, err
 	}
 	if placed {
 		a.c.Log.Warn("frozen", zap.String("site", h.About()), zap.String("by", h.By), zap.String("reason", h.Reason))
 	}
-	return a.freezeResult(ctx, h, placed)
+	return a.freezeResult(ctx, resource.FreezeResult{Hold: holdResource(h), Changed: placed, Standing: holdResources(standing)})
 }
 
-// unfreeze is for whoever froze, and for platform admins.
-func (a *API) unfreeze(ctx context.Context, in *freezeInput) (*resource.FreezeResult, error) {
-	reason, err := a.mayFreeze(ctx, in.Body)
+type unfreezeInput struct{ Body resource.UnfreezePut }
+
+// unfreeze is for whoever froze; platform admins may force it.
+func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*resource.FreezeResult, error) {
+	reason, err := a.mayFreeze(ctx, in.Body.FreezePut, chain.Freeze.Lifting())
 	if err != nil {
 		return nil, err
 	}
-	h, lifted, err := a.c.DB.Unfreeze(ctx, callerOf(ctx).actor(), in.Body.Site, reason)
+	lifted, standing, err := a.c.DB.Unfreeze(ctx, callerOf(ctx).actor(), in.Body.Site, reason, in.Body.Force)
 	if err != nil {
 		return nil, err
 	}
-	return a.freezeResult(ctx, h, lifted)
+	out := resource.FreezeResult{Hold: resource.Hold{Site: in.Body.Site, Kind: string(chain.Freeze)}, Changed: len(lifted) > 0, Lifted: holdResources(lifted), Standing: holdResources(standing)}
+	if out.Changed {
+		out.Hold = out.Lifted[0]
+	}
+	return a.freezeResult(ctx, out)
 }
 
 // mayFreeze keeps a token that is bound to sites to those: all of them are more.
-func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut) (reason string, err error) {
-	who := callerOf(ctx)
-	switch reason = strings.TrimSpace(taskcatalog.Clean(in.Reason, 500)); {
+func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut, action string) (reason string, err error) {
+	switch who := callerOf(ctx); {
 	case in.Site == "" && who.sites() != nil:
 		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (say --site)", who.Name, strings.Join(who.Sites, ", "))
 	case !who.MaySee(in.Site):
 		return "", siteForbidden(who, in.Site)
-	case reason == "":
-		return "", broker.Errorf(broker.Invalid, "reason_missing", "cannot do this without a reason: those on call read it (say --reason)")
 	}
-	return reason, nil
+	return a.reasonFor(ctx, in.Reason, action, chain.SiteHold{Site: in.Site}.About(), "do this")
 }
 
-func (a *API) freezeResult(ctx context.Context, h chain.SiteHold, changed bool) (*resource.FreezeResult, error) {
-	out := &resource.FreezeResult{Hold: holdResource(h), Changed: changed}
-	sites := []string{h.Site}
-	if h.Site == "" {
+func (a *API) freezeResult(ctx context.Context, out resource.FreezeResult) (*resource.FreezeResult, error) {
+	sites := []string{out.Site}
+	if out.Site == "" {
 		sites = nil
 	}
 	var err error
 	out.UnderWay, err = a.underWay(ctx, sites)
-	return out, err
+	return &out, err
 }
 
 func (a *API) underWay(ctx context.Context, sites []string) (out resource.UnderWay, err error) {
@@ -113,6 +115,14 @@ func holdResource(h chain.SiteHold) resource.Hold {
 	return resource.Hold{Site: h.Site, Kind: string(h.Kind), Reason: h.Reason, By: h.By, Since: h.Since}
 }
 
+func holdResources(holds []chain.SiteHold) []resource.Hold {
+	out := make([]resource.Hold, len(holds))
+	for i, h := range holds {
+		out[i] = holdResource(h)
+	}
+	return out
+}
+
 // frozen are the freezes that a caller is told of with whatever they look at.
 // An answer is given without them where they cannot be read.
 func (a *API) frozen(ctx context.Context, who caller) []resource.Hold {
@@ -125,10 +135,11 @@ func (a *API) frozen(ctx context.Context, who caller) []resource.Hold {
 
 // tellFrozen sets the header that names frozen sites.
 func tellFrozen(h http.Header, frozen []resource.Hold) {
-	sites := make([]string, len(frozen))
-	for i, f := range frozen {
-		if sites[i] = f.Site; f.Site == "" {
-			sites[i] = "*"
+	var sites []string
+	for _, f := range frozen {
+		site := cmp.Or(f.Site, "*")
+		if !slices.Contains(sites, site) {
+			sites = append(sites, site)
 		}
 	}
 	if len(sites) > 0 {

@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -47,10 +48,19 @@ func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 		{"dc1", "unfreeze", "", "site_forbidden", "dc1 *"},
 		{"op2", "unfreeze", "", "freeze_of_another", "dc1 *"},
 		{"op", "unfreeze", "", "", "dc1"},
-		{"admin", "unfreeze", "dc1", "", ""},
+		{"op", "freeze", "dc1", "", "dc1 dc1"},
+		{"dc1", "unfreeze", "dc1", "", "dc1"},
+		{"admin", "unfreeze", "dc1", "freeze_of_another", "dc1"},
+		{"op2", "force", "dc1", "freeze_of_another", "dc1"},
+		{"admin", "force", "dc1", "", ""},
 		{"op2", "unfreeze", "dc1", "", ""},
 	} {
-		a := b.Ask(t, token[row.who], http.MethodPost, "/"+row.do, resource.FreezePut{Site: row.site, Reason: "because"})
+		var body any = resource.FreezePut{Site: row.site, Reason: "because"}
+		path := "/" + row.do
+		if row.do == "force" {
+			path, body = "/unfreeze", resource.UnfreezePut{FreezePut: resource.FreezePut{Site: row.site, Reason: "because"}, Force: true}
+		}
+		a := b.Ask(t, token[row.who], http.MethodPost, path, body)
 		if a.Code() != row.code || (row.code == "") != (a.Status == http.StatusOK) {
 			t.Errorf("%d: %s %ss %q: %d %s, want %q", i, row.who, row.do, row.site, a.Status, a.Body, row.code)
 		}
@@ -105,8 +115,41 @@ func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
 	if got := servertest.Must[resource.OnboardingList](t, b, http.MethodGet, "/onboardings", nil); len(got.Frozen) != 2 {
 		t.Errorf("the list of onboardings carries %+v", got.Frozen)
 	}
-	if got := servertest.Must[resource.SiteList](t, b, http.MethodGet, "/maas-sites", nil); len(got.Frozen) != 2 {
-		t.Errorf("the list of sites carries %+v", got.Frozen)
+	for _, path := range []string{"/maas-sites", "/skus", "/audit", "/tokens", "/task-types", "/agent-releases", "/nodes/h-dc1/devices"} {
+		if got := servertest.Must[resource.Standing](t, b, http.MethodGet, path, nil); len(got.Frozen) != 2 {
+			t.Errorf("GET %s carries %+v", path, got.Frozen)
+		}
+	}
+}
+
+// Whatever answers with items has what stands beside them: so says the API's own
+// description.
+func TestEveryListHasRoomForWhatStands(t *testing.T) {
+	b := servertest.Start(t)
+	var spec struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]json.RawMessage `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/openapi.json", nil).Body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	for path, methods := range spec.Paths {
+		for name, schema := range spec.Components.Schemas {
+			if schema.Properties["items"] == nil || !strings.Contains(string(methods["get"]), `/schemas/`+name+`"`) {
+				continue
+			}
+			if lists++; schema.Properties["frozen"] == nil {
+				t.Errorf("GET %s answers %s, which cannot say what is frozen", path, name)
+			}
+		}
+	}
+	if lists < 12 {
+		t.Errorf("only %d lists were looked at", lists)
 	}
 }
 

@@ -38,8 +38,8 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*resource.NodeAct
 		if err := a.must(ctx, admin, flag+" a node's "+in.Action); err != nil {
 			return nil, err
 		}
-		if in.Body.Reason == "" {
-			return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot %s with %s: it needs a reason (--reason R)", in.Action, flag)
+		if _, err := a.reasonFor(ctx, in.Body.Reason, "node."+in.Action, "node/"+taskcatalog.Clean(in.Node, 300), in.Action+" with "+flag); err != nil {
+			return nil, err
 		}
 	}
 	ctx = withReason(ctx, in.Body.Reason)

@@ -7,6 +7,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/sshseed"
 )
 
 // origin gathers what is known of a node's machine beyond its record. A site or a
@@ -20,10 +21,11 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 	if len(parts) > 0 {
 		o.Devices = deviceResources(parts)
 	}
+	deployUser := ""
 	if n.Site != "" {
 		s, err := a.c.DB.Site(ctx, n.Site)
 		if err == nil {
-			o.SiteID, o.RegionCode = s.ID, s.RegionCode
+			o.SiteID, o.RegionCode, deployUser = s.ID, s.RegionCode, s.DeployUser
 		} else if broker.AsError(err).Kind != broker.NotFound {
 			return o, err
 		}
@@ -48,6 +50,8 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 	o.OnboardingMode, o.IPMIIP, o.PXEMAC = "maas", s.IPMIIP, s.PXEMAC
 	if r.Kind == maas.AdoptionKind {
 		o.OnboardingMode = "adopted"
+	} else {
+		o.Port, o.SSHUsername = sshseed.Port, deployUser
 	}
 	if len(s.Seen.IPs) > 0 {
 		o.Host = s.Seen.IPs[0]

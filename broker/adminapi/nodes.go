@@ -51,7 +51,7 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*resource.NodeList
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.NodeList{Items: make([]resource.Node, len(page)), NextCursor: next, Frozen: callerOf(ctx).frozen}
+	out := &resource.NodeList{Items: make([]resource.Node, len(page)), NextCursor: next}
 	for i, n := range page {
 		out.Items[i] = nodeResource(n)
 	}

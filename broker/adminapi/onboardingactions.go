@@ -31,9 +31,11 @@ func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[in.Action], Reason: strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))}
-	if o.Reason == "" && slices.Contains(needsReason, o.Action) {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot %s run %s without a reason: it is recorded in the audit log (say --reason)", in.Action, r.ID)
+	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[in.Action], Reason: taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)}
+	if slices.Contains(needsReason, o.Action) {
+		if o.Reason, err = a.reasonFor(ctx, in.Body.Reason, "run."+string(o.Action), "run/"+r.ID, in.Action+" run "+r.ID); err != nil {
+			return nil, err
+		}
 	}
 	if in.Body.Stage != "" {
 		o.Seen = &chain.Seen{Stage: in.Body.Stage, Class: chain.Class(in.Body.FailureClass)}

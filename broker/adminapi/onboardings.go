@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
@@ -18,55 +16,37 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-type startOnboardingInput struct{ Body resource.OnboardingStart }
+type startOnboardingInput struct {
+	RequestKey
+	Body resource.OnboardingStart
+}
 
 // startOnboarding begins a run for one machine. A live run that has its hostname
 // or its BMC is named in the refusal.
 func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*resource.Onboarding, error) {
 	b := in.Body
-	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []resource.OnboardingMachine{b.OnboardingMachine})
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.c.Runs.Start(ctx, o.starts[0])
-	if err != nil {
-		return nil, runError(err)
-	}
-	out := onboardingResource(r)
-	return &out, nil
+	return a.beginOne(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", b.SiteID, b.Reason}, func() (orders, error) {
+		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []resource.OnboardingMachine{b.OnboardingMachine})
+	})
 }
 
-type startBatchInput struct{ Body resource.OnboardingBatch }
+type startBatchInput struct {
+	RequestKey
+	Body resource.OnboardingBatch
+}
 
 // startBatch begins runs for all machines of a list, or for none.
 func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.OnboardingBatchStarted, error) {
 	b := in.Body
-	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
-	if err != nil {
-		return nil, err
-	}
-	return a.begin(ctx, maas.OnboardingKind, o)
+	return a.beginBatch(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", b.SiteID, b.Reason}, maas.OnboardingKind, func() (orders, error) {
+		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
+	})
 }
 
-// begin starts all runs of an order, as a batch.
-func (a *API) begin(ctx context.Context, kind string, o orders) (*resource.OnboardingBatchStarted, error) {
-	id := uuid.NewString()
-	all, err := a.c.Runs.StartBatch(ctx, chain.Batch{
-		ID: id, Kind: kind, Site: o.site.Name, RequestedBy: callerOf(ctx).Name,
-		Parallel: o.profile.Policy.BatchMaxParallel, StopAfter: o.profile.Policy.BatchStopAfterFailures,
-	}, o.starts)
-	if err != nil {
-		return nil, runError(err)
-	}
-	out := &resource.OnboardingBatchStarted{BatchID: id, Onboardings: make([]resource.OnboardingBatchRun, len(all))}
-	for i, r := range all {
-		out.Onboardings[i] = resource.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
-	}
-	return out, nil
-}
+type planOnboardingInput struct{ Body resource.OnboardingBatch }
 
 // planOnboarding says what a batch, or one run, would do. It begins nothing.
-func (a *API) planOnboarding(ctx context.Context, in *startBatchInput) (*resource.OnboardingPlan, error) {
+func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*resource.OnboardingPlan, error) {
 	b := in.Body
 	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	if err != nil {

@@ -129,7 +129,7 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*resou
 	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingList{Items: []resource.Onboarding{}, Frozen: callerOf(ctx).frozen}
+	out := &resource.OnboardingList{Items: []resource.Onboarding{}}
 	if in.BatchID != "" {
 		if out.Batch, err = a.batchState(ctx, in.BatchID); err != nil {
 			return nil, err

@@ -80,9 +80,14 @@ func (a *API) changeOverride(ctx context.Context, in *changeOverrideInput) (*res
 	return &out, nil
 }
 
+type removeOverrideInput struct {
+	OverrideInput
+	Reason
+}
+
 // removeOverride deletes the secret first: a record without one is refused when
 // it is used, and can be removed again.
-func (a *API) removeOverride(ctx context.Context, in *OverrideInput) (*resource.PowerOverride, error) {
+func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*resource.PowerOverride, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -91,10 +96,14 @@ func (a *API) removeOverride(ctx context.Context, in *OverrideInput) (*resource.
 	if err != nil {
 		return nil, err
 	}
+	reason, err := a.reasonFor(ctx, in.Reason.Reason, "site.power_override.remove", "site/"+s.Name, "remove power override "+o.ID+" of site "+s.Name)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.c.Secrets.Delete(ctx, o.VaultPath); err != nil {
 		return nil, err
 	}
-	if o, err = a.c.DB.RemovePowerOverride(ctx, callerOf(ctx).actor(), s.ID, o.ID, ""); err != nil {
+	if o, err = a.c.DB.RemovePowerOverride(ctx, callerOf(ctx).actor(), s.ID, o.ID, reason); err != nil {
 		return nil, err
 	}
 	out := a.overrideResource(o)

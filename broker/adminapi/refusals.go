@@ -2,9 +2,14 @@ package adminapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // refusal is what makes two of them equal.
@@ -22,4 +27,39 @@ func (a *API) auditRefusal(ctx context.Context, what string, e broker.AuditEntry
 	}
 	e.Action, e.Subject = "request.refused", "token/"+e.Actor
 	a.audit(ctx, e)
+}
+
+// refusedStart leaves a row of a run that somebody asked for and did not get: it
+// says what err says, which it gives back.
+func (a *API) refusedStart(ctx context.Context, site, reason string, err error) error {
+	err = runError(err)
+	if e := broker.AsError(err); e.Kind == broker.Refused {
+		a.auditNo(ctx, "run.start", "site/"+taskcatalog.Clean(site, 63), reason, e)
+	}
+	return err
+}
+
+// reasonFor is a reason that must be given, fit to be kept. What is refused for
+// want of one leaves a row: somebody tried. Code: reason_missing.
+func (a *API) reasonFor(ctx context.Context, reason, action, subject, what string) (string, error) {
+	if reason = taskcatalog.Clean(strings.TrimSpace(reason), 500); reason != "" {
+		return reason, nil
+	}
+	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason: it is recorded in the audit log (say --reason)", what)
+	a.auditNo(ctx, action, subject, "", no)
+	return "", no
+}
+
+// auditNo writes a row of what was refused before there was a transaction.
+func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *broker.Error) {
+	who := callerOf(ctx)
+	said, err := json.Marshal(map[string]string{"role": string(who.Role), "reason": taskcatalog.Clean(reason, 500)})
+	if err == nil {
+		err = a.c.DB.AuditRefusal(ctx, broker.AuditEntry{
+			Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), After: said, CorrelationID: who.correlationID,
+		})
+	}
+	if err != nil {
+		a.c.Log.Error("cannot write an audit row", zap.String("action", action), zap.String("code", no.Code), zap.Error(err))
+	}
 }

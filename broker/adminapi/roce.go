@@ -59,6 +59,7 @@ func (a *API) putRoCE(ctx context.Context, in *putRoCEInput) (*resource.RoCEResu
 type removeRoCEInput struct {
 	SiteInput
 	Assignment string `path:"assignment" maxLength:"63"`
+	Reason
 }
 
 func (a *API) removeRoCE(ctx context.Context, in *removeRoCEInput) (*resource.RoCEAssignment, error) {
@@ -66,7 +67,11 @@ func (a *API) removeRoCE(ctx context.Context, in *removeRoCEInput) (*resource.Ro
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.c.DB.RemoveRoCE(ctx, callerOf(ctx).actor(), s.ID, in.Assignment, "")
+	reason, err := a.reasonFor(ctx, in.Reason.Reason, "site.roce.remove", "site/"+s.Name, "remove a RoCE assignment of site "+s.Name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.c.DB.RemoveRoCE(ctx, callerOf(ctx).actor(), s.ID, in.Assignment, reason)
 	if err != nil {
 		return nil, err
 	}

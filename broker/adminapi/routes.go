@@ -154,6 +154,9 @@ func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(
 			if err != nil {
 				return nil, err
 			}
+			if list, ok := any(out).(interface{ Tell([]resource.Hold) }); ok {
+				list.Tell(callerOf(ctx).frozen)
+			}
 			return &reply[O]{out}, nil
 		})
 	}

@@ -180,7 +180,7 @@ func TestAnOverrideComesAndGoesWithItsSecret(t *testing.T) {
 	if all := servertest.Must[resource.PowerOverrideList](t, b, http.MethodGet, path, nil); len(all.Items) != 1 || !all.Items[0].Unused {
 		t.Errorf("%+v", all)
 	}
-	servertest.Must[resource.PowerOverride](t, b, http.MethodDelete, path+"/"+o.ID, nil)
+	servertest.Must[resource.PowerOverride](t, b, http.MethodDelete, path+"/"+o.ID+"?reason=mended", nil)
 	if left, _ := filepath.Glob(filepath.Join(b.Dir, "secrets", "maas-sites", s.ID, "power", "overrides", "*")); len(left) > 0 {
 		t.Errorf("its secret is still there: %v", left)
 	}
@@ -193,7 +193,7 @@ func TestAnOverrideComesAndGoesWithItsSecret(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", body, a.Status, a.Body, code)
 		}
 	}
-	if a := b.Ask(t, token, http.MethodDelete, path+"/"+o.ID, nil); a.Code() != "power_override_not_found" {
+	if a := b.Ask(t, token, http.MethodDelete, path+"/"+o.ID+"?reason=mended", nil); a.Code() != "power_override_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
@@ -213,7 +213,7 @@ func TestRoCEAssignmentsAreAListPerSite(t *testing.T) {
 	if len(all.Items) != 2 || all.Items[0].Interface != "enp28s0np0" || all.Items[0].IPv4CIDR != "172.30.9.61/31" {
 		t.Errorf("%+v", all)
 	}
-	servertest.Must[resource.RoCEAssignment](t, b, http.MethodDelete, path+"/"+all.Items[0].ID, nil)
+	servertest.Must[resource.RoCEAssignment](t, b, http.MethodDelete, path+"/"+all.Items[0].ID+"?reason=mended", nil)
 	for body, code := range map[string]string{
 		`{"items":[]}`: "invalid_request",
 		`{"items":[{"hostname":"h","interface":"eth0","ipv4_cidr":"10.0.0.1"}]}`:                                                                               "roce_invalid",

@@ -15,7 +15,7 @@ import (
 // name no site.
 func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false}`)
-	other := strings.Replace(aSite, "dc1", "dc2", 1)
+	other := strings.NewReplacer("dc1", "dc2", ":5240", ":5241").Replace(aSite)
 	servertest.Must[resource.Site](t, r.Broker, http.MethodPost, "/maas-sites", other)
 	metric := func(line string) bool {
 		t.Helper()
@@ -61,6 +61,9 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" })
 	if !metric(`hostler_runs\{class="hardware_mismatch",kind="node\.onboarding",status="failed_manual_intervention"\} 1`) {
 		t.Error("the metrics do not count why it stopped")
+	}
+	if seen := documented(t, r.Broker); seen["site.unreachable"] == 0 || seen["site.reachable"] == 0 {
+		t.Errorf("told was %v", seen)
 	}
 	if got := servertest.Must[resource.Site](t, r.Broker, http.MethodGet, "/maas-sites/dc1", nil); len(got.Holds) > 0 || !metric("hostler_unreachable_sites 0") {
 		t.Errorf("%+v", got.Holds)

@@ -33,7 +33,7 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, e
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteList{Items: make([]resource.Site, len(all)), Frozen: callerOf(ctx).frozen}
+	out := &resource.SiteList{Items: make([]resource.Site, len(all))}
 	for i, s := range all {
 		out.Items[i] = siteResource(s)
 		out.Items[i].Holds = standingAt(holds, s.Name)
@@ -108,9 +108,27 @@ func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*resource.Si
 	})
 }
 
+// Reason is said with a request that has no body.
+type Reason struct {
+	Reason string `query:"reason" maxLength:"500" doc:"needed: the audit log keeps it"`
+}
+
+type disableSiteInput struct {
+	SiteInput
+	Reason
+}
+
 // disableSite is what DELETE does: the record stays, and what runs goes on.
-func (a *API) disableSite(ctx context.Context, in *SiteInput) (*resource.Site, error) {
-	return a.changeSite(ctx, in.Site, "", func(s *broker.Site) error {
+func (a *API) disableSite(ctx context.Context, in *disableSiteInput) (*resource.Site, error) {
+	s, err := a.site(ctx, in.Site)
+	if err != nil {
+		return nil, err
+	}
+	reason, err := a.reasonFor(ctx, in.Reason.Reason, "site.update", "site/"+s.Name, "disable site "+s.Name)
+	if err != nil {
+		return nil, err
+	}
+	return a.changeSite(ctx, s.ID, reason, func(s *broker.Site) error {
 		s.Status = broker.SiteDisabled
 		return nil
 	})

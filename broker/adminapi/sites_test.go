@@ -40,7 +40,7 @@ func TestASiteIsMadeWithDefaultsAndChangedInPart(t *testing.T) {
 		t.Errorf("%+v", rows.Items)
 	}
 	for method, want := range map[string]string{http.MethodDelete: "disabled", http.MethodPatch: "active"} {
-		if got := servertest.Must[resource.Site](t, b, method, "/maas-sites/dc1", `{"status":"`+want+`"}`); method == http.MethodDelete && got.Status != want {
+		if got := servertest.Must[resource.Site](t, b, method, map[string]string{http.MethodDelete: "/maas-sites/dc1?reason=tests", http.MethodPatch: "/maas-sites/dc1"}[method], `{"status":"`+want+`"}`); method == http.MethodDelete && got.Status != want {
 			t.Errorf("%s leaves it %s", method, got.Status)
 		}
 	}
@@ -55,6 +55,7 @@ func TestBadSitesChangeNothing(t *testing.T) {
 	before := b.Ask(t, b.Token, http.MethodGet, "/maas-sites", nil)
 	for _, row := range []struct{ method, path, body, code string }{
 		{http.MethodPost, "/maas-sites", aSite, "site_exists"},
+		{http.MethodPost, "/maas-sites", strings.Replace(aSite, "dc1", "dc2", 1), "site_region_taken"},
 		{http.MethodPost, "/maas-sites", `{"name":"dc2"}`, "site_invalid"},
 		{http.MethodPost, "/maas-sites", strings.Replace(aSite, "dc1", "dc/2", 1), "site_invalid"},
 		{http.MethodPost, "/maas-sites", strings.Replace(aSite, "{", `{"api_token":"a:b:c",`, 1), "invalid_request"},
@@ -84,7 +85,7 @@ func TestBadSitesChangeNothing(t *testing.T) {
 func TestASiteThatATokenMayNotSeeIsNotThere(t *testing.T) {
 	b := servertest.Start(t)
 	one := servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", aSite)
-	servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", strings.Replace(aSite, "dc1", "dc2", 1))
+	servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", strings.NewReplacer("dc1", "dc2", ":5240", ":5241").Replace(aSite))
 	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2-op", Role: "operator", Sites: []string{"dc2"}})
 	for _, path := range []string{"dc1", one.ID, "dc1/profiles", "dc1/profiles/default", one.ID + "/profiles/" + one.DefaultProfileID} {
 		if a := b.Ask(t, bound, http.MethodGet, "/maas-sites/"+path, nil); a.Status != http.StatusNotFound || a.Code() != "site_not_found" {

@@ -85,7 +85,7 @@ func (a *API) listTasks(ctx context.Context, in *tasksInput) (*resource.TaskList
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.TaskList{Items: make([]resource.Task, len(page)), NextCursor: next, Frozen: callerOf(ctx).frozen}
+	out := &resource.TaskList{Items: make([]resource.Task, len(page)), NextCursor: next}
 	for i, t := range page {
 		if _, ok := hostnames[t.NodeID]; !ok {
 			n, err := a.c.DB.Node(ctx, t.NodeID)

@@ -76,11 +76,20 @@ func (h SiteHold) About() string {
 // Placed is the one message that a hold begins with.
 func (h SiteHold) Placed() Message { return h.message(h.Kind.Action()) }
 
-// Lifted is the one it ends with.
-func (h SiteHold) Lifted() Message { return h.message(h.Kind.Lifting()) }
+// Lifted is the one it ends with: others of its kind may stand at its site.
+func (h SiteHold) Lifted(standing int) Message {
+	m, data := h.message(h.Kind.Lifting()), h.data()
+	data["still_standing"] = standing
+	m.Data = data
+	return m
+}
 
 func (h SiteHold) message(kind string) Message {
-	return Message{Type: kind, Subject: h.About(), Data: map[string]any{"site": h.Site, "kind": h.Kind, "reason": h.Reason, "by": h.By, "since": h.Since}}
+	return Message{Type: kind, Subject: h.About(), Data: h.data()}
+}
+
+func (h SiteHold) data() map[string]any {
+	return map[string]any{"site": h.Site, "kind": h.Kind, "reason": h.Reason, "by": h.By, "since": h.Since}
 }
 
 // HeldBy is a moving run with the hold that it waits for, the longest standing

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -46,6 +47,16 @@ func (r *Record) event(status EventStatus, message string, details json.RawMessa
 var words = map[Status]string{
 	Completed: "completed", FailedRetryable: "failed", FailedManual: "manual_intervention_required",
 	Cancelled: "cancelled", Compensating: "compensating", Reconciled: "reconciled",
+}
+
+// Types are those of the messages about runs and batches of a kind.
+func Types(kind string) []string {
+	types := []string{kind + ".started", Batch{Kind: kind}.Stopped().Type}
+	for _, word := range words {
+		types = append(types, kind+"."+word)
+	}
+	slices.Sort(types)
+	return types
 }
 
 func (r *Record) tell(word string) Message {

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"time"
 )
@@ -133,6 +134,16 @@ func (r Record) Urged(now time.Time) Record {
 	r.Progress.Tries = maps.Clone(r.Progress.Tries)
 	r.attempt() // the one before has ended
 	return r
+}
+
+// TooLate is the event of a run that ended with the step during which something
+// was asked of it. Stores call it, and forget what was asked; false: it ended as
+// was asked.
+func (r Record) TooLate(asked Ask, by string) (Event, bool) {
+	return Event{
+		Direction: r.Direction, Status: Skipped,
+		Message: bounded(fmt.Sprintf("%s came too late, asked for by %s: the run is %s", asked, by, r.Status), maxMessage),
+	}, asked != AskCancel || r.Status != Cancelled
 }
 
 // attempt makes the next call one of a new attempt.

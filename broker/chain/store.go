@@ -38,7 +38,7 @@ type Store interface {
 	// ContinueBatch lets a batch that stopped begin runs again, audited.
 	ContinueBatch(ctx context.Context, o Order) error
 
-	PlaceHold(ctx context.Context, actor Actor, h SiteHold) error // one that stands already stays as it is
+	PlaceHold(ctx context.Context, actor Actor, h SiteHold) error // freezes stack; one that stands already stays as it is
 	LiftHold(ctx context.Context, actor Actor, site string, kind HoldKind, reason string) error
 	// Holds lists those of a site, and of all sites, that stand or ended after a
 	// moment. Site * means those of every site.

@@ -25,8 +25,8 @@ const (
 	CommandFailed  = "ssh_command_failed"
 )
 
-// port is sshd's.
-const port = 22
+// Port is sshd's.
+const Port = 22
 
 // How long each step may take.
 const (
@@ -130,7 +130,7 @@ func (s *Seeder) dial(ctx context.Context, addresses []netip.Addr) (net.Conn, ne
 	var at netip.Addr
 	for _, at = range addresses {
 		one, cancel := context.WithTimeout(ctx, dialing)
-		conn, err := s.Dial(one, "tcp", netip.AddrPortFrom(at, port).String())
+		conn, err := s.Dial(one, "tcp", netip.AddrPortFrom(at, Port).String())
 		cancel()
 		if err == nil {
 			return conn, at, nil

@@ -51,6 +51,16 @@ func run(ctx context.Context, r runner, id, lock string) (chain.Record, error) {
 // Insert implements chain.Store.
 func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
 	return db.verdict(ctx, func(ctx context.Context, t *tx) error {
+		begins := ""
+		switch {
+		case batch != nil:
+			begins = batch.ID
+		case len(runs) > 0:
+			begins = runs[0].ID
+		}
+		if err := t.takeRequestKey(ctx, begins); err != nil {
+			return err
+		}
 		if batch != nil {
 			if err := t.insertBatch(ctx, *batch); err != nil {
 				return err
@@ -108,7 +118,7 @@ func (db *DB) verdict(ctx context.Context, fn func(ctx context.Context, t *tx) e
 	err := db.write(ctx, func(ctx context.Context, t *tx) error {
 		no = nil
 		err := fn(ctx, t)
-		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) || isA[*chain.Refused](err) {
+		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) || isA[*chain.Refused](err) || isA[*BegunBefore](err) {
 			no = err
 		}
 		return err

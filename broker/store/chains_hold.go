@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -35,7 +36,7 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 	}
 	h.By, h.Since = actor.Name, t.now
 	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (site, kind) WHERE until_at = 0 DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
+		ON CONFLICT DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
 	if err != nil || n == 0 {
 		return err // it stands already, and was told of
 	}
@@ -47,16 +48,39 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 
 // LiftHold implements chain.Store.
 func (db *DB) LiftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, reason string) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.liftHold(ctx, actor, site, kind, reason) })
+	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.liftHold(ctx, actor, site, kind, anybody, reason) })
 }
 
-// liftHold ends a hold and spreads the runs that waited for it.
-func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, reason string) error {
-	lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 RETURNING `+holdColumns, micros(t.now), site, string(kind))
+// anybody is who placed a hold where it does not matter.
+const anybody = "*"
+
+// liftHold ends the holds that somebody placed, and spreads the runs that waited
+// for them. Each hold that was told of is told of once more.
+func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, by, reason string) error {
+	lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+holdColumns,
+		micros(t.now), site, string(kind), by)
 	if err != nil || len(lifted) == 0 {
 		return err
 	}
-	h := lifted[0]
+	slices.SortStableFunc(lifted, func(a, b chain.SiteHold) int { return a.Since.Compare(b.Since) })
+	var standing int
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_holds WHERE until_at = 0 AND site = $1 AND kind = $2`, site, string(kind)).Scan(&standing); err != nil {
+		return err
+	}
+	for _, h := range lifted {
+		if err := t.send(ctx, told{Message: h.Lifted(standing), Site: cmp.Or(site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
+			return err
+		}
+		if err := t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: kind.Lifting(), Subject: h.About(), Reason: reason,
+			Before: small("reason", h.Reason, "since", h.Since, "by", h.By), After: small("role", actor.Role, "still_standing", standing),
+		}); err != nil {
+			return err
+		}
+	}
+	if standing > 0 {
+		return nil
+	}
 	if kind == chain.Unreachable { // a site that is unfrozen may still be unreachable
 		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET held = FALSE WHERE held AND site = $1`, site); err != nil {
 			return err
@@ -68,12 +92,7 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 	}
 	t.hint(HintRun, "")
 	if kind == chain.Freeze {
-		if err := t.wakeFrozen(ctx, site); err != nil {
-			return err
-		}
+		return t.wakeFrozen(ctx, site)
 	}
-	if err := t.send(ctx, told{Message: h.Lifted(), Site: cmp.Or(h.Site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
-		return err
-	}
-	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: kind.Lifting(), Subject: h.About(), Reason: reason, Before: small("reason", h.Reason, "since", h.Since), After: small("role", actor.Role)})
+	return nil
 }

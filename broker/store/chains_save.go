@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -17,7 +18,7 @@ func (db *DB) Save(ctx context.Context, c chain.Change) error {
 
 func (t *tx) save(ctx context.Context, c chain.Change) error {
 	was := c.Record
-	asked, err := t.fence(ctx, was)
+	asked, by, err := t.fence(ctx, was)
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,14 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 	if c.Record = c.Record.Stamped(t.now); asked == c.Honoured {
 		asked = chain.AskNothing
 	}
-	if c.Record.Asked = asked; asked != chain.AskNothing {
+	switch c.Record.Asked = asked; {
+	case asked == chain.AskNothing:
+	case c.Record.Status.Ended():
+		c.Record.Asked = chain.AskNothing
+		if e, late := c.Record.TooLate(asked, by); late {
+			c.Events = append(slices.Clip(c.Events), e)
+		}
+	default:
 		c.Record = c.Record.Urged(t.now)
 	}
 	for _, e := range c.Effects {
@@ -55,7 +63,7 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 		}
 	}
 	if c.Reached {
-		if err := t.liftHold(ctx, system, was.Site, chain.Unreachable, "a stage got through"); err != nil {
+		if err := t.liftHold(ctx, system, was.Site, chain.Unreachable, anybody, "a stage got through"); err != nil {
 			return err
 		}
 	}
@@ -67,12 +75,12 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 
 // fence takes the row of a run that is still as it was claimed, and returns what was
 // asked meanwhile.
-func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, err error) {
-	err = t.QueryRowContext(ctx, `SELECT asked FROM chain_runs WHERE id = $1 AND version = $2 AND lease_owner = $3`+t.forUpdate(), was.ID, was.Version, was.Owner).Scan(&asked)
+func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, by string, err error) {
+	err = t.QueryRowContext(ctx, `SELECT asked, asked_by FROM chain_runs WHERE id = $1 AND version = $2 AND lease_owner = $3`+t.forUpdate(), was.ID, was.Version, was.Owner).Scan(&asked, &by)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", chain.ErrLost
+		return "", "", chain.ErrLost
 	}
-	return asked, err
+	return asked, by, err
 }
 
 // writeRun writes all of a row that the transaction has, but who asked for what.

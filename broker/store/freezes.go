@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -15,27 +16,29 @@ import (
 // says it.
 const freezeGate = leadLock + 1
 
-func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.gateShared()) }
+func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.gateShared(), freezeGate) }
 
 // shutOut waits for those who are passing. What time it is has to be asked anew.
 func (t *tx) shutOut(ctx context.Context) error {
-	err := t.lock(ctx, t.gateAlone())
+	err := t.lock(ctx, t.gateAlone(), freezeGate)
 	t.now = t.clock()
 	return err
 }
 
-func (t *tx) lock(ctx context.Context, statement string) error {
+func (t *tx) lock(ctx context.Context, statement string, gate int64) error {
 	if statement == "" {
 		return nil
 	}
-	_, err := t.ExecContext(ctx, statement, int64(freezeGate))
+	_, err := t.ExecContext(ctx, statement, gate)
 	return err
 }
 
 // Freeze stops a site, or all of them where site is empty: no stage begins, and
-// no destructive task is handed out. A freeze that stands already stays as it
-// is; placed says whether this one is new. Codes: site_not_found.
-func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, placed bool, err error) {
+// no destructive task is handed out. Freezes stack: each operator's stands, with
+// its reason, until it is lifted itself. standing are all of them, the oldest
+// first; placed says whether this one is new, since the same words of the same
+// operator are the same freeze. Codes: site_not_found.
+func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, standing []chain.SiteHold, placed bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.siteKnown(ctx, site); err != nil {
 			return err
@@ -43,46 +46,60 @@ func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason strin
 		if err := t.shutOut(ctx); err != nil {
 			return err
 		}
-		before, err := t.freezesOf(ctx, site)
-		if err != nil {
+		if standing, err = t.freezesOf(ctx, site); err != nil {
 			return err
 		}
-		if placed = len(before) == 0; !placed {
-			h = before[0]
-			return nil
+		for _, before := range standing {
+			if before.By == actor.Name && before.Reason == reason {
+				h, placed = before, false
+				return nil
+			}
 		}
-		h = chain.SiteHold{Site: site, Kind: chain.Freeze, Reason: reason, By: actor.Name, Since: t.now}
+		h, placed = chain.SiteHold{Site: site, Kind: chain.Freeze, Reason: reason, By: actor.Name, Since: t.now}, true
+		standing = append(standing, h)
 		return t.placeHold(ctx, chain.Actor{Name: actor.Name, Role: string(actor.Role)}, h)
 	})
-	return h, placed, err
+	return h, standing, placed, err
 }
 
-// Unfreeze lifts the freeze of a site, or that of all, and wakes the nodes that
-// have something to fetch. lifted says whether there was one. Who froze may
-// lift; else it takes a platform admin, since only who pressed the button knows
-// what it is waiting for. Codes: site_not_found, freeze_of_another.
-func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, lifted bool, err error) {
+// Unfreeze lifts the actor's own freezes of a site, or those of all sites, and
+// wakes the nodes that have something to fetch. What others placed stands, since
+// only who pressed the button knows what it is waiting for; a platform admin
+// lifts theirs too, by force. lifted and standing are what was lifted, and what
+// stands after it. Codes: site_not_found, freeze_of_another.
+func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason string, force bool) (lifted, standing []chain.SiteHold, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		lifted, standing = nil, nil
 		if err := t.shutOut(ctx); err != nil {
 			return err
 		}
-		standing, err := t.freezesOf(ctx, site)
+		all, err := t.freezesOf(ctx, site)
 		if err != nil {
 			return err
 		}
-		if lifted = len(standing) > 0; !lifted {
-			h = chain.SiteHold{Site: site, Kind: chain.Freeze}
+		if len(all) == 0 {
 			return t.siteKnown(ctx, site)
 		}
-		h = standing[0]
-		if h.By != actor.Name && !actor.Role.Covers(broker.RolePlatformAdmin) {
-			return refuse(broker.Errorf(broker.Forbidden, "freeze_of_another", "cannot lift the freeze of %s: %s placed it (ask them, or a platform admin): %s", wording(h), h.By, h.Reason),
-				broker.AuditEntry{Actor: actor.Name, Action: chain.Freeze.Lifting(), Subject: h.About()})
+		forced := force && actor.Role.Covers(broker.RolePlatformAdmin)
+		for _, h := range all {
+			if h.By != actor.Name && !forced {
+				standing = append(standing, h)
+				continue
+			}
+			h.Until = t.now
+			lifted = append(lifted, h)
 		}
-		h.Until = t.now
-		return t.liftHold(ctx, chain.Actor{Name: actor.Name, Role: string(actor.Role)}, site, chain.Freeze, reason)
+		if len(lifted) == 0 || force && !forced && len(standing) > 0 {
+			return refuse(broker.Errorf(broker.Forbidden, "freeze_of_another", "cannot lift the freeze of %s: %s (ask them, or a platform admin, who can force it)", wording(standing[0]), placers(standing)),
+				broker.AuditEntry{Actor: actor.Name, Action: chain.Freeze.Lifting(), Subject: standing[0].About(), Reason: reason})
+		}
+		by := actor.Name
+		if forced {
+			by = anybody
+		}
+		return t.liftHold(ctx, chain.Actor{Name: actor.Name, Role: string(actor.Role)}, site, chain.Freeze, by, reason)
 	})
-	return h, lifted, err
+	return lifted, standing, err
 }
 
 func wording(h chain.SiteHold) string {
@@ -90,6 +107,15 @@ func wording(h chain.SiteHold) string {
 		return "all sites"
 	}
 	return "site " + h.Site
+}
+
+// placers says who placed freezes, and why.
+func placers(holds []chain.SiteHold) string {
+	said := make([]string, len(holds))
+	for i, h := range holds {
+		said[i] = h.By + " placed it: " + h.Reason
+	}
+	return strings.Join(said, "; ")
 }
 
 // siteKnown keeps a misspelled site from being frozen in place of the one that
@@ -106,9 +132,9 @@ func (t *tx) siteKnown(ctx context.Context, site string) error {
 	return err
 }
 
-// freezesOf is the freeze of exactly this site, if one stands.
+// freezesOf are the freezes that stand of exactly this site, the oldest first.
 func (t *tx) freezesOf(ctx context.Context, site string) ([]chain.SiteHold, error) {
-	return collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1`, site)
+	return collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1 ORDER BY id`, site)
 }
 
 // StandingHolds lists what stands now at these sites (nil: all), and at all

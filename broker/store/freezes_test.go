@@ -48,7 +48,7 @@ func finish(t testing.TB, db *store.DB, k broker.Task) {
 
 func freeze(t testing.TB, db *store.DB, site string) {
 	t.Helper()
-	if _, placed, err := db.Freeze(ctx, olga, site, "the coolant leaks"); err != nil || !placed {
+	if _, _, placed, err := db.Freeze(ctx, olga, site, "the coolant leaks"); err != nil || !placed {
 		t.Fatalf("placed %v, %v", placed, err)
 	}
 }
@@ -72,7 +72,7 @@ func TestWhileASiteIsFrozenNothingDestructiveIsHandedOut(t *testing.T) {
 			finish(t, db, mutating)
 			claim(t, db, n)
 
-			if _, lifted, err := db.Unfreeze(ctx, olga, frozen, "mended"); err != nil || !lifted {
+			if lifted, _, err := db.Unfreeze(ctx, olga, frozen, "mended", false); err != nil || len(lifted) != 1 {
 				t.Fatalf("lifted %v, %v", lifted, err)
 			}
 			claim(t, db, n, held.ID)
@@ -90,7 +90,7 @@ func TestWhileFrozenNothingDestructiveIsHandedOutOnceMore(t *testing.T) {
 		clock.Advance(2 * time.Minute) // past the lease
 		must(db.SweepTasks(ctx))(t)
 		claim(t, db, n)
-		_, _, err := db.Unfreeze(ctx, olga, "dc1", "")
+		_, _, err := db.Unfreeze(ctx, olga, "dc1", "", false)
 		ok(t, err)
 		claim(t, db, n, k.ID)
 	})
@@ -139,29 +139,65 @@ func TestOnlyWhoFrozeOrAPlatformAdminUnfreezes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		memberAt(t, db, "one", "dc1")
 		freeze(t, db, "dc1")
-		_, _, err := db.Unfreeze(ctx, ole, "dc1", "I want to go home")
+		_, _, err := db.Unfreeze(ctx, ole, "dc1", "I want to go home", false)
 		refused(t, err, "freeze_of_another")
-		if audited(t, db, "site.unfreeze", "freeze_of_another") != 1 {
-			t.Error("the refusal is not in the audit log")
+		_, _, err = db.Unfreeze(ctx, ole, "dc1", "I want to go home", true) // force is a platform admin's
+		refused(t, err, "freeze_of_another")
+		_, _, err = db.Unfreeze(ctx, admin, "dc1", "a slip of the finger", false)
+		refused(t, err, "freeze_of_another")
+		if audited(t, db, "site.unfreeze", "freeze_of_another") != 3 {
+			t.Error("not each refusal is in the audit log")
 		}
-		if h, placed, err := db.Freeze(ctx, ole, "dc1", "again"); err != nil || placed || h.By != "olga" || h.Reason != "the coolant leaks" {
-			t.Errorf("frozen again it is %+v, placed %v, %v", h, placed, err)
+		if lifted, standing, err := db.Unfreeze(ctx, admin, "dc1", "mended", true); err != nil || len(lifted) != 1 || len(standing) != 0 {
+			t.Errorf("an admin: %v, %v, %v", lifted, standing, err)
 		}
-		if _, lifted, err := db.Unfreeze(ctx, admin, "dc1", "mended"); err != nil || !lifted {
-			t.Errorf("an admin: %v, %v", lifted, err)
-		}
-		if _, lifted, err := db.Unfreeze(ctx, ole, "dc1", "mended"); err != nil || lifted {
-			t.Errorf("where nothing is frozen: %v, %v", lifted, err)
+		if lifted, standing, err := db.Unfreeze(ctx, ole, "dc1", "mended", false); err != nil || lifted != nil || standing != nil {
+			t.Errorf("where nothing is frozen: %v, %v, %v", lifted, standing, err)
 		}
 		for _, action := range []string{"site.freeze", "site.unfreeze"} {
 			if audited(t, db, action, "") == 0 {
 				t.Errorf("%s is not in the audit log", action)
 			}
 		}
-		_, _, err = db.Freeze(ctx, olga, "dc9", "a slip of the finger")
+		_, _, _, err = db.Freeze(ctx, olga, "dc9", "a slip of the finger")
 		refused(t, err, "site_not_found")
-		_, _, err = db.Unfreeze(ctx, olga, "dc9", "a slip of the finger")
+		_, _, err = db.Unfreeze(ctx, olga, "dc9", "a slip of the finger", false)
 		refused(t, err, "site_not_found")
+	})
+}
+
+// Whoever pressed the button finds it pressed until they let go themselves.
+func TestFreezesOfOneSiteStack(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		for i, f := range []struct {
+			who    broker.Actor
+			reason string
+			placed bool
+			stand  int
+		}{
+			{olga, "the coolant leaks", true, 1}, {ole, "and my rack is open", true, 2}, {olga, "the roof too", true, 3}, {ole, "and my rack is open", false, 3},
+		} {
+			h, standing, placed, err := db.Freeze(ctx, f.who, "dc1", f.reason)
+			if err != nil || placed != f.placed || len(standing) != f.stand || h.By != f.who.Name || h.Reason != f.reason {
+				t.Errorf("freeze %d: %+v, %d stand, placed %v, %v", i, h, len(standing), placed, err)
+			}
+		}
+		if rows := must(db.ListAudit(ctx, store.AuditFilter{Action: "site.freeze"}))(t); len(rows) != 3 || rows[1].Actor != "ole" || rows[1].Reason != "and my rack is open" {
+			t.Errorf("audited: %+v", rows)
+		}
+		lifted, standing, err := db.Unfreeze(ctx, olga, "dc1", "mended", false)
+		if err != nil || len(lifted) != 2 || lifted[1].Reason != "the roof too" || len(standing) != 1 || standing[0].By != "ole" {
+			t.Errorf("olga lifted %+v, there stand %+v, %v", lifted, standing, err)
+		}
+		claim(t, db, n)
+		if rows := must(db.ListAudit(ctx, store.AuditFilter{Action: "site.unfreeze"}))(t); len(rows) != 2 || !strings.Contains(string(rows[0].Before), "the coolant leaks") || !strings.Contains(string(rows[0].After), `"still_standing":1`) {
+			t.Errorf("audited: %+v", rows)
+		}
+		_, _, err = db.Unfreeze(ctx, ole, "dc1", "closed", false)
+		ok(t, err)
+		claim(t, db, n, k.ID)
 	})
 }
 
@@ -173,7 +209,7 @@ func TestAFreezeOfAllAndOneOfASiteAreTwo(t *testing.T) {
 		freeze(t, db, "")
 		for _, site := range []string{"", "dc1"} {
 			claim(t, db, n)
-			_, _, err := db.Unfreeze(ctx, olga, site, "")
+			_, _, err := db.Unfreeze(ctx, olga, site, "", false)
 			ok(t, err)
 		}
 		claim(t, db, n, k.ID)
@@ -192,7 +228,7 @@ func TestAFreezeOfAllAndOneOfASiteAreTwo(t *testing.T) {
 func freezeBoth(t testing.TB, db *store.DB) {
 	t.Helper()
 	for _, site := range []string{"dc1", ""} {
-		_, _, err := db.Freeze(ctx, olga, site, "x")
+		_, _, _, err := db.Freeze(ctx, olga, site, "x")
 		ok(t, err)
 	}
 }
@@ -219,7 +255,7 @@ func TestUnfreezingWakesTheNodesThatWait(t *testing.T) {
 		hints, stop := context.WithCancel(ctx)
 		defer stop()
 		given := db.Hints(hints)
-		_, _, err := db.Unfreeze(ctx, olga, "dc1", "")
+		_, _, err := db.Unfreeze(ctx, olga, "dc1", "", false)
 		ok(t, err)
 		stop()
 		woken, runs := map[string]bool{}, false
@@ -271,7 +307,7 @@ func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 	}()
 	waitFor(t, raw, "the claim to stand before its update", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)`)
 	go func() {
-		_, _, err := db.Freeze(ctx, olga, "dc1", "now")
+		_, _, _, err := db.Freeze(ctx, olga, "dc1", "now")
 		frozen <- err
 	}()
 	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
@@ -310,7 +346,7 @@ func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
 	}()
 	waitFor(t, raw, "the claim to stand before its event", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted)`)
 	go func() {
-		_, _, err := db.Freeze(ctx, olga, "", "now")
+		_, _, _, err := db.Freeze(ctx, olga, "", "now")
 		frozen <- err
 	}()
 	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
@@ -344,7 +380,7 @@ func TestOnceAFreezeHasAnsweredNothingIsHandedOut(t *testing.T) {
 			}()
 		}
 		close(begin)
-		_, _, err := db.Freeze(ctx, olga, "", "now")
+		_, _, _, err := db.Freeze(ctx, olga, "", "now")
 		ok(t, err)
 		at, _, err := db.UnderWay(ctx, nil)
 		ok(t, err)
@@ -372,7 +408,7 @@ func TestAFreezeHoldsStagesAsChainsDo(t *testing.T) {
 		if r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}}))(t); r != nil {
 			t.Errorf("run %s was claimed", r.ID)
 		}
-		_, _, err := db.Unfreeze(ctx, olga, "dc1", "")
+		_, _, err := db.Unfreeze(ctx, olga, "dc1", "", false)
 		ok(t, err)
 		clock.Advance(chain.SpreadOver)
 		if r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}}))(t); r == nil {

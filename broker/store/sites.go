@@ -46,7 +46,7 @@ func (db *DB) Sites(ctx context.Context, names []string) ([]broker.Site, error) 
 }
 
 // CreateSite makes a site and its default profile. Codes: site_invalid,
-// profile_invalid, site_exists.
+// profile_invalid, site_exists, site_region_taken.
 func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) (made broker.Site, err error) {
 	if err := errors.Join(s.Check(), p.Check()); err != nil {
 		return made, err
@@ -67,6 +67,9 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 		if n == 0 {
 			return broker.Errorf(broker.Refused, "site_exists", "cannot create site %s: there is one of that name (hostler site show %s)", s.Name, s.Name)
 		}
+		if err := t.regionFree(ctx, s); err != nil {
+			return err
+		}
 		if err := t.insertProfile(ctx, actor, s, p); err != nil {
 			return err
 		}
@@ -81,7 +84,7 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 // UpdateSite changes a site as change says. Its name, paths and credentials stay
 // what they are, and so do its address and ca_cert while a token is kept for it:
 // that goes nowhere else than where it was checked. Codes: site_not_found, site_invalid,
-// site_address_bound, profile_not_found.
+// site_address_bound, site_region_taken, profile_not_found.
 func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, ref, t.forUpdate())
@@ -128,7 +131,8 @@ type Credentials struct {
 // SetSiteCredentials records what is about to be written to the secrets. The
 // record comes first: what a crash leaves between the two is a site whose token
 // is not the one it claims, which is refused when it is used. A deploy key that the
-// site has stays: the answer says which that is.
+// site has stays: the answer says which that is. Codes: site_not_found,
+// site_region_taken.
 func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, reason string, c Credentials) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, id, t.forUpdate())
@@ -152,7 +156,36 @@ func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, re
 	return s, err
 }
 
+// sitesGate is what whoever gives a site its region has alone, until it commits.
+const sitesGate = leadLock + 2
+
+// regionFree refuses an active site whose region is another's: that is active
+// too, or has runs that have not ended. Locks of machines, hostnames and BMCs are
+// by site, so that two sites of one region would not see each other's. Code:
+// site_region_taken.
+func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
+	if s.Status != broker.SiteActive {
+		return nil
+	}
+	if err := t.lock(ctx, t.gateAlone(), sitesGate); err != nil {
+		return err
+	}
+	others, err := collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND (status = 'active'
+		OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.site = maas_sites.name AND r.status NOT IN ('completed', 'cancelled', 'reconciled'))) ORDER BY name`, s.ID)
+	for _, o := range others {
+		if o.Region() == s.Region() {
+			return broker.Errorf(broker.Refused, "site_region_taken", "cannot have site %s at %s: that is the region of site %s (one region is one site: use that, or disable it and let its runs end)", s.Name, s.APIBaseURL, o.Name)
+		}
+	}
+	return err
+}
+
 func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason string, before broker.Site, s *broker.Site) error {
+	if s.Status != before.Status || s.APIBaseURL != before.APIBaseURL {
+		if err := t.regionFree(ctx, *s); err != nil {
+			return err
+		}
+	}
 	s.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx, `UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,
 		distro_series = $8, architecture = $9, upstream_dns_servers = $10, deploy_user = $11, deploy_ssh_iface = $12, deploy_ssh_public_key = $13, commissioning_scripts = $14,

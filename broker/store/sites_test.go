@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -219,5 +220,49 @@ func TestASKUIsKeptWhole(t *testing.T) {
 		}
 		_, err = db.SKU(ctx, "h100")
 		wantCode(t, err, "sku_not_found")
+	})
+}
+
+// Two sites of one region would not see each other's locks.
+func TestARegionIsOneSitesAtATime(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		first, other := newSite(t, db, "dc1"), newSite(t, db, "dc3")
+		second := aSite("dc2")
+		create := func(address string) error {
+			second.APIBaseURL = address
+			_, err := db.CreateSite(ctx, admin, second, broker.NewProfile("p-dc2", second.ID, broker.DefaultProfile))
+			return err
+		}
+		for _, same := range []string{first.APIBaseURL, "https://MAAS.dc1:5443/MAAS//", "https://maas.dc1.:5443/MAAS", "http://maas.dc1:5443/MAAS"} {
+			wantCode(t, create(same), "site_region_taken")
+		}
+		second.Status = broker.SiteDisabled
+		ok(t, create(first.APIBaseURL))
+		become := func(id string, status broker.SiteStatus, address string) error {
+			_, err := db.UpdateSite(ctx, admin, id, "test", func(s *broker.Site) error {
+				s.Status, s.APIBaseURL = status, address
+				return nil
+			})
+			return err
+		}
+		wantCode(t, become(second.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken")
+		wantCode(t, become(other.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken")
+		_, err := db.SetSiteCredentials(ctx, admin, other.ID, "test", store.Credentials{APIToken: true, APIBaseURL: first.APIBaseURL})
+		wantCode(t, err, "site_region_taken")
+		if got := must(db.Site(ctx, "dc3"))(t); got.APIBaseURL != other.APIBaseURL {
+			t.Errorf("dc3 is at %s", got.APIBaseURL)
+		}
+
+		run := chain.NewRun{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.FailedManual, Direction: chain.Forward, Stage: "s", Attempt: 1, State: []byte(`{}`)}}
+		ok(t, db.Insert(ctx, []chain.NewRun{run}, nil))
+		ok(t, become(first.ID, broker.SiteDisabled, first.APIBaseURL))
+		wantCode(t, become(second.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken") // a run of dc1 has machines yet
+		_, err = db.Act(ctx, chain.Order{ID: "r-1", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel}, func(_ time.Time, r chain.Record) (chain.Change, error) {
+			r.Status = chain.Cancelled
+			return chain.Change{Record: r}, nil
+		})
+		ok(t, err)
+		ok(t, become(second.ID, broker.SiteActive, first.APIBaseURL))
+		wantCode(t, become(first.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken")
 	})
 }

@@ -16,5 +16,6 @@ type AgentRelease struct {
 
 // AgentReleaseList lists releases, newest first.
 type AgentReleaseList struct {
+	Standing
 	Items []AgentRelease `json:"items"`
 }

@@ -23,6 +23,7 @@ type AuditEntry struct {
 
 // AuditList is one page of the audit log, newest first.
 type AuditList struct {
+	Standing
 	Items      []AuditEntry `json:"items"`
 	NextCursor string       `json:"next_cursor,omitempty"`
 }

@@ -18,6 +18,7 @@ type NodeDevice struct {
 
 // NodeDeviceList are a node's parts: what it shall have, and what its agent reports.
 type NodeDeviceList struct {
+	Standing
 	NodeID string       `json:"node_id"`
 	Items  []NodeDevice `json:"items"`
 }

@@ -10,7 +10,7 @@
 //	GET    /events                              text/event-stream, one Event each   ?after= &type= &subject= &follow=
 //	GET    /freeze                              FreezeStatus      ?site=
 //	POST   /freeze                              FreezePut → FreezeResult
-//	POST   /unfreeze                            FreezePut → FreezeResult
+//	POST   /unfreeze                            UnfreezePut → FreezeResult
 //	GET    /whoami                              Token
 //	GET    /nodes                               NodeList          ?site= &status= &label=k=v &cursor= &limit=
 //	POST   /nodes                               NodeCreate → NodeBootstrap
@@ -46,7 +46,7 @@
 //	POST   /maas-sites                          SiteConfig → Site (with a default profile)
 //	GET    /maas-sites/{site}                   Site              {site} is an id or a name
 //	PATCH  /maas-sites/{site}                   SiteConfig → Site
-//	DELETE /maas-sites/{site}                   Site (disabled; the record stays)
+//	DELETE /maas-sites/{site}                   Site (disabled; the record stays)  ?reason=
 //	GET    /maas-sites/{site}/profiles          SiteProfileList
 //	POST   /maas-sites/{site}/profiles          SiteProfileConfig → SiteProfile
 //	GET    /maas-sites/{site}/profiles/{profile}  SiteProfile     {profile} is an id or a name
@@ -56,10 +56,10 @@
 //	GET    /maas-sites/{site}/power-overrides   PowerOverrideList
 //	POST   /maas-sites/{site}/power-overrides   PowerOverridePut → PowerOverride
 //	PATCH  /maas-sites/{site}/power-overrides/{override}  PowerOverrideChange → PowerOverride
-//	DELETE /maas-sites/{site}/power-overrides/{override}  PowerOverride
+//	DELETE /maas-sites/{site}/power-overrides/{override}  PowerOverride  ?reason=
 //	GET    /maas-sites/{site}/roce-assignments  RoCEList          ?hostname=
 //	POST   /maas-sites/{site}/roce-assignments  RoCEPut → RoCEResult
-//	DELETE /maas-sites/{site}/roce-assignments/{assignment}  RoCEAssignment
+//	DELETE /maas-sites/{site}/roce-assignments/{assignment}  RoCEAssignment  ?reason=
 //	GET    /skus                                SKUList
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU

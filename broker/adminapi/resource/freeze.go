@@ -15,16 +15,33 @@ type Hold struct {
 	Since  time.Time `json:"since"`
 }
 
-// FreezePut asks for a freeze, or for its end.
+// Standing stands on top of every list.
+type Standing struct {
+	Frozen []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
+}
+
+// Tell sets what stands.
+func (s *Standing) Tell(frozen []Hold) { s.Frozen = frozen }
+
+// FreezePut asks for a freeze.
 type FreezePut struct {
 	Site   string `json:"site,omitempty" maxLength:"63" doc:"empty: all sites"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
 }
 
-// FreezeResult is what stands, or stood, and whether this request changed it.
+// UnfreezePut asks for the end of freezes.
+type UnfreezePut struct {
+	FreezePut
+	Force bool `json:"force,omitzero" doc:"also what others placed: for platform admins"`
+}
+
+// FreezeResult is what this request placed, or lifted first, and what stands at
+// that site after it.
 type FreezeResult struct {
 	Hold
-	Changed bool `json:"changed" doc:"false: it was so already"`
+	Changed  bool   `json:"changed" doc:"false: it was so already"`
+	Lifted   []Hold `json:"lifted,omitempty" doc:"of an unfreeze; the oldest first"`
+	Standing []Hold `json:"standing,omitempty" doc:"freezes of exactly this site, or of all, that stand now; the oldest first"`
 	UnderWay
 }
 

@@ -43,13 +43,15 @@ type NodeOrigin struct {
 	PXEMAC         string `json:"pxe_mac,omitempty"`
 	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"by its SKU"`
 	AccessMethod   string `json:"access_method,omitempty" doc:"node_agent: how tenants are let in"`
+	Port           int    `json:"port,omitzero" doc:"of its sshd; of a node that an onboarding deployed"`
+	SSHUsername    string `json:"ssh_username,omitempty" doc:"deploy user of its site, never root; of a node that an onboarding deployed"`
 
 	Devices []NodeDevice `json:"devices,omitempty" doc:"its parts by serial: what it shall have, and what its agent reports"`
 }
 
 // NodeList is one page of nodes.
 type NodeList struct {
-	Frozen     []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
+	Standing
 	Items      []Node `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
@@ -117,6 +119,7 @@ type NodeActionResult struct {
 
 // Timeline is what happened to a node, newest first.
 type Timeline struct {
+	Standing
 	NodeID string          `json:"node_id"`
 	Items  []TimelineEvent `json:"items"`
 }

@@ -152,7 +152,7 @@ type OnboardingEvent struct {
 
 // OnboardingList is one page of runs, in the order of their start.
 type OnboardingList struct {
-	Frozen     []Hold                `json:"frozen,omitempty" doc:"freezes that stand"`
+	Standing
 	Batch      *OnboardingBatchState `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
 	Items      []Onboarding          `json:"items"`
 	NextCursor string                `json:"next_cursor,omitempty"`

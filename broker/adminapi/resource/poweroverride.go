@@ -34,5 +34,6 @@ type PowerOverride struct {
 
 // PowerOverrideList is a site's, the strongest selectors first.
 type PowerOverrideList struct {
+	Standing
 	Items []PowerOverride `json:"items"`
 }

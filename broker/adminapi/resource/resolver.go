@@ -24,6 +24,7 @@ type ResolverSet struct {
 
 // ResolverSetList is every set, newest first.
 type ResolverSetList struct {
+	Standing
 	Items []ResolverSet `json:"items"`
 }
 
@@ -49,6 +50,7 @@ type ResolverWant struct {
 
 // ResolverWantList is every want, the one that goes before all others first.
 type ResolverWantList struct {
+	Standing
 	Items []ResolverWant `json:"items"`
 }
 

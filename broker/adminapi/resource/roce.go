@@ -34,5 +34,6 @@ type RoCEAssignment struct {
 
 // RoCEList is a site's, by host and interface.
 type RoCEList struct {
+	Standing
 	Items []RoCEAssignment `json:"items"`
 }

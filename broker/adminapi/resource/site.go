@@ -52,6 +52,6 @@ type Site struct {
 
 // SiteList is every site that the caller may see, by name.
 type SiteList struct {
-	Items  []Site `json:"items"`
-	Frozen []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
+	Standing
+	Items []Site `json:"items"`
 }

@@ -61,5 +61,6 @@ type SiteProfile struct {
 
 // SiteProfileList is every profile of a site, by name.
 type SiteProfileList struct {
+	Standing
 	Items []SiteProfile `json:"items"`
 }

@@ -44,5 +44,6 @@ type SKU struct {
 
 // SKUList is every SKU, by id.
 type SKUList struct {
+	Standing
 	Items []SKU `json:"items"`
 }

@@ -68,7 +68,7 @@ type Progress struct {
 
 // TaskList is one page of tasks, newest first.
 type TaskList struct {
-	Frozen     []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
+	Standing
 	Items      []Task `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
@@ -102,5 +102,6 @@ type TaskType struct {
 
 // TaskTypeList is the catalog.
 type TaskTypeList struct {
+	Standing
 	Items []TaskType `json:"items"`
 }

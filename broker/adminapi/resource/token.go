@@ -14,6 +14,7 @@ type Token struct {
 
 // TokenList lists tokens, revoked and expired ones too.
 type TokenList struct {
+	Standing
 	Items []Token `json:"items"`
 }
 

@@ -242,7 +242,14 @@ func (s *Memory) Save(_ context.Context, c chain.Change) error {
 	c.Record.Asked, c.Record.AskedBy, c.Record.AskedCause = asked, by, cause
 	c.Record.Version++
 	c.Record.Owner, c.Record.LeaseTill = "", time.Time{}
-	if asked != chain.AskNothing {
+	switch {
+	case asked == chain.AskNothing:
+	case c.Record.Status.Ended():
+		c.Record.Asked = chain.AskNothing
+		if e, late := c.Record.TooLate(asked, by); late {
+			c.Events = append(slices.Clip(c.Events), e)
+		}
+	default:
 		c.Record = c.Record.Urged(now)
 	}
 	s.write(r, c, now)

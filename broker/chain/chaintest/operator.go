@@ -61,18 +61,21 @@ func (s *Memory) PlaceHold(_ context.Context, actor chain.Actor, h chain.SiteHol
 	return nil
 }
 
-func (s *Memory) standing(site string, kind chain.HoldKind) *hold {
+func (s *Memory) standing(site string, kind chain.HoldKind) (all []*hold) {
 	for _, h := range s.holds {
 		if h.Site == site && h.Kind == kind && h.Until.IsZero() {
-			return h
+			all = append(all, h)
 		}
 	}
-	return nil
+	return all
 }
 
+// placeHold stacks freezes of several, and one's with several reasons.
 func (s *Memory) placeHold(actor chain.Actor, h chain.SiteHold, now time.Time) {
-	if s.standing(h.Site, h.Kind) != nil {
-		return
+	for _, before := range s.standing(h.Site, h.Kind) {
+		if h.Kind != chain.Freeze || before.By == actor.Name && before.Reason == h.Reason {
+			return
+		}
 	}
 	h.By, h.Since, h.Until = actor.Name, now, time.Time{}
 	s.holds = append(s.holds, &hold{h, now.Add(chain.ProbeEvery)})
@@ -89,11 +92,10 @@ func (s *Memory) LiftHold(_ context.Context, actor chain.Actor, site string, kin
 }
 
 func (s *Memory) liftHold(actor chain.Actor, site string, kind chain.HoldKind, reason string, now time.Time) {
-	h := s.standing(site, kind)
-	if h == nil {
+	lifted := s.standing(site, kind)
+	if lifted == nil {
 		return
 	}
-	h.Until = now
 	for _, r := range s.runs {
 		if !r.Status.Moving() || site != "" && r.Site != site {
 			continue
@@ -105,8 +107,11 @@ func (s *Memory) liftHold(actor chain.Actor, site string, kind chain.HoldKind, r
 			r.DueAt = due
 		}
 	}
-	s.audit = append(s.audit, Audited{Actor: actor, Action: h.Kind.Lifting(), Subject: h.About(), Reason: reason})
-	s.outbox = append(s.outbox, h.Lifted())
+	for _, h := range lifted {
+		h.Until = now
+		s.audit = append(s.audit, Audited{Actor: actor, Action: h.Kind.Lifting(), Subject: h.About(), Reason: reason})
+		s.outbox = append(s.outbox, h.Lifted(0))
+	}
 	s.wake()
 }
 

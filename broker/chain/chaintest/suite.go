@@ -41,6 +41,7 @@ func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 		{"runs are inserted with their locks or not at all", insertedLocks},
 		{"locks end with their run", endingLocks},
 		{"what is asked stands beside the fence", asks},
+		{"what is asked of a run that ends with that step is told of, and forgotten", asksTooLate},
 		{"an action that changes nothing leaves a step in flight", nothings},
 		{"refusals are audited", refusals},
 		{"lists are filtered and paged", lists},

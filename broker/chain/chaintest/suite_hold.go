@@ -17,6 +17,7 @@ func freezes(s *subject) {
 	s.ok(s.PlaceHold(s.ctx, ada, freeze))
 	s.Advance(time.Second)
 	s.ok(s.PlaceHold(s.ctx, ada, chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "again"}))
+	s.ok(s.PlaceHold(s.ctx, ada, freeze)) // the same words are the same freeze
 	s.put(s.claim("r2"), time.Hour)
 	s.claim("")
 	r := s.read("r1")
@@ -27,8 +28,8 @@ func freezes(s *subject) {
 	s.ok(s.LiftHold(s.ctx, ada, "dc1", chain.Freeze, "over"))
 	s.Advance(chain.SpreadOver)
 	s.claim("r1")
-	s.same("audited", s.Audits(), []string{"run.start", "run.start", "site.freeze", "site.unfreeze"})
-	s.same("messages", s.Outbox(), []string{"site.freeze", ScriptKind + ".started", "site.unfreeze", ScriptKind + ".started"})
+	s.same("audited", s.Audits(), []string{"run.start", "run.start", "site.freeze", "site.freeze", "site.unfreeze", "site.unfreeze"})
+	s.same("messages", s.Outbox(), []string{"site.freeze", "site.freeze", ScriptKind + ".started", "site.unfreeze", "site.unfreeze", ScriptKind + ".started"})
 }
 
 func freezesOfAll(s *subject) {

@@ -58,6 +58,27 @@ func asks(s *subject) {
 	}
 }
 
+// asksTooLate asks for a cancel during the step that completes the run.
+func asksTooLate(s *subject) {
+	s.insert("r")
+	r := s.claim("r")
+	_, err := s.change("r", func(c *chain.Change) error {
+		c.Beside, c.Record.Asked, c.Record.AskedBy, c.Record.AskedCause = true, chain.AskCancel, "ada", "because"
+		return nil
+	})
+	s.ok(err)
+	r.Status, r.CompletedAt = chain.Completed, s.Store.Now()
+	s.ok(s.Save(s.ctx, chain.Change{Record: *r}))
+	if got := s.read("r"); got.Status != chain.Completed || got.Asked != chain.AskNothing || got.AskedBy != "ada" {
+		s.Fatalf("it is %+v", got)
+	}
+	events, err := s.Events(s.ctx, "r")
+	s.ok(err)
+	if last := events[len(events)-1]; last.Stage != "" || last.Status != chain.Skipped || last.Message != "cancel came too late, asked for by ada: the run is completed" {
+		s.Fatalf("told %+v", last)
+	}
+}
+
 func nothings(s *subject) {
 	s.insert("r")
 	r := s.claim("r")

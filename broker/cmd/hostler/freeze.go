@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,13 +18,18 @@ func freezeCommand(a *app) *cobra.Command {
 destructive task is handed to a node and no rollout goes on. Heartbeats, renewals
 and other tasks go on, and what runs already finishes. It holds over restarts.
 
-Every operator may freeze; hostler unfreeze is for whoever froze and for
-platform admins.`,
+Every operator may freeze. Freezes stack: a site that another froze is frozen by
+you too, and goes on only when all of you have let go (hostler unfreeze).`,
 		Example: "  hostler freeze --site dc1 --reason 'coolant leak in row 4'\n  hostler freeze --reason 'wrong erase policy' && hostler freeze status",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeFreeze(c, p, (*client.Client).Freeze, func(r *resource.FreezeResult) {
+			return a.changeFreeze(c, p, func(api *client.Client) (*resource.FreezeResult, error) { return api.Freeze(c.Context(), p) }, func(r *resource.FreezeResult) {
 				if !r.Changed {
 					a.note("frozen already: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
+				}
+				for _, h := range r.Standing {
+					if h != r.Hold {
+						a.note("also frozen: %s, by %s: %s", siteWords(h.Site), h.By, h.Reason)
+					}
 				}
 				if under := underWay(r.UnderWay); under != "" {
 					a.note("%s still under way", under)
@@ -39,22 +43,27 @@ platform admins.`,
 }
 
 func unfreezeCommand(a *app) *cobra.Command {
-	var p resource.FreezePut
+	var p resource.UnfreezePut
 	c := &cobra.Command{
-		Use: "unfreeze --reason R", Short: "lift a freeze; what waited goes on, spread out", Args: exactly(),
-		Long: `Lift the freeze of a site, or the one of all sites. Each is lifted by itself: a
-site that was frozen by name stays so when the one of all is lifted. It is for
-whoever froze and for platform admins.`,
-		Example: "  hostler unfreeze --site dc1 --reason 'leak mended'",
+		Use: "unfreeze --reason R", Short: "lift your freezes; what waited goes on, spread out", Args: exactly(),
+		Long: `Lift your own freezes of a site, or those of all sites. Each kind is lifted by
+itself: a site that was frozen by name stays so when the one of all is lifted.
+What others froze stands until they let go, and what is left is said. A platform
+admin lifts everybody's with --force.`,
+		Example: "  hostler unfreeze --site dc1 --reason 'leak mended'\n  hostler freeze status && hostler unfreeze --force --site dc1 --reason 'olga is on leave; leak mended'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeFreeze(c, p, (*client.Client).Unfreeze, func(r *resource.FreezeResult) {
+			return a.changeFreeze(c, p.FreezePut, func(api *client.Client) (*resource.FreezeResult, error) { return api.Unfreeze(c.Context(), p) }, func(r *resource.FreezeResult) {
 				if !r.Changed {
 					a.note("not frozen by that name: %s (see hostler freeze status)", siteWords(r.Site))
+				}
+				for _, h := range r.Standing {
+					a.note("still frozen: %s, by %s: %s", siteWords(h.Site), h.By, h.Reason)
 				}
 			})
 		},
 	}
-	freezeFlags(c, &p)
+	freezeFlags(c, &p.FreezePut)
+	c.Flags().BoolVar(&p.Force, "force", false, "lift what others placed too (platform admins)")
 	return c
 }
 
@@ -63,7 +72,7 @@ func freezeFlags(c *cobra.Command, p *resource.FreezePut) {
 	c.Flags().StringVar(&p.Reason, "reason", "", "why: those on call read it, and the audit log keeps it")
 }
 
-func (a *app) changeFreeze(c *cobra.Command, p resource.FreezePut, ask func(*client.Client, context.Context, resource.FreezePut) (*resource.FreezeResult, error), say func(*resource.FreezeResult)) error {
+func (a *app) changeFreeze(c *cobra.Command, p resource.FreezePut, ask func(*client.Client) (*resource.FreezeResult, error), say func(*resource.FreezeResult)) error {
 	if err := needReason(p.Reason); err != nil {
 		return err
 	}
@@ -74,13 +83,17 @@ func (a *app) changeFreeze(c *cobra.Command, p resource.FreezePut, ask func(*cli
 	if err != nil {
 		return err
 	}
-	r, err := ask(api, c.Context(), p)
+	r, err := ask(api)
 	if err != nil {
 		return err
 	}
 	if err := a.show(r, []string{siteCell(r.Site)}, func(pg *render.Page) {
 		if r.Changed || c.Name() == "freeze" {
-			holdTable(a, pg, []resource.Hold{r.Hold})
+			holds := r.Lifted
+			if len(holds) == 0 {
+				holds = []resource.Hold{r.Hold}
+			}
+			holdTable(a, pg, holds)
 		}
 	}); err != nil {
 		return err

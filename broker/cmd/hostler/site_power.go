@@ -115,10 +115,14 @@ func sitePowerStatusCommand(a *app, verb, short, status string) *cobra.Command {
 }
 
 func sitePowerRemoveCommand(a *app) *cobra.Command {
+	var reason string
 	c := &cobra.Command{
 		Use: "remove SITE OVERRIDE", Short: "remove an override and its secret", Args: exactly("SITE", "OVERRIDE"),
-		Example: "  hostler site power-override remove dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --yes", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site power-override remove dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'new firmware' --yes", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
 			if err := a.confirm(c, "remove power override %s of site %s? Its credentials are deleted", args[1], args[0]); err != nil {
 				return err
 			}
@@ -126,7 +130,7 @@ func sitePowerRemoveCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o, err := api.RemovePowerOverride(c.Context(), args[0], args[1])
+			o, err := api.RemovePowerOverride(c.Context(), args[0], args[1], reason)
 			if err != nil {
 				return err
 			}
@@ -134,6 +138,7 @@ func sitePowerRemoveCommand(a *app) *cobra.Command {
 		},
 	}
 	yesFlag(c)
+	reasonFlag(c, &reason)
 	return c
 }
 

@@ -109,10 +109,14 @@ func siteRoCEListCommand(a *app) *cobra.Command {
 }
 
 func siteRoCEDeleteCommand(a *app) *cobra.Command {
+	var reason string
 	c := &cobra.Command{
 		Use: "delete SITE ID …", Short: "delete addresses", Args: exactly("SITE", "ID …"),
-		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --yes", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'cabled anew' --yes", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
 			if err := a.confirm(c, "delete %s of site %s?", plural(len(args)-1, "RoCE assignment"), args[0]); err != nil {
 				return err
 			}
@@ -122,7 +126,7 @@ func siteRoCEDeleteCommand(a *app) *cobra.Command {
 			}
 			gone, ids := []resource.RoCEAssignment{}, []string{}
 			for _, id := range args[1:] {
-				r, err := api.RemoveRoCE(c.Context(), args[0], id)
+				r, err := api.RemoveRoCE(c.Context(), args[0], id, reason)
 				if err != nil {
 					return err
 				}
@@ -136,5 +140,6 @@ func siteRoCEDeleteCommand(a *app) *cobra.Command {
 		},
 	}
 	yesFlag(c)
+	reasonFlag(c, &reason)
 	return c
 }

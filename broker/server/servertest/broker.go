@@ -152,6 +152,12 @@ func (a Answer) Code() string {
 // address of its own.
 func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer {
 	t.Helper()
+	return b.AskOnce(t, "", token, method, path, body)
+}
+
+// AskOnce is Ask with an idempotency key, where it is not empty.
+func (b *Broker) AskOnce(t testing.TB, key, token, method, path string, body any) Answer {
+	t.Helper()
 	var reader io.Reader
 	contentType := "application/json"
 	switch v := body.(type) {
@@ -180,6 +186,9 @@ func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer 
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
 	}
 	res, err := b.client.Do(req)
 	if err != nil {

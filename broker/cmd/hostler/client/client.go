@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
@@ -88,6 +89,7 @@ type call struct {
 	query  url.Values
 	body   any           // JSON, where it is not nil
 	size   int64         // of a body that is sent as it is
+	key    string        // Idempotency-Key, where it is not empty
 	repeat bool          // may be made again; true of every GET
 	limit  time.Duration // of the whole call; callLimit where it is 0
 	// patience is how long a repeatable call is made again while the broker
@@ -145,6 +147,9 @@ func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Respon
 		req.Header.Set("Content-Type", "application/octet-stream")
 		req.ContentLength = r.size
 	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
+	}
 	req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	req.Header.Set("User-Agent", "hostler/"+c.opts.Version)
 	res, err := c.http.Do(req)
@@ -191,6 +196,25 @@ func fetch[T any](ctx context.Context, c *Client, path string, query url.Values)
 func submit[T any](ctx context.Context, c *Client, method, path string, body any) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, call{method: method, path: path, body: body}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// begin makes a POST under a key of its own, so that it may be made again where
+// an answer was lost: it begins one thing.
+func begin[T any](ctx context.Context, c *Client, path string, body any) (*T, error) {
+	out := new(T)
+	if err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, key: "cli-" + strings.ToLower(rand.Text()), repeat: true}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// remove makes a DELETE, once, whose reply is a T.
+func remove[T any](ctx context.Context, c *Client, path, reason string) (*T, error) {
+	out := new(T)
+	if err := c.do(ctx, call{method: http.MethodDelete, path: path, query: query("reason", reason)}, out); err != nil {
 		return nil, err
 	}
 	return out, nil

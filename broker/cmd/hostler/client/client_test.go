@@ -68,6 +68,14 @@ func TestOnlyWhatMayBeMadeTwiceIsRepeated(t *testing.T) {
 			{"an enqueue without", func(c *Client) error { _, err := c.Enqueue(ctx, "a", resource.TaskCreate{}); return err }, 1},
 			{"a create", func(c *Client) error { _, err := c.CreateNode(ctx, resource.NodeCreate{}); return err }, 1},
 			{"an action", func(c *Client) error { _, err := c.Act(ctx, "a", "drain", resource.NodeAction{}); return err }, 1},
+			{"an onboarding, which has a key", func(c *Client) error {
+				_, err := c.StartOnboarding(ctx, resource.OnboardingStart{})
+				return err
+			}, 3},
+			{"a batch of adoptions, which has one too", func(c *Client) error {
+				_, err := c.StartAdoptionBatch(ctx, resource.AdoptionBatch{})
+				return err
+			}, 3},
 			{"a rotation", func(c *Client) error { _, err := c.RotateTrust(ctx, resource.TrustRotate{}); return err }, 1},
 		} {
 			api, calls := serve(t, failing(2, status, `{}`))

@@ -30,7 +30,7 @@ func (c *Client) Freeze(ctx context.Context, p resource.FreezePut) (*resource.Fr
 	return out, c.do(ctx, call{method: http.MethodPost, path: "/freeze", body: p, repeat: true}, out)
 }
 
-// Unfreeze lifts a freeze.
-func (c *Client) Unfreeze(ctx context.Context, p resource.FreezePut) (*resource.FreezeResult, error) {
+// Unfreeze lifts freezes.
+func (c *Client) Unfreeze(ctx context.Context, p resource.UnfreezePut) (*resource.FreezeResult, error) {
 	return submit[resource.FreezeResult](ctx, c, http.MethodPost, "/unfreeze", p)
 }

@@ -40,12 +40,12 @@ func (c *Client) Onboarding(ctx context.Context, id string) (*resource.Onboardin
 
 // StartOnboarding begins one run.
 func (c *Client) StartOnboarding(ctx context.Context, s resource.OnboardingStart) (*resource.Onboarding, error) {
-	return submit[resource.Onboarding](ctx, c, http.MethodPost, "/onboardings", s)
+	return begin[resource.Onboarding](ctx, c, "/onboardings", s)
 }
 
 // StartOnboardingBatch begins all runs of a list, or none.
 func (c *Client) StartOnboardingBatch(ctx context.Context, b resource.OnboardingBatch) (*resource.OnboardingBatchStarted, error) {
-	return submit[resource.OnboardingBatchStarted](ctx, c, http.MethodPost, "/onboardings/batch", b)
+	return begin[resource.OnboardingBatchStarted](ctx, c, "/onboardings/batch", b)
 }
 
 // PlanOnboarding says what runs would do.
@@ -56,12 +56,12 @@ func (c *Client) PlanOnboarding(ctx context.Context, b resource.OnboardingBatch)
 
 // StartAdoption begins one run for a machine that is deployed already.
 func (c *Client) StartAdoption(ctx context.Context, s resource.AdoptionStart) (*resource.Onboarding, error) {
-	return submit[resource.Onboarding](ctx, c, http.MethodPost, "/adoptions", s)
+	return begin[resource.Onboarding](ctx, c, "/adoptions", s)
 }
 
 // StartAdoptionBatch begins all runs of a list, or none.
 func (c *Client) StartAdoptionBatch(ctx context.Context, b resource.AdoptionBatch) (*resource.OnboardingBatchStarted, error) {
-	return submit[resource.OnboardingBatchStarted](ctx, c, http.MethodPost, "/adoptions/batch", b)
+	return begin[resource.OnboardingBatchStarted](ctx, c, "/adoptions/batch", b)
 }
 
 // PlanAdoption says what such runs would do.

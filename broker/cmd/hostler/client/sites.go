@@ -79,8 +79,8 @@ func (c *Client) ChangePowerOverride(ctx context.Context, site, id string, chang
 }
 
 // RemovePowerOverride removes one and its secret.
-func (c *Client) RemovePowerOverride(ctx context.Context, site, id string) (*resource.PowerOverride, error) {
-	return submit[resource.PowerOverride](ctx, c, http.MethodDelete, at("maas-sites", site, "power-overrides", id), nil)
+func (c *Client) RemovePowerOverride(ctx context.Context, site, id, reason string) (*resource.PowerOverride, error) {
+	return remove[resource.PowerOverride](ctx, c, at("maas-sites", site, "power-overrides", id), reason)
 }
 
 // RoCE lists a site's RoCE assignments, or those of one host.
@@ -94,8 +94,8 @@ func (c *Client) PutRoCE(ctx context.Context, site string, p resource.RoCEPut) (
 }
 
 // RemoveRoCE removes one assignment.
-func (c *Client) RemoveRoCE(ctx context.Context, site, id string) (*resource.RoCEAssignment, error) {
-	return submit[resource.RoCEAssignment](ctx, c, http.MethodDelete, at("maas-sites", site, "roce-assignments", id), nil)
+func (c *Client) RemoveRoCE(ctx context.Context, site, id, reason string) (*resource.RoCEAssignment, error) {
+	return remove[resource.RoCEAssignment](ctx, c, at("maas-sites", site, "roce-assignments", id), reason)
 }
 
 // SKUs lists the SKUs.

@@ -1,0 +1,147 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/server/servertest"
+)
+
+const asyncAPI = "../../docs/asyncapi.yaml"
+
+// eventSchemas are the schemas of the document, by the type of event.
+func eventSchemas(t *testing.T) map[string]*validator.Schema {
+	t.Helper()
+	raw, err := os.ReadFile(asyncAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree map[string]any
+	var doc struct {
+		Channels map[string]struct {
+			Messages map[string]struct {
+				Ref string `yaml:"$ref"`
+			}
+		}
+		Components struct {
+			Messages map[string]struct {
+				Payload struct {
+					Ref string `yaml:"$ref"`
+				}
+			}
+			Schemas map[string]struct {
+				Properties struct{ Type struct{ Enum []string } }
+			}
+		}
+	}
+	for _, into := range []any{&tree, &doc} {
+		if err := yaml.Unmarshal(raw, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asJSON, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := validator.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := validator.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("asyncapi.json", whole); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*validator.Schema{}
+	for name, m := range doc.Channels["events"].Messages {
+		if m.Ref != "#/components/messages/"+name {
+			t.Errorf("message %s of the channel is %s", name, m.Ref)
+		}
+		ref := doc.Components.Messages[name].Payload.Ref
+		schema, err := c.Compile("asyncapi.json" + ref)
+		if err != nil {
+			t.Fatalf("message %s: %v", name, err)
+		}
+		for _, typ := range doc.Components.Schemas[strings.TrimPrefix(ref, "#/components/schemas/")].Properties.Type.Enum {
+			out[typ] = schema
+		}
+	}
+	return out
+}
+
+func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
+	sent := []string{"node.status.changed"}
+	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind} {
+		sent = append(sent, chain.Types(kind)...)
+	}
+	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {
+		sent = append(sent, kind.Action(), kind.Lifting())
+	}
+	slices.Sort(sent)
+	var documented []string
+	for typ := range eventSchemas(t) {
+		documented = append(documented, typ)
+	}
+	slices.Sort(documented)
+	if !slices.Equal(sent, documented) {
+		t.Errorf("sent are\n%q, and in %s are\n%q", sent, asyncAPI, documented)
+	}
+}
+
+// documented holds all that was told so far to the document, and says of what
+// types that was.
+func documented(t *testing.T, b *servertest.Broker) map[string]int {
+	t.Helper()
+	schemas, seen := eventSchemas(t), map[string]int{}
+	stream := b.Ask(t, b.Token, http.MethodGet, "/events?follow=false&after=0", nil)
+	for line := range strings.Lines(string(stream.Body)) {
+		data, is := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !is || data == "" {
+			continue
+		}
+		e, err := validator.UnmarshalJSON(strings.NewReader(data))
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		typ, _ := e.(map[string]any)["type"].(string)
+		seen[typ]++
+		if schemas[typ] == nil {
+			t.Errorf("%q is not in the document", typ)
+		} else if err := schemas[typ].Validate(e); err != nil {
+			t.Errorf("%s\n%v", data, err)
+		}
+	}
+	return seen
+}
+
+func TestWhatIsToldIsAsTheDocumentSays(t *testing.T) {
+	r := newRack(t, `{"batch_stop_after_failures":1}`)
+	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "one"})
+	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Reason: "all"})
+	r.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"})
+	o := r.start(r.box(1))
+	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Reason: "all"})
+	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "one"})
+	r.until(o.OnboardingID, "its start", func(o resource.OnboardingDetail) bool { return !o.StartedAt.IsZero() })
+	servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.RunOrder{Reason: "seen enough"})
+	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	lost := servertest.Must[resource.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/adoptions/batch", resource.AdoptionBatch{SiteID: "dc1", Machines: []resource.AdoptedMachine{{SystemID: "nosuch"}}})
+	r.until(lost.Onboardings[0].OnboardingID, "its failure", func(o resource.OnboardingDetail) bool { return o.FailureClass != "" && o.Status != "running" })
+	seen := documented(t, r.Broker)
+	for _, typ := range []string{"node.status.changed", "site.freeze", "site.unfreeze", "node.onboarding.started", "node.onboarding.cancelled", "node.adoption.batch_stopped"} {
+		if seen[typ] == 0 {
+			t.Errorf("nothing was told of %s: %v", typ, seen)
+		}
+	}
+}
