@@ -18,9 +18,9 @@ const (
 	cloudInitPatience = 30 * time.Minute
 )
 
-// firstBoot tells of the layers of the first boot until all are done, and strikes
-// its secrets once the node has enrolled: at each start of the agent, for at each
-// boot cloud-init may have written them anew.
+// firstBoot tells of the layers of the first boot until all are done, strikes its
+// secrets once the node has enrolled (at each start of the agent, for at each boot
+// cloud-init may have written them anew), and turns cloud-init off in the end.
 func (a *Agent) firstBoot(ctx context.Context) error {
 	begun, struckFor := a.Now(), ""
 	said, ended := firstboot.Layers(a.Machine)
@@ -42,6 +42,9 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 			}
 			struckFor = m.TokenHash
 		}
+		if struckFor != "" && !a.settled.Load() {
+			a.settled.Store(a.turnCloudInitOff())
+		}
 		if err := sleep(ctx, firstBootPause); err != nil {
 			return err
 		}
@@ -51,4 +54,21 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 // mayStrike: an agent that may only look changes no file, and cloud-init ends first.
 func (a *Agent) mayStrike(begun time.Time) bool {
 	return a.Allow != inbox.AllowProbe && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
+}
+
+// turnCloudInitOff does so where the first boot was ours and is through. It reports
+// whether nothing of the first boot is left to do.
+func (a *Agent) turnCloudInitOff() bool {
+	ours, through := firstboot.Ours(a.Machine)
+	if !ours {
+		return true // it is not for us to change how such a machine boots
+	}
+	if !through || firstboot.CloudInitRuns(a.Machine.Dir()) {
+		return false
+	}
+	if err := firstboot.TurnOff(a.Machine); err != nil {
+		a.Log.Warn("cannot turn cloud-init off: at each boot it carries out what is in /var/lib/cloud", zap.Error(err))
+		return false
+	}
+	return true
 }

@@ -97,3 +97,73 @@ func TestTheBrokerLearnsHowTheLayersOfTheFirstBootEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestCloudInitIsTurnedOffOnceTheFirstBootIsThrough(t *testing.T) {
+	const off = "etc/cloud/cloud-init.disabled"
+	inBubble(t, func(l *lab) {
+		l.put("etc/cloud/cloud.cfg", "")
+		l.put("etc/hostler-bootstrap/bundle", "version 1\nlayers agent disks\n")
+		l.put("etc/hostler-agent/enroll.token", l.boot.Token.Reveal())
+		l.put("run/cloud-init/instance-data.json", "{}")
+		l.put("var/lib/hostler-bootstrap/agent.deb", "package")
+		p := l.start()
+		l.nodeID(p)
+		remove := func(name string) {
+			if err := os.Remove(filepath.Join(l.config.Machine.Dir(), name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Each is still missing when the next has come.
+		for _, step := range []struct {
+			what string
+			do   func()
+		}{
+			{"cloud-init's end", func() { l.put("run/cloud-init/result.json", "{}") }},
+			{"a layer's end", func() { l.put("var/lib/hostler-bootstrap/layers/disks", "failed\nno disk\n") }},
+			{"the enrolment's end", func() { l.put("var/lib/hostler-bootstrap/done", "") }},
+			{"the token's", func() { remove("etc/hostler-agent/enroll.token") }},
+			{"the package's", func() { remove("var/lib/hostler-bootstrap/agent.deb") }},
+		} {
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if l.has(off, "") || p.host.FirstBoot() {
+				t.Fatalf("the first boot counts as through before %s", step.what)
+			}
+			step.do()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !l.has(off, "hostler-agent") || !p.host.FirstBoot() {
+			t.Error("cloud-init is still on")
+		}
+	})
+}
+
+func TestCloudInitOfAMachineThatWeDidNotDeployIsLeftOn(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.put("etc/cloud/cloud.cfg", "")
+		p := l.start()
+		l.nodeID(p)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if l.has("etc/cloud/cloud-init.disabled", "") || !p.host.FirstBoot() {
+			t.Error("how somebody else's machine boots was changed")
+		}
+	})
+}
+
+func TestAnAgentThatMayOnlyLookLeavesCloudInitOn(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.put("etc/cloud/cloud.cfg", "")
+		l.put("etc/hostler-bootstrap/bundle", "version 1\nlayers agent\n")
+		l.put("var/lib/hostler-bootstrap/done", "")
+		l.config.Allow = inbox.AllowProbe
+		p := l.start()
+		l.nodeID(p)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if l.has("etc/cloud/cloud-init.disabled", "") || !p.host.FirstBoot() {
+			t.Error("an agent with allow: probe turned cloud-init off, or lets a baseline wait for it")
+		}
+	})
+}

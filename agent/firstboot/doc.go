@@ -7,6 +7,7 @@
 // they ended below /var/lib/hostler-bootstrap. Layers reads that for the node's
 // report. Strike overwrites the enrolment token, once it was used, and the hash of
 // the deploy user's password, wherever cloud-init keeps a copy of the user-data.
+// TurnOff keeps cloud-init from running again once Ours says that all is through.
 //
 // # Rules
 //
@@ -17,6 +18,14 @@
 //   - Only a token with the hash of the one that the node has enrolled with, and only
 //     a hash with the mark that the broker puts into its salt: all other user-data,
 //     vendor-data and MAAS's credentials, which the machine needs, are left alone.
+//   - cloud-init is turned off, and not only watched. It carries out as root, at
+//     every boot, what it finds in /var/lib/cloud, where a tenant with root may have
+//     written; and it pickles its data source anew each time, with other bytes, any
+//     of which may be code. Off, nothing there changes but by somebody's hand, and
+//     node.validate_clean compares all of it. A machine that needs it again has a file
+//     to remove, which is a finding.
+//   - That is for machines that had a first boot of ours. How others boot is their
+//     operator's to say.
 //   - Files are opened through os.Root, and only regular ones.
 //   - What a record says is text that anybody with root may have written: it is
 //     bounded and cleaned, and an operator reads it.

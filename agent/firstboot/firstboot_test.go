@@ -143,6 +143,13 @@ func TestNothingIsStruckWhileCloudInitRuns(t *testing.T) {
 	if !CloudInitRuns(root) {
 		t.Error("it has not ended")
 	}
+	write(t, root, "run/cloud-init/disabled", "")
+	if CloudInitRuns(root) {
+		t.Error("it is off")
+	}
+	if err := os.Remove(filepath.Join(root, "run/cloud-init/disabled")); err != nil {
+		t.Fatal(err)
+	}
 	write(t, root, "run/cloud-init/result.json", "{}")
 	if CloudInitRuns(root) {
 		t.Error("it has ended")
@@ -181,5 +188,41 @@ func TestLayersTellHowTheyEnded(t *testing.T) {
 	}
 	if _, ended := Layers(m); !ended {
 		t.Error("all are done, and it has not ended")
+	}
+}
+
+func TestCloudInitComesUnlessItIsOff(t *testing.T) {
+	root := t.TempDir()
+	m, err := machine.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	comes := func(want bool, when string) {
+		t.Helper()
+		if got, err := CloudInitComes(m); err != nil || got != want {
+			t.Errorf("%s it comes: %v (%v), want %v", when, got, err, want)
+		}
+	}
+	turnOff := func() {
+		t.Helper()
+		if err := TurnOff(m); err != nil {
+			t.Error(err)
+		}
+	}
+	turnOff()
+	comes(false, "on a machine without it")
+	write(t, root, "etc/cloud/cloud.cfg", "")
+	comes(true, "where nobody turned it off")
+	turnOff()
+	comes(false, "turned off")
+	write(t, root, "proc/cmdline", "root=/dev/sda1 ro\n")
+	comes(false, "turned off, with a command line that says nothing of it,")
+	write(t, root, "proc/cmdline", "root=/dev/sda1 cloud-init=enabled ro\n")
+	comes(true, "turned on by the command line")
+	write(t, root, Off[1:], "an operator's")
+	turnOff()
+	if read(t, root, Off[1:]) != "an operator's" {
+		t.Error("an operator's file was replaced")
 	}
 }

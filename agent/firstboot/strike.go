@@ -42,6 +42,9 @@ func CloudInitRuns(dir string) bool {
 	if info, err := root.Lstat("run/cloud-init"); err != nil || !info.IsDir() {
 		return false // it does not run at all
 	}
+	if _, err := root.Lstat("run/cloud-init/disabled"); err == nil {
+		return false // nor when it was turned off
+	}
 	_, err = root.Lstat("run/cloud-init/result.json")
 	return errors.Is(err, fs.ErrNotExist)
 }

@@ -49,6 +49,9 @@ type Host struct {
 	StateDir       string // /var/lib/hostler-agent
 	ConfigDir      string // /etc/hostler-agent
 
+	// FirstBoot reports whether all that a first boot changes is changed; nil: it is.
+	FirstBoot func() bool
+
 	// Settle is how long something new must stay before it counts as left
 	// behind and not as a moment's work of the system: zero means 20 s.
 	Settle time.Duration

@@ -81,6 +81,7 @@ var validationChecks = []check{
 	{rows: []string{"login_files"}, look: lookLoginFiles},
 	{rows: []string{"jobs"}, look: lookJobs},
 	{rows: []string{"boot"}, look: lookBoot},
+	{rows: []string{"cloud_init"}, look: lookCloudInit, settles: true},
 	{rows: []string{"programs"}, look: lookPrograms, settles: true},
 	{rows: []string{"ipc"}, look: lookIPC, settles: true},
 	{rows: []string{"files", "setuid"}, look: lookFiles, settles: true},
@@ -240,8 +241,8 @@ func cmpOr(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// booted waits until cloud-init has done all of a first boot: what it still
-// changes would be a finding later. After bootWait the baseline is taken as it
+// booted waits until cloud-init and the agent have done all of a first boot: what
+// they still change would be a finding later. After bootWait the baseline is taken as it
 // is; the same change is then found and not hidden.
 func (v *validation) booted(ctx context.Context) error {
 	for range int(bootWait / time.Second) {
@@ -250,7 +251,7 @@ func (v *validation) booted(ctx context.Context) error {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		if !enabled || finished {
+		if (!enabled || finished) && (v.Host.FirstBoot == nil || v.Host.FirstBoot()) {
 			return nil
 		}
 		if err := wait(ctx, time.Second); err != nil {

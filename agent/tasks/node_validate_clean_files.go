@@ -36,6 +36,7 @@ var places = []struct {
 	{"modprobe", []string{"/etc/modprobe.d/", "/etc/modules", "/etc/depmod.d/", "/run/modprobe.d/", "/run/modules-load.d/"}},
 	{"boot", []string{"/boot/", "/etc/default/grub", "/etc/grub.d/", "/etc/kernel/", "/etc/initramfs-tools/", "/etc/dracut"}},
 	{"config", []string{"/etc/", "/run/"}},
+	{"cloud_init", []string{"/var/lib/cloud", "/var/lib/hostler-bootstrap"}},
 	{"programs", []string{"/usr/", "/opt/", "/lib/", "/bin/", "/sbin/"}},
 }
 

@@ -16,7 +16,7 @@
 // script is a boothook, which runs at every boot and not once: cloud-init notes that
 // it ran a script of the other kind before it does so, and a reset in between would
 // leave a machine that never comes. What is laid out whole is noted, and not done
-// again.
+// again. When all is through the agent turns cloud-init off (package firstboot).
 //
 // All else is systemd's, so that a first boot has more than one try.
 //

@@ -92,11 +92,11 @@ func leftByATenant(s *site) {
 	}
 }
 
-// has reports whether there is a finding of a row whose subject holds a text,
-// and, unless next is empty, with that next action.
+// has reports whether there is a finding of a row whose subject holds a text, in
+// which $ stands for its end, and, unless next is empty, with that next action.
 func has(findings []taskcatalog.Finding, check, subject, next string) bool {
 	return slices.ContainsFunc(findings, func(f taskcatalog.Finding) bool {
-		return f.Check == check && strings.Contains(f.Subject, subject) && (next == "" || f.NextAction == next)
+		return f.Check == check && strings.Contains(f.Subject+"$", subject) && (next == "" || f.NextAction == next)
 	})
 }
 
@@ -124,6 +124,13 @@ var implants = []struct{ check, subject, plant string }{
 	{"users", "implant", "useradd --system implant"},
 	{"bpf", "implant", "/root/planted pin /sys/fs/bpf/implant"},
 	{"modules", "plant", "insmod /root/plant.ko"},
+	{"cloud_init", "/obj.pkl", `python3 -c 'import pickle; p = "/var/lib/cloud/instance/obj.pkl"; d = pickle.load(open(p, "rb")); d.userdata_raw = "#cloud-boothook\n#!/bin/sh\ntrue\n"; pickle.dump(d, open(p, "wb"))'`},
+	{"cloud_init", "/var/lib/cloud/scripts/per-boot/implant", "printf '#!/bin/sh\\n' > /var/lib/cloud/scripts/per-boot/implant && chmod 755 /var/lib/cloud/scripts/per-boot/implant"},
+	{"cloud_init", "/boothooks/implant", "printf '#!/bin/sh\\n' > /var/lib/cloud/instance/boothooks/implant"},
+	{"cloud_init", "/var/lib/cloud/seed/nocloud-net/user-data", "mkdir -p /var/lib/cloud/seed/nocloud-net && printf '#!/bin/sh\\n' > /var/lib/cloud/seed/nocloud-net/user-data"},
+	{"cloud_init", "/var/lib/cloud/instances/implant/", "cp -a /var/lib/cloud/instance/. /var/lib/cloud/instances/implant"},
+	{"cloud_init", "/var/lib/cloud/instance$", "ln -sfn /var/lib/cloud/instances/implant /var/lib/cloud/instance"},
+	{"cloud_init", "/var/lib/hostler-bootstrap/laid-out", "mkdir -p /var/lib/hostler-bootstrap && echo implant > /var/lib/hostler-bootstrap/laid-out"},
 }
 
 func implanted(s *site) {

@@ -12,12 +12,15 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
 
+	"github.com/hostler/hostler/agent/firstboot"
 	"github.com/hostler/hostler/broker/cloudinit"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/qemu"
 )
 
@@ -28,9 +31,10 @@ set -e
 cat >/etc/udev/rules.d/99-shelf.rules <<'END'
 KERNEL=="vdc", ENV{ID_SERIAL_SHORT}="SHELF1"
 KERNEL=="vdd", ENV{ID_SERIAL_SHORT}="SHELF2"
+KERNEL=="vdf", ENV{ID_SERIAL_SHORT}="SHELF4"
 END
 udevadm control --reload
-udevadm trigger --settle --name-match=/dev/vdc --name-match=/dev/vdd
+udevadm trigger --settle --name-match=/dev/vdc --name-match=/dev/vdd --name-match=/dev/vdf
 mkfs.ext4 -q -L theirs /dev/vdd
 ip link add roce0 type veth peer name roce1
 ip address add 172.30.9.61/31 dev roce0
@@ -41,6 +45,7 @@ ip link set roce1 up
 const (
 	shelf1 = 64 << 20 // bytes
 	shelf2 = 65 << 20
+	pooled = 256 << 20 // of each of two
 )
 
 //go:embed merge.py
@@ -117,7 +122,7 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.guest = qemu.Start(t, shared.image, qemu.Config{Name: node, UserData: userData, ReachHost: true, Disks: []int64{shelf1, shelf2}})
+	s.guest = qemu.Start(t, shared.image, qemu.Config{Name: node, UserData: userData, ReachHost: true, Disks: []int64{shelf1, shelf2, pooled, pooled}})
 	s.waitNode("active")
 	if err := s.guest.WaitCloudInit(s.ctx); err != nil {
 		t.Error(err)
@@ -156,6 +161,7 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 			s.t.Errorf("failed are\n%s", units)
 		}
 	})
+	s.part("cloud-init is off, and what it keeps is watched", cloudInitIsWatched)
 	s.part("a disk that holds something is spared", func(s *site) {
 		before := s.root("sha256sum", "/dev/vdd")
 		s.put("/etc/hostler-bootstrap/disks", fmt.Appendf(nil, "2 SHELF2 %d\n", shelf2), 0o644)
@@ -178,8 +184,56 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 			s.t.Error("the disk was written to")
 		}
 	})
+	s.part("a disk of a pool in use is spared", aPoolIsSpared)
 	s.part("no secret is left", func(s *site) { s.noSecretIsLeft(in) })
 	s.part("MAAS's hardware sync is not replaced", func(s *site) { s.mergesWithMAAS(userData) })
+}
+
+// cloudInitIsWatched has a tenant's change found in what cloud-init keeps, and no other.
+func cloudInitIsWatched(s *site) {
+	s.root("test", "-s", firstboot.Off)
+	if err := s.Wait(s.ctx, "the node to have a baseline", func() error {
+		_, err := s.Hostler(s.ctx, "node", "baseline", "show", node)
+		return err
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.root("sh", "-c", "printf '\\n# implant\\n' >> /var/lib/cloud/instance/boothooks/hostler-lay-out")
+	got := s.must("node.validate_clean", map[string]any{})
+	ev := s.evidence(got.ID)
+	if left := unmade(ev); len(left) > 0 {
+		s.t.Errorf("not made are %+v", left)
+	}
+	found := slices.DeleteFunc(ev.Findings, func(f taskcatalog.Finding) bool { return f.Check != "cloud_init" })
+	if len(found) != 1 || !strings.HasSuffix(found[0].Subject, "/boothooks/hostler-lay-out") {
+		s.t.Errorf("found are %+v", found)
+	}
+}
+
+// aPoolIsSpared: of a btrfs over two disks that is mounted, the second shows no mount
+// and no holder. Known signatures may be written over, so that nothing else spares it.
+func aPoolIsSpared(s *site) {
+	s.root("mkfs.btrfs", "-q", "-d", "single", "-m", "raid1", "/dev/vde", "/dev/vdf")
+	s.root("sh", "-c", "mkdir /pool && mount /dev/vde /pool && echo theirs > /pool/theirs && sync")
+	if seen := s.root("sh", "-c", "lsblk --noheadings --raw --output MOUNTPOINT /dev/vdf; ls /sys/class/block/vdf/holders"); seen != "" {
+		s.t.Fatalf("the second disk of the pool shows by itself that it is in use: %s", seen)
+	}
+	before := s.root("sha256sum", "/dev/vdf")
+	s.put("/etc/hostler-bootstrap/disks", fmt.Appendf(nil, "2 SHELF4 %d\n", pooled), 0o644)
+	s.put("/etc/hostler-bootstrap/disks-overwrite", nil, 0o644)
+	if _, err := s.guest.Run(s.ctx, "systemctl", "restart", "hostler-layer@disks.service"); err == nil {
+		s.t.Error("the layer did not fail")
+	}
+	if record := s.root("cat", "/var/lib/hostler-bootstrap/layers/disks"); !strings.Contains(record, "failed\ndisk SHELF4 (/dev/vdf) is mounted or held") {
+		s.t.Errorf("it says %q", record)
+	}
+	if after := s.root("sha256sum", "/dev/vdf"); after != before {
+		s.t.Error("the disk was written to")
+	}
+	// It was the pool in use, and nothing else, that spared it.
+	s.root("umount", "/pool")
+	s.root("systemctl", "restart", "hostler-layer@disks.service")
+	s.root("mountpoint", "-q", "/share2")
 }
 
 // spellings are those of a text and of its base64, at each of its three offsets.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/firstboot"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/qemu"
 )
@@ -61,6 +62,11 @@ func prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if err := shared.guest.WaitBooted(ctx); err != nil {
+		return err
+	}
+	// Nobody deployed this machine with Hostler's user-data: it is for its operator to
+	// turn cloud-init off.
+	if _, err := shared.guest.Run(ctx, "touch", firstboot.Off); err != nil {
 		return err
 	}
 	if err := shared.guest.SaveVM(ctx, booted); err != nil {

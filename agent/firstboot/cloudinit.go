@@ -1,0 +1,75 @@
+package firstboot
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Off is the file that keeps cloud-init from running at a boot.
+const Off = "/etc/cloud/cloud-init.disabled"
+
+const offText = `# Written by hostler-agent when the first boot was through: what cloud-init would
+# carry out at each boot from /var/lib/cloud, a tenant may have changed by then.
+`
+
+// CloudInitComes reports whether cloud-init will run at the next boot and carry
+// out what it finds in /var/lib/cloud then.
+func CloudInitComes(m *machine.Machine) (bool, error) {
+	there, err1 := m.Has("/etc/cloud")
+	off, err2 := m.Has(Off)
+	if err := errors.Join(err1, err2); err != nil || !there {
+		return false, err
+	}
+	if !off {
+		return true, nil
+	}
+	// The kernel's command line goes before the file.
+	line, err := m.ReadFile("/proc/cmdline", 64<<10)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for _, word := range strings.Fields(string(line)) {
+		if word == "cloud-init=enabled" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// TurnOff keeps cloud-init from running at the next boots, if it is there. What is
+// there already stays as it is.
+func TurnOff(m *machine.Machine) error {
+	there, err1 := m.Has("/etc/cloud")
+	off, err2 := m.Has(Off)
+	if err := errors.Join(err1, err2); err != nil || !there || off {
+		return err
+	}
+	return m.WriteFile(Off, []byte(offText), 0o644, 0, 0)
+}
+
+// Ours reports whether the machine had a first boot of ours, and whether that is
+// through: the unit that enrolled has ended, and no layer is still to end.
+func Ours(m *machine.Machine) (ours, through bool) {
+	said, _ := Layers(m)
+	if said == nil {
+		return false, true
+	}
+	for _, state := range said {
+		if state == taskcatalog.FirstBootWaiting {
+			return true, false
+		}
+	}
+	for name, want := range map[string]bool{
+		"/var/lib/hostler-bootstrap/done": true, "/etc/hostler-agent/enroll.token": false,
+		"/var/lib/hostler-bootstrap/agent.deb": false, "/var/lib/hostler-bootstrap/agent.deb.unverified": false,
+	} {
+		if has, err := m.Has(name); err != nil || has != want {
+			return true, false
+		}
+	}
+	return true, true
+}

@@ -1,0 +1,138 @@
+package tasks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// newCloud is a whole machine that cloud-init has set up, with its baseline: off, as
+// the agent leaves it.
+func newCloud(t *testing.T) *whole {
+	t.Helper()
+	w := newWhole(t)
+	for name, text := range map[string]string{
+		"etc/cloud/cloud.cfg":                                   "",
+		"etc/cloud/cloud-init.disabled":                         "",
+		"var/lib/cloud/instances/i-1/obj.pkl":                   "\x80\x04userdata\x94.",
+		"var/lib/cloud/instances/i-1/boothooks/hostler-lay-out": "#!/bin/sh\n",
+		"var/lib/cloud/instances/i-1/scripts/hostler-data":      "#!/bin/true\n",
+		"var/lib/cloud/instances/i-1/sem/config_ssh":            "1",
+		"var/lib/cloud/seed/nocloud-net/user-data":              "#cloud-config\n",
+		"var/lib/hostler-bootstrap/laid-out":                    "0123456789abcdef\n",
+		"var/lib/hostler-bootstrap/site":                        "#!/bin/sh\n",
+		"var/lib/hostler-bootstrap/layers/hw-sync":              "failed\nit did not arrive\n",
+	} {
+		put(t, w.dir, name, text)
+	}
+	ok(t, os.MkdirAll(filepath.Join(w.dir, "var/lib/cloud/scripts/per-boot"), 0o755))
+	ok(t, os.Symlink("/var/lib/cloud/instances/i-1", filepath.Join(w.dir, "var/lib/cloud/instance")))
+	w.take(t)
+	return w
+}
+
+func TestWhatCloudInitWouldCarryOutIsFoundWhenItChanged(t *testing.T) {
+	const i1 = "var/lib/cloud/instances/i-1/"
+	for name, plant := range map[string]func(t *testing.T, w *whole){
+		i1 + "obj.pkl":                              spoil(i1+"obj.pkl", "\x80\x04userdatb\x94."),
+		i1 + "boothooks/hostler-lay-out":            spoil(i1+"boothooks/hostler-lay-out", "#!/bin/sh\nid\n"),
+		i1 + "scripts/hostler-data":                 spoil(i1+"scripts/hostler-data", "#!/bin/sh\n"),
+		i1 + "handlers/part.py":                     spoil(i1+"handlers/part.py", "x"),
+		i1 + "sem/config_ssh":                       lose(i1 + "sem/config_ssh"),
+		"var/lib/cloud/handlers/part.py":            spoil("var/lib/cloud/handlers/part.py", "x"),
+		"var/lib/cloud/scripts/per-boot/implant":    spoil("var/lib/cloud/scripts/per-boot/implant", "#!/bin/sh\n"),
+		"var/lib/cloud/seed/nocloud-net/user-data":  spoil("var/lib/cloud/seed/nocloud-net/user-data", "#!/bin/sh\n"),
+		"var/lib/cloud/instances/i-2/obj.pkl":       spoil("var/lib/cloud/instances/i-2/obj.pkl", "\x80\x04\x94."),
+		"var/lib/hostler-bootstrap/laid-out":        lose("var/lib/hostler-bootstrap/laid-out"),
+		"var/lib/hostler-bootstrap/site":            spoil("var/lib/hostler-bootstrap/site", "#!/bin/sh\nid\n"),
+		"var/lib/hostler-bootstrap/disks/S1":        spoil("var/lib/hostler-bootstrap/disks/S1", "uuid\n"),
+		"var/lib/cloud/instances/i-1/vendor-data.x": spoil(i1+"vendor-data.x", "x"),
+		"var/lib/cloud/instance": func(t *testing.T, w *whole) {
+			lose("var/lib/cloud/instance")(t, w)
+			ok(t, os.Symlink("/home/ubuntu/instance", filepath.Join(w.dir, "var/lib/cloud/instance")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCloud(t)
+			if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+				t.Fatalf("untouched it is %s: %+v", got.Verdict, report)
+			}
+			plant(t, w)
+			got, report := w.judge(t)
+			if got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(told(report), []string{"cloud_init /" + name}) {
+				t.Fatalf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+			if next := report.Findings[0].NextAction; next != taskcatalog.ActionReimage {
+				t.Errorf("it is mended by %q", next)
+			}
+		})
+	}
+}
+
+func TestHowALayerEndedIsNoFinding(t *testing.T) {
+	w := newCloud(t)
+	put(t, w.dir, "var/lib/hostler-bootstrap/layers/hw-sync", "done\n\n")
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+		t.Errorf("the verdict is %s: %+v", got.Verdict, report)
+	}
+}
+
+// What a machine carries out at each boot cannot be compared, and nobody says that
+// it was.
+func TestWhereCloudInitRunsAtEachBootTheLookIsNotMade(t *testing.T) {
+	w := newCloud(t)
+	lose("etc/cloud/cloud-init.disabled")(t, w)
+	w.take(t)
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{"cloud_init"}) {
+		t.Errorf("the verdict is %s, not made are %q", got.Verdict, notMade(t, report))
+	}
+	// Off since: the baseline still has nothing to compare with.
+	put(t, w.dir, "etc/cloud/cloud-init.disabled", "")
+	if _, report := w.judge(t); !slices.Equal(notMade(t, report), []string{"cloud_init"}) {
+		t.Errorf("not made are %q", notMade(t, report))
+	}
+	w.take(t)
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+		t.Errorf("the verdict is %s: %+v", got.Verdict, report)
+	}
+}
+
+func TestCloudInitThatWasTurnedOnAgainIsFound(t *testing.T) {
+	for name, on := range map[string]func(t *testing.T, w *whole){
+		"file":         lose("etc/cloud/cloud-init.disabled"),
+		"command line": spoil("proc/cmdline", "root=/dev/vda1 cloud-init=enabled\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCloud(t)
+			on(t, w)
+			put(t, w.dir, "var/lib/cloud/scripts/per-boot/implant", "x")
+			got, report := w.judge(t)
+			for _, want := range []string{"cloud_init cloud-init", "cloud_init /var/lib/cloud/scripts/per-boot/implant"} {
+				if !slices.Contains(told(report), want) {
+					t.Errorf("the verdict is %s with findings %q, without %q", got.Verdict, told(report), want)
+				}
+			}
+		})
+	}
+}
+
+// A baseline that is taken before the first boot is through would have what it
+// still changes.
+func TestABaselineWaitsForTheFirstBoot(t *testing.T) {
+	w := newCloud(t)
+	looks := 0
+	w.h.FirstBoot = func() bool {
+		if looks++; looks == 2 {
+			put(t, w.dir, "var/lib/hostler-bootstrap/done", "")
+			return true
+		}
+		return false
+	}
+	w.take(t)
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+		t.Errorf("the verdict is %s: %+v", got.Verdict, report)
+	}
+}
