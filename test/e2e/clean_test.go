@@ -126,7 +126,7 @@ var implants = []struct{ check, subject, plant string }{
 	{"modules", "plant", "insmod /root/plant.ko"},
 	{"cloud_init", "/obj.pkl", `python3 -c 'import pickle; p = "/var/lib/cloud/instance/obj.pkl"; d = pickle.load(open(p, "rb")); d.userdata_raw = "#cloud-boothook\n#!/bin/sh\ntrue\n"; pickle.dump(d, open(p, "wb"))'`},
 	{"cloud_init", "/var/lib/cloud/scripts/per-boot/implant", "printf '#!/bin/sh\\n' > /var/lib/cloud/scripts/per-boot/implant && chmod 755 /var/lib/cloud/scripts/per-boot/implant"},
-	{"cloud_init", "/boothooks/implant", "printf '#!/bin/sh\\n' > /var/lib/cloud/instance/boothooks/implant"},
+	{"cloud_init", "/boothooks/implant", "mkdir -p /var/lib/cloud/instance/boothooks && printf '#!/bin/sh\\n' > /var/lib/cloud/instance/boothooks/implant"},
 	{"cloud_init", "/var/lib/cloud/seed/nocloud-net/user-data", "mkdir -p /var/lib/cloud/seed/nocloud-net && printf '#!/bin/sh\\n' > /var/lib/cloud/seed/nocloud-net/user-data"},
 	{"cloud_init", "/var/lib/cloud/instances/implant/", "cp -a /var/lib/cloud/instance/. /var/lib/cloud/instances/implant"},
 	{"cloud_init", "/var/lib/cloud/instance$", "ln -sfn /var/lib/cloud/instances/implant /var/lib/cloud/instance"},
