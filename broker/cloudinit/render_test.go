@@ -267,6 +267,43 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 }
 
+// The main unit stays wanted at every boot, and what it wants starts whether its own
+// conditions hold or not: each unit has to know by itself that the first boot is over.
+func TestAfterTheFirstBootNoUnitOfTheAgentsRunsAgain(t *testing.T) {
+	ran := 0
+	for path, f := range rendered(t, whole(t)) {
+		if name, ok := strings.CutPrefix(path, unitDir+"hostler-bootstrap"); !ok || strings.Contains(name, "/") {
+			continue
+		}
+		ran++
+		unit, _, _ := strings.Cut(f.Content, "[Service]")
+		if !strings.Contains(unit, "\nConditionPathExists=!/var/lib/hostler-bootstrap/done\n") {
+			t.Errorf("%s runs at each boot", path)
+		}
+	}
+	if ran != 3 {
+		t.Errorf("%d units were looked at, want 3", ran)
+	}
+}
+
+// A cut between any two commands leaves a boot that goes on, or one that has ended:
+// after done nothing is left that only this unit does, and done is on the disk
+// before the token goes, without which it could not be tried again.
+func TestTheUnitNotesItsEndAfterAllThatMustBeDone(t *testing.T) {
+	_, after, ok := strings.Cut(rendered(t, whole(t))[unitDir+mainUnit].Content, "systemctl enable --now hostler-agent.service\n")
+	if !ok {
+		t.Fatal("it does not start the agent")
+	}
+	want := `ExecStart=/bin/rm --force agent.deb agent.deb.unverified
+ExecStart=/usr/bin/touch done
+ExecStart=/bin/sync done .
+ExecStart=/usr/bin/shred --force --iterations=1 --remove /etc/hostler-agent/enroll.token
+`
+	if !strings.HasPrefix(after, want) {
+		t.Errorf("it ends with\n%s", after)
+	}
+}
+
 func TestWhatCouldBreakOutIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Input){
 		"plain http":            func(in *Input) { in.BrokerURL = "http://broker.example" },

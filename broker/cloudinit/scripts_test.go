@@ -316,6 +316,43 @@ func TestALayerThatWasEndedFromOutsideSaysByWhat(t *testing.T) {
 	}
 }
 
+// A tenant with root may have put links where a layer writes as root at the next boot.
+func TestALayerWritesThroughNoLinkThatWasPlanted(t *testing.T) {
+	const state = "var/lib/hostler-bootstrap/"
+	for _, planted := range []string{"layers/hw-sync", "layers/hw-sync.new", "layers/hw-sync.said"} {
+		h := newHost(t)
+		h.write("victim/file", "theirs", 0o644)
+		h.write(state+"layers/site", "done\n", 0o644)
+		to := "victim/file"
+		if planted == "layers/hw-sync" {
+			to = "victim" // into which a move would go
+		}
+		if err := os.Symlink(filepath.Join(h.root, to), filepath.Join(h.root, state, planted)); err != nil {
+			t.Fatal(err)
+		}
+		record, out := h.layer("hw-sync")
+		if !strings.HasPrefix(record, "failed\nMAAS's ") {
+			t.Errorf("%s: %q: %s", planted, record, out)
+		}
+		if in, err := os.ReadDir(filepath.Join(h.root, "victim")); err != nil || len(in) != 1 || h.read("victim/file") != "theirs" {
+			t.Errorf("%s: it was followed: %v, %q", planted, in, h.read("victim/file"))
+		}
+	}
+	h := newHost(t)
+	h.write("victim/file", "theirs", 0o644)
+	h.write(state+"laid-out", "", 0o644)
+	if err := os.Symlink(filepath.Join(h.root, "victim"), filepath.Join(h.root, state, "layers")); err != nil {
+		t.Fatal(err)
+	}
+	h.write("layer", h.here(script("layer")), 0o755)
+	for _, verb := range []string{"run", "ended"} {
+		out, err := exec.Command("/bin/sh", filepath.Join(h.root, "layer"), verb, "hw-sync").CombinedOutput()
+		if in, _ := os.ReadDir(filepath.Join(h.root, "victim")); err == nil || len(in) != 1 || !strings.Contains(string(out), "layers is a link") {
+			t.Errorf("%s in a directory that is a link: %v, %s: %v", verb, err, out, in)
+		}
+	}
+}
+
 func TestHardwareSyncThatDidNotArriveIsNamed(t *testing.T) {
 	h := newHost(t)
 	if record, _ := h.layer("hw-sync"); record != "failed\nMAAS's "+h.root+"/etc/maas/maas-machine-creds.yml is not there\n" {

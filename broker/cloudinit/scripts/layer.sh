@@ -9,18 +9,22 @@ state=/var/lib/hostler-bootstrap
 record=$state/layers/$name
 
 keep() {
+    rm -f "$record.new"
     printf '%s\n%s\n' "$1" "$2" >"$record.new"
     sync "$record.new"
-    mv -f "$record.new" "$record"
+    mv -fT "$record.new" "$record"
 }
 
 # fail MESSAGE: for the layers.
 fail() {
     echo "hostler: layer $name: $*" >&2
+    rm -f "$record.said"
     printf '%s\n' "$*" >"$record.said"
     exit 1
 }
 
+# A tenant may have put links here, and this writes as root at every boot.
+[ ! -h "$state/layers" ] || { echo "hostler: layer $name: $state/layers is a link, and not what was laid out" >&2; exit 1; }
 mkdir -p "$state/layers"
 case $1 in
 run)
