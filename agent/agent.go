@@ -61,7 +61,6 @@ type Agent struct {
 	inbox   *inbox.Inbox
 	host    *tasks.Host
 	self    atomic.Pointer[self] // what the node says of itself
-	settled atomic.Bool          // nothing of the first boot is left to do
 	telling sync.Mutex           // one word of it after the other
 	bootID  string
 	lanes   *lanes
@@ -123,7 +122,7 @@ func New(c Config) (*Agent, error) {
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
 		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
-		FirstBoot: func() bool { return a.settled.Load() || c.Allow == inbox.AllowProbe },
+		FirstBoot: func() bool { return !a.state.FirstBootDue() },
 	}
 	profiles := a.host.Profiles
 	if err := profiles.Damaged(); err != nil {

@@ -20,7 +20,9 @@ const (
 
 // firstBoot tells of the layers of the first boot until all are done, strikes its
 // secrets once the node has enrolled (at each start of the agent, for at each boot
-// cloud-init may have written them anew), and turns cloud-init off in the end.
+// cloud-init may have written them anew), and turns cloud-init off in the end: once
+// for each enrolment, and before its baseline. Whoever turns it on again after that
+// meant to, or is found by node.validate_clean.
 func (a *Agent) firstBoot(ctx context.Context) error {
 	begun, struckFor := a.Now(), ""
 	said, ended := firstboot.Layers(a.Machine)
@@ -32,7 +34,8 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 				said = now
 			}
 		}
-		if m := a.state.Member(); m != nil && m.TokenHash != struckFor && a.mayStrike(begun) {
+		m := a.state.Member()
+		if m != nil && m.TokenHash != struckFor && a.mayStrike(begun) {
 			n, err := firstboot.Strike(a.Machine.Dir(), m.TokenHash)
 			if err != nil {
 				a.Log.Warn("secrets of the first boot may be left in cloud-init's files", zap.Error(err))
@@ -42,8 +45,10 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 			}
 			struckFor = m.TokenHash
 		}
-		if struckFor != "" && !a.settled.Load() {
-			a.settled.Store(a.turnCloudInitOff())
+		if m != nil && a.state.FirstBootDue() && (a.Allow == inbox.AllowProbe || m.TokenHash == struckFor && a.turnCloudInitOff()) {
+			if err := a.state.EndFirstBoot(m); err != nil {
+				a.Log.Warn("the baseline waits until the first boot's end is noted", zap.Error(err))
+			}
 		}
 		if err := sleep(ctx, firstBootPause); err != nil {
 			return err
@@ -52,8 +57,9 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 }
 
 // mayStrike: an agent that may only look changes no file, and cloud-init ends first.
+// The unit that enrols does too: one that is cut asks again with the token's file.
 func (a *Agent) mayStrike(begun time.Time) bool {
-	return a.Allow != inbox.AllowProbe && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
+	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
 }
 
 // turnCloudInitOff does so where the first boot was ours and is through. It reports

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/inbox"
 )
 
@@ -98,21 +99,36 @@ func TestTheBrokerLearnsHowTheLayersOfTheFirstBootEnd(t *testing.T) {
 	})
 }
 
+const cloudInitOff = "etc/cloud/cloud-init.disabled"
+
+func (l *lab) remove(name string) {
+	l.t.Helper()
+	if err := os.Remove(filepath.Join(l.config.Machine.Dir(), name)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// deployed makes the machine one whose first boot of ours has just enrolled it.
+func (l *lab) deployed() {
+	l.put("etc/cloud/cloud.cfg", "")
+	l.put("etc/hostler-bootstrap/bundle", "version 1\nlayers agent disks\n")
+	l.put("var/lib/hostler-bootstrap/layers/disks", "done\n\n")
+	l.put("var/lib/hostler-bootstrap/done", "")
+}
+
+// settle lets an hour go by.
+func settle() {
+	time.Sleep(time.Hour)
+	synctest.Wait()
+}
+
 func TestCloudInitIsTurnedOffOnceTheFirstBootIsThrough(t *testing.T) {
-	const off = "etc/cloud/cloud-init.disabled"
 	inBubble(t, func(l *lab) {
 		l.put("etc/cloud/cloud.cfg", "")
 		l.put("etc/hostler-bootstrap/bundle", "version 1\nlayers agent disks\n")
-		l.put("etc/hostler-agent/enroll.token", l.boot.Token.Reveal())
 		l.put("run/cloud-init/instance-data.json", "{}")
-		l.put("var/lib/hostler-bootstrap/agent.deb", "package")
 		p := l.start()
 		l.nodeID(p)
-		remove := func(name string) {
-			if err := os.Remove(filepath.Join(l.config.Machine.Dir(), name)); err != nil {
-				t.Fatal(err)
-			}
-		}
 		// Each is still missing when the next has come.
 		for _, step := range []struct {
 			what string
@@ -121,19 +137,147 @@ func TestCloudInitIsTurnedOffOnceTheFirstBootIsThrough(t *testing.T) {
 			{"cloud-init's end", func() { l.put("run/cloud-init/result.json", "{}") }},
 			{"a layer's end", func() { l.put("var/lib/hostler-bootstrap/layers/disks", "failed\nno disk\n") }},
 			{"the enrolment's end", func() { l.put("var/lib/hostler-bootstrap/done", "") }},
-			{"the token's", func() { remove("etc/hostler-agent/enroll.token") }},
-			{"the package's", func() { remove("var/lib/hostler-bootstrap/agent.deb") }},
 		} {
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if l.has(off, "") || p.host.FirstBoot() {
+			settle()
+			if l.has(cloudInitOff, "") || p.host.FirstBoot() {
 				t.Fatalf("the first boot counts as through before %s", step.what)
 			}
 			step.do()
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if !l.has(off, "hostler-agent") || !p.host.FirstBoot() {
+		settle()
+		if !l.has(cloudInitOff, "hostler-agent") || !p.host.FirstBoot() {
+			t.Error("cloud-init is still on")
+		}
+	})
+}
+
+// A unit that enrols and is cut asks again, with the token's file and not with what
+// a node has in its place once it was struck.
+func TestTheTokenStaysUntilTheUnitThatEnrolsIsDone(t *testing.T) {
+	const file = "etc/hostler-agent/enroll.token"
+	inBubble(t, func(l *lab) {
+		secret := l.boot.Token.Reveal()
+		l.deployed()
+		l.remove("var/lib/hostler-bootstrap/done")
+		l.put(file, secret+"\n")
+		l.config.File.TokenFile = filepath.Join(l.config.Machine.Dir(), file)
+		for range 2 {
+			p := l.start()
+			id := l.nodeID(p)
+			settle()
+			p.quit()
+			m, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", identity.Bootstrap{
+				Broker: l.boot.Broker, CASHA256: l.boot.CASHA256,
+			}, l.config.File.TokenFile))
+			if err != nil || m.NodeID != id {
+				t.Fatalf("cut before its end it cannot go on: %+v, %v", m, err)
+			}
+		}
+		l.put("var/lib/hostler-bootstrap/done", "")
+		l.start()
+		settle()
+		if l.has(file, secret) || !l.has(cloudInitOff, "") {
+			t.Error("a token that was left after the enrolment's end is not struck, or keeps the first boot from ending")
+		}
+	})
+}
+
+// An operator may turn it on again, and what a tenant had it carry out must not be
+// covered up.
+func TestWhoeverTurnsCloudInitOnAgainFindsItOn(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.deployed()
+		p := l.start()
+		l.nodeID(p)
+		settle()
+		if !l.has(cloudInitOff, "") {
+			t.Fatal("cloud-init is still on")
+		}
+		for range 2 {
+			l.remove(cloudInitOff)
+			settle()
+			p.quit()
+			p = l.start()
+			settle()
+			if l.has(cloudInitOff, "") || !p.host.FirstBoot() {
+				t.Fatal("it was turned off again")
+			}
+			l.put(cloudInitOff, "")
+		}
+	})
+}
+
+// Nodes of an earlier agent have a baseline without the file, and may have a tenant.
+func TestANodeThatAnEarlierAgentEnrolledIsNotChanged(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.deployed()
+		l.config.Allow = inbox.AllowProbe
+		p := l.start()
+		l.nodeID(p)
+		p.quit()
+		if err := os.RemoveAll(filepath.Join(l.config.StateDir, "first-boot")); err != nil {
+			t.Fatal(err)
+		}
+		l.config.Allow = inbox.AllowAll
+		p = l.start()
+		settle()
+		if l.has(cloudInitOff, "") || !p.host.FirstBoot() {
+			t.Error("cloud-init was turned off under its baseline")
+		}
+	})
+}
+
+// Between any two lines: what was turned off is not noted yet, or nothing was.
+func TestAnAgentThatIsKilledTurnsCloudInitOffAtItsNextStart(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.deployed()
+		l.remove("var/lib/hostler-bootstrap/done")
+		p := l.start()
+		l.nodeID(p)
+		settle()
+		p.kill()
+		<-p.ended
+		for _, written := range []string{"", "written before the end was noted"} {
+			if written != "" {
+				l.put(cloudInitOff, written)
+			}
+			l.put("var/lib/hostler-bootstrap/done", "")
+			note := filepath.Join(l.config.StateDir, "first-boot")
+			raw, err := os.ReadFile(note)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p = l.start()
+			settle()
+			if !l.has(cloudInitOff, written) || !p.host.FirstBoot() {
+				t.Errorf("%q: cloud-init is on, or the first boot goes on", written)
+			}
+			p.quit()
+			if _, err := os.Stat(note); err == nil {
+				t.Error("the end is not noted")
+			}
+			if err := os.WriteFile(note, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// It is of one enrolment, and a new one has a baseline of its own.
+func TestANewEnrolmentTurnsCloudInitOffOnce(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.deployed()
+		p := l.start()
+		l.nodeID(p)
+		settle()
+		p.quit()
+		l.remove(cloudInitOff)
+		if _, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.broker.Bootstrap(), "")); err != nil {
+			t.Fatal(err)
+		}
+		p = l.start()
+		settle()
+		if !l.has(cloudInitOff, "") || !p.host.FirstBoot() {
 			t.Error("cloud-init is still on")
 		}
 	})
@@ -146,7 +290,7 @@ func TestCloudInitOfAMachineThatWeDidNotDeployIsLeftOn(t *testing.T) {
 		l.nodeID(p)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if l.has("etc/cloud/cloud-init.disabled", "") || !p.host.FirstBoot() {
+		if l.has(cloudInitOff, "") || !p.host.FirstBoot() {
 			t.Error("how somebody else's machine boots was changed")
 		}
 	})
@@ -162,8 +306,15 @@ func TestAnAgentThatMayOnlyLookLeavesCloudInitOn(t *testing.T) {
 		l.nodeID(p)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if l.has("etc/cloud/cloud-init.disabled", "") || !p.host.FirstBoot() {
+		if l.has(cloudInitOff, "") || !p.host.FirstBoot() {
 			t.Error("an agent with allow: probe turned cloud-init off, or lets a baseline wait for it")
+		}
+		p.quit()
+		l.config.Allow = inbox.AllowAll
+		l.start()
+		settle()
+		if l.has(cloudInitOff, "") {
+			t.Error("cloud-init was turned off after a baseline that has it on")
 		}
 	})
 }

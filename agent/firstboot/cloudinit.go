@@ -51,6 +51,19 @@ func TurnOff(m *machine.Machine) error {
 	return m.WriteFile(Off, []byte(offText), 0o644, 0, 0)
 }
 
+// done is there once the unit that enrols needs to run no more.
+const done = stateDir + "done"
+
+// Enrolled reports whether the unit of a first boot of ours that enrols has ended, or
+// there is none.
+func Enrolled(m *machine.Machine) bool {
+	if _, ours := layers(m); !ours {
+		return true
+	}
+	has, err := m.Has(done)
+	return err == nil && has
+}
+
 // Ours reports whether the machine had a first boot of ours, and whether that is
 // through: the unit that enrolled has ended, and no layer is still to end.
 func Ours(m *machine.Machine) (ours, through bool) {
@@ -63,13 +76,5 @@ func Ours(m *machine.Machine) (ours, through bool) {
 			return true, false
 		}
 	}
-	for name, want := range map[string]bool{
-		"/var/lib/hostler-bootstrap/done": true, "/etc/hostler-agent/enroll.token": false,
-		"/var/lib/hostler-bootstrap/agent.deb": false, "/var/lib/hostler-bootstrap/agent.deb.unverified": false,
-	} {
-		if has, err := m.Has(name); err != nil || has != want {
-			return true, false
-		}
-	}
-	return true, true
+	return true, Enrolled(m)
 }

@@ -9,7 +9,8 @@ import (
 
 const (
 	bundleFile = "/etc/hostler-bootstrap/bundle"
-	recordDir  = "/var/lib/hostler-bootstrap/layers/"
+	stateDir   = "/var/lib/hostler-bootstrap/"
+	recordDir  = stateDir + "layers/"
 
 	maxRecord = 4 << 10 // bytes
 	maxLayers = 16
@@ -19,28 +20,51 @@ const (
 // a layer's name, with done, waiting, or failed and why. Nil: the machine had no
 // first boot of ours. Ended reports whether none waits or has failed.
 func Layers(m *machine.Machine) (said map[string]string, ended bool) {
-	raw, err := m.ReadStrict(bundleFile, maxRecord)
-	if err != nil {
+	names, ours := layers(m)
+	if !ours {
 		return nil, true
 	}
-	ended = true
+	said, ended = map[string]string{}, true
+	for _, name := range names {
+		state := record(m, name)
+		said[taskcatalog.FirstBoot+taskcatalog.Clean(name, 40)] = state
+		ended = ended && state == taskcatalog.FirstBootDone
+	}
+	return said, ended
+}
+
+// layers are the names of those that keep how they ended.
+func layers(m *machine.Machine) (names []string, ours bool) {
+	raw, err := m.ReadStrict(bundleFile, maxRecord)
+	if err != nil {
+		return nil, false
+	}
 	for line := range strings.Lines(string(raw)) {
 		words := strings.Fields(line)
 		if len(words) == 0 || words[0] != "layers" {
 			continue
 		}
-		said = map[string]string{}
+		ours = true
 		for _, name := range words[1:min(len(words), maxLayers+1)] {
 			// The agent is there, and cloud-init tells of the user itself.
-			if name == "agent" || name == "deploy-user" || strings.ContainsAny(name, "./") {
-				continue
+			if name != "agent" && name != "deploy-user" && !strings.ContainsAny(name, "./") {
+				names = append(names, name)
 			}
-			state := record(m, name)
-			said[taskcatalog.FirstBoot+taskcatalog.Clean(name, 40)] = state
-			ended = ended && state == taskcatalog.FirstBootDone
 		}
 	}
-	return said, ended
+	return names, ours
+}
+
+// Records are the files in which the layers keep how they ended. Layers that run at
+// every boot write them anew at each.
+func Records(m *machine.Machine) []string {
+	var all []string
+	names, _ := layers(m)
+	for _, name := range names {
+		// What fails says why beside it, and a cut leaves what was not yet put in place.
+		all = append(all, recordDir+name, recordDir+name+".said", recordDir+name+".new")
+	}
+	return all
 }
 
 // record is how one layer ended.

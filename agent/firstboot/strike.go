@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -52,13 +53,23 @@ func CloudInitRuns(dir string) bool {
 // Strike overwrites the token with that hash (hex SHA-256) and every hash of a
 // deploy user's password, in all copies of the user-data below the directory dir,
 // "/" in the field. It says in how many files it found some. A file that it cannot
-// strike does not keep it from the others.
+// strike does not keep it from the others. It is for after Enrolled: the unit that
+// enrols, cut and begun again, needs the token.
 func Strike(dir, tokenHash string) (struck int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer root.Close()
+	// What says that the token is needed no more must outlast it.
+	switch d, err := root.Open(strings.Trim(stateDir, "/")); {
+	case err == nil:
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return 0, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return 0, err
+	}
 	var errs []error
 	visit := func(name string) {
 		n, err := strike(root, name, tokenHash)

@@ -26,6 +26,10 @@
 // agent to judge before its first poll: hostler-agent enroll is another process
 // than the agent. Lost, it costs nothing, as the broker delivers it too.
 //
+// Beside them is also whether an enrolment still has the end of its first boot before
+// it. What the agent does then, it does once for each, and never to a node that
+// enrolled with an agent that did not do it.
+//
 // # Rules
 //
 //   - A private key never leaves the state directory (0700, files 0600).

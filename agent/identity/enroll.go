@@ -83,6 +83,12 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 		return nil, answerError("its certificate: %v", err)
 	}
 	s.DropCarried() // of an earlier enrolment
+	// Before the member is in force, as a crash in between must not lose it.
+	if old := s.Member(); old == nil || old.TokenHash != m.TokenHash {
+		if err := s.writeFile(firstBootFile, []byte(m.TokenHash)); err != nil {
+			return nil, stateError("cannot write %s: %v", firstBootFile, err)
+		}
+	}
 	if err := s.save(m, false); err != nil {
 		return nil, err
 	}
