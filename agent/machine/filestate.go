@@ -42,6 +42,12 @@ const (
 	fileBig = "big:"
 )
 
+// IsContent reports whether a digest is that of a regular file's content.
+func IsContent(digest string) bool {
+	sum, err := hex.DecodeString(digest)
+	return err == nil && len(sum) == 16
+}
+
 // maxHashed is the largest file that is read to its end: a sparse file of
 // petabytes costs its maker nothing.
 const maxHashed = 4 << 30

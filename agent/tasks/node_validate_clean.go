@@ -109,8 +109,9 @@ func validateClean(ctx context.Context, r *Run) (any, taskcatalog.Report, error)
 
 const (
 	defaultSettle = 20 * time.Second
-	// bootWait is how long a baseline waits for the first boot to end.
-	bootWait = 5 * time.Minute
+	// bootWait is how long a baseline waits for the first boot to end: for longer than
+	// one of its layers may take, and not for all of the task's time.
+	bootWait = 20 * time.Minute
 )
 
 func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcatalog.Report, error) {
@@ -242,8 +243,8 @@ func cmpOr(d, otherwise time.Duration) time.Duration {
 }
 
 // booted waits until cloud-init and the agent have done all of a first boot: what
-// they still change would be a finding later. After bootWait the baseline is taken as it
-// is; the same change is then found and not hidden.
+// they still change would be a finding later, which nobody could mend. After bootWait
+// there is no baseline: the broker asks again, and in the end a person.
 func (v *validation) booted(ctx context.Context) error {
 	for range int(bootWait / time.Second) {
 		enabled, err1 := v.m.Has("/run/cloud-init/enabled")
@@ -258,7 +259,7 @@ func (v *validation) booted(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "cannot take a baseline: the first boot has not ended within %s (cloud-init status and systemctl list-units 'hostler-*' on the machine say what it waits for)", bootWait)
 }
 
 // account finds the allocation whose user has uid.

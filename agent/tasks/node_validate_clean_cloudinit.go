@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/agent/firstboot"
+	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -32,9 +33,7 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	case v.base != nil && !wasOff:
 		return nil, errors.New("the baseline does not have it (take a new one: hostler node baseline retake)")
 	}
-	names, err := v.tree(ctx, []string{"/var/lib/cloud", "/var/lib/hostler-bootstrap"}, func(name string, _ bool) bool {
-		return name == "/var/lib/hostler-bootstrap/layers" // how layers ended: nothing but text for the report
-	})
+	names, err := v.tree(ctx, []string{"/var/lib/cloud", "/var/lib/hostler-bootstrap"}, func(string, bool) bool { return false })
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +41,12 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
+	// How layers ended is nothing but text for the report, while it is a file: through a
+	// link, what writes it at the next boot would write elsewhere.
+	text := firstboot.Records(v.m)
+	records = slices.DeleteFunc(records, func(f taskcatalog.BaselineFile) bool {
+		return slices.Contains(text, f.Path) && machine.IsContent(f.Digest)
+	})
 	items := v.compareFiles("cloud_init", records, func(name string) bool { return rowOf(name) == "cloud_init" }, rowOf)
 	if comes {
 		return append(items, item{row: "cloud_init", key: "cloud-init", differs: true, finding: taskcatalog.Finding{

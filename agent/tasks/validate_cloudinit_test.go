@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -16,6 +19,7 @@ func newCloud(t *testing.T) *whole {
 	w := newWhole(t)
 	for name, text := range map[string]string{
 		"etc/cloud/cloud.cfg":                                   "",
+		"etc/hostler-bootstrap/bundle":                          "version 1\nlayers site agent hw-sync roce\n",
 		"etc/cloud/cloud-init.disabled":                         "",
 		"var/lib/cloud/instances/i-1/obj.pkl":                   "\x80\x04userdata\x94.",
 		"var/lib/cloud/instances/i-1/boothooks/hostler-lay-out": "#!/bin/sh\n",
@@ -50,6 +54,14 @@ func TestWhatCloudInitWouldCarryOutIsFoundWhenItChanged(t *testing.T) {
 		"var/lib/hostler-bootstrap/site":            spoil("var/lib/hostler-bootstrap/site", "#!/bin/sh\nid\n"),
 		"var/lib/hostler-bootstrap/disks/S1":        spoil("var/lib/hostler-bootstrap/disks/S1", "uuid\n"),
 		"var/lib/cloud/instances/i-1/vendor-data.x": spoil(i1+"vendor-data.x", "x"),
+		"var/lib/hostler-bootstrap/agent.deb":       spoil("var/lib/hostler-bootstrap/agent.deb", "x"),
+		"var/lib/hostler-bootstrap/layers/x":        spoil("var/lib/hostler-bootstrap/layers/x", "x"),
+		"var/lib/hostler-bootstrap/layers/roce/x":   spoil("var/lib/hostler-bootstrap/layers/roce/x", "x"),
+		"var/lib/hostler-bootstrap/layers/roce.new": link("../../../../etc/shadow", "var/lib/hostler-bootstrap/layers/roce.new"),
+		"var/lib/hostler-bootstrap/layers": func(t *testing.T, w *whole) {
+			ok(t, os.RemoveAll(filepath.Join(w.dir, "var/lib/hostler-bootstrap/layers")))
+			link("/home/ubuntu", "var/lib/hostler-bootstrap/layers")(t, w)
+		},
 		"var/lib/cloud/instance": func(t *testing.T, w *whole) {
 			lose("var/lib/cloud/instance")(t, w)
 			ok(t, os.Symlink("/home/ubuntu/instance", filepath.Join(w.dir, "var/lib/cloud/instance")))
@@ -72,9 +84,16 @@ func TestWhatCloudInitWouldCarryOutIsFoundWhenItChanged(t *testing.T) {
 	}
 }
 
+func link(to, name string) func(*testing.T, *whole) {
+	return func(t *testing.T, w *whole) { ok(t, os.Symlink(to, filepath.Join(w.dir, name))) }
+}
+
 func TestHowALayerEndedIsNoFinding(t *testing.T) {
 	w := newCloud(t)
 	put(t, w.dir, "var/lib/hostler-bootstrap/layers/hw-sync", "done\n\n")
+	put(t, w.dir, "var/lib/hostler-bootstrap/layers/roce", "failed\nno address\n")
+	put(t, w.dir, "var/lib/hostler-bootstrap/layers/roce.said", "no address\n")
+	put(t, w.dir, "var/lib/hostler-bootstrap/layers/roce.new", "")
 	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
 		t.Errorf("the verdict is %s: %+v", got.Verdict, report)
 	}
@@ -134,5 +153,30 @@ func TestABaselineWaitsForTheFirstBoot(t *testing.T) {
 	w.take(t)
 	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
 		t.Errorf("the verdict is %s: %+v", got.Verdict, report)
+	}
+}
+
+// Taken while the first boot goes on, a baseline would be one that the node can never
+// meet again: there is none then, and the broker asks anew.
+func TestThereIsNoBaselineOfAFirstBootThatDoesNotEnd(t *testing.T) {
+	for name, on := range map[string]func(w *whole){
+		"cloud-init": func(w *whole) { put(t, w.dir, "run/cloud-init/enabled", "") },
+		"a layer":    func(w *whole) { w.h.FirstBoot = func() bool { return false } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCloud(t)
+			on(w)
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				res, _, err := runValidation(t.Context(), &Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
+				if err == nil || !strings.Contains(err.Error(), "the first boot has not ended") {
+					t.Errorf("%+v, %v", res, err)
+				}
+				// A layer may take a quarter of an hour, the task half of one.
+				if waited := time.Since(begun); waited <= 15*time.Minute || waited >= 25*time.Minute {
+					t.Errorf("it waited for %s", waited)
+				}
+			})
+		})
 	}
 }
