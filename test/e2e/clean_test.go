@@ -178,6 +178,16 @@ func TestANodeIsStartedAgainAndUninstalled(t *testing.T) {
 }
 
 func startedAgain(s *site) {
+	s.reboot()
+	if err := s.guest.WaitBooted(s.ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	isClean(s)
+}
+
+// reboot starts the guest again, and returns once it answers.
+func (s *site) reboot() {
+	s.t.Helper()
 	before := s.root("cat", "/proc/sys/kernel/random/boot_id")
 	_, _ = s.guest.Run(s.ctx, "systemctl", "reboot")
 	err := s.Wait(s.ctx, "the guest to boot again", func() error {
@@ -190,10 +200,6 @@ func startedAgain(s *site) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.guest.WaitBooted(s.ctx); err != nil {
-		s.t.Fatal(err)
-	}
-	isClean(s)
 }
 
 func uninstalled(s *site) {

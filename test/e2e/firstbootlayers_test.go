@@ -189,7 +189,8 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 	s.part("MAAS's hardware sync is not replaced", func(s *site) { s.mergesWithMAAS(userData) })
 }
 
-// cloudInitIsWatched has a tenant's change found in what cloud-init keeps, and no other.
+// cloudInitIsWatched has a tenant's change found in what cloud-init keeps, and no
+// other: a later boot changes nothing there.
 func cloudInitIsWatched(s *site) {
 	s.root("test", "-s", firstboot.Off)
 	if err := s.Wait(s.ctx, "the node to have a baseline", func() error {
@@ -198,6 +199,19 @@ func cloudInitIsWatched(s *site) {
 	}); err != nil {
 		s.t.Fatal(err)
 	}
+	// The pair that stands for its interface does not outlast a boot, and is waited for.
+	s.root("rm", "/etc/systemd/system/multi-user.target.wants/hostler-layer@roce.service")
+	s.reboot()
+	if err := s.Wait(s.ctx, "the boot's end", func() error {
+		r, err := s.guest.Run(s.ctx, "systemctl", "is-system-running")
+		if now := strings.TrimSpace(r.Stdout); now != "running" && now != "degraded" {
+			return fmt.Errorf("the system is %q: %v", now, err)
+		}
+		return nil
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.waitNode("active")
 	s.root("sh", "-c", "printf '\\n# implant\\n' >> /var/lib/cloud/instance/boothooks/hostler-lay-out")
 	got := s.must("node.validate_clean", map[string]any{})
 	ev := s.evidence(got.ID)
