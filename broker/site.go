@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,8 +154,9 @@ func (s *Site) Check() error {
 	return nil
 }
 
-// Region is what two addresses of one region have in common: host, port and path.
-// Two names of one host, or two ports of it, are not seen to be one region.
+// Region is what two addresses of one region have in common: host, port and path,
+// however they are written. Two names of one host, or two ports of it, are not seen
+// to be one region.
 func (s Site) Region() string {
 	u, err := url.Parse(s.APIBaseURL)
 	if err != nil {
@@ -163,7 +166,14 @@ func (s Site) Region() string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port) + u.Path
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		port = strconv.FormatUint(n, 10)
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if a, err := netip.ParseAddr(host); err == nil {
+		host = a.String()
+	}
+	return net.JoinHostPort(host, port) + path.Clean("/"+u.Path)
 }
 
 // baseURL is the one way to write an address, or why it is none. It never
@@ -182,11 +192,11 @@ func baseURL(raw string) (base, why string) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(raw, "#") || u.RawPath != "" || strings.Contains(u.Path+"/", "/../"):
 		return "", "is more than scheme, host, port and path"
 	}
-	path := strings.TrimRight(u.Path, "/")
-	if strings.Contains(path+"/", "/api/") {
+	to := strings.TrimRight(u.Path, "/")
+	if strings.Contains(to+"/", "/api/") {
 		return "", "goes too deep: it ends before /api/2.0"
 	}
-	return u.Scheme + "://" + strings.ToLower(u.Host) + path, ""
+	return u.Scheme + "://" + strings.ToLower(u.Host) + to, ""
 }
 
 func checkCACert(text string) (why string) {

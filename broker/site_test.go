@@ -63,6 +63,35 @@ func TestAnAddressHasOneForm(t *testing.T) {
 	}
 }
 
+func TestARegionIsOneHoweverItsAddressIsWritten(t *testing.T) {
+	region := func(address string) string {
+		t.Helper()
+		s := goodSite()
+		s.APIBaseURL = address
+		if err := s.Check(); err != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+		return s.Region()
+	}
+	for _, row := range []struct{ a, b string }{
+		{"http://maas.dc1:5240/MAAS", "http://maas.dc1:05240/./MAAS"},
+		{"http://maas.dc1:5240/MAAS", "http://Maas.dc1.:5240//MAAS/"},
+		{"http://maas.dc1:5240/MAAS", "https://maas.dc1:5240/MAAS/."},
+		{"http://maas.dc1/MAAS", "http://maas.dc1:80/MAAS"},
+		{"http://maas.dc1", "http://maas.dc1:080/"},
+		{"http://[fd00::1]:5240/MAAS", "http://[fd00:0:0::1]:5240/MAAS"},
+	} {
+		if a, b := region(row.a), region(row.b); a != b {
+			t.Errorf("%s is of region %s, and %s of %s", row.a, a, row.b, b)
+		}
+	}
+	for _, other := range []string{"http://maas.dc2:5240/MAAS", "http://maas.dc1:5241/MAAS", "http://maas.dc1:5240/maas"} {
+		if region(other) == region("http://maas.dc1:5240/MAAS") {
+			t.Errorf("%s is not told from another", other)
+		}
+	}
+}
+
 func TestAPolicyThatCannotWorkIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Policy){
 		"a token that ends before the deployment": func(q *Policy) { q.EnrollmentTokenTTLSeconds = 3600 },

@@ -130,6 +130,16 @@ func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
 			if w := r.wrote(); len(w) > 0 {
 				t.Errorf("it asked MAAS for %v", w)
 			}
+			// From now on it is a person who keeps it out, and no run lets it in.
+			for _, reason := range []string{"it smells", "it smells all the same"} {
+				if got := act(t, r.Broker, "c01", "quarantine", resource.NodeAction{Reason: reason}); got.Node.Status != "quarantined" || got.Node.StatusReason != "it smells" {
+					t.Errorf("it is %s: %s", got.Node.Status, got.Node.StatusReason)
+				}
+			}
+			rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?limit=1000&action=node.transition", nil).Items
+			if n := len(slices.DeleteFunc(rows, func(e resource.AuditEntry) bool { return e.Reason != "it smells" || e.Actor != "admin" })); n != 1 {
+				t.Errorf("that they do is audited %d times", n)
+			}
 		})
 	}
 }

@@ -18,15 +18,20 @@ type refusal struct{ actor, code, what string }
 // auditRefusal writes a refusal to the audit log: equal ones, by what, once a
 // minute with their number.
 func (a *API) auditRefusal(ctx context.Context, what string, e broker.AuditEntry) {
-	more, due := a.refusals.Due(refusal{e.Actor, e.Code, what}, refusal{code: e.Code}, a.c.Now())
-	if !due {
-		return
+	if a.due(what, &e) {
+		e.Action, e.Subject = "request.refused", "token/"+e.Actor
+		a.audit(ctx, e)
 	}
+}
+
+// due reports whether a refusal is to be written now, and says in it how many equal
+// ones were not.
+func (a *API) due(what string, e *broker.AuditEntry) bool {
+	more, due := a.refusals.Due(refusal{e.Actor, e.Code, what}, refusal{code: e.Code}, a.c.Now())
 	if more > 0 {
 		e.Reason = fmt.Sprintf("%s (and %d more like it since the last entry)", e.Reason, more)
 	}
-	e.Action, e.Subject = "request.refused", "token/"+e.Actor
-	a.audit(ctx, e)
+	return due
 }
 
 // refusedStart leaves a row of a run that somebody asked for and did not get: it
@@ -50,14 +55,17 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 	return "", no
 }
 
-// auditNo writes a row of what was refused before there was a transaction.
+// auditNo writes a row of what was refused before there was a transaction: equal ones
+// once a minute with their number.
 func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *broker.Error) {
 	who := callerOf(ctx)
-	said, err := json.Marshal(map[string]string{"role": string(who.Role), "reason": taskcatalog.Clean(reason, 500)})
-	if err == nil {
-		err = a.c.DB.AuditRefusal(ctx, broker.AuditEntry{
-			Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), After: said, CorrelationID: who.correlationID,
-		})
+	e := broker.AuditEntry{Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), CorrelationID: who.correlationID}
+	if !a.due(action+" "+subject+": "+e.Reason, &e) {
+		return
+	}
+	var err error
+	if e.After, err = json.Marshal(map[string]string{"role": string(who.Role), "reason": taskcatalog.Clean(reason, 500)}); err == nil {
+		err = a.c.DB.AuditRefusal(ctx, e)
 	}
 	if err != nil {
 		a.c.Log.Error("cannot write an audit row", zap.String("action", action), zap.String("code", no.Code), zap.Error(err))

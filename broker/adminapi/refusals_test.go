@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server/servertest"
@@ -71,7 +72,6 @@ func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 		{http.MethodPost, "/freeze", resource.FreezePut{Reason: " "}, "site.freeze"},
 		{http.MethodPost, "/nodes/h1/actions/remove", resource.NodeAction{Force: true}, "node.remove"},
 		{http.MethodDelete, "/maas-sites/dc1", nil, "site.update"},
-		{http.MethodDelete, "/maas-sites/dc1?reason=%20", nil, "site.update"},
 		{http.MethodDelete, "/maas-sites/dc1/power-overrides/" + override.ID, nil, "site.power_override.remove"},
 		{http.MethodDelete, "/maas-sites/dc1/roce-assignments/" + roce.ID, nil, "site.roce.remove"},
 	} {
@@ -81,6 +81,24 @@ func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 		if rows := audited(t, b, "reason_missing"); len(rows) != i+1 || rows[i].Action != row.action || rows[i].Actor != "admin" {
 			t.Errorf("after %s %s: %+v", row.method, row.path, rows)
 		}
+	}
+	// Who goes on asking fills no log.
+	had := len(audited(t, b, "reason_missing"))
+	ask := func() {
+		if a := b.Ask(t, b.Token, http.MethodDelete, "/maas-sites/dc1?reason=%20", nil); a.Code() != "reason_missing" {
+			t.Errorf("asked again: %d %s", a.Status, a.Body)
+		}
+	}
+	for range 3 {
+		ask()
+	}
+	if n := len(audited(t, b, "reason_missing")); n != had {
+		t.Errorf("equal refusals left %d more rows", n-had)
+	}
+	b.Advance(time.Minute)
+	ask()
+	if rows := audited(t, b, "reason_missing"); len(rows) != had+1 || !strings.Contains(rows[had].Reason, "and 3 more like it") {
+		t.Errorf("a minute later: %+v", rows[had:])
 	}
 	for path, action := range map[string]string{
 		"/maas-sites/dc1/power-overrides/" + override.ID: "site.power_override.remove", "/maas-sites/dc1/roce-assignments/" + roce.ID: "site.roce.remove", "/maas-sites/dc1": "site.update",

@@ -51,7 +51,7 @@ func (c Chain[S]) compile() (*line, error) {
 		run := &Run[S]{
 			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt,
 			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
-			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Failure: r.Failure, out: out, since: out.since,
+			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
 		}
 		// A state that is not read whole would be saved short.
 		d := json.NewDecoder(strings.NewReader(string(r.State)))

@@ -37,11 +37,13 @@ type Run[S any] struct {
 
 	out   *output
 	since func(context.Context, time.Time) (time.Duration, error)
+	clock func() time.Time
 }
 
 // output is what a step asked for.
 type output struct {
 	since    func(context.Context, time.Time) (time.Duration, error) // of the engine
+	clock    func() time.Time                                        // of the store
 	effects  []any
 	messages []Message
 	locks    []string
@@ -66,6 +68,10 @@ func (r *Run[S]) Key() string {
 func (r *Run[S]) Since(ctx context.Context, t time.Time) (time.Duration, error) {
 	return r.since(ctx, t)
 }
+
+// Clock is what time it is by now, by the store's clock, as Now and LostAt are. What a
+// step keeps of times it takes from here: the next one may be another broker's.
+func (r *Run[S]) Clock() time.Time { return r.clock() }
 
 // Apply adds effects: plain data that the store knows how to apply. One that is
 // refused fails the attempt, and nothing of the step is applied.

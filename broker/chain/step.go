@@ -57,7 +57,7 @@ func (s *step) run() (err error) {
 	if n := s.was.Progress.Lost; n > mostLost {
 		return s.save(s.unknown("step_lost", "stage %s was begun %d times and its end was never heard of (does it end the broker?)", s.was.Stage, n))
 	}
-	s.out.since = s.since
+	s.out.since, s.out.clock = s.since, s.store.Now
 	if s.call, err = s.line.open(&s.was, &s.out); err != nil {
 		return s.save(s.unknown("state_unreadable", "this broker cannot read the run's state: %v (upgrade the broker)", err))
 	}

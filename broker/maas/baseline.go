@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// mark is how long after a machine became Deployed MAAS's own mark of that in last_sync
-// may lie, and no report of the host's: that one has yet to boot.
-const mark = 10 * time.Second
+// mark is how long after a machine became Deployed by its history MAAS's own mark of
+// that in last_sync may lie. The one may be the time of the database, at which its
+// transaction began, and the other that of a region's process; a host that reports as
+// soon waits for its next report, one interval later.
+const mark = time.Minute
 
 // baseline is the moment after which last_sync is the host's own report. MAAS sets
 // last_sync when a machine becomes Deployed, and the host may have reported since, when
-// the run looks for the first time. MAAS's history tells, by the same clock and in the
-// same zone as last_sync. Where it does not, or says what cannot be, what last_sync is
+// the run looks for the first time. MAAS's history tells, in the same zone as last_sync
+// and by nearly the same clock. Where it does not, or says what cannot be, what last_sync is
 // now proves nothing. seen is when the run last saw the machine before it was Deployed.
 func (at *place) baseline(ctx context.Context, seen time.Time) time.Time {
 	last := at.LastSync.Time

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,12 +23,13 @@ func TestAReportBeforeTheFirstLookCounts(t *testing.T) {
 			name     string
 			frozen   time.Duration // from before it is Deployed until after
 			stops    time.Duration // reports, after Deployed
-			history  string        // none, or of another zone
+			history  string        // none, or of another zone or clock
 			believed bool
 		}{
 			{name: "it has reported once, and never again", frozen: 7 * time.Minute, stops: interval + time.Second, believed: true},
 			{name: "it has not reported", frozen: 4 * time.Minute, stops: time.Second},
 			{name: "MAAS tells no history", frozen: 7 * time.Minute, stops: interval + time.Second, history: "none"},
+			{name: "its history is of another clock", frozen: 4 * time.Minute, stops: time.Second, history: "another clock"},
 			{name: "its history is of another zone", frozen: 4 * time.Minute, stops: time.Second, history: "another zone"},
 		} {
 			t.Run(version+"/"+test.name, func(t *testing.T) {
@@ -40,6 +42,22 @@ func TestAReportBeforeTheFirstLookCounts(t *testing.T) {
 				switch test.history {
 				case "none":
 					w.region.Inject(maassim.Fault{Kind: maassim.Internal, Op: "events", Times: -1})
+				case "another clock":
+					times := regexp.MustCompile(`2026 \d\d:\d\d:\d\d`)
+					w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
+						res, err := w.region.RoundTripper().RoundTrip(req)
+						if err == nil && strings.Contains(req.URL.Path, "/events/") {
+							raw, _ := io.ReadAll(res.Body)
+							res.Body = io.NopCloser(bytes.NewReader(times.ReplaceAllFunc(raw, func(b []byte) []byte {
+								at, err := time.Parse("2006 15:04:05", string(b))
+								if err != nil {
+									t.Error(err)
+								}
+								return []byte(at.Add(-45 * time.Second).Format("2006 15:04:05"))
+							})))
+						}
+						return res, err
+					})
 				case "another zone":
 					w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
 						res, err := w.region.RoundTripper().RoundTrip(req)

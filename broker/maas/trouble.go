@@ -91,10 +91,11 @@ func (at *place) undone(ctx context.Context, err error) error {
 	return at.unseen(ctx, err)
 }
 
-// unheard notes when nobody knows whether MAAS will still carry something out.
+// unheard notes when nobody knows whether MAAS will still carry something out: by
+// the clock of all brokers, as another may be the one that waits.
 func (at *place) unheard(err error) {
 	if c := at.state.Claim; c != nil && ClassOf(err) == UnknownOutcome {
-		c.Unheard = at.region.now()
+		c.Unheard = at.run.Clock()
 	}
 }
 

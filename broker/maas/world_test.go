@@ -48,6 +48,7 @@ type world struct {
 	heard    time.Time         // when agents were last let in
 	guard    http.RoundTripper // before the region; nil: none
 	doors    *doors            // of the machines
+	behind   time.Duration     // by which the brokers' own clocks are behind the store's
 }
 
 // vault keeps secrets, and can be down.
@@ -132,7 +133,7 @@ func (w *world) broker() *chain.Engine {
 	w.t.Helper()
 	w.brokers++
 	l := &maas.Lifecycle{
-		Regions: &maas.Sites{Secrets: w.secrets, Now: w.clock.Now, Transport: func(broker.Site) http.RoundTripper { return w }},
+		Regions: &maas.Sites{Secrets: w.secrets, Now: func() time.Time { return w.clock.Now().Add(-w.behind) }, Transport: func(broker.Site) http.RoundTripper { return w }},
 		Records: w.book, Nodes: w.book, SSH: w.doors,
 	}
 	list := l.Onboarding()

@@ -104,7 +104,8 @@ func (v *Vault) Put(ctx context.Context, path string, value []byte) error {
 	return v.put(ctx, path, value, nil)
 }
 
-// Ensure implements Keeper. Vault takes the value only where there is no version.
+// Ensure implements Keeper. Vault takes the value only where there is no version:
+// one that was deleted by hand is one, and whether it comes back is for a person to say.
 func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, error) {
 	there, err := v.Get(ctx, path)
 	if broker.AsError(err).Code != "secret_not_found" {
@@ -117,7 +118,10 @@ func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, 
 	}
 	// Ours, or that of whoever was faster.
 	there, err = v.Get(ctx, path)
-	if unset != nil && err != nil {
+	switch {
+	case unset != nil && broker.AsError(err).Code == "secret_not_found":
+		return nil, broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s in Vault at %s: it has no value, and yet it does not take the first one (was it deleted by hand? Then bring it back with vault kv undelete, or remove its entry with vault kv metadata delete; or does a policy name the fields?)", path, v.wire.base.Host)
+	case unset != nil && err != nil:
 		return nil, unset
 	}
 	return there, err

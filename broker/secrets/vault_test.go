@@ -242,6 +242,9 @@ func operatorDeleted(t *testing.T, on target) {
 	on.must(t, "DELETE", at(c, "data", "a"), nil)
 	_, err := v.Get(t.Context(), "a")
 	secretstest.WantCode(t, err, "secret_not_found")
+	// What makes a secret once only does not make it anew over one that may come back.
+	_, err = v.Ensure(t.Context(), "a", []byte("planted"))
+	wantUnreachable(t, err, "secret_unwritable", "vault kv metadata delete")
 	put(t, v, "a", "y")
 	wantValue(t, v, "a", "y")
 }

@@ -215,13 +215,22 @@ func (db *DB) Events(ctx context.Context, runID string) ([]chain.Event, error) {
 }
 
 // RecentEvents returns the last events of a run, and before them of each stage the
-// last start and the last end: a run that is retried for long has thousands.
+// last start and the last end: a run that is retried for long has thousands, and
+// whoever watches it asks again and again.
 func (db *DB) RecentEvents(ctx context.Context, runID string, last int) ([]chain.Event, error) {
-	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE id IN (
-			SELECT id FROM (SELECT id FROM chain_events WHERE run_id = $1 ORDER BY id DESC LIMIT $2) AS tail
-			UNION SELECT MAX(id) FROM chain_events WHERE run_id = $1 GROUP BY stage, status = 'started'
-		) ORDER BY id`, runID, last)
+	return collect(ctx, db.reader(), scanEvent, recentEvents, runID, last)
 }
+
+// recentEvents goes from stage to stage, and to the end of each: what lies between is
+// not read.
+const recentEvents = `WITH RECURSIVE stages (stage) AS (
+		SELECT MIN(stage) FROM chain_events WHERE run_id = $1
+		UNION ALL SELECT (SELECT MIN(e.stage) FROM chain_events e WHERE e.run_id = $1 AND e.stage > s.stage) FROM stages s WHERE s.stage IS NOT NULL
+	) SELECT ` + eventColumns + ` FROM chain_events WHERE id IN (
+		SELECT id FROM (SELECT id FROM chain_events WHERE run_id = $1 ORDER BY id DESC LIMIT $2) AS tail
+		UNION SELECT (SELECT MAX(e.id) FROM chain_events e WHERE e.run_id = $1 AND e.stage = s.stage AND (CASE e.status WHEN 'started' THEN 1 ELSE 0 END) = 1) FROM stages s
+		UNION SELECT (SELECT MAX(e.id) FROM chain_events e WHERE e.run_id = $1 AND e.stage = s.stage AND (CASE e.status WHEN 'started' THEN 1 ELSE 0 END) = 0) FROM stages s
+	) ORDER BY id`
 
 const eventColumns = `id, run_id, at, stage, direction, attempt, status, message, details`
 

@@ -3,7 +3,9 @@ package store_test
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -118,6 +120,35 @@ func TestALongHistoryIsReadFromItsEnd(t *testing.T) {
 			t.Errorf("all: %v, want %v", told(got), told(all))
 		}
 	})
+}
+
+// Of a history of thousands, no more is read than is told.
+func TestAWatcherReadsNoWholeHistory(t *testing.T) {
+	l := late(t)
+	for _, id := range []string{"q", "r", "s", "t", "u", "v", "w", "x"} {
+		ok(t, l.db.Insert(ctx, l.run(id), nil))
+	}
+	must(l.raw.Exec(`INSERT INTO chain_events (run_id, at, stage, direction, attempt, status, message, details)
+		SELECT id, n, 'stage ' || n / 1000, 'forward', n, s, '', '' FROM generate_series(0, 4999) n, chain_runs, unnest(ARRAY['started', 'failed']) s ORDER BY n`))(t)
+	must(l.raw.Exec(`ANALYZE chain_events`))(t)
+	rows := must(l.raw.Query("EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) "+store.RecentEventsQuery, "r", 20))(t)
+	defer func() { _ = rows.Close() }()
+	read, plan := 0, ""
+	scan := regexp.MustCompile(`Scan.* on chain_events.*\(actual rows=([0-9]+)[0-9.]* loops=([0-9]+)\)`)
+	for rows.Next() {
+		var line string
+		ok(t, rows.Scan(&line))
+		plan += line + "\n"
+		if m := scan.FindStringSubmatch(line); m != nil {
+			read += must(strconv.Atoi(m[1]))(t) * must(strconv.Atoi(m[2]))(t)
+		}
+	}
+	if ok(t, rows.Err()); read == 0 || read > 200 {
+		t.Errorf("%d rows are read of 80000:\n%s", read, plan)
+	}
+	if got := must(l.db.RecentEvents(ctx, "r", 20))(t); len(got) != 20+2*4 {
+		t.Errorf("%d events are told", len(got))
+	}
 }
 
 func TestSeveralEnginesOnOneStore(t *testing.T) {

@@ -53,7 +53,7 @@ func (l *latecomer) behind(statement string, f func() error) {
 	must(blocker.Exec(statement))(l.T)
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	waitFor(l.T, l.raw, "it to wait", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)`)
+	waitFor(l.T, l.raw, "it to wait", `SELECT EXISTS (SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database())`)
 	l.clock.Advance(time.Minute)
 	ok(l.T, blocker.Rollback())
 	ok(l.T, <-done)

@@ -12,3 +12,6 @@ func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
 		return s, err
 	}, `SELECT type FROM outbox ORDER BY id`)
 }
+
+// RecentEventsQuery is that of RecentEvents.
+const RecentEventsQuery = recentEvents

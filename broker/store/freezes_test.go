@@ -305,12 +305,12 @@ func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 		}
 		claimed <- len(tasks)
 	}()
-	waitFor(t, raw, "the claim to stand before its update", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)`)
+	waitFor(t, raw, "the claim to stand before its update", `SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND locktype = 'transactionid' AND NOT granted)`)
 	go func() {
 		_, _, _, err := db.Freeze(ctx, olga, "dc1", "now")
 		frozen <- err
 	}()
-	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
+	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted)`)
 	select {
 	case err := <-frozen:
 		t.Fatalf("the freeze has answered (%v) while a claim is in flight", err)
@@ -344,12 +344,12 @@ func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
 		}
 		claimed <- r
 	}()
-	waitFor(t, raw, "the claim to stand before its event", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted)`)
+	waitFor(t, raw, "the claim to stand before its event", `SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND locktype = 'relation' AND NOT granted)`)
 	go func() {
 		_, _, _, err := db.Freeze(ctx, olga, "", "now")
 		frozen <- err
 	}()
-	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
+	waitFor(t, raw, "the freeze to stand before the claim", `SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted)`)
 	ok(t, blocker.Rollback())
 	if r := <-claimed; r == nil {
 		t.Error("the run was not claimed")

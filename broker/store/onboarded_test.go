@@ -143,6 +143,13 @@ func TestOnlyWhatTheBrokersOwnChecksKeepOutEnrolsAnew(t *testing.T) {
 					must(db.Transition(ctx, admin, "n-1", c))(t)
 				}
 				before := must(db.Node(ctx, "n-1"))(t)
+				if test.name == "the checks, and then a person" {
+					must(db.Transition(ctx, admin, "n-1", store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "again"}))(t)
+					rows := must(db.ListAudit(ctx, store.AuditFilter{Action: "node.transition", Limit: 100}))(t)
+					if last := rows[len(rows)-1].Reason; last != persons.Reason || before.StatusReason != persons.Reason {
+						t.Errorf("it is kept out for %q, and the last row says %q", before.StatusReason, last)
+					}
+				}
 				why := must(db.RenewOnboarded(ctx, admin, "r-1", "from the ground"))(t)
 				n := must(db.Node(ctx, "n-1"))(t)
 				if before.Status != broker.Quarantined || (why == "") != test.renewed || (n.Status == broker.Enrolling) != test.renewed {

@@ -233,7 +233,7 @@ func TestAnEventSaysWhenItsTransactionWroteIt(t *testing.T) {
 		_, err := db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator})
 		done <- err
 	}()
-	waitFor(t, raw, "the transition to wait", `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)`)
+	waitFor(t, raw, "the transition to wait", `SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND NOT granted)`)
 	released := db.Now()
 	ok(t, blocker.Rollback())
 	ok(t, <-done)

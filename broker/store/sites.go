@@ -159,19 +159,24 @@ func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, re
 // sitesGate is what whoever gives a site its region has alone, until it commits.
 const sitesGate = leadLock + 2
 
-// regionFree refuses an active site whose region is another's: that is active
-// too, or has runs that have not ended. Locks of machines, hostnames and BMCs are
-// by site, so that two sites of one region would not see each other's. Code:
-// site_region_taken.
+// inUse says of a site that it may ask its region: it is active, or has runs that
+// have not ended, which may be resumed.
+const inUse = `(status = 'active' OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.site = maas_sites.name AND r.status NOT IN ('completed', 'cancelled', 'reconciled')))`
+
+// regionFree refuses a site that is in use and whose region is that of another
+// which is. Locks of machines, hostnames and BMCs are by site, so that two sites of
+// one region would not see each other's. Code: site_region_taken.
 func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
-	if s.Status != broker.SiteActive {
-		return nil
-	}
 	if err := t.lock(ctx, t.gateAlone(), sitesGate); err != nil {
 		return err
 	}
-	others, err := collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND (status = 'active'
-		OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.site = maas_sites.name AND r.status NOT IN ('completed', 'cancelled', 'reconciled'))) ORDER BY name`, s.ID)
+	used := s.Status == broker.SiteActive
+	if !used {
+		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM maas_sites WHERE id = $1 AND `+inUse, s.ID).Scan(&used); err != nil || !used {
+			return err
+		}
+	}
+	others, err := collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND `+inUse+` ORDER BY name`, s.ID)
 	for _, o := range others {
 		if o.Region() == s.Region() {
 			return broker.Errorf(broker.Refused, "site_region_taken", "cannot have site %s at %s: that is the region of site %s (one region is one site: use that, or disable it and let its runs end)", s.Name, s.APIBaseURL, o.Name)
@@ -181,7 +186,7 @@ func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 }
 
 func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason string, before broker.Site, s *broker.Site) error {
-	if s.Status != before.Status || s.APIBaseURL != before.APIBaseURL {
+	if s.Status != before.Status && s.Status == broker.SiteActive || s.APIBaseURL != before.APIBaseURL {
 		if err := t.regionFree(ctx, *s); err != nil {
 			return err
 		}

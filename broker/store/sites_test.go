@@ -257,6 +257,15 @@ func TestARegionIsOneSitesAtATime(t *testing.T) {
 		ok(t, db.Insert(ctx, []chain.NewRun{run}, nil))
 		ok(t, become(first.ID, broker.SiteDisabled, first.APIBaseURL))
 		wantCode(t, become(second.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken") // a run of dc1 has machines yet
+		// That run may be resumed: it does not take its site, disabled as it is, to where another is active.
+		_, err = db.SetSiteCredentials(ctx, admin, first.ID, "test", store.Credentials{APIToken: true, APIBaseURL: other.APIBaseURL})
+		wantCode(t, err, "site_region_taken")
+		wantCode(t, become(first.ID, broker.SiteDisabled, other.APIBaseURL), "site_region_taken")
+		if got := must(db.Site(ctx, "dc1"))(t); got.APIBaseURL != first.APIBaseURL {
+			t.Errorf("dc1 is at %s", got.APIBaseURL)
+		}
+		ok(t, become(second.ID, broker.SiteDisabled, other.APIBaseURL)) // nothing of dc2 asks anything
+		ok(t, become(second.ID, broker.SiteDisabled, first.APIBaseURL))
 		_, err = db.Act(ctx, chain.Order{ID: "r-1", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel}, func(_ time.Time, r chain.Record) (chain.Change, error) {
 			r.Status = chain.Cancelled
 			return chain.Change{Record: r}, nil

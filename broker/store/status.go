@@ -24,7 +24,8 @@ type Change struct {
 }
 
 // Transition moves a node, if broker.Transition lets it. A node that is
-// already there stays, without an error. A refusal is audited. Codes:
+// already there stays, without an error; one that the checks have quarantined is
+// then a person's who quarantines it, with their reason. A refusal is audited. Codes:
 // node_not_found, transition_refused, turnover_owed, and of what a person asks
 // node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
 func (db *DB) Transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (n broker.Node, err error) {
@@ -63,12 +64,18 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		next.Status, next.StatusReason = c.To, c.Reason
 	}
+	// A person's word stands above that of the checks that were there before.
+	takenOver := false
 	if c.To == broker.Quarantined && (n.Status != broker.Quarantined || ofPeople(c.By)) {
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2`, string(c.By), nodeID); err != nil {
+		rows, err := changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), nodeID))
+		if err != nil {
 			return n, err
 		}
+		if takenOver = rows > 0 && n.Status == broker.Quarantined; takenOver {
+			next.StatusReason = cmp.Or(c.Reason, n.StatusReason)
+		}
 	}
-	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed {
+	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed && !takenOver {
 		return n, nil
 	}
 	next.UpdatedAt = t.now

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -119,7 +120,9 @@ func freezeStatusCommand(a *app) *cobra.Command {
 			a.frozenSaid = true
 			sites := []string{}
 			for _, h := range s.Holds {
-				sites = append(sites, siteCell(h.Site))
+				if site := siteCell(h.Site); !slices.Contains(sites, site) { // freezes stack
+					sites = append(sites, site)
+				}
 			}
 			return a.show(s, sites, func(p *render.Page) {
 				holdTable(a, p, s.Holds)

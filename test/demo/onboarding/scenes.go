@@ -257,6 +257,7 @@ func (d *demo) freeze(ctx context.Context) error {
 		return fmt.Errorf("at a frozen site it is %+v: %w", all, err)
 	}
 	// Whoever looks at the screen sees it on top of everything.
+	d.Say("The agents here look at the machine that runs this demo, not at the simulated ones: the disks that status tells of are therefore not the expected ones.")
 	d.Typed("hostler status")
 	text, err := d.lab.Hostler(ctx, "status")
 	d.Printed(text, 40)
