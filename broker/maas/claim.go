@@ -2,6 +2,7 @@ package maas
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -41,6 +42,9 @@ func (at *place) claimed(ctx context.Context) (bool, error) {
 	}
 	if at.Annotations[markRun] != "" || at.Annotations[markNode] != "" {
 		return false, nil
+	}
+	if c.Kept {
+		return true, nil // a release that MAAS could not end has taken the agent's name away
 	}
 	is, err := at.region.underAgent(ctx, at.SystemID, agentName(at.run.ID))
 	if err != nil {
@@ -182,7 +186,11 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 			return err
 		}
 		if err := at.region.release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
-			return at.unswitched(ctx, err)
+			said := at.unswitched(ctx, err)
+			if f, failed := errors.AsType[*chain.Failure](said); failed && f.Class == bmcFailure {
+				c.Kept = true
+			}
+			return said
 		}
 		c.Released = true
 		return chain.Again(soon, "machine %s is being released", at.called())

@@ -218,6 +218,32 @@ func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
 	}
 }
 
+// And MAAS could not end the first release of it, which takes the name away under which
+// the run had allocated it.
+func TestAReleaseThatFailedIsTriedAgainWithoutTheMark(t *testing.T) {
+	w := newWorld(t, "3.4.10")
+	b := w.box(1)
+	w.region.PlugIn(b)
+	killed := false
+	w.lossy.Fate = func(int) chaintest.Fate {
+		if !killed && w.machine(b.Serial).Status == maassim.Allocated {
+			killed = true
+			return chaintest.Lost
+		}
+		return chaintest.Done
+	}
+	id := w.start(1)
+	w.settle(func() {
+		if killed && w.run(id).Status == chain.Running {
+			w.region.Inject(maassim.Fault{Kind: maassim.PowerFails})
+			w.act(id, chain.Cancel)
+		}
+	})
+	if r, m := w.run(id), w.machine(b.Serial); r.Status != chain.Cancelled || m.Status != maassim.Ready || m.Owner != "" || r.Failure == nil {
+		t.Errorf("%s (%+v), machine %+v", r.Status, r.Failure, m)
+	}
+}
+
 // The same, but somebody with the same key allocates the machine by hand, where
 // the run was about to: that is not the run's.
 func TestAnIntentAloneProvesNothing(t *testing.T) {
