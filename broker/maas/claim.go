@@ -2,7 +2,6 @@ package maas
 
 import (
 	"context"
-	"errors"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -42,9 +41,6 @@ func (at *place) claimed(ctx context.Context) (bool, error) {
 	}
 	if at.Annotations[markRun] != "" || at.Annotations[markNode] != "" {
 		return false, nil
-	}
-	if c.Kept {
-		return true, nil // a release that MAAS could not end has taken the agent's name away
 	}
 	is, err := at.region.underAgent(ctx, at.SystemID, agentName(at.run.ID))
 	if err != nil {
@@ -157,15 +153,20 @@ func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 }
 
 // giveBack releases a machine that is this run's, and waits until MAAS has it
-// back. One that is not is left as it is. No undo, rescue or restart_clean takes
+// back. One without the mark gets it first: a release that fails takes the agent's
+// name away, by which it is known, and leaves the mark. One that is not is left as it is. No undo, rescue or restart_clean takes
 // the machine from a node that is in use.
 func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {
-		var err error
-		if is, err = at.claimed(ctx); err != nil {
+		claimed, err := at.claimed(ctx)
+		switch {
+		case err != nil:
 			return err
+		case claimed && !at.Locked:
+			return at.annotate(ctx)
 		}
+		is = claimed
 	}
 	c := at.state.Claim
 	switch {
@@ -186,11 +187,7 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 			return err
 		}
 		if err := at.region.release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
-			said := at.unswitched(ctx, err)
-			if f, failed := errors.AsType[*chain.Failure](said); failed && f.Class == bmcFailure {
-				c.Kept = true
-			}
-			return said
+			return at.unswitched(ctx, err)
 		}
 		c.Released = true
 		return chain.Again(soon, "machine %s is being released", at.called())

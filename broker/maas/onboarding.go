@@ -83,7 +83,6 @@ type Claim struct {
 	User     string    `json:"user"` // of MAAS, who allocates
 	At       time.Time `json:"at"`
 	Released bool      `json:"released,omitempty"` // MAAS was told to take it back
-	Kept     bool      `json:"kept,omitempty"`     // MAAS said that it could not, and the machine was as before
 	Unheard  time.Time `json:"unheard,omitzero"`   // when a change of the machine was last asked for, and no answer came
 }
 

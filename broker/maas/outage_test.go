@@ -183,6 +183,21 @@ func TestEachSaveOfAnOnboardingMayBeLost(t *testing.T) {
 	}
 }
 
+// diesAtAllocate plugs in a machine, and has the broker die once between its
+// allocation and the save of that.
+func (w *world) diesAtAllocate() (maassim.Hardware, *bool) {
+	b, killed := w.box(1), new(bool)
+	w.region.PlugIn(b)
+	w.lossy.Fate = func(int) chaintest.Fate {
+		if !*killed && w.machine(b.Serial).Status == maassim.Allocated {
+			*killed = true
+			return chaintest.Lost
+		}
+		return chaintest.Done
+	}
+	return b, killed
+}
+
 // A broker dies right after allocate. What it took is known again by the intent
 // that it had saved, and by the agent name; and given back when the run is
 // cancelled instead.
@@ -190,19 +205,10 @@ func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		t.Run(fmt.Sprint("cancelled ", cancel), func(t *testing.T) {
 			w := newWorld(t, "3.6")
-			b := w.box(1)
-			w.region.PlugIn(b)
-			killed := false
-			w.lossy.Fate = func(int) chaintest.Fate {
-				if !killed && w.machine(b.Serial).Status == maassim.Allocated {
-					killed = true
-					return chaintest.Lost
-				}
-				return chaintest.Done
-			}
+			b, killed := w.diesAtAllocate()
 			id := w.start(1)
 			w.settle(func() {
-				if cancel && killed && w.run(id).Status == chain.Running {
+				if cancel && *killed && w.run(id).Status == chain.Running {
 					w.act(id, chain.Cancel)
 				}
 			})
@@ -211,7 +217,7 @@ func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
 			if cancel {
 				want, status, deploys = chain.Cancelled, maassim.Ready, 0
 			}
-			if r.Status != want || m.Status != status || w.region.Happened(b.Serial, "deploy") != deploys || w.region.Happened(b.Serial, "allocate") != 1 || !killed {
+			if r.Status != want || m.Status != status || w.region.Happened(b.Serial, "deploy") != deploys || w.region.Happened(b.Serial, "allocate") != 1 || !*killed {
 				t.Errorf("%s (%+v), machine %+v", r.Status, r.Failure, m)
 			}
 		})
@@ -222,19 +228,10 @@ func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
 // the run had allocated it.
 func TestAReleaseThatFailedIsTriedAgainWithoutTheMark(t *testing.T) {
 	w := newWorld(t, "3.4.10")
-	b := w.box(1)
-	w.region.PlugIn(b)
-	killed := false
-	w.lossy.Fate = func(int) chaintest.Fate {
-		if !killed && w.machine(b.Serial).Status == maassim.Allocated {
-			killed = true
-			return chaintest.Lost
-		}
-		return chaintest.Done
-	}
+	b, killed := w.diesAtAllocate()
 	id := w.start(1)
 	w.settle(func() {
-		if killed && w.run(id).Status == chain.Running {
+		if *killed && w.run(id).Status == chain.Running {
 			w.region.Inject(maassim.Fault{Kind: maassim.PowerFails})
 			w.act(id, chain.Cancel)
 		}
