@@ -154,8 +154,9 @@ func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 
 // giveBack releases a machine that is this run's, and waits until MAAS has it
 // back. One without the mark gets it first: a release that fails takes the agent's
-// name away, by which it is known, and leaves the mark. One that is not is left as it is. No undo, rescue or restart_clean takes
-// the machine from a node that is in use.
+// name away, by which it is known, and leaves the mark. One that is not its own is
+// left as it is. No undo, rescue or restart_clean takes the machine from a node that
+// is in use.
 func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {
