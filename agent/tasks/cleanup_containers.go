@@ -159,10 +159,6 @@ func (c *cleanup) linkedRoot(root, to string) {
 	c.failed("containers", root, fmt.Errorf("a link to %s, which is not followed (if the node's engine keeps its root there, name %s under container_roots in the agent's configuration; else remove the link)", to, to))
 }
 
-// takeBackTime is how long the watchers of containers have to take back what
-// was set up for those that ended.
-const takeBackTime = 10 * time.Second
-
 // stopContainers ends what runs in containers, then what watches them. In
 // between conmon, seeing its container end, has podman or CRI-O take back the
 // network that it set up for it: nobody else knows which rules were its own.
@@ -176,7 +172,7 @@ func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machi
 	if err != nil {
 		return stopped, left, err
 	}
-	waitCtx, cancel := context.WithTimeout(ctx, takeBackTime)
+	waitCtx, cancel := context.WithTimeout(ctx, takeDownTime)
 	defer cancel()
 	for waitCtx.Err() == nil {
 		all, err := c.m.Processes()

@@ -17,8 +17,12 @@ import (
 const (
 	dockerUnit   = "docker.service"
 	dockerSocket = "/run/docker.sock"
-	takeDownTime = time.Minute
 )
+
+// takeDownTime is how long an engine has to take down what it set up for its
+// containers. One that is slow must not be cut short: what firewall rules it leaves
+// then are nobody's, and only a reimage takes them off.
+const takeDownTime = time.Minute
 
 // dockerTakesDown has a running dockerd remove its containers and networks. It
 // alone knows which bridges and firewall rules it made for them: once its root

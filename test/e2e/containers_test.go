@@ -54,6 +54,7 @@ func TestContainersGoAndTheirEnginesComeBack(t *testing.T) {
 	s.root("systemctl", "enable", "--quiet", "--now", "docker.service")
 	s.enrol()
 	before := s.root("systemctl", "show", "-P", "MainPID", "docker.service")
+	rules := s.root("nft", "list", "ruleset")
 
 	for _, line := range containers {
 		s.root("sh", "-c", line)
@@ -78,6 +79,7 @@ func TestContainersGoAndTheirEnginesComeBack(t *testing.T) {
 	clean := s.must("node.validate_clean", map[string]any{})
 	if ev := s.evidence(clean.ID); clean.Verdict != string(taskcatalog.VerdictClean) {
 		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
+		t.Logf("firewall rules before:\n%s\nand after:\n%s", rules, s.root("nft", "list", "ruleset"))
 	}
 	// Not the agent's word.
 	for _, look := range []string{
