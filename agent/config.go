@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"go.yaml.in/yaml/v4"
@@ -131,14 +132,18 @@ func (f *File) check() error {
 			return fmt.Errorf("capabilities: %q is no key of a capability, or its value is longer than 128 bytes", taskcatalog.Clean(key, 80))
 		}
 	}
-	paths := slices.Concat([]string{f.StateDir, f.StatusFile, f.TokenFile}, f.Scratch, slices.Collect(maps.Keys(f.ContainerRoots)))
+	paths := slices.Concat([]string{f.StateDir, f.StatusFile}, f.Scratch, slices.Collect(maps.Keys(f.ContainerRoots)))
+	if f.TokenFile != "" {
+		paths = append(paths, f.TokenFile)
+	}
 	for _, p := range paths {
-		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p {
 			return fmt.Errorf("path %q is not absolute and plain", taskcatalog.Clean(p, 100))
 		}
 	}
 	for _, p := range f.Scratch {
-		if _, err := filepath.Match(p, "/"); err != nil || p == "/" {
+		// One that begins with a wildcard means the system's own directories as well.
+		if _, err := filepath.Match(p, "/"); err != nil || p == "/" || strings.ContainsAny(p[1:2], "*?[\\") {
 			return fmt.Errorf("scratch: %q is no pattern of scratch directories", taskcatalog.Clean(p, 100))
 		}
 	}
