@@ -42,3 +42,22 @@ func VerifyEvidence(raw []byte, nodeKey crypto.PublicKey) (*taskcatalog.Evidence
 	}
 	return ev, nil
 }
+
+// ResignEvidence returns an envelope with the payload of another, signed by key. It
+// is for a node that has another key than when it signed: it looks at no signature,
+// and what it is given must be the caller's own. Codes: those of ParseEnvelope,
+// wrong_payload_type.
+func ResignEvidence(raw []byte, key crypto.Signer) ([]byte, error) {
+	env, err := ParseEnvelope(raw)
+	if err != nil {
+		return nil, err
+	}
+	if env.payloadType != PayloadEvidence {
+		return nil, refuse(CodeWrongPayloadType, "cannot sign evidence: it is a %s", quote(env.payloadType))
+	}
+	signer, err := NewSigner(key)
+	if err != nil {
+		return nil, err
+	}
+	return Sign(PayloadEvidence, env.payload, signer)
+}

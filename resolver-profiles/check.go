@@ -28,6 +28,7 @@ type checker struct {
 	set   *Set
 	where places
 	found Problems
+	own   bool // compiled in: what changes disks is allowed, and takes its time
 }
 
 // check finds everything that is wrong with a set by itself.

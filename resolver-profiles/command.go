@@ -81,7 +81,7 @@ func (c *checker) bounds(part string, p *CommandProfile) {
 		key              string
 		value, from, top int
 	}{
-		{"timeout_seconds", p.TimeoutSeconds, 1, maxTimeout},
+		{"timeout_seconds", p.TimeoutSeconds, 1, c.maxTimeout()},
 		{"retries", p.Retries, 0, maxRetries},
 		{"capture_stdout", int(p.CaptureStdout), 0, int(MaxCapture)},
 		{"capture_stderr", int(p.CaptureStderr), 0, int(MaxCapture)},
@@ -106,7 +106,7 @@ func (c *checker) executable(at, command string) {
 		c.refuse(CodeNotAbsolute, at, "the command %s is no absolute path", quote(command))
 	case path.Clean(command) != command || !plainPath.MatchString(command) || len(command) > 255:
 		c.refuse(CodePathRefused, at, "the command %s is no plain path (no '..', no doubled or last '/', no blank)", quote(command))
-	case RunsOtherPrograms(command):
+	case RunsOtherPrograms(command) && !c.own:
 		c.refuse(CodeRunsPrograms, at, "the command %s runs or changes what its arguments name (name a program that does one thing)", quote(command))
 	default:
 		for _, dir := range noPrograms {

@@ -35,4 +35,6 @@
 // nvidia.yaml, amd.yaml and generic.yaml together are the set to start from.
 // minimal.yaml is a set of its own, compiled into the agent for enrolment and
 // recovery: it names no vendor, so every step is profile_missing.
+// own/ has no sets: command profiles of the agent's own code, the only ones that may
+// name what changes disks (disktools.yaml) or BMCs (bmctools.yaml, which only reads).
 package profiles

@@ -62,6 +62,8 @@ type CommandProfile struct {
 	CaptureStdout     Capture `json:"capture_stdout,omitempty"`
 	CaptureStderr     Capture `json:"capture_stderr,omitempty"`
 	At                string  `json:"at,omitempty" jsonschema:"-"`
+
+	own bool // compiled in: see DiskTools, BMCTools
 }
 
 // Expects reports whether an exit code is success.

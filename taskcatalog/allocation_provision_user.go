@@ -17,6 +17,9 @@ type ProvisionUserParams struct {
 	SSHKeys      []string `json:"ssh_keys" jsonschema:"minItems=1,maxItems=64"`
 	Sudo         bool     `json:"sudo,omitempty"` // root for the tenant: the next turnover asks for a fresh OS
 	Groups       []string `json:"groups,omitempty" jsonschema:"maxItems=16"`
+	// Tenant is whose it is, for the broker to tell in refusals and receipts. The node
+	// does nothing with it.
+	Tenant string `json:"tenant,omitempty" jsonschema:"maxLength=100"`
 }
 
 // ProvisionUserResult is the account as it is.

@@ -31,12 +31,15 @@ type Baseline struct {
 	BPF      []string       `json:"bpf,omitempty"`      // type/name/tag
 	// Objects are the rest, as kind/name: ipc, shm, mqueue, linger, container,
 	// image, volume, dump, swap, hugepages, loop, dm, md, nbd, zram, netns,
-	// temporary, scratch, home, kernel, efi.
+	// temporary, scratch, home, kernel.
 	Objects   []string  `json:"objects,omitempty"`
 	Inventory Inventory `json:"inventory"`
 	// GPUs are as the vendors' libraries saw them, with the settings that are
 	// wanted again.
 	GPUs []BaselineGPU `json:"gpus,omitempty"`
+	// Platform is what lies below the operating system, by rows of the table of
+	// checks. A baseline of an older agent has none: those rows stay inconclusive.
+	Platform []PlatformRow `json:"platform,omitempty"`
 	// NotTaken are the rows of the table of checks that could not be read when
 	// the baseline was taken: they stay inconclusive.
 	NotTaken []string `json:"not_taken,omitempty"`

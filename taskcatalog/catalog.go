@@ -52,7 +52,7 @@ type Type struct {
 	Summary      string // one line, for people
 	Class        Class
 	Lane         Lane
-	Deadline     time.Duration // from start on the node to its result
+	Deadline     time.Duration // from start on the node to its result, at most
 	Capabilities []string      // all must be reported by the node
 	// BrokerFills names the params that the broker fills in when it enqueues
 	// the task. An operator who sends one is refused.
@@ -61,6 +61,8 @@ type Type struct {
 	Example string
 
 	params, result reflect.Type
+	// limit is what a task with these params may take; nil: the Deadline.
+	limit func(params any) time.Duration
 }
 
 // catalog is the index of the package: one line a type.
@@ -71,8 +73,10 @@ var catalog = []Type{
 	nodeDrain,
 	nodeUninstall,
 	nodeTrustUpdate,
+	nodeRotateIdentity,
 	nodeResolverConfig,
 	nodeGPUScrub,
+	nodeDiskErase,
 	nodeHWSyncReseed,
 	allocationProvisionUser,
 	allocationRevokeUser,
@@ -86,6 +90,15 @@ func define[P, R any](t Type) Type {
 
 // ID is the name and version as they are written everywhere: node.drain@1.
 func (t Type) ID() string { return fmt.Sprintf("%s@%d", t.Name, t.Version) }
+
+// Limit is how long a task with these decoded params may take on the node: what there
+// is to do, and never more than the Deadline.
+func (t Type) Limit(params any) time.Duration {
+	if t.limit == nil {
+		return t.Deadline
+	}
+	return min(t.limit(params), t.Deadline)
+}
 
 // NeedsAllocation reports whether the type's params have an allocation_id: a
 // destructive task is refused by a node with a tenant unless it names the

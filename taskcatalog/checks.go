@@ -17,6 +17,9 @@ const (
 	ActionGPUScrub       = "node.gpu_scrub"
 	ActionReimage        = "reimage"
 	ActionAcceptBaseline = "accept_baseline"
+	// ActionByHand is for what no task writes: a person puts it back in the BMC or the
+	// firmware, or accepts it with a new baseline.
+	ActionByHand = "by_hand"
 )
 
 // CheckRow is one line of the table that says what is cleaned, what is only
@@ -27,6 +30,11 @@ type CheckRow struct {
 	Treatment Treatment `json:"treatment"`
 	CleanedBy string    `json:"cleaned_by,omitempty"` // a task type
 }
+
+// CheckAgent is the row of the agent's own program and unit. An agent that a tenant's
+// root put in its place says of itself what it likes, so that to have found nothing is
+// worth something in a fresh system alone; a finding is one anywhere.
+const CheckAgent = "agent"
 
 // CheckGPU is the row of what GPUs are set to, who holds them, and how they are.
 const CheckGPU = "gpu"
@@ -72,6 +80,7 @@ var checks = []CheckRow{
 	{"units", "systemd units, drop-ins and what enables them, in /etc, /run and /usr/local; environment and generators in /etc", FoundOnly, ""},
 	{"packages", "installed packages, and their files by digest, owner and mode; not documentation, manual pages and translations", FoundOnly, ""},
 	{"programs", "files of no package in /usr, /opt and the directories programs are found in; not interpreters' compiled caches", FoundOnly, ""},
+	{CheckAgent, "the agent's program, its links and its unit against the package that was published, and what goes before that unit or adds to it. To have found nothing counts in a fresh system alone", FoundOnly, ""},
 	{"setuid", "set-uid and set-gid files and file capabilities on local file systems", FoundOnly, ""},
 	{"config", "every other file in /etc by digest, owner and mode", FoundOnly, ""},
 	{"preload", "ld.so.preload, ld.so.conf and the loader's cache", FoundOnly, ""},
@@ -84,13 +93,19 @@ var checks = []CheckRow{
 	{"bpf", "eBPF programs but systemd's device filters", FoundOnly, ""},
 	{"firewall", "nftables and iptables rules, without counters", FoundOnly, ""},
 	{"kernel_hooks", "core_pattern, modprobe and uevent helpers, binfmt_misc, kernel version and command line", FoundOnly, ""},
-	{"boot", "/boot, boot loader configuration, EFI boot entries", FoundOnly, ""},
+	{"boot", "/boot, boot loader configuration", FoundOnly, ""},
 	{"cloud_init", "what cloud-init keeps in /var/lib/cloud and carries out where it runs at a boot, and Hostler's first boot; whether it runs. Made where cloud-init is off", FoundOnly, ""},
 	{"inventory", "GPUs, disks and network cards that the baseline has and the machine does not show", FoundOnly, ""},
 	{CheckGPU, "GPUs by uuid, what they are set to, programs on them, and whether the driver clears what is freed", Cleaned, ActionGPUScrub},
+	{CheckBMCUsers, "users of the BMC with name, privilege and whether they are enabled, and how each of its network channels lets them in; not their passwords", FoundOnly, ""},
+	{CheckBMCLAN, "the BMC's network settings by channel: address source, addresses that no DHCP server gave, VLAN, authentication, cipher suites", FoundOnly, ""},
+	{CheckBMCFirmware, "the version that the BMC says its firmware has", FoundOnly, ""},
+	{CheckEFI, "EFI variables that decide what boots: entries, order, the next boot; Secure Boot, its mode, its keys and shim's", FoundOnly, ""},
+	{CheckFirmware, "the versions that BIOS, GPUs, network cards and NVMe drives say their firmware has", FoundOnly, ""},
+	{CheckSRIOV, "virtual functions that are switched on", FoundOnly, ""},
 	{"hidden_kernel", "a kernel that lies to what runs on it: only a boot from known media shows that", NotLookedAt, ""},
-	{"firmware", "UEFI, option ROMs, disk and GPU firmware", NotLookedAt, ""},
-	{"bmc", "the baseboard management controller and its users", NotLookedAt, ""},
+	{"firmware", "the code of UEFI, option ROMs, disk, NIC and GPU firmware: a version is what the firmware says of itself", NotLookedAt, ""},
+	{"bmc", "the baseboard management controller's own storage, sessions, code and passwords, and what it has beside IPMI", NotLookedAt, ""},
 	{"dpu", "DPUs and SmartNICs and what runs on them", NotLookedAt, ""},
 	{"gpu_memory", "GPU memory, which node.gpu_scrub overwrites and verifies, and its registers", NotLookedAt, ""},
 	{"system_memory", "memory of processes that ended and the kernel's caches", NotLookedAt, ""},

@@ -60,7 +60,7 @@ type Finding struct {
 	UID     *uint32 `json:"uid,omitempty"`
 	Count   int64   `json:"count,omitempty"`
 	// NextAction is what mends it: "node.storage_cleanup",
-	// "allocation.revoke_user", "reimage", "accept_baseline".
+	// "allocation.revoke_user", "reimage", "accept_baseline", "by_hand".
 	NextAction string `json:"next_action,omitempty"`
 }
 
@@ -87,7 +87,10 @@ type Disposition struct {
 type Check struct {
 	Name   string `json:"name"`
 	Made   bool   `json:"made"`
-	Reason string `json:"reason,omitempty"` // why it could not be made
+	Reason string `json:"reason,omitempty"` // why it could not be made, or does not apply
+	// NotApplicable: the look was made, and the machine has nothing of the kind, nor
+	// had the baseline.
+	NotApplicable bool `json:"not_applicable,omitzero"`
 }
 
 // Find adds a finding within the bounds and with its text cleaned.

@@ -24,6 +24,8 @@ type Facts struct {
 	// tells a machine without one from an agent that does not look for them.
 	Disks       []DiskFacts `json:"disks,omitempty"`
 	DisksListed bool        `json:"disks_listed,omitempty"`
+	// ChassisSerial is what the vendor calls the whole machine by, as its firmware has it.
+	ChassisSerial string `json:"chassis_serial,omitempty"`
 }
 
 // DiskFacts is a disk, as the kernel tells of it.
@@ -33,6 +35,10 @@ type DiskFacts struct {
 	Serial    string `json:"serial,omitempty"`
 	WWID      string `json:"wwid,omitempty"` // eui.36344630529042690025384500000001
 	SizeBytes int64  `json:"size_bytes,omitempty"`
+	// Transport is how it is reached: pcie, sata, sas, or what it is instead, such as
+	// tcp, iscsi or virtio.
+	Transport string `json:"transport,omitempty"`
+	System    bool   `json:"system,omitempty"` // the running system is on it: its root, /usr, /boot or EFI
 }
 
 // PCIDevice is a display controller, processing accelerator, network or NVMe
@@ -102,10 +108,11 @@ const (
 // Bound cuts lists that are too long and cleans every text, in place.
 func (f *Facts) Bound() {
 	f.Keys = boundPairs(f.Keys)
+	clean(&f.ChassisSerial)
 	f.PCI, f.Drivers, f.Libraries, f.GPUs, f.Disks = head(f.PCI), head(f.Drivers), head(f.Libraries), head(f.GPUs), head(f.Disks)
 	for i := range f.Disks {
 		d := &f.Disks[i]
-		clean(&d.Name, &d.Model, &d.Serial, &d.WWID)
+		clean(&d.Name, &d.Model, &d.Serial, &d.WWID, &d.Transport)
 	}
 	for i := range f.PCI {
 		d := &f.PCI[i]

@@ -135,6 +135,25 @@ type GPUScrubbed struct {
 	Driver         string         `json:"driver,omitempty"`
 }
 
+// Figures is the best that a GPU can be by its own figures, whatever its verdict says.
+func (g GPUScrubbed) Figures() Verdict {
+	for _, words := range []*uint64{g.MismatchedWords, g.RemainingWords, g.ReadBackMismatches, g.ProbedNonZeroWords} {
+		if words != nil && *words > 0 {
+			return VerdictNotClean
+		}
+	}
+	// Verified is what was measured: without the figures it is a word.
+	measured := true
+	for _, n := range []*uint64{g.CoveredBytes, g.MismatchedWords, g.RemainingWords, g.ReadBackBytes, g.ProbedBytes, g.ProbedNonZeroWords} {
+		measured = measured && n != nil
+	}
+	measured = measured && *g.CoveredBytes > 0 && *g.ReadBackBytes > 0 && *g.ProbedBytes > 0
+	if g.Code != "" || g.Assurance.Overwrite == OverwriteVerified && !measured {
+		return VerdictInconclusive
+	}
+	return VerdictClean
+}
+
 // GPUExclusion is memory that was left out.
 type GPUExclusion struct {
 	Reason string `json:"reason"`

@@ -6,7 +6,7 @@ var nodeValidateClean = define[ValidateCleanParams, ValidateCleanResult](Type{
 	Name: "node.validate_clean", Version: 1,
 	Summary: "look for everything a tenant may have left, and say clean, not_clean or inconclusive",
 	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: 30 * time.Minute,
-	BrokerFills: []string{"baseline", "policy"},
+	BrokerFills: []string{"baseline", "expected_agent", "policy"},
 	Example:     `{}`,
 })
 
@@ -17,6 +17,9 @@ type ValidateCleanParams struct {
 	TakeBaseline bool         `json:"take_baseline,omitempty"`
 	Baseline     *Baseline    `json:"baseline,omitempty"`
 	Policy       *CleanPolicy `json:"policy,omitempty"`
+	// ExpectedAgent are the published packages of the version that the node says it
+	// runs, one of which it must have as it is. None: nobody knows what is expected.
+	ExpectedAgent []AgentPackage `json:"expected_agent,omitempty" jsonschema:"maxItems=32"`
 }
 
 // CleanPolicy lists what a site knows and accepts beside the baseline.

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -81,6 +83,9 @@ type RenewRequest struct {
 	Capabilities map[string]string  `json:"capabilities"`
 	Facts        *taskcatalog.Facts `json:"facts,omitempty"`
 	TrustVersion int64              `json:"trust_version"` // of the bundle in force on the node
+	// RotationTask is the node.rotate_identity that a new key is asked for with;
+	// empty: the request is for the key that is there.
+	RotationTask string `json:"rotation_task,omitempty"`
 }
 
 // RenewReply carries the new certificate.
@@ -97,6 +102,37 @@ const (
 	HeaderTrustVersion = "Hostler-Trust-Version"
 	HeaderReport       = "Hostler-Report" // digest of task types, capabilities and facts
 )
+
+// HeaderInstance is what an agent's polls have beside them: a random id of the
+// running process, by which two that hold one identity are told apart. An agent
+// from before it sends none.
+const HeaderInstance = "Hostler-Instance"
+
+// instanceBytes is how much chance is in an instance id.
+const instanceBytes = 16
+
+// NewInstance returns an instance id.
+func NewInstance(random io.Reader) (string, error) {
+	raw := make([]byte, instanceBytes)
+	if _, err := io.ReadFull(random, raw); err != nil {
+		return "", fmt.Errorf("cannot make an instance id: %w", err)
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+// ValidInstance reports whether s has the one form of an instance id: 32
+// lower-case hexadecimal digits.
+func ValidInstance(s string) bool {
+	if len(s) != 2*instanceBytes {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
 
 // WaitReply is what tasks/wait answers with 200. Nothing to say is 204.
 type WaitReply struct {

@@ -1,0 +1,63 @@
+package profiles
+
+import (
+	_ "embed"
+	"fmt"
+	"sync"
+)
+
+var (
+	//go:embed own/disktools.yaml
+	diskTools []byte
+	//go:embed own/bmctools.yaml
+	bmcTools []byte
+)
+
+// ownMaxTimeout is for what is compiled in, in seconds: a drive may erase itself
+// for days.
+const ownMaxTimeout = 4 * 24 * 3600
+
+func (c *checker) maxTimeout() int {
+	if c.own {
+		return ownMaxTimeout
+	}
+	return maxTimeout
+}
+
+// DiskTools are the command profiles that erase disks, by id. They are the agent's
+// own: what comes from a file or a task can never be one of them.
+func DiskTools() map[string]*CommandProfile { return readDiskTools() }
+
+// BMCTools are the command profiles that ask a BMC, by id. They are the agent's own,
+// as DiskTools are.
+func BMCTools() map[string]*CommandProfile { return readBMCTools() }
+
+var (
+	readDiskTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("disktools.yaml", diskTools) })
+	readBMCTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("bmctools.yaml", bmcTools) })
+)
+
+func compiledIn(file string, text []byte) map[string]*CommandProfile {
+	var found Problems
+	set, where := &Set{}, places{}
+	r := &reader{file: file, found: &found, where: where}
+	if doc := r.document(text); doc != nil {
+		r.set(doc, set)
+	}
+	c := &checker{set: set, where: where, own: true}
+	all := map[string]*CommandProfile{}
+	for i := range set.CommandProfiles {
+		p := &set.CommandProfiles[i]
+		c.command(partOf("command_profiles", i), p)
+		p.own = true
+		all[p.ID] = p
+	}
+	if found = append(found, c.found...); len(found) > 0 || len(all) != len(set.CommandProfiles) {
+		panic(fmt.Sprintf("the compiled-in %s: %v", file, found))
+	}
+	return all
+}
+
+// Own reports whether the profile is compiled in, and may so name a program that
+// no set may.
+func (c *CommandProfile) Own() bool { return c.own }
