@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,9 @@ type Agent struct {
 	self    atomic.Pointer[self] // what the node says of itself
 	telling sync.Mutex           // one word of it after the other
 	bootID  string
-	lanes   *lanes
+	// instance is this process: the broker tells two of one identity apart by it.
+	instance string
+	lanes    *lanes
 
 	mu       sync.Mutex
 	client   *uplink.Client
@@ -77,6 +80,7 @@ type Agent struct {
 	freed   chan struct{}     // a lane has room again
 	turns   atomic.Int64      // of the main loop
 	renewAt time.Time         // owned by the main loop
+	planned *x509.Certificate // that renewAt is for; owned by the main loop
 	carried *wire.CarriedTask // came with the enrolment; owned by the main loop
 	fatal   context.CancelCauseFunc
 	ending  atomic.Bool // uninstalled: nothing more is taken
@@ -102,6 +106,9 @@ func New(c Config) (*Agent, error) {
 	if a.bootID, err = c.Machine.BootID(); err != nil {
 		return nil, fmt.Errorf("cannot read the boot id: %w", err)
 	}
+	if a.instance, err = wire.NewInstance(c.Rand); err != nil {
+		return nil, err
+	}
 	if a.state, err = identity.Open(c.StateDir, c.Now); err != nil {
 		return nil, err
 	}
@@ -118,9 +125,9 @@ func New(c Config) (*Agent, error) {
 	}
 	a.host = &tasks.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
-		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust,
+		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity, Rotated: a.rotated,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
-		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger,
+		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 		FirstBoot: func() bool { return !a.state.FirstBootDue() },
 	}

@@ -12,6 +12,10 @@
 //	deliver → inbox.Admit → ledger.Accept → lane → ledger.Start
 //	        → handler → evidence → ledger.Finish → result → ledger.Reported
 //
+// A rotation of the node's key that a crash has left comes before all else: until it
+// is settled the node does not know who it is, and says nothing of what became of
+// its tasks (rotate.go).
+//
 // The answer to an enrolment may carry a task: it goes the same way before the
 // first poll, without an attempt (takeCarried).
 //

@@ -110,7 +110,9 @@ func (a *Agent) rejoin(ctx context.Context, why error) error {
 // joined looks at the membership that is now in force.
 func (a *Agent) joined() {
 	a.planRenewal()
-	a.recoverTasks()
+	if a.state.Rotating() == "" { // else what became of its task is not decided yet
+		a.recoverTasks()
+	}
 	a.carried = a.state.Carried()
 	m := a.state.Member()
 	a.publish(func(s *Status) { s.NodeID, s.Epoch, s.Broker = m.NodeID, m.Epoch, a.brokerOf(m) })
@@ -120,6 +122,7 @@ func (a *Agent) joined() {
 // life, and up to a twentieth later so that a fleet does not renew at once.
 func (a *Agent) planRenewal() {
 	m := a.state.Member()
+	a.planned = m.Cert.Leaf
 	life := m.Cert.Leaf.NotAfter.Sub(m.Cert.Leaf.NotBefore)
 	a.renewAt = m.RenewAt().Add(rand.N(life/20 + 1))
 }
@@ -158,10 +161,7 @@ func (a *Agent) uplink() (*uplink.Client, error) {
 	if a.clientOf == m {
 		return a.client, nil
 	}
-	client, err := uplink.New(uplink.Options{
-		Broker: a.brokerOf(m), CASHA256: m.CASHA256, Cert: &m.Cert, Trust: m.Trust, NodeID: m.NodeID,
-		Version: a.Version, Report: func() string { return a.self.Load().digest }, Now: a.Now, Dial: a.Dial,
-	})
+	client, err := a.uplinkAs(m)
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +170,14 @@ func (a *Agent) uplink() (*uplink.Client, error) {
 	}
 	a.client, a.clientOf = client, m
 	return client, nil
+}
+
+// uplinkAs returns a client that shows m's certificate.
+func (a *Agent) uplinkAs(m *identity.Member) (*uplink.Client, error) {
+	return uplink.New(uplink.Options{
+		Broker: a.brokerOf(m), CASHA256: m.CASHA256, Cert: &m.Cert, Trust: m.Trust, NodeID: m.NodeID, Instance: a.instance,
+		Version: a.Version, Report: func() string { return a.self.Load().digest }, Now: a.Now, Dial: a.Dial,
+	})
 }
 
 // brokerOf is where the node's broker is: the config file may say that it moved.

@@ -67,6 +67,12 @@ func (a *Agent) turn(ctx, work context.Context) error {
 	if m == nil {
 		return a.enroll(ctx)
 	}
+	if err := a.settleRotation(ctx); err != nil {
+		return err
+	}
+	if a.planned != a.state.Member().Cert.Leaf { // a task has changed it
+		a.planRenewal()
+	}
 	if !a.Now().Before(a.renewAt) {
 		err := a.renew(ctx)
 		switch {
@@ -84,16 +90,24 @@ func (a *Agent) turn(ctx, work context.Context) error {
 		a.takeCarried(ctx, work)
 		return nil
 	}
-	if err := a.poll(ctx, work); err != nil {
-		return a.outcast(ctx, err)
+	m = a.state.Member()
+	err := a.poll(ctx, work)
+	switch {
+	case err == nil:
+		return nil
+	case refusedMember(err) && a.state.Member() != m:
+		return nil // what was refused is not the node's any more
 	}
-	return nil
+	return a.outcast(ctx, err)
 }
 
 // outcast deals with a broker that does not take the node for a member.
 func (a *Agent) outcast(ctx context.Context, err error) error {
 	if !refusedMember(err) {
 		return err
+	}
+	if a.state.Rotating() != "" {
+		return sleep(ctx, firstPause) // it may have heard the new key before this node knows
 	}
 	if r, ok := uplink.RefusalOf(err); ok && r.Code == pki.CodeCertificateExpired && a.Now().Before(a.renewAt) {
 		a.renewAt = a.Now() // by the broker's clock it is time

@@ -28,6 +28,7 @@ func (a *Agent) recoverTasks() {
 		a.mu.Unlock()
 		switch {
 		case runs:
+		case e.State == ledger.Started && a.endMade(e):
 		case e.State == ledger.Started:
 			why := "the agent ended while the task ran"
 			if found := a.probe(&e.Task); found != "" {
@@ -39,6 +40,20 @@ func (a *Agent) recoverTasks() {
 		}
 	}
 	wake(a.results)
+}
+
+// endMade ends a task of which can be shown that it was done: only its result was
+// not written down. It reports whether that is so.
+func (a *Agent) endMade(e ledger.Entry) bool {
+	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
+	if !ok || handler.Made == nil {
+		return false
+	}
+	result, report, made := handler.Made(a.host, &e.Task)
+	if made {
+		a.endEntry(e, returned{result: result, report: report}, taskcatalog.OutcomeSucceeded)
+	}
+	return made
 }
 
 // endEntry records the result of a task that no run of this process has.

@@ -75,7 +75,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 		if e.Forgotten() {
 			result = a.forgotten(&e)
 		}
-		result.Attempt = e.Attempt
+		result.Attempt, result.Evidence = e.Attempt, a.byPresentKey(result.Evidence, m)
 		_, err = client.Result(ctx, e.Task.TaskID, result)
 		a.at("after report", e.Task.TaskID)
 		r, refused := uplink.RefusalOf(err)

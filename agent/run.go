@@ -97,7 +97,8 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	}
 	a.at("after start", r.task.TaskID)
 	log.Info("the task runs")
-	ctx, cancel := context.WithTimeoutCause(ctx, r.typ.Deadline, errDeadline)
+	limit := r.typ.Limit(r.params)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errDeadline)
 	defer cancel()
 	ret, ok := a.do(ctx, r)
 	if !ok {
@@ -105,7 +106,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s does not stop %s after it had to; starting again", r.task.TaskID, stopGrace))
 		return
 	}
-	outcome, err := outcomeOf(ctx, r.typ, ret.err)
+	outcome, err := outcomeOf(ctx, r.typ, limit, ret.err)
 	ret.err = err
 	result := a.compose(r, ret, outcome)
 	log.Info("the task ended", zap.String("outcome", string(result.Outcome)), zap.String("code", string(result.Code)), zap.String("message", result.Message), zap.Duration("took", a.Now().Sub(r.started)))
@@ -167,7 +168,7 @@ func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 
 // outcomeOf says how a run ended, with an error whose code says why. Work that was
 // done is done, whatever was asked meanwhile.
-func outcomeOf(ctx context.Context, typ taskcatalog.Type, err error) (taskcatalog.Outcome, error) {
+func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, err error) (taskcatalog.Outcome, error) {
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
@@ -179,7 +180,7 @@ func outcomeOf(ctx context.Context, typ taskcatalog.Type, err error) (taskcatalo
 	case errors.Is(cause, errStopping):
 		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s was interrupted by the agent's end: %v", typ.ID(), err)
 	case errors.Is(cause, errDeadline):
-		return taskcatalog.OutcomeFailed, taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "%s did not end within %s: %v", typ.ID(), typ.Deadline, err)
+		return taskcatalog.OutcomeFailed, taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "%s did not end within %s: %v", typ.ID(), limit, err)
 	}
 	return taskcatalog.OutcomeFailed, err
 }

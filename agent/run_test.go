@@ -73,6 +73,19 @@ func TestHowAHandlerEndsIsHowTheTaskEnds(t *testing.T) {
 	}
 }
 
+// How long an erase may take follows from the disks that it names.
+func TestATaskHasTheTimeThatItsParamsTake(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.handle("node.disk_erase@1", do(untilStopped))
+		p := l.start()
+		r := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.disk_erase", `{"mode":"secure","disks":[{"serial":"a","model":"m","size_bytes":180000000000}]}`), 48*time.Hour)
+		wantResult(t, r, taskcatalog.OutcomeFailed, taskcatalog.CodeDeadlineExceeded)
+		if !strings.Contains(r.Message, "did not end within 25h0m0s") {
+			t.Errorf("message: %q", r.Message)
+		}
+	})
+}
+
 func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		started := make(chan struct{}, 2)
@@ -399,6 +412,9 @@ func TestATaskThatWaitedTooLongForItsLaneDoesNotStart(t *testing.T) {
 		id := l.nodeID(p)
 		var late *agenttest.Task
 		for i := range 5 {
+			if i == 4 {
+				l.until("the lane is full", func() bool { return runs.Load() == 4 })
+			}
 			late = l.broker.Enqueue(id, "node.heartbeat_check", `{}`, func(task *taskcatalog.Task) {
 				if i == 4 {
 					task.NotAfter = task.IssuedAt.Add(10*time.Second - taskcatalog.ClockSkew)

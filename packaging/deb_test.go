@@ -3,7 +3,9 @@
 package packaging
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,34 +17,20 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// machine is a guest that is put back to its snapshot before each case.
+// machine is a guest that was put back to its snapshot for a case.
 type machine struct {
 	*testing.T
 	guest *qemu.Guest
 }
 
 func TestPackagesOnAMachine(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
-	defer cancel()
-	img, err := qemu.BuildImage(ctx, os.Stderr)
+	img, err := qemu.BuildImage(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := packages(t)
-	guest := qemu.Start(t, img, qemu.Config{Name: "n1"})
-	for _, err := range []error{guest.WaitSSH(ctx), guest.WaitCloudInit(ctx), guest.WaitBooted(ctx)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, content := range files {
-		if err := guest.Put(ctx, "/root/"+name, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := guest.SaveVM(ctx, "fresh"); err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	pool := qemu.NewPool(func(ctx context.Context) (*qemu.Guest, error) { return withPackages(ctx, img, dir) })
+	t.Cleanup(func() { pool.Close() })
 	for _, c := range []struct {
 		rule string
 		test func(machine)
@@ -56,12 +44,39 @@ func TestPackagesOnAMachine(t *testing.T) {
 		{"TheBrokerRunsAsItsOwnUser", brokerRuns},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			if err := guest.LoadVM(t.Context(), "fresh", time.Now()); err != nil {
-				t.Fatal(err)
-			}
-			c.test(machine{t, guest})
+			t.Parallel()
+			pool.Turn(t)
+			c.test(machine{t, pool.Guest(t, t.Context(), fresh)})
 		})
 	}
+}
+
+// fresh is the moment that each case starts from.
+const fresh = "fresh"
+
+// withPackages boots a guest, and builds the packages in a directory meanwhile.
+func withPackages(ctx context.Context, img *qemu.Image, dir string) (*qemu.Guest, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	defer cancel()
+	guest, err := qemu.Boot(ctx, img, qemu.Config{Name: "n1", CPUs: 1})
+	if err != nil {
+		return nil, err
+	}
+	files, err := packages(ctx, dir)
+	if err != nil {
+		return guest, err
+	}
+	for _, wait := range []func(context.Context) error{guest.WaitSSH, guest.WaitCloudInit, guest.WaitBooted} {
+		if err := wait(ctx); err != nil {
+			return guest, err
+		}
+	}
+	for name, content := range files {
+		if err := guest.Put(ctx, "/root/"+name, content, 0o644); err != nil {
+			return guest, err
+		}
+	}
+	return guest, guest.SaveVM(ctx, fresh)
 }
 
 func firstInstall(m machine) {
@@ -212,44 +227,51 @@ func (m machine) until(argv ...string) {
 	}
 }
 
-// packages builds the packages around a stand-in for the programs.
-func packages(t *testing.T) map[string][]byte {
-	t.Helper()
-	top, dir := "..", t.TempDir()
+// packages builds the packages around a stand-in for the programs, in a directory.
+func packages(ctx context.Context, dir string) (map[string][]byte, error) {
+	const top = ".."
 	for _, link := range []string{"packaging", "LICENSE"} {
 		from, err := filepath.Abs(filepath.Join(top, link))
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if err := os.Symlink(from, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	nfpm := strings.TrimSpace(tool(t, top, nil, "go", "tool", "-modfile=.ci/tools.mod", "-n", "nfpm"))
+	nfpm, err := tool(ctx, top, nil, "go", "tool", "-modfile=.ci/tools.mod", "-n", "nfpm")
+	if err != nil {
+		return nil, err
+	}
 	files := map[string][]byte{}
 	for _, p := range []struct{ name, version string }{{"agent", "0.1.0"}, {"agent", "0.2.0"}, {"broker", "0.1.0"}} {
 		for _, program := range []string{"hostler-agent", "hostler-broker", "hostler"} {
-			tool(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-X main.version="+p.version,
-				"-o", filepath.Join(dir, "bin", program), "./testdata/daemon")
+			if _, err := tool(ctx, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-X main.version="+p.version,
+				"-o", filepath.Join(dir, "bin", program), "./testdata/daemon"); err != nil {
+				return nil, err
+			}
 		}
 		deb := filepath.Join(dir, p.name+"-"+p.version+".deb")
-		tool(t, dir, []string{"VERSION=" + p.version}, nfpm, "package", "-f", "packaging/deb/"+p.name+".yaml", "-p", "deb", "-t", deb)
+		if _, err := tool(ctx, dir, []string{"VERSION=" + p.version}, strings.TrimSpace(nfpm), "package", "-f", "packaging/deb/"+p.name+".yaml", "-p", "deb", "-t", deb); err != nil {
+			return nil, err
+		}
 		content, err := os.ReadFile(deb)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		files[filepath.Base(deb)] = content
 	}
-	return files
+	return files, nil
 }
 
-func tool(t *testing.T, dir string, env []string, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+func tool(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		return "", fmt.Errorf("%s %v: %w\n%s%s", name, args, err, out, said.Bytes())
 	}
-	return string(out)
+	return string(out), nil
 }

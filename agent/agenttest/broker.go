@@ -50,7 +50,9 @@ type Broker struct {
 	Requests map[string]int // by route
 	Enrolled int            // certificates given for a token, lost answers included
 	Renewals []bool         // late or not
-	Reports  []identity.Report
+	// Rotations are the new keys that nodes were heard with.
+	Rotations int
+	Reports   []identity.Report
 	// Early are the results of what was not delivered yet: refusals.
 	Early []wire.ResultRequest
 
@@ -61,7 +63,10 @@ type Broker struct {
 	tokens map[string]*token
 	nodes  map[string]*node
 	tasks  []*Task
-	wakeup chan struct{} // closed and replaced at each change
+	issued map[string]string // certificate serial → node
+	// rotations are other keys for nodes, by the task that asked.
+	rotations map[string]*rotation
+	wakeup    chan struct{} // closed and replaced at each change
 }
 
 type token struct {
@@ -100,7 +105,7 @@ func New(t testing.TB, now func() time.Time) *Broker {
 	b := &Broker{
 		Auth: pkitest.NewAt(t, now()), CertLife: 24 * time.Hour, Clock: now, Denied: map[string]bool{},
 		Requests: map[string]int{}, t: t, ln: newMemoryListener(), conns: map[net.Conn]bool{},
-		tokens: map[string]*token{}, nodes: map[string]*node{}, wakeup: make(chan struct{}),
+		tokens: map[string]*token{}, nodes: map[string]*node{}, issued: map[string]string{}, rotations: map[string]*rotation{}, wakeup: make(chan struct{}),
 	}
 	b.server = &http.Server{
 		Handler:   b.routes(),

@@ -34,6 +34,7 @@ func (b *Broker) result(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	}
 	ev := b.judge(q, req, peer)
 	q.Result, q.Evidence = &req, ev
+	b.ended(q)
 	close(q.Ended)
 	b.changed()
 	return wire.ResultReply{TaskID: q.ID, Outcome: req.Outcome, Code: req.Code}, nil

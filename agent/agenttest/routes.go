@@ -118,6 +118,7 @@ func (b *Broker) peer(r *http.Request, route string) (*pki.Peer, *wire.Problem) 
 	case n == nil || peer.Epoch < n.epoch:
 		return nil, problem(http.StatusForbidden, "epoch_superseded", "the node has enrolled again")
 	}
+	b.heard(peer)
 	for _, tok := range b.tokens {
 		if tok.nodeID == peer.NodeID && tok.cert != "" {
 			tok.spent = true
@@ -132,6 +133,7 @@ func (b *Broker) issue(csr *x509.CertificateRequest, id pki.NodeIdentity) string
 		b.t.Error(err)
 		return ""
 	}
+	b.issued[pki.Serial(leaf)] = id.NodeID
 	return string(pki.MarshalCerts(leaf, b.Auth.Issuing.Cert, b.Auth.Root()))
 }
 
@@ -186,11 +188,18 @@ func (b *Broker) renew(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 		return nil, problem(http.StatusBadRequest, "malformed", err.Error())
 	}
 	now, _ := pki.PublicKeyDigest(csr.PublicKey)
-	if old, _ := pki.PublicKeyDigest(peer.Cert.PublicKey); old != now {
-		b.t.Errorf("node %s renews with another key", peer.NodeID)
-	}
+	old, _ := pki.PublicKeyDigest(peer.Cert.PublicKey)
 	b.Lock()
 	defer b.Unlock()
+	if req.RotationTask != "" {
+		return b.rotate(csr, peer, req.RotationTask, now)
+	}
+	if old != now {
+		b.t.Errorf("node %s renews with another key", peer.NodeID)
+	}
+	if r := b.openRotation(peer.NodeID); r != nil {
+		b.t.Errorf("node %s renews with the key that it had while task %s gives it another", peer.NodeID, r.task)
+	}
 	b.Renewals = append(b.Renewals, peer.Expired)
 	return wire.RenewReply{Certificate: b.issue(csr, peer.NodeIdentity), Late: peer.Expired, Now: b.Clock()}, nil
 }
@@ -215,10 +224,17 @@ func (b *Broker) wait(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	for lane := range strings.SplitSeq(r.URL.Query().Get("lanes"), ",") {
 		lanes = append(lanes, taskcatalog.Lane(lane))
 	}
+	if id := r.Header.Values(wire.HeaderInstance); len(id) != 1 || !wire.ValidInstance(id[0]) {
+		b.t.Errorf("node %s polls as %q", peer.NodeID, id)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), wire.MaxWait)
 	defer cancel()
 	for {
 		b.Lock()
+		if b.Denied[peer.Serial] {
+			b.Unlock()
+			return nil, problem(http.StatusForbidden, pki.CodeCertificateDenied, "denied while it waited")
+		}
 		reply, wakeup, next := b.take(peer.NodeID, lanes), b.wakeup, b.nextLease(peer.NodeID)
 		b.Unlock()
 		if len(reply.Tasks)+len(reply.Cancel) > 0 {

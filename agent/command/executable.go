@@ -34,8 +34,17 @@ func (e *Executable) Close() error { return e.file.Close() }
 // Find opens the program at an absolute path below a machine's root directory,
 // if it may run. Codes executable_missing, executable_insecure,
 // executable_refused.
-func Find(root *os.File, name string) (*Executable, error) {
-	f, err := walk(root, name, func(part string) bool { return profiles.RunsOtherPrograms(part) || !profiles.SameProgram(name, part) })
+func Find(root *os.File, name string) (*Executable, error) { return find(root, name, false) }
+
+// find is Find for a profile that may be the agent's own: of those the program's
+// very name is allowed, whatever it is, and no other.
+func find(root *os.File, name string, own bool) (*Executable, error) {
+	f, err := walk(root, name, func(part string) bool {
+		if own && part == path.Base(name) {
+			return false
+		}
+		return profiles.RunsOtherPrograms(part) || !profiles.SameProgram(name, part)
+	})
 	if err != nil {
 		return nil, err
 	}

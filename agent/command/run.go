@@ -104,7 +104,7 @@ func failed(err error) taskcatalog.Code {
 
 // Check judges what depends on the machine: the program and the account.
 func (r *Runner) Check(p *profiles.CommandProfile) error {
-	e, err := Find(r.Root, p.Command)
+	e, err := find(r.Root, p.Command, p.Own())
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	if err != nil {
 		return false, err
 	}
-	e, err := Find(r.Root, p.Command)
+	e, err := find(r.Root, p.Command, p.Own())
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +135,12 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	if e.script { // its interpreter opens it by this name once it runs
 		cmd.ExtraFiles, cmd.Path = []*os.File{e.file}, "/proc/self/fd/3"
 	} else { // closed by the execve that it serves
-		cmd.Path = "/proc/self/fd/" + strconv.Itoa(int(e.file.Fd()))
+		fd, err := unix.FcntlInt(e.file.Fd(), unix.F_DUPFD_CLOEXEC, beyondStdio)
+		if err != nil {
+			return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %v", p.Command, err)
+		}
+		defer func() { _ = unix.Close(fd) }()
+		cmd.Path = "/proc/self/fd/" + strconv.Itoa(fd)
 	}
 	if err := ctx.Err(); err != nil {
 		return false, context.Cause(ctx)
@@ -150,6 +155,11 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	}
 	return r.judge(ctx, p, res, err)
 }
+
+// beyondStdio is above the descriptors of a child's standard input and output. Between
+// fork and execve the runtime moves a descriptor of its own to the first number above
+// those, whoever has that number: not the program that is about to be run.
+const beyondStdio = 1000
 
 // judge makes an error of how the program ended.
 func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Result, err error) (again bool, _ error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hostler/hostler/agent/erase"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,10 +18,18 @@ const blockDevices = "/sys/block"
 // several to a disk that is there by itself.
 func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 	names, err := m.Names(blockDevices)
-	if err != nil {
+	if err != nil || len(names) == 0 {
 		return nil, err
 	}
 	slices.Sort(names)
+	system, err := m.SystemDisks()
+	if err != nil {
+		return nil, err
+	}
+	transports, err := erase.Transports(m)
+	if err != nil {
+		return nil, err
+	}
 	var all []taskcatalog.DiskFacts
 	for _, name := range names {
 		dir := path.Join(blockDevices, name)
@@ -29,7 +38,7 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 		if linkBase(m, path.Join(dir, "device")) == "" || sectors <= 0 || read("removable") == "1" || read("hidden") == "1" {
 			continue
 		}
-		d := taskcatalog.DiskFacts{Name: name, Model: read("device/model"), WWID: read("wwid"), SizeBytes: sectors * 512}
+		d := taskcatalog.DiskFacts{Name: name, Model: read("device/model"), WWID: read("wwid"), SizeBytes: sectors * 512, Transport: transports[name], System: slices.Contains(system, name)}
 		if d.WWID == "" {
 			d.WWID = read("device/wwid")
 		}
@@ -37,6 +46,9 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 			if d.Serial == "" {
 				d.Serial = serial
 			}
+		}
+		if d.Serial == "" && d.WWID == "" && read("ro") == "1" {
+			continue // an installer's seed: nobody writes to it
 		}
 		all = append(all, d)
 	}

@@ -27,6 +27,7 @@ func Gather(ctx context.Context, m *machine.Machine, survey Survey) (taskcatalog
 		return f, err
 	}
 	f.DisksListed = true
+	f.ChassisSerial = chassisSerial(m)
 	if survey != nil {
 		if f.GPUs, f.Libraries, err = survey(ctx); err != nil {
 			f.Libraries = append(f.Libraries, taskcatalog.LibraryFacts{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -284,7 +285,15 @@ func TestDisksAreThoseOfTheMachinesOwnByTheirSerials(t *testing.T) {
 		return out
 	}
 	virtual := map[string]string{"sys/block/loop0": "->../devices/virtual/loop0", "sys/devices/virtual/loop0/size": "2048\n"}
-	f := gather(t, with(virtual,
+	// The root is on a mapping over a partition of sda; /boot/efi is on nvme0n1; data is on vda.
+	system := map[string]string{
+		"proc/1/mountinfo":    "22 1 253:0 / / rw - ext4 /dev/mapper/root rw\n23 22 259:1 / /boot/efi rw - vfat /dev/nvme0n1p1 rw\n24 22 254:0 / /data rw - ext4 /dev/vda rw\n25 22 0:5 / /proc rw - proc proc rw\n",
+		"sys/dev/block/253:0": "->../../devices/virtual/block/dm-0", "sys/class/block/dm-0/slaves/sda2": "x",
+		"sys/class/block/sda2": "->../../devices/ata1/sda/sda2", "sys/devices/ata1/sda/sda2/partition": "2\n",
+		"sys/dev/block/259:1": "->../../devices/pci/nvme0n1/nvme0n1p1", "sys/class/block/nvme0n1p1": "->../../devices/pci/nvme0n1/nvme0n1p1", "sys/devices/pci/nvme0n1/nvme0n1p1/partition": "1\n",
+		"sys/dev/block/254:0": "->../../devices/virtio/vda",
+	}
+	f := gather(t, with(virtual, system,
 		disk("nvme0n1", map[string]string{"device/serial": "S5XANE0R      \n", "device/model": "SAMSUNG MZQL23T8\n", "wwid": "eui.3634463052904269\n"}),
 		disk("nvme0c0n1", map[string]string{"device/serial": "S5XANE0R\n", "hidden": "1\n"}),
 		disk("sda", map[string]string{"device/vpd_pg80": "\x00\x80\x00\x09  WD-1234", "device/model": "DELLBOSS VD\n", "device/wwid": "naa.5000c500\n"}),
@@ -294,17 +303,62 @@ func TestDisksAreThoseOfTheMachinesOwnByTheirSerials(t *testing.T) {
 		disk("sr0", map[string]string{"size": "0\n"}),
 		disk("vda", map[string]string{"serial": "BX00001-boss0\n"}),
 		disk("vdb", nil),
+		disk("vdc", map[string]string{"ro": "1\n"}),
+		disk("vdd", map[string]string{"ro": "1\n", "serial": "LOCKED\n"}),
 	), nil)
 	got := fmt.Sprintf("%+v", f.Disks)
 	want := fmt.Sprintf("%+v", []taskcatalog.DiskFacts{
-		{Name: "nvme0n1", Model: "SAMSUNG MZQL23T8", Serial: "S5XANE0R", WWID: "eui.3634463052904269", SizeBytes: 1 << 20},
-		{Name: "sda", Model: "DELLBOSS VD", Serial: "WD-1234", WWID: "naa.5000c500", SizeBytes: 1 << 20},
-		{Name: "sdc", SizeBytes: 1 << 20},
-		{Name: "sdd", Serial: "ABCD", SizeBytes: 1 << 20},
-		{Name: "vda", Serial: "BX00001-boss0", SizeBytes: 1 << 20},
-		{Name: "vdb", SizeBytes: 1 << 20},
+		{Name: "nvme0n1", Model: "SAMSUNG MZQL23T8", Serial: "S5XANE0R", WWID: "eui.3634463052904269", SizeBytes: 1 << 20, System: true},
+		{Name: "sda", Model: "DELLBOSS VD", Serial: "WD-1234", WWID: "naa.5000c500", SizeBytes: 1 << 20, Transport: "unknown", System: true},
+		{Name: "sdc", SizeBytes: 1 << 20, Transport: "unknown"},
+		{Name: "sdd", Serial: "ABCD", SizeBytes: 1 << 20, Transport: "unknown"},
+		{Name: "vda", Serial: "BX00001-boss0", SizeBytes: 1 << 20, Transport: "unknown"},
+		{Name: "vdb", SizeBytes: 1 << 20, Transport: "unknown"},
+		{Name: "vdd", Serial: "LOCKED", SizeBytes: 1 << 20, Transport: "unknown"},
 	})
 	if got != want || !f.DisksListed {
 		t.Errorf("disks are\n%s, want\n%s", got, want)
+	}
+}
+
+// How a disk is reached is told as an erase would judge it.
+func TestDisksSayHowTheyAreReached(t *testing.T) {
+	files := map[string]string{"proc/1/mountinfo": "22 1 0:5 / / rw - overlay none rw\n"}
+	for name, where := range map[string]string{
+		"sda": "pci0000:00/ata1/host0/sda", "sdb": "platform/host3/session1/target3/sdb", "vda": "pci0000:00/virtio1/block/vda",
+		"nvme0n1": "pci0000:00/nvme/nvme0/nvme0n1", "nvme1n1": "virtual/nvme-fabrics/ctl/nvme1/nvme1n1",
+	} {
+		files["sys/block/"+name] = "->../devices/" + where
+		files["sys/devices/"+where+"/size"] = "2048\n"
+		files["sys/devices/"+where+"/device"] = "->.."
+		files["sys/devices/"+where+"/serial"] = name + "\n"
+	}
+	for where, how := range map[string]string{"pci0000:00/nvme/nvme0": "pcie", "virtual/nvme-fabrics/ctl/nvme1": "tcp"} {
+		files["sys/class/nvme/"+path.Base(where)] = "->../../devices/" + where
+		files["sys/devices/"+where+"/transport"] = how + "\n"
+	}
+	f := gather(t, files, nil)
+	var got []string
+	for _, d := range f.Disks {
+		got = append(got, d.Name+" "+d.Transport)
+	}
+	if want := "nvme0n1 pcie; nvme1n1 tcp; sda sata; sdb iscsi; vda virtio"; strings.Join(got, "; ") != want {
+		t.Errorf("disks are reached by %q, want %q", strings.Join(got, "; "), want)
+	}
+}
+
+// The serial of the machine is text of its firmware; one that nobody wrote is none.
+func TestTheChassisSerialIsThatOfTheFirmware(t *testing.T) {
+	for wrote, want := range map[string]string{
+		"7C3K2X3 \n": "7C3K2X3", "To Be Filled By O.E.M.\n": "", "Not Specified\n": "", "0000000000\n": "", "\n": "", "..........\n": "",
+		"S\x1b[31m1\n": taskcatalog.Clean("S\x1b[31m1", 200), strings.Repeat("9", 300) + "\n": taskcatalog.Clean(strings.Repeat("9", 300), 200),
+	} {
+		files := map[string]string{"sys/class/dmi/id": "->../../devices/virtual/dmi/id", "sys/devices/virtual/dmi/id/product_serial": wrote}
+		if got := gather(t, files, nil).ChassisSerial; got != want {
+			t.Errorf("%q is told as %q, want %q", wrote, got, want)
+		}
+	}
+	if got := gather(t, nil, nil).ChassisSerial; got != "" {
+		t.Errorf("a machine without DMI has the serial %q", got)
 	}
 }

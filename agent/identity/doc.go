@@ -30,6 +30,26 @@
 // it. What the agent does then, it does once for each, and never to a node that
 // enrolled with an agent that did not do it.
 //
+// # Rotation
+//
+// A node.rotate_identity gives the node another key within its enrolment. The steps,
+// each on disk before the next begins:
+//
+//	key, rotate.json      the request leaves, shown with the certificate in force
+//	rotate.json           has the new certificate; a first request with it is made
+//	identity.json         names the new key; the old one's file is removed
+//
+// The broker denies the old certificate at that first request and not before. So
+// whoever comes back and finds a new certificate shows that first; refused, it asks
+// once more with the old key, and the broker's answer there decides: the same
+// certificate again, or that this rotation is over, and then the new key goes. A node
+// on the way renews nothing: by that the broker tells that somebody else has its
+// old key. rotate.json stays, to say which task the present key came by.
+//
+// Removing a file is not erasing a disk: a copy may be left in free space, in a
+// journal, in a snapshot, or with whoever read it before. What makes an old key
+// worthless is that the broker has denied it.
+//
 // # Rules
 //
 //   - A private key never leaves the state directory (0700, files 0600).

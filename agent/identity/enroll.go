@@ -95,6 +95,8 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 	s.keepCarried(reply.ResolverConfig)
 	// From here on the node is a member; what is left over is swept next time.
 	_ = s.dir.Remove(pendingFile)
+	_ = s.dir.Remove(rotationFile)
+	s.rotation.Store(nil)
 	s.sweep()
 	return m, nil
 }
@@ -134,6 +136,10 @@ func (s *State) enrolmentKey(b *Bootstrap, kind string) (crypto.Signer, *pending
 func (s *State) Renew(ctx context.Context, r Report, send func(context.Context, wire.RenewRequest) (*wire.RenewReply, error)) (*Member, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
+	if task := s.Rotating(); task != "" {
+		// The broker may have heard of the new key: who renews the old one is another.
+		return nil, taskcatalog.Errorf(CodeRotationPending, "cannot renew the certificate: task %s changes the key", task)
+	}
 	old := s.Member()
 	csr, err := pki.NewCSR(old.Key)
 	if err != nil {

@@ -60,6 +60,8 @@ type State struct {
 	lock   *os.File
 	change sync.Mutex // one writer
 	member atomic.Pointer[Member]
+	// rotation is rotate.json, as far as it belongs to the member.
+	rotation atomic.Pointer[rotation]
 	// unsaved is set while the member in memory is newer than the one on disk.
 	unsaved atomic.Bool
 	// fail is called before each step of a write with the step's name: tests
@@ -170,6 +172,9 @@ func (s *State) Load() error {
 	if m.Cert, err = certificateFor(key, r.Certificate, m.NodeIdentity); err != nil {
 		return stateError("cannot use %s: %v", identityFile, err)
 	}
+	if err := s.loadRotation(m); err != nil {
+		return err
+	}
 	s.member.Store(m)
 	return nil
 }
@@ -202,7 +207,10 @@ func (s *State) Flush() error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if m := s.Member(); m != nil && s.Unsaved() {
-		return s.save(m, false)
+		if err := s.save(m, false); err != nil {
+			return err
+		}
+		s.dropOldKeys()
 	}
 	return nil
 }
@@ -242,7 +250,7 @@ func (s *State) absolute() string {
 }
 
 // sweep removes what a crash left: half-written files and keys that belong to
-// neither the membership nor an enrolment that has begun.
+// neither the membership nor an enrolment or a rotation that has begun.
 func (s *State) sweep() {
 	keep := map[string]bool{}
 	if m := s.Member(); m != nil {
@@ -254,6 +262,9 @@ func (s *State) sweep() {
 	}
 	if p != nil {
 		keep[p.KeyFile] = true
+	}
+	if r := s.rotation.Load(); r != nil {
+		keep[r.KeyFile] = true
 	}
 	d, err := s.dir.Open(".")
 	if err != nil {

@@ -341,6 +341,8 @@ func TestADestructiveTaskNamesTheTenantItMayDestroy(t *testing.T) {
 		{"revoke names one of two", "allocation.revoke_user", `{"allocation_id":"a-1","username":"alice"}`, []string{"a-1", "a-2"}, ""},
 		{"revoke names none of them", "allocation.revoke_user", `{"allocation_id":"a-9","username":"alice"}`, []string{"a-1"}, taskcatalog.CodeAllocationPresent},
 		{"uninstall", "node.uninstall", `{}`, []string{"a-1"}, taskcatalog.CodeAllocationPresent},
+		{"an erase names the tenant", "node.disk_erase", `{"allocation_id":"a-1","mode":"secure","disks":[{"serial":"S","model":"M","size_bytes":1}]}`, []string{"a-1"}, ""},
+		{"an erase names nobody", "node.disk_erase", `{"mode":"secure","disks":[{"serial":"S","model":"M","size_bytes":1}]}`, []string{"a-1"}, taskcatalog.CodeAllocationPresent},
 		{"uninstall names the tenant", "node.uninstall", `{"allocation_id":"a-1"}`, []string{"a-1"}, ""},
 		{"drain destroys nothing", "node.drain", `{}`, []string{"a-1"}, ""},
 	} {

@@ -37,6 +37,8 @@ func allocationOf(params any) string {
 		return p.AllocationID
 	case *taskcatalog.GPUScrubParams:
 		return p.AllocationID
+	case *taskcatalog.DiskEraseParams:
+		return p.AllocationID
 	case *taskcatalog.UninstallParams:
 		return p.AllocationID
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"regexp"
 	"runtime"
 	"strconv"
 	"sync"
@@ -23,6 +24,8 @@ import (
 type FileQuery struct {
 	Path string
 	MD5  string // where set, only whether the content has this sum
+	// Without, where set, is what the digest leaves out if the content begins with it.
+	Without *regexp.Regexp
 }
 
 // FileState is how a file is. It never holds any of its content.
@@ -36,7 +39,7 @@ type FileState struct {
 // What a path is when it is no regular file that one wants to read.
 const (
 	FileMissing = "missing"
-	fileLink    = "link:"
+	FileLink    = "link:"
 	// fileBig is a file too large to be read each time: its size and the time
 	// of its last change, which only who sets the clock can choose.
 	fileBig = "big:"
@@ -124,7 +127,7 @@ func (m *Machine) fileState(ctx context.Context, q FileQuery, buf []byte) (FileS
 	case unix.S_IFLNK:
 		target := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(fd, "", target)
-		s.Digest, s.Mode = fileLink+string(target[:max(n, 0)]), 0
+		s.Digest, s.Mode = FileLink+string(target[:max(n, 0)]), 0
 		return s, err
 	case unix.S_IFDIR:
 		s.Digest = "directory"
@@ -152,12 +155,31 @@ func (m *Machine) fileState(ctx context.Context, q FileQuery, buf []byte) (FileS
 	if q.MD5 != "" {
 		h = md5.New()
 	}
+	if q.Without != nil {
+		if err := head(h, f, q.Without, buf); err != nil {
+			return s, err
+		}
+	}
 	if err := copyBounded(ctx, h, f, buf); err != nil {
 		return s, err
 	}
 	s.Digest = hex.EncodeToString(h.Sum(nil)[:16])
 	s.As = s.Digest == q.MD5
 	return s, nil
+}
+
+// head reads the beginning of a file, without what it is to be without.
+func head(h hash.Hash, f *os.File, without *regexp.Regexp, buf []byte) error {
+	n, err := io.ReadFull(f, buf[:min(len(buf), 4096)])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	text := buf[:n]
+	if at := without.FindIndex(text); at != nil && at[0] == 0 {
+		text = text[at[1]:]
+	}
+	h.Write(text)
+	return nil
 }
 
 // copyBounded reads a file that may grow while it is read.

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"regexp"
-	"strings"
 )
 
 // BinaryFormats lists the interpreters that binfmt_misc starts, each as name
@@ -39,33 +37,6 @@ func (m *Machine) BinaryFormats() ([]string, error) {
 			return nil, fmt.Errorf("cannot list binary formats: %w", err)
 		}
 		all = append(all, name+" "+shortDigest(raw))
-	}
-	return all, nil
-}
-
-// bootVariable is an EFI variable that decides what is booted: an entry, their
-// order, or what only the next boot starts. BootCurrent changes by itself.
-var bootVariable = regexp.MustCompile(`^Boot([0-9A-F]{4}|Order|Next)-8be4df61-93ca-11d2-aa0d-00e098032b8c$`)
-
-// BootEntries lists the firmware's boot entries with their digests. A machine
-// without EFI has none.
-func (m *Machine) BootEntries() ([]string, error) {
-	const dir = "/sys/firmware/efi/efivars"
-	names, err := m.Names(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list boot entries: %w", err)
-	}
-	var all []string
-	for _, name := range names {
-		if !bootVariable.MatchString(name) {
-			continue
-		}
-		raw, err := m.ReadFile(path.Join(dir, name), 64<<10)
-		if err != nil {
-			return nil, fmt.Errorf("cannot list boot entries: %w", err)
-		}
-		short, _, _ := strings.Cut(name, "-")
-		all = append(all, short+" "+shortDigest(raw))
 	}
 	return all, nil
 }

@@ -16,6 +16,7 @@ type Mount struct {
 	Root  string // within the file system: not / for a bind mount
 	// Device is major:minor of what is mounted.
 	Device string
+	Source string // /dev/sda2, where the file system says one
 	// Access is what the mount itself restricts: rw or ro, then nosuid, nodev
 	// and noexec as far as they are set.
 	Access string
@@ -38,7 +39,7 @@ func parseMounts(raw []byte) ([]Mount, error) {
 	}
 	all := make([]Mount, len(infos))
 	for i, info := range infos {
-		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor), Access: access(info.Options), User: fuseUser(info)}
+		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor), Source: info.Source, Access: access(info.Options), User: fuseUser(info)}
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("cannot parse mounts: there is none")

@@ -35,6 +35,9 @@ type Handler struct {
 	// Probe says in one line what is there now, after a crash in the middle of
 	// Do. Nil: there is nothing to say.
 	Probe func(ctx context.Context, h *Host, t *taskcatalog.Task) string
+	// Made returns what Do would have, if what is there after a crash shows that
+	// the task was done. Nil: nothing can show that.
+	Made func(h *Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
 	// After runs once the broker has accepted the result. Nil for most.
 	After func(ctx context.Context, h *Host) error
 }
@@ -47,8 +50,10 @@ var handlers = map[string]Handler{
 	"node.drain@1":                {Do: drain, Probe: probeDrain},
 	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
 	"node.trust_update@1":         {Do: trustUpdate},
+	"node.rotate_identity@1":      {Do: rotateIdentity, Probe: probeRotation, Made: rotationMade},
 	"node.resolver_config@1":      {Do: resolverConfig, Probe: probeResolver},
 	"node.gpu_scrub@1":            {Do: gpuScrub, Probe: probeGPUScrub},
+	"node.disk_erase@1":           {Do: diskErase, Probe: probeDiskErase},
 	"node.hw_sync_reseed@1":       {Do: hwSyncReseed, Probe: probeHWSync},
 	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
 	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/erase"
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/resolver"
@@ -29,6 +30,11 @@ type Host struct {
 	// Trust takes a trust bundle's envelope into force if the trust key in
 	// force signed it.
 	Trust func(bundle string) (version int64, changed bool, err error)
+	// Rotate gives the node another key, as this task asks, and goes on until it
+	// has it or the broker says that it will not be. Rotated is what came of it, if
+	// the present key is the one that this task brought.
+	Rotate  func(ctx context.Context, taskID string) (*taskcatalog.RotateIdentityResult, error)
+	Rotated func(taskID string) (*taskcatalog.RotateIdentityResult, bool)
 
 	// Profiles are the node's resolver profiles, Commands runs what they name,
 	// and Facts have the keys that their rules match on.
@@ -40,6 +46,8 @@ type Host struct {
 	// Openers finds who has device files of GPUs open: gpu.Openers.
 	Openers func(*machine.Machine) ([]gpu.Opener, error)
 	Stopped scrub.Stopped // units that a scrub stopped
+	// Overwrites are those of disks that were cut off.
+	Overwrites erase.Overwrites
 
 	// Scratch are the node's own scratch path patterns, such as /share*.
 	Scratch []string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/platform"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -26,6 +27,7 @@ type validation struct {
 	base     *taskcatalog.Baseline // nil: there is none, or it is being taken
 	taking   bool
 	policy   taskcatalog.CleanPolicy
+	expected []taskcatalog.AgentPackage
 	accounts []Account
 	now      taskcatalog.Baseline
 	report   taskcatalog.Report
@@ -39,12 +41,16 @@ type validation struct {
 	homes    map[string]uint32                     // of known users that log in
 	files    map[string][]taskcatalog.BaselineFile // by look: what goes into Files and Units
 	baseKeys map[*[]string]map[string]bool
+	below    *platform.Platform
+	absent   map[string]string // rows that do not apply, and why
 }
 
 // kernelView is what no directory can stand for.
 type kernelView struct {
 	bpf      func() ([]machine.BPFProgram, error)
 	firewall func(context.Context, *Host) ([]string, error)
+	// cards is what the driver of a network card says of its firmware.
+	cards func(name string) (string, error)
 }
 
 // item is one thing that is there, or that is missing.
@@ -55,6 +61,8 @@ type item struct {
 	// tenant marks what is residue whatever a baseline says: it is an
 	// allocation's. differs marks what the look itself compared.
 	tenant, differs bool
+	// despite marks what was found though its look could not be made whole.
+	despite bool
 }
 
 // check is one line of the table of looks. Several rows of the table of checks
@@ -83,6 +91,7 @@ var validationChecks = []check{
 	{rows: []string{"boot"}, look: lookBoot},
 	{rows: []string{"cloud_init"}, look: lookCloudInit, settles: true},
 	{rows: []string{"programs"}, look: lookPrograms, settles: true},
+	{rows: []string{taskcatalog.CheckAgent}, look: lookAgent},
 	{rows: []string{"ipc"}, look: lookIPC, settles: true},
 	{rows: []string{"files", "setuid"}, look: lookFiles, settles: true},
 	{rows: []string{"homes"}, look: lookHomes},
@@ -101,10 +110,16 @@ var validationChecks = []check{
 	{rows: []string{"kernel_hooks"}, look: lookKernelHooks},
 	{rows: []string{"inventory"}, look: lookInventory},
 	{rows: []string{taskcatalog.CheckGPU}, look: lookGPUs},
+	{rows: []string{taskcatalog.CheckBMCUsers}, look: lookPlatform(taskcatalog.CheckBMCUsers)},
+	{rows: []string{taskcatalog.CheckBMCLAN}, look: lookPlatform(taskcatalog.CheckBMCLAN)},
+	{rows: []string{taskcatalog.CheckBMCFirmware}, look: lookPlatform(taskcatalog.CheckBMCFirmware)},
+	{rows: []string{taskcatalog.CheckEFI}, look: lookPlatform(taskcatalog.CheckEFI)},
+	{rows: []string{taskcatalog.CheckFirmware}, look: lookPlatform(taskcatalog.CheckFirmware)},
+	{rows: []string{taskcatalog.CheckSRIOV}, look: lookPlatform(taskcatalog.CheckSRIOV)},
 }
 
 func validateClean(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
-	return runValidation(ctx, r, kernelView{bpf: machine.BPFPrograms, firewall: readFirewall})
+	return runValidation(ctx, r, kernelView{bpf: machine.BPFPrograms, firewall: readFirewall, cards: platform.CardFirmware})
 }
 
 const (
@@ -117,8 +132,10 @@ const (
 func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcatalog.Report, error) {
 	p := r.Params.(*taskcatalog.ValidateCleanParams)
 	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, taking: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
+	v.below = &platform.Platform{Machine: v.m, Commands: r.Host.Commands, CardFirmware: kernel.cards}
+	v.absent = map[string]string{}
 	if !v.taking {
-		v.base = p.Baseline
+		v.base, v.expected = p.Baseline, p.ExpectedAgent
 	}
 	if p.Policy != nil {
 		v.policy = *p.Policy

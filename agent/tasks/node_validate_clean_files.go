@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,6 +65,13 @@ var restless = []string{
 	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
 	"/etc/subuid", "/etc/subuid-", "/etc/subgid", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/mtab", "/etc/blkid.tab", "/etc/.updated",
 	"/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/hostler-agent/enroll.token",
+}
+
+// dated are files that begin with the time at which they were made, in a comment. It is
+// another one wherever the system is installed anew, and says nothing to who reads them;
+// a line that is in any way another is compared as all else is.
+var dated = map[string]*regexp.Regexp{
+	"/etc/sudoers.d/90-cloud-init-users": regexp.MustCompile(`\A# Created by cloud-init v\. [0-9A-Za-z.+~:-]{1,64} on [A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}\n`),
 }
 
 // crowded are directories of many small files that change together: one line
@@ -173,8 +181,7 @@ func (v *validation) homeFiles(ctx context.Context, row string, names []string) 
 	return v.compareFiles(row, records, func(name string) bool { return rowOf(name) == row }, func(string) string { return row }), nil
 }
 
-// lookBoot compares the kernel, its first root file system and the boot loader,
-// and the firmware's boot entries.
+// lookBoot compares the kernel, its first root file system and the boot loader.
 func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.tree(ctx, []string{"/boot", "/etc"}, func(name string, dir bool) bool {
 		return strings.HasSuffix(name, "/grubenv") || !dir && (rowOf(name) != "boot" || v.packaged(name) && strings.HasPrefix(name, "/boot/"))
@@ -186,12 +193,7 @@ func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := v.m.BootEntries()
-	if err != nil {
-		return nil, err
-	}
-	items := v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" })
-	return append(items, objects("boot", "efi/", entries, taskcatalog.ActionReimage)...), nil
+	return v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" }), nil
 }
 
 // lookPrograms compares what no package brought to where programs are.
@@ -313,7 +315,7 @@ func (v *validation) records(ctx context.Context, names []string, etc bool) ([]t
 	}
 	err := v.m.FileStates(ctx, func(yield func(machine.FileQuery) bool) {
 		for _, name := range names {
-			q := machine.FileQuery{Path: name}
+			q := machine.FileQuery{Path: name, Without: dated[name]}
 			if etc {
 				q.MD5 = v.conf[name]
 			}

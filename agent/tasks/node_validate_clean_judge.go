@@ -52,6 +52,9 @@ func (v *validation) has(it item) bool {
 func (v *validation) finishBaseline(found [][]item, failed []error, result *taskcatalog.ValidateCleanResult) error {
 	b := &v.now
 	for i, c := range validationChecks {
+		if c.rows[0] == taskcatalog.CheckAgent {
+			continue // what it must be was published, and is in no baseline
+		}
 		if failed[i] != nil {
 			b.NotTaken = append(b.NotTaken, c.rows...)
 		}
@@ -90,7 +93,7 @@ func (v *validation) judge(found [][]item, failed []error, result *taskcatalog.V
 		for _, row := range c.rows {
 			err := failed[i]
 			switch {
-			case err != nil:
+			case err != nil || row == taskcatalog.CheckAgent:
 			case v.base == nil:
 				err = fmt.Errorf("the node has no baseline (take one: hostler node baseline retake)")
 			case slices.Contains(v.base.NotTaken, row):
@@ -98,7 +101,7 @@ func (v *validation) judge(found [][]item, failed []error, result *taskcatalog.V
 			}
 			v.made([]string{row}, err)
 			for _, it := range found[i] {
-				if it.row == row && (it.tenant || err == nil && !v.has(it)) {
+				if it.row == row && (it.tenant || it.despite || err == nil && !v.has(it)) {
 					v.find(it)
 				}
 			}
@@ -119,6 +122,8 @@ func (v *validation) made(rows []string, err error) {
 		c := taskcatalog.Check{Name: row, Made: err == nil}
 		if err != nil {
 			c.Reason = clean(err.Error())
+		} else if why, none := v.absent[row]; none {
+			c.NotApplicable, c.Reason = true, clean(why)
 		}
 		v.report.Checks = append(v.report.Checks, c)
 	}

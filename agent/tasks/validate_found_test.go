@@ -59,6 +59,40 @@ func TestWhatATenantWithRootPlantsIsFoundUnderItsRow(t *testing.T) {
 	}
 }
 
+// Cloud-init says in the head of its sudoers when it made them: that is another time on
+// a system that was installed anew, and all else of the file is compared.
+func TestWhenSudoersWereMadeIsNoDifferenceAndWhatTheySayIs(t *testing.T) {
+	const rule = "\n# User rules for ubuntu\nubuntu ALL=(ALL) NOPASSWD:ALL\n"
+	made := func(on string) string { return "# Created by cloud-init v. 22.4.2 on " + on + " +0000\n" }
+	const file, other = "etc/sudoers.d/90-cloud-init-users", "etc/sudoers.d/91-others"
+	for name, c := range map[string]struct {
+		file, text string
+		found      bool
+	}{
+		"another day":                {file, made("Mon, 23 Nov 2026 09:07:46") + rule, false},
+		"another rule":               {file, made("Mon, 23 Nov 2026 09:07:46") + rule + "eve ALL=(ALL) NOPASSWD:ALL\n", true},
+		"a line before it":           {file, "#includedir /tmp\n" + made("Mon, 23 Nov 2026 09:07:46") + rule, true},
+		"a line that only looks so":  {file, "# Created by cloud-init v. 22.4.2 on #includedir /tmp\n" + rule, true},
+		"a line that goes on":        {file, "# Created by cloud-init v. 22.4.2 on Mon, 23 Nov 2026 09:07:46 +0000\\\n" + rule, true},
+		"no line":                    {file, rule[1:], true},
+		"the line twice":             {file, made("Mon, 23 Nov 2026 09:07:46") + made("Mon, 23 Nov 2026 09:07:46") + rule, true},
+		"the head of another's file": {other, made("Mon, 23 Nov 2026 09:07:46") + rule, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t)
+			for _, f := range []string{file, other} {
+				put(t, w.dir, f, made("Sun, 22 Nov 2026 10:08:30")+rule)
+			}
+			w.take(t)
+			put(t, w.dir, c.file, c.text)
+			_, report := w.judge(t)
+			if found := slices.Equal(told(report), []string{"sudoers /" + c.file}); found != c.found || !found && len(report.Findings) > 0 {
+				t.Errorf("the findings are %q", told(report))
+			}
+		})
+	}
+}
+
 func TestWhatATenantWithRootTakesAwayIsFound(t *testing.T) {
 	for file, row := range map[string]string{"etc/pam.d/common-auth": "pam", "boot/grub/grub.cfg": "boot", "root/.ssh/authorized_keys": "authorized_keys", "usr/sbin/sshd": "packages"} {
 		t.Run(file, func(t *testing.T) {
@@ -132,8 +166,9 @@ func TestADeviceThatTheMachineDoesNotShowIsFound(t *testing.T) {
 func TestADeviceThatIsNewIsNoFindingAsTheTableSays(t *testing.T) {
 	w := newWhole(t)
 	put(t, w.dir, "sys/block/vdb/device/serial", "DISK-2\n")
-	put(t, w.dir, "sys/class/net/eth1/device/vendor", "x")
+	put(t, w.dir, "sys/devices/pci0000:00/0000:00:04.0/vendor", "x")
 	put(t, w.dir, "sys/class/net/eth1/address", "52:54:00:00:00:02\n")
+	ok(t, os.Symlink("../../../devices/pci0000:00/0000:00:04.0", filepath.Join(w.dir, "sys/class/net/eth1/device")))
 	put(t, w.dir, "proc/driver/nvidia/gpus/0000:02:00.0/information", "GPU UUID: GPU-new\n")
 	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
 		t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -26,10 +27,13 @@ type whole struct {
 	kernel kernelView
 	base   *taskcatalog.Baseline
 	policy *taskcatalog.CleanPolicy
+	// published are the packages of the agent that the broker knows.
+	published []taskcatalog.AgentPackage
 }
 
 const (
 	socketHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	efiGlobal  = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 	gpuUUID    = "GPU-5f0e1d2c-0000-4000-8000-00000000cafe"
 )
 
@@ -43,7 +47,12 @@ func newWhole(t *testing.T) *whole {
 	w := &whole{h: h, dir: dir, kernel: kernelView{
 		bpf:      func() ([]machine.BPFProgram, error) { return nil, nil },
 		firewall: func(context.Context, *Host) ([]string, error) { return nil, nil },
+		cards:    func(string) (string, error) { return "14.32.1010", nil },
 	}}
+	commands, err := command.New(dir, time.Now)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, commands.Close()) })
+	h.Commands = commands
 	sum := md5.Sum([]byte("sshd"))
 	for name, text := range map[string]string{
 		"usr/sbin/sshd":                                    "sshd",
@@ -65,16 +74,22 @@ func newWhole(t *testing.T) *whole {
 		"sys/module/.keep":                                 "",
 		"sys/block/vda/device/serial":                      "DISK-1\n",
 		"sys/class/net/eth0/address":                       "52:54:00:00:00:01\n",
-		"sys/class/net/eth0/device/vendor":                 "0x1af4\n",
+		"sys/devices/pci0000:00/0000:00:03.0/vendor":       "0x1af4\n",
 		"sys/bus/pci/devices/0000:01:00.0/class":           "0x030200\n",
 		"sys/bus/pci/devices/0000:01:00.0/vendor":          "0x10de\n",
 		"sys/bus/pci/devices/0000:01:00.0/device":          "0x2330\n",
-		"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H100\nGPU UUID: \t " + gpuUUID + "\n",
-		"sys/firmware/efi/efivars/BootOrder-8be4df61-93ca-11d2-aa0d-00e098032b8c": "\x00",
+		"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H100\nGPU UUID: \t " + gpuUUID + "\nVideo BIOS: \t 96.00.74.00.01\n",
+		"sys/firmware/efi/efivars/BootOrder-" + efiGlobal:  "\x07\x00\x00\x00\x01\x00",
+		"sys/firmware/efi/efivars/SecureBoot-" + efiGlobal: "\x06\x00\x00\x00\x01",
+		"sys/firmware/dmi/tables/DMI":                      "\x00\x04\x00\x00\x00\x00\x7f\x04\x00\x00\x00\x00", // a BIOS and no BMC
+		"sys/class/dmi/id/bios_version":                    "2.1a\n",
+		"sys/bus/pci/devices/0000:01:00.0/sriov_numvfs":    "0\n",
 	} {
 		put(t, dir, name, text)
 	}
+	ok(t, os.Symlink("../../../devices/pci0000:00/0000:00:03.0", filepath.Join(dir, "sys/class/net/eth0/device")))
 	w.process(t, 1, 0, "systemd", "/usr/lib/systemd/systemd", "/init.scope")
+	w.installAgent(t)
 	if untouchedWhole == nil {
 		untouchedWhole = w.take(t)
 	}
@@ -101,7 +116,7 @@ func (w *whole) take(t *testing.T) (raw []byte) {
 
 func (w *whole) judge(t *testing.T) (*taskcatalog.ValidateCleanResult, taskcatalog.Report) {
 	t.Helper()
-	p := &taskcatalog.ValidateCleanParams{Baseline: w.base, Policy: w.policy}
+	p := &taskcatalog.ValidateCleanParams{Baseline: w.base, Policy: w.policy, ExpectedAgent: w.published}
 	res, report, err := runValidation(t.Context(), &Run{Params: p, Host: w.h}, w.kernel)
 	ok(t, err)
 	return res.(*taskcatalog.ValidateCleanResult), report

@@ -48,6 +48,7 @@ type Options struct {
 	NodeID   string
 	Version  string        // of the agent
 	Report   func() string // digest of task types, capabilities and facts
+	Instance string        // of the running agent, for its polls
 	Now      func() time.Time
 	Dial     DialFunc // nil: the network
 }
@@ -118,7 +119,7 @@ func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane) (*wire.Wait
 		path += string(lane)
 	}
 	reply := new(wire.WaitReply)
-	_, err := c.do(ctx, http.MethodGet, path, nil, reply)
+	_, err := c.do(ctx, http.MethodGet, path, nil, reply, wire.HeaderInstance, c.Instance)
 	return reply, err
 }
 
@@ -164,7 +165,8 @@ func (c *Client) post(ctx context.Context, path string, body, into any) (int, er
 	return c.do(ctx, http.MethodPost, path, raw, into)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) (int, error) {
+// do makes a request. header are names and values to send beside the usual ones.
+func (c *Client) do(ctx context.Context, method, path string, body []byte, into any, header ...string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, fmt.Errorf("cannot make request: %w", err)
@@ -174,6 +176,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	if c.Trust != nil {
 		req.Header.Set(wire.HeaderTrustVersion, strconv.FormatInt(c.Trust.Version, 10))
 		req.Header.Set(wire.HeaderReport, c.Report())
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

@@ -1,0 +1,149 @@
+package erase
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// askATA asks a disk about its security feature set. Reasons against what it can do
+// are kept as attempts: the overwrite that follows is less than was asked for.
+func (e *Erase) askATA(ctx context.Context, u *unit) error {
+	t := u.targets[0]
+	best := func(m taskcatalog.EraseMethod, err error) {
+		t.out.Asked = m
+		if err != nil {
+			t.failed(m, err)
+		}
+	}
+	s, err := e.security(ctx, t)
+	if err != nil {
+		if taskcatalog.CodeOf(err, "") == taskcatalog.CodeDiskDiffers {
+			return err
+		}
+		best(taskcatalog.MethodATAEnhancedErase, err)
+		return nil
+	}
+	if !s.supported {
+		return nil
+	}
+	all := []taskcatalog.EraseMethod{taskcatalog.MethodATASecureErase}
+	if s.enhanced {
+		all = append([]taskcatalog.EraseMethod{taskcatalog.MethodATAEnhancedErase}, all...)
+	}
+	switch {
+	case s.frozen && s.enabled:
+		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAPassword, "it has a password, and its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine, and run it again; one that is not the agent's: hdparm --security-disable)"))
+		return nil
+	case s.frozen:
+		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAFrozen, "its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine)"))
+		return nil
+	}
+	u.methods = all
+	return nil
+}
+
+// security is what a disk says now, if it is the disk.
+func (e *Erase) security(ctx context.Context, t *target) (security, error) {
+	raw, err := e.tool(ctx, "hdparm_identify", map[string]any{"disk": "/dev/" + t.name})
+	if err != nil {
+		return security{}, ended(ctx, taskcatalog.CodeEraseRefused, err)
+	}
+	s, err := parseSecurity(raw)
+	if err != nil {
+		return s, taskcatalog.Errorf(taskcatalog.CodeEraseRefused, "%v", err)
+	}
+	// What the kernel shows of the model is cut off.
+	if s.serial != plain(t.serial) || !strings.HasPrefix(s.model, plain(t.model)) {
+		return s, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: hdparm -I calls it %s", t.disk.said(), taskcatalog.Clean(s.serial+" "+s.model, 200))
+	}
+	return s, nil
+}
+
+// hdparm runs one of its security commands.
+func (e *Erase) hdparm(ctx context.Context, id string, t *target) error {
+	if _, err := e.tool(ctx, id, map[string]any{"disk": "/dev/" + t.name}); err != nil {
+		return ended(ctx, taskcatalog.CodeEraseRefused, err)
+	}
+	return nil
+}
+
+// unlock takes the password away that a task which was killed may have left. One that
+// somebody else has set stays, and the disk is locked by it when it next loses power.
+func (e *Erase) unlock(ctx context.Context, t *target) error {
+	s, err := e.security(ctx, t)
+	if err != nil || !s.enabled {
+		return err
+	}
+	if s.locked {
+		err = e.hdparm(ctx, "hdparm_unlock", t)
+	}
+	if err == nil {
+		err = e.hdparm(ctx, "hdparm_disable_password", t)
+	}
+	switch {
+	case taskcatalog.CodeOf(err, "") == taskcatalog.CodeEraseUnfinished:
+		return err
+	case err != nil && s.frozen:
+		return taskcatalog.Errorf(taskcatalog.CodeATAPassword, "it has a password and its security is frozen: it locks when it loses power (power-cycle it and run this again; a password that is not the agent's: hdparm --security-disable): %v", err)
+	case err != nil:
+		return taskcatalog.Errorf(taskcatalog.CodeATAPassword, "it has a password that is not the agent's, and locks when it loses power (take it away: hdparm --security-disable; nobody knows it: replace the disk): %v", err)
+	}
+	if s, err = e.security(ctx, t); err == nil && s.enabled {
+		return taskcatalog.Errorf(taskcatalog.CodeATAPassword, "hdparm says that its password is taken away, and it still has one (replace the disk)")
+	}
+	return err
+}
+
+// unlocked lets an erased disk be clean only if it has no password, whoever set it.
+func (e *Erase) unlocked(ctx context.Context, t *target) {
+	err := e.unlock(ctx, t)
+	switch {
+	case err == nil:
+	case taskcatalog.CodeOf(err, "") == taskcatalog.CodeATAPassword:
+		t.end(taskcatalog.VerdictNotClean, err)
+	default:
+		t.end(taskcatalog.VerdictInconclusive, taskcatalog.Errorf(taskcatalog.CodeOf(err, taskcatalog.CodeDiskUnreadable), "nobody knows whether it has a password, with which it would lock when it loses power: %v", err))
+	}
+}
+
+// ataErase sets a password, which the command wants, and has the disk erase itself,
+// which takes the password away.
+func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *target) error {
+	if err := e.hdparm(ctx, "hdparm_set_password", t); err != nil {
+		return err
+	}
+	id := "hdparm_erase"
+	if m == taskcatalog.MethodATAEnhancedErase {
+		id = "hdparm_enhanced_erase"
+	}
+	err := e.hdparm(ctx, id, t)
+	if taskcatalog.CodeOf(err, "") == taskcatalog.CodeEraseUnfinished || ctx.Err() != nil {
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase may go on inside the drive, which has the password hostler until it ends: %v", err)
+	}
+	s, asked := e.security(ctx, t)
+	switch {
+	case asked != nil: // as of a drive that is still at it
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "nobody knows whether it was erased: the erase may go on inside the drive, which may have the password hostler: %s", both(err, asked))
+	case s.enabled: // an erase that was done has taken it away
+		switch off := e.hdparm(ctx, "hdparm_disable_password", t); {
+		case taskcatalog.CodeOf(off, "") == taskcatalog.CodeEraseUnfinished:
+			return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase was not done, and the disk may have the password hostler: %s", both(err, off))
+		case off != nil:
+			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "the erase was not done and the password hostler is still set: %s", both(err, off))
+		}
+		if err == nil {
+			err = taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "hdparm says that it is done, and the disk still has the password that an erase takes away")
+		}
+	}
+	return err
+}
+
+// both are two errors on one line, the first of which there may not be.
+func both(first, second error) string {
+	if first == nil {
+		return second.Error()
+	}
+	return first.Error() + "; " + second.Error()
+}

@@ -1,0 +1,54 @@
+package erase
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+)
+
+// Device is a disk held open for this process alone.
+type Device interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Sync() error
+	Size() (int64, error)    // as the kernel says now
+	Number() (string, error) // major:minor of what is open
+}
+
+// Devices are the machine's.
+type Devices interface {
+	// Open opens a disk for this process alone; unix.EBUSY where somebody has it.
+	Open(name, number string) (Device, error)
+	// Is fails where the node of that name in /dev is not that device; whole says a
+	// block device, else the controller's character device.
+	Is(name, number string, whole bool) error
+}
+
+// Of are the devices of a machine.
+func Of(m *machine.Machine) Devices { return devices{m} }
+
+type devices struct{ m *machine.Machine }
+
+func (d devices) Open(name, number string) (Device, error) {
+	f, err := d.m.OpenBlock(name, number)
+	if err != nil {
+		return nil, err
+	}
+	return block{f}, nil
+}
+
+func (d devices) Is(name, number string, whole bool) error {
+	if whole {
+		return d.m.IsDevice(name, number, unix.S_IFBLK)
+	}
+	return d.m.IsDevice(name, number, unix.S_IFCHR)
+}
+
+type block struct{ *os.File }
+
+func (b block) Size() (int64, error)    { return machine.BlockSize(b.File) }
+func (b block) Number() (string, error) { return machine.Number(b.File) }

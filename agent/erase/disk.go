@@ -1,0 +1,213 @@
+package erase
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const blockDir = "/sys/block"
+
+// disk is a block device with hardware behind it, as the kernel tells of it.
+type disk struct {
+	name   string // nvme0n1
+	number string // 259:0
+	path   string // where the kernel has it, below /devices
+
+	serial, wwn, nguid, model string
+	size                      int64
+	readOnly                  bool
+	ata                       bool // speaks ATA: its vendor is said to be ATA
+
+	transport   string   // pcie, sata, sas, or what it is instead
+	controllers []string // of an NVMe namespace: nvme0
+	nsid        int64
+	pciVendor   string // of an NVMe namespace's controller, four hex digits
+	partitions  []string
+}
+
+// system reads what one kind of machine tells.
+type system struct{ *machine.Machine }
+
+// text is an attribute of sysfs: "" where it is not there.
+func (s system) text(name string) (string, error) {
+	raw, err := s.ReadFile(name, 64<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(strings.Trim(string(raw), "\x00")), err
+}
+
+// link is where a link of sysfs leads, below /sys; "" where there is none.
+func (s system) link(name string) (string, error) {
+	to, err := s.Readlink(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return path.Join("/", path.Dir(strings.TrimPrefix(name, "/sys/")), to), nil
+}
+
+// disks lists what has hardware behind it, with what could not be read of each.
+func (s system) disks() ([]*disk, map[*disk]error, error) {
+	names, err := s.Names(blockDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.Sort(names)
+	var all []*disk
+	unread := map[*disk]error{}
+	for _, name := range names {
+		d, err := s.disk(name)
+		if d == nil && err == nil {
+			continue
+		}
+		all = append(all, d)
+		if err != nil {
+			unread[d] = err
+		}
+	}
+	return all, unread, nil
+}
+
+// disk is one entry of /sys/block, or nil where it is none: no hardware, no size,
+// or one hidden path to a disk that is there by itself.
+func (s system) disk(name string) (*disk, error) {
+	d := &disk{name: name}
+	var faults []error
+	read := func(file string) string {
+		text, err := s.text(path.Join(blockDir, name, file))
+		faults = append(faults, err)
+		return text
+	}
+	var err error
+	if d.path, err = s.link(path.Join(blockDir, name)); err != nil {
+		return d, err
+	}
+	device, err := s.link("/sys" + d.path + "/device")
+	if device == "" && err == nil || read("hidden") == "1" {
+		return nil, nil
+	}
+	faults = append(faults, err)
+	sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
+	if sectors <= 0 {
+		return nil, errors.Join(faults...)
+	}
+	d.size, d.number, d.readOnly, d.model = sectors*512, read("dev"), read("ro") == "1", read("device/model")
+	d.wwn = cmp.Or(read("wwid"), read("device/wwid"))
+	d.serial = cmp.Or(read("device/serial"), read("serial"))
+	if d.serial == "" {
+		page, err := s.ReadFile(path.Join(blockDir, name, "device/vpd_pg80"), 4096)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, err)
+		}
+		d.serial = unitSerial(page)
+	}
+	d.ata = read("device/vendor") == "ATA"
+	d.transport = transport(d.path)
+	if strings.HasPrefix(name, "nvme") {
+		d.nguid = read("nguid")
+		d.nsid, _ = strconv.ParseInt(read("nsid"), 10, 64)
+		faults = append(faults, s.nvme(d, path.Base(device)))
+	}
+	entries, err := s.Names(path.Join(blockDir, name))
+	faults = append(faults, err)
+	for _, entry := range entries {
+		if number, err := s.text(path.Join(blockDir, name, entry, "partition")); strings.HasPrefix(entry, name) && (number != "" || err != nil) {
+			d.partitions = append(d.partitions, entry)
+			faults = append(faults, err)
+		}
+	}
+	slices.Sort(d.partitions)
+	return d, errors.Join(faults...)
+}
+
+var controllerName = regexp.MustCompile(`^nvme[0-9]{1,4}$`)
+
+// nvme adds the controllers of a namespace. Where the drive says that it may have
+// several, the namespace hangs on the subsystem and not on the controller.
+func (s system) nvme(d *disk, parent string) error {
+	d.controllers = []string{parent}
+	if strings.HasPrefix(parent, "nvme-subsys") {
+		entries, err := s.Names("/sys/class/nvme-subsystem/" + parent)
+		if err != nil {
+			return err
+		}
+		d.controllers = slices.DeleteFunc(entries, func(e string) bool { return !controllerName.MatchString(e) })
+		slices.Sort(d.controllers)
+	}
+	for _, c := range d.controllers {
+		dir := path.Join("/sys/class/nvme", c)
+		how, err1 := s.text(dir + "/transport")
+		where, err2 := s.link(dir)
+		vendor, err3 := s.text(dir + "/device/vendor")
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		d.transport, d.pciVendor = how, strings.TrimPrefix(vendor, "0x")
+		if how == "pcie" && !strings.HasPrefix(where, "/devices/pci") {
+			d.transport = "pcie, and on no PCI bus"
+		}
+		if d.transport != "pcie" {
+			break
+		}
+	}
+	return nil
+}
+
+// transports are the parts of a device's path that tell how it is reached. What is
+// not local comes first: a USB bridge has an ATA disk behind it.
+var transports = []struct {
+	part *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`/usb[0-9]+/`), "usb"},
+	{regexp.MustCompile(`/session[0-9]+/`), "iscsi"},
+	{regexp.MustCompile(`/rport-[^/]+/`), "fibre channel"},
+	{regexp.MustCompile(`/nvme-fabrics/`), "nvme over fabrics"},
+	{regexp.MustCompile(`/virtio[0-9]+/`), "virtio"},
+	{regexp.MustCompile(`/(fw|sbp)[0-9]+[./]`), "firewire"},
+	{regexp.MustCompile(`^/devices/virtual/|^/devices/pseudo`), "virtual"},
+	{regexp.MustCompile(`^/devices/.*/ata[0-9]+/`), "sata"},
+	{regexp.MustCompile(`^/devices/.*/end_device-[^/]+/`), "sas"},
+}
+
+// transport is how a disk is reached; unknown where its path does not tell.
+func transport(where string) string {
+	for _, t := range transports {
+		if t.part.MatchString(where) {
+			return t.name
+		}
+	}
+	return "unknown"
+}
+
+func local(transport string) bool {
+	return transport == "pcie" || transport == "sata" || transport == "sas"
+}
+
+// unitSerial reads the page of a SCSI disk that holds its serial: four bytes of a
+// head, of which the last two are the length.
+func unitSerial(page []byte) string {
+	const head = 4
+	if len(page) < head || page[1] != 0x80 {
+		return ""
+	}
+	length := int(page[2])<<8 | int(page[3])
+	return strings.TrimSpace(strings.Trim(string(page[head:min(head+length, len(page))]), "\x00"))
+}
+
+// said is the disk as messages name it.
+func (d *disk) said() string {
+	return taskcatalog.Clean("disk "+d.name+" ("+cmp.Or(d.serial, d.wwn, "no serial")+")", 200)
+}

@@ -1,0 +1,93 @@
+package erase
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// find is the one disk that everything given of a name fits.
+func find(name taskcatalog.DiskName, all []*disk) (*disk, error) {
+	called := called(name)
+	if plain(name.Serial) == "" && id(name.WWN) == "" && id(name.NGUID) == "" {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot erase %s: it is named by neither serial, WWN nor NGUID", called)
+	}
+	var fit []*disk
+	var near *disk
+	for _, d := range all {
+		same, differ := compare(name, d)
+		switch {
+		case len(differ) == 0:
+			fit = append(fit, d)
+		case same && near == nil:
+			near = d
+		}
+	}
+	switch {
+	case len(fit) == 1:
+		return fit[0], nil
+	case len(fit) > 1 && fit[0].wwn != "" && id(fit[0].wwn) == id(fit[1].wwn):
+		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskMultipath, "cannot erase %s: %s and %s are two paths to it", called, fit[0].name, fit[1].name)
+	case len(fit) > 1:
+		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskAmbiguous, "cannot erase %s: %s and %s are called so (name it by WWN or NGUID)", called, fit[0].name, fit[1].name)
+	case near != nil:
+		_, differ := compare(name, near)
+		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: the machine's %s has another %s", called, near.name, strings.Join(differ, ", "))
+	}
+	return nil, taskcatalog.Errorf(taskcatalog.CodeDiskNotFound, "cannot erase %s: this machine has no such disk", called)
+}
+
+// compare holds a name to a disk: whether what tells disks apart is the same in
+// any part, and everything that differs.
+func compare(name taskcatalog.DiskName, d *disk) (same bool, differ []string) {
+	hold := func(what, asked, has string, tells bool) {
+		switch {
+		case asked == "":
+		case asked != has:
+			differ = append(differ, what)
+		case tells:
+			same = true
+		}
+	}
+	hold("serial", plain(name.Serial), plain(d.serial), true)
+	hold("WWN", id(name.WWN), id(d.wwn), true)
+	nguid := id(d.nguid)
+	if nguid == "" && len(id(d.wwn)) == 32 { // which the kernel makes of it
+		nguid = id(d.wwn)
+	}
+	hold("NGUID", id(name.NGUID), nguid, true)
+	hold("model", plain(name.Model), plain(d.model), false)
+	hold("size", fmt.Sprint(name.SizeBytes), fmt.Sprint(d.size), false)
+	return same, differ
+}
+
+// plain is text without the blanks that firmware pads it with.
+func plain(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// id is a world-wide name without its prefix and punctuation. One that is no
+// number, as those that the kernel makes of vendor and serial, stays as it is.
+func id(s string) string {
+	s = plain(s)
+	bare := strings.ToLower(s)
+	for _, prefix := range []string{"eui.", "naa.", "uuid.", "0x"} {
+		bare = strings.TrimPrefix(bare, prefix)
+	}
+	bare = strings.NewReplacer("-", "", ":", "", " ", "").Replace(bare)
+	if bare == "" || strings.Trim(bare, "0123456789abcdef") != "" {
+		return s
+	}
+	if strings.Trim(bare, "0") == "" { // an NGUID of zeros is none
+		return ""
+	}
+	return bare
+}
+
+func called(n taskcatalog.DiskName) string {
+	for _, id := range []string{n.Serial, n.WWN, n.NGUID} {
+		if id != "" {
+			return "disk " + taskcatalog.Clean(id, 128)
+		}
+	}
+	return "a disk"
+}

@@ -1,0 +1,172 @@
+package erase
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// controller is what an NVMe controller says it can do.
+type controller struct {
+	serial, model string
+	namespaces    bool // manages namespaces, and so may hide some
+	format        bool
+	// FNA: a format, an erase is of all namespaces; the key can be changed.
+	cryptoErase                                  bool
+	sanitizeCrypto, sanitizeBlock, sanitizeWrite bool
+}
+
+// parseController reads `nvme id-ctrl --output-format=json`.
+func parseController(raw []byte) (controller, error) {
+	var said struct {
+		Serial *string `json:"sn"`
+		Model  *string `json:"mn"`
+		OACS   *int64  `json:"oacs"`
+		FNA    *int64  `json:"fna"`
+		// Some versions print it with a sign.
+		SANICAP *int64 `json:"sanicap"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return controller{}, fmt.Errorf("what nvme id-ctrl printed is no JSON: %w", err)
+	}
+	if said.Serial == nil || said.Model == nil || said.OACS == nil || said.FNA == nil || said.SANICAP == nil {
+		return controller{}, errors.New("what nvme id-ctrl printed lacks sn, mn, oacs, fna or sanicap")
+	}
+	if *said.OACS < 0 || *said.OACS > 0xffff || *said.FNA < 0 || *said.FNA > 0xff || *said.SANICAP < -1<<31 || *said.SANICAP > 1<<32-1 {
+		return controller{}, errors.New("what nvme id-ctrl printed is out of bounds")
+	}
+	bit := func(of *int64, n int) bool { return *of>>n&1 == 1 }
+	return controller{
+		serial: plain(*said.Serial), model: plain(*said.Model),
+		format: bit(said.OACS, 1), namespaces: bit(said.OACS, 3), cryptoErase: bit(said.FNA, 2),
+		sanitizeCrypto: bit(said.SANICAP, 0), sanitizeBlock: bit(said.SANICAP, 1), sanitizeWrite: bit(said.SANICAP, 2),
+	}, nil
+}
+
+// parseNamespaces reads `nvme list-ns --output-format=json`.
+func parseNamespaces(raw []byte) ([]int64, error) {
+	var said struct {
+		List []struct {
+			NSID *int64 `json:"nsid"`
+		} `json:"nsid_list"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return nil, fmt.Errorf("what nvme list-ns printed is no JSON: %w", err)
+	}
+	if said.List == nil || len(said.List) > 1024 {
+		return nil, errors.New("what nvme list-ns printed has no list of namespaces")
+	}
+	var all []int64
+	for _, n := range said.List {
+		if n.NSID == nil || *n.NSID < 1 || *n.NSID >= 1<<32-1 {
+			return nil, errors.New("what nvme list-ns printed has a namespace that is none")
+		}
+		all = append(all, *n.NSID)
+	}
+	return all, nil
+}
+
+// parseLBAFormat reads from `nvme id-ns --output-format=json` which of its formats a
+// namespace has, so that a format leaves it so.
+func parseLBAFormat(raw []byte) (int, error) {
+	var said struct {
+		FLBAS *int64 `json:"flbas"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return 0, fmt.Errorf("what nvme id-ns printed is no JSON: %w", err)
+	}
+	if said.FLBAS == nil || *said.FLBAS < 0 || *said.FLBAS > 0xff {
+		return 0, errors.New("what nvme id-ns printed has no flbas")
+	}
+	return int(*said.FLBAS&0xf | *said.FLBAS>>5&3<<4), nil
+}
+
+// sanitizeState is the sanitize status log page.
+type sanitizeState struct {
+	status  int // 0 never, 1 completed, 2 in progress, 3 failed, 4 completed though not as asked about deallocation
+	percent int
+	action  int // of the last sanitize: 2 blocks, 3 overwrite, 4 key
+}
+
+const (
+	sanitizeNever      = 0
+	sanitizeDone       = 1
+	sanitizeRunning    = 2
+	sanitizeFailed     = 3
+	sanitizeDoneLoosed = 4
+
+	sanitizeBlock  = 2
+	sanitizeWrite  = 3
+	sanitizeCrypto = 4
+)
+
+// parseSanitize reads the page as `nvme sanitize-log --raw-binary` prints it: the
+// progress in parts of 65536, the status, and the command.
+func parseSanitize(raw []byte) (sanitizeState, error) {
+	const least, most = 20, 4096
+	if len(raw) < least || len(raw) > most {
+		return sanitizeState{}, fmt.Errorf("the sanitize log page is %d bytes", len(raw))
+	}
+	s := sanitizeState{
+		percent: int(binary.LittleEndian.Uint16(raw)) * 100 / 65536,
+		status:  int(binary.LittleEndian.Uint16(raw[2:]) & 7),
+		action:  int(binary.LittleEndian.Uint32(raw[4:]) & 7),
+	}
+	if s.status > sanitizeDoneLoosed {
+		return s, fmt.Errorf("the sanitize log page has the status %d", s.status)
+	}
+	return s, nil
+}
+
+// security is what an ATA disk says of its own security.
+type security struct {
+	serial, model                                string
+	supported, enabled, locked, frozen, enhanced bool
+}
+
+// parseSecurity reads `hdparm -I`. A disk without the feature has no such part.
+func parseSecurity(raw []byte) (security, error) {
+	var s security
+	inside := false
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimRight(line, "\r\n")
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Serial Number:"); ok && s.serial == "" {
+			s.serial = plain(text)
+			continue
+		}
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Model Number:"); ok && s.model == "" {
+			s.model = plain(text)
+			continue
+		}
+		if line != "" && line[0] != '\t' && line[0] != ' ' {
+			inside = strings.HasPrefix(line, "Security:")
+			continue
+		}
+		if !inside {
+			continue
+		}
+		said := strings.Fields(line)
+		is := len(said) > 0 && said[0] != "not"
+		if !is && len(said) > 0 {
+			said = said[1:]
+		}
+		switch strings.Join(said, " ") {
+		case "supported":
+			s.supported = is
+		case "enabled":
+			s.enabled = is
+		case "locked":
+			s.locked = is
+		case "frozen":
+			s.frozen = is
+		case "supported: enhanced erase":
+			s.enhanced = is
+		}
+	}
+	if s.serial == "" && s.model == "" {
+		return s, errors.New("what hdparm -I printed has no serial number and no model")
+	}
+	return s, nil
+}

@@ -1,0 +1,269 @@
+package erase
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// unit is what is erased at a time: a disk, or an NVMe controller with all of its
+// namespaces.
+type unit struct {
+	targets    []*target
+	controller string // nvme0; "" for other disks
+	node       string // of the controller: major:minor
+	can        controller
+	methods    []taskcatalog.EraseMethod // from the best to the least
+}
+
+// units makes the units of the task and asks each what it can do.
+func (e *Erase) units(ctx context.Context) ([]*unit, error) {
+	var all []*unit
+	for _, t := range e.targets {
+		if t.transport == "pcie" {
+			c := t.controllers[0]
+			if i := slices.IndexFunc(all, func(u *unit) bool { return u.controller == c }); i >= 0 {
+				all[i].targets = append(all[i].targets, t)
+				continue
+			}
+			all = append(all, &unit{targets: []*target{t}, controller: c})
+			continue
+		}
+		all = append(all, &unit{targets: []*target{t}})
+	}
+	for _, u := range all {
+		if err := e.ask(ctx, u); err != nil {
+			return nil, err
+		}
+		for _, t := range u.targets {
+			if t.out.Asked == "" {
+				t.out.Asked = u.methods[0]
+			}
+		}
+	}
+	return all, nil
+}
+
+func (e *Erase) ask(ctx context.Context, u *unit) error {
+	var err error
+	switch {
+	case u.controller != "":
+		err = e.askNVMe(ctx, u)
+	case u.targets[0].ata:
+		err = e.askATA(ctx, u)
+	}
+	if err != nil {
+		return err
+	}
+	if e.Params.Mode == taskcatalog.EraseQuick {
+		u.methods = []taskcatalog.EraseMethod{taskcatalog.MethodTrim}
+		for _, t := range u.targets {
+			t.out.Asked, t.out.Attempts = "", nil
+		}
+		return nil
+	}
+	u.methods = append(u.methods, taskcatalog.MethodOverwrite)
+	return nil
+}
+
+// whole are the methods that reach every namespace of a controller.
+func whole(m taskcatalog.EraseMethod) bool {
+	return m == taskcatalog.MethodNVMeSanitizeBlock || m == taskcatalog.MethodNVMeSanitizeCrypt || m == taskcatalog.MethodNVMeSanitizeWrite
+}
+
+// inside are the methods that a drive carries out by itself.
+func inside(m taskcatalog.EraseMethod) bool {
+	return m != taskcatalog.MethodOverwrite && m != taskcatalog.MethodTrim
+}
+
+// erase goes through the methods until each disk of the unit is erased, or nothing
+// more may be tried.
+func (e *Erase) erase(ctx context.Context, u *unit) {
+	if err := e.settle(ctx, u); err != nil {
+		u.end(taskcatalog.VerdictInconclusive, err)
+		return
+	}
+	for _, m := range u.methods {
+		if whole(m) {
+			e.try(ctx, u, m, u.left())
+			continue
+		}
+		for _, t := range u.left() {
+			if !t.ended() { // with the one before it, where they share a controller
+				e.try(ctx, u, m, []*target{t})
+			}
+		}
+	}
+	for _, t := range u.left() {
+		last := t.out.Attempts[len(t.out.Attempts)-1]
+		t.out.Verdict, t.out.Code, t.out.Message = taskcatalog.VerdictNotClean, last.Code, last.Message
+	}
+	if t := u.targets[0]; t.ata && t.out.Verdict == taskcatalog.VerdictClean {
+		e.unlocked(ctx, t)
+	}
+}
+
+// left are the disks of which it is not known what became of them.
+func (u *unit) left() []*target { return slices.DeleteFunc(slices.Clone(u.targets), (*target).ended) }
+
+// end is where no further method is tried on any disk of the unit.
+func (u *unit) end(verdict taskcatalog.Verdict, err error) {
+	for _, t := range u.left() {
+		t.end(verdict, err)
+	}
+}
+
+// try does one method to disks that share it, and keeps how it ended.
+func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) {
+	if len(disks) == 0 {
+		return
+	}
+	stop := func(verdict taskcatalog.Verdict, err error) {
+		for _, t := range disks {
+			t.end(verdict, err)
+		}
+	}
+	if ctx.Err() != nil {
+		stop(taskcatalog.VerdictNotClean, fmt.Errorf("it was not erased: %w", context.Cause(ctx)))
+		return
+	}
+	if err := e.still(ctx, u, m, disks); err != nil {
+		stop(taskcatalog.VerdictInconclusive, err)
+		return
+	}
+	for _, t := range disks {
+		t.said = -1
+		e.say(t, 0, m)
+	}
+	err := e.do(ctx, u, m, disks)
+	switch code := taskcatalog.CodeOf(err, ""); {
+	case err == nil:
+		for _, t := range disks {
+			e.say(t, 100, m)
+		}
+	case slices.Contains(unknown, code): // of the controller, and so of all its disks
+		u.end(taskcatalog.VerdictInconclusive, err)
+	case ctx.Err() != nil:
+		stop(taskcatalog.VerdictNotClean, fmt.Errorf("%s was stopped and the disk is not erased: %w", m, context.Cause(ctx)))
+	default:
+		for _, t := range disks {
+			t.failed(m, err)
+		}
+	}
+}
+
+// unknown are the codes of a method of which nobody can say what it did, and to what.
+var unknown = []taskcatalog.Code{
+	taskcatalog.CodeEraseUnfinished, taskcatalog.CodeDiskChanged, taskcatalog.CodeDiskDiffers,
+	taskcatalog.CodeDiskControllerShared, taskcatalog.CodeDiskUnreadable,
+}
+
+// still holds what was judged to what is there now: what is done to one of the disks
+// is done to all, and one that is another is reason enough to leave all alone.
+func (e *Erase) still(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
+	for _, t := range disks {
+		if err := e.again(t); err != nil {
+			return err
+		}
+	}
+	if u.controller == "" {
+		return nil
+	}
+	if err := e.sameController(u); err != nil {
+		return err
+	}
+	if err := e.unshared(u); err != nil || !inside(m) {
+		return err
+	}
+	_, err := e.identify(ctx, u)
+	return err
+}
+
+// do does one method, and says of each disk that it was done.
+func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
+	switch m {
+	case taskcatalog.MethodOverwrite:
+		t := disks[0]
+		return e.overwrite(ctx, t)
+	case taskcatalog.MethodTrim:
+		t := disks[0]
+		if _, err := e.tool(ctx, "blkdiscard", map[string]any{"disk": "/dev/" + t.name}); err != nil {
+			return ended(ctx, taskcatalog.CodeEraseUnfit, err)
+		}
+		t.finished(m, taskcatalog.OverwriteNone, 0)
+		return nil
+	}
+	if u.controller == "" { // a disk that is locked takes no blocks either
+		if err := e.unlock(ctx, disks[0]); err != nil {
+			return err
+		}
+	}
+	before := make([]*planted, len(disks))
+	why := make([]error, len(disks)) // it cannot be shown that a disk was erased
+	for i, t := range disks {
+		e.forget(t) // an overwrite that was cut off has no place for other blocks
+		before[i], why[i] = plant(t.device, t.size, e)
+	}
+	var err error
+	switch {
+	case whole(m):
+		err = e.sanitize(ctx, u, m, disks)
+	case u.controller != "":
+		err = e.format(ctx, u, m, disks[0])
+	default:
+		err = e.ataErase(ctx, m, disks[0])
+	}
+	if err != nil {
+		return err
+	}
+	var remains []string
+	for i, t := range disks {
+		if why[i] != nil {
+			continue
+		}
+		var left int
+		if left, why[i] = before[i].left(t.device); left > 0 {
+			remains = append(remains, fmt.Sprintf("of %d blocks that were written to %s before, %d are still there", len(before[i].places), t.name, left))
+		}
+	}
+	switch {
+	case len(remains) > 0: // the drive has lied: what it says of the others is worth nothing
+		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive says that it is done, and %s", strings.Join(remains, "; "))
+	case whole(m):
+		// The log page was asked for by the controller's name, after hours perhaps.
+		if err := e.still(ctx, u, m, disks); err != nil {
+			return err
+		}
+	case why[0] != nil:
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnverified, "the drive says that it is done, and nothing shows it: %v", why[0])
+	}
+	for i, t := range disks {
+		if why[i] == nil {
+			t.finished(m, taskcatalog.OverwriteVerified, before[i].bytes())
+			continue
+		}
+		t.finished(m, taskcatalog.OverwriteUnverified, 0)
+		t.out.Code, t.out.Message = taskcatalog.CodeEraseUnverified, taskcatalog.Clean(why[i].Error(), taskcatalog.MaxText)
+	}
+	return nil
+}
+
+// finished is a method that ran to its end.
+func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBack uint64) {
+	t.out.Method, t.out.Verification, t.out.ReadBackBytes = m, verification, readBack
+	t.out.CoveredBytes, t.out.Verdict = uint64(t.size), taskcatalog.VerdictClean
+}
+
+// ended is the error of a tool with the code that it has for the disk.
+func ended(ctx context.Context, code taskcatalog.Code, err error) error {
+	switch {
+	case maybe(err) || ctx.Err() != nil:
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "nobody knows how it ended, and it may go on inside the drive: %v", err)
+	case missing(err):
+		return err
+	}
+	return taskcatalog.Errorf(code, "%v", err)
+}

@@ -1,0 +1,68 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsDevice reports whether the node of this name in /dev is the device with the
+// number (major:minor) that the kernel gave it. mode is unix.S_IFBLK or S_IFCHR.
+func (m *Machine) IsDevice(name, number string, mode uint32) error {
+	st, err := m.Lstat("/dev/" + name)
+	if err != nil {
+		return err
+	}
+	return isDevice(name, number, mode, st)
+}
+
+func isDevice(name, number string, mode uint32, st unix.Stat_t) error {
+	is := fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+	if st.Mode&unix.S_IFMT != mode || is != number {
+		return fmt.Errorf("/dev/%s is not device %s", name, number)
+	}
+	return nil
+}
+
+// OpenBlock opens a block device for reading and writing past the kernel's cache.
+// It is this process's alone: nobody can mount it, add it to an array or open it
+// so as well until it is closed, and unix.EBUSY says that somebody has. The node in
+// /dev is taken only if it is the device with that number.
+func (m *Machine) OpenBlock(name, number string) (*os.File, error) {
+	fd, err := openat2(int(m.root.Fd()), below("/dev/"+name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: "/dev/" + name, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if err := isDevice(name, number, unix.S_IFBLK, st); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDWR|unix.O_EXCL|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := Number(f); err != nil || now != number {
+		return nil, errors.Join(errForged, err, f.Close())
+	}
+	return f, nil
+}
+
+// Number is the number (major:minor) of the device that is open.
+func Number(f *os.File) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)), nil
+}
+
+// BlockSize is how many bytes the open block device has, as the kernel says now.
+func BlockSize(f *os.File) (int64, error) { return f.Seek(0, 2) }

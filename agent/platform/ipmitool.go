@@ -1,0 +1,246 @@
+package platform
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The forms of what ipmitool 1.8.18 and 1.8.19 print. A user of the BMC chooses its
+// name, of up to 16 bytes, and a community string has up to 18, both of any value: no
+// line of either is long enough to pass for another, and one out of place is refused.
+
+// maxLines is more than any of the outputs has.
+const maxLines = 1024
+
+func linesOf(raw []byte) ([]string, error) {
+	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
+	if len(lines) > maxLines {
+		return nil, fmt.Errorf("ipmitool printed %d lines, more than it may", len(lines))
+	}
+	return lines, nil
+}
+
+func garbled(what, line string) error {
+	return fmt.Errorf("what ipmitool printed of %s has a line that is none: %s", what, taskcatalog.Clean(line, 80))
+}
+
+// deviceFields are what counts of `ipmitool mc info`; the rest is names of a list that
+// comes with ipmitool.
+var deviceFields = []string{"Device ID", "Device Revision", "Firmware Revision", "IPMI Version", "Manufacturer ID", "Product ID"}
+
+// parseDevice reads `ipmitool mc info`: KEY : VALUE, and lists whose items are
+// indented.
+func parseDevice(raw []byte) ([]taskcatalog.PlatformSetting, error) {
+	lines, err := linesOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	var all []taskcatalog.PlatformSetting
+	var aux []string
+	within := ""
+	for _, line := range lines {
+		if item, ok := strings.CutPrefix(line, "    "); ok && within != "" {
+			if within == "Aux Firmware Rev Info" {
+				aux = append(aux, item)
+			}
+			continue
+		}
+		key, value, ok := strings.Cut(line, ":")
+		if key = strings.TrimSpace(key); !ok || key == "" || line[0] == ' ' {
+			return nil, garbled("the BMC", line)
+		}
+		within = ""
+		if value = strings.TrimSpace(value); value == "" {
+			within = key
+		}
+		if slices.Contains(deviceFields, key) {
+			if value == "" {
+				return nil, garbled("the BMC", line)
+			}
+			all = append(all, setting("bmc "+key, value))
+		}
+	}
+	if len(all) != len(deviceFields) {
+		return nil, errors.New("what ipmitool printed of the BMC has not each of " + strings.Join(deviceFields, ", ") + " once")
+	}
+	return append(all, setting("bmc Aux Firmware Rev Info", strings.Join(aux, " "))), nil
+}
+
+// channel is one way into the BMC.
+type channel struct {
+	number        int
+	lan, sessions bool
+	settings      []taskcatalog.PlatformSetting
+}
+
+// parseChannel reads `ipmitool channel info N`: fields, and for a network two parts
+// with the fields of how it lets users in now, and after a reset.
+func parseChannel(number int, raw []byte) (channel, error) {
+	c := channel{number: number}
+	what := fmt.Sprintf("channel %d", number)
+	lines, err := linesOf(raw)
+	if err != nil {
+		return c, err
+	}
+	if lines[0] != fmt.Sprintf("Channel 0x%x info:", number) {
+		return c, garbled(what, lines[0])
+	}
+	parts, part := map[string][]string{}, ""
+	for _, line := range lines[1:] {
+		switch line {
+		case "  Volatile(active) Settings":
+			part = " now"
+			continue
+		case "  Non-Volatile Settings":
+			part = " after a reset"
+			continue
+		}
+		key, value, ok := strings.Cut(line, ":")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok || key == "" || value == "" || !strings.HasPrefix(line, "  ") {
+			return c, garbled(what, line)
+		}
+		switch key {
+		case "Active Session Count":
+			continue // changes by itself
+		case "Channel Medium Type":
+			c.lan = value == "802.3 LAN" || value == "Other LAN"
+		case "Session Support":
+			c.sessions = value != "session-less"
+		}
+		parts[part] = append(parts[part], key+" "+value)
+	}
+	if len(parts[""]) < 3 || c.lan && (len(parts[" now"]) != 4 || len(parts[" after a reset"]) != 4) {
+		return c, fmt.Errorf("what ipmitool printed of %s is not whole", what)
+	}
+	for part, fields := range parts {
+		c.settings = append(c.settings, setting(what+part, strings.Join(fields, ", ")))
+	}
+	return c, nil
+}
+
+// userFields are the lines of one user, in their order.
+var userFields = []string{"User ID", "User Name", "Fixed Name", "Access Available", "Link Authentication", "IPMI Messaging", "Privilege Level", "Enable Status"}
+
+// maxUsers is how many ids IPMI has room for.
+const maxUsers = 63
+
+// parseUsers reads `ipmitool channel getaccess N`: two counts, and for each id, from
+// the first to the last, an empty line and its fields.
+func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
+	what := fmt.Sprintf("the users of channel %d", number)
+	lines, err := linesOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	next := func(key string) (string, error) {
+		if len(lines) == 0 {
+			return "", fmt.Errorf("what ipmitool printed of %s ends before its %s", what, key)
+		}
+		line := lines[0]
+		lines = lines[1:]
+		value, ok := strings.CutPrefix(line, fmt.Sprintf("%-21s: ", key))
+		if !ok {
+			return "", garbled(what, line)
+		}
+		return value, nil
+	}
+	count, err1 := next("Maximum User IDs")
+	enabled, err2 := next("Enabled User IDs")
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	most, err := strconv.Atoi(count)
+	if err != nil || most < 1 || most > maxUsers {
+		return nil, fmt.Errorf("the BMC says that channel %d has %s users", number, taskcatalog.Clean(count, 20))
+	}
+	all := []taskcatalog.PlatformSetting{setting(fmt.Sprintf("channel %d users", number), "at most "+count+", enabled "+enabled)}
+	for id := 1; id <= most; id++ {
+		if len(lines) == 0 || lines[0] != "" {
+			return nil, fmt.Errorf("what ipmitool printed of %s has no user %d where it belongs", what, id)
+		}
+		lines = lines[1:]
+		said := make([]string, len(userFields))
+		for i, key := range userFields {
+			if said[i], err = next(key); err != nil {
+				return nil, err
+			}
+			said[i] = taskcatalog.Clean(said[i], 80)
+		}
+		if said[0] != strconv.Itoa(id) {
+			return nil, fmt.Errorf("what ipmitool printed of %s has user %s where user %d belongs", what, said[0], id)
+		}
+		all = append(all, setting(fmt.Sprintf("channel %d user %d", number, id), fmt.Sprintf("%q, %s, %s; fixed name %s, access %s, link authentication %s, IPMI messaging %s",
+			said[1], said[6], said[7], said[2], said[3], said[4], said[5])))
+	}
+	if len(lines) > 0 {
+		return nil, garbled(what, lines[0])
+	}
+	return all, nil
+}
+
+// byDHCP are the fields that a DHCP server decides where it is asked.
+var byDHCP = []string{"IP Address", "Subnet Mask", "Default Gateway IP", "Default Gateway MAC", "Backup Gateway IP", "Backup Gateway MAC"}
+
+// parseLAN reads `ipmitool lan print N`: a key in 24 columns, a colon, a value; a line
+// without a key belongs to the one before it.
+func parseLAN(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
+	what := fmt.Sprintf("the network of channel %d", number)
+	lines, err := linesOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	type field struct{ name, value string }
+	var fields []field
+	dhcp, key := false, ""
+	for _, line := range lines {
+		if len(line) < 25 || line[24] != ':' {
+			return nil, garbled(what, line)
+		}
+		label, value := strings.TrimSpace(line[:24]), line[25:]
+		name := label
+		switch {
+		case label != "":
+			key = label
+		case key == "Cipher Suite Priv Max" && strings.HasPrefix(value, "     "):
+			continue // what its letters mean
+		case key != "Auth Type Enable":
+			return nil, garbled(what, line)
+		}
+		if key == "Auth Type Enable" { // what is on, by level of privilege
+			level, rest, ok := strings.Cut(value, ":")
+			if !ok {
+				return nil, garbled(what, line)
+			}
+			name, value = key+" "+strings.TrimSpace(level), rest
+		}
+		value = plain(value)
+		switch name {
+		case "Set in Progress":
+			continue
+		case "IP Address Source":
+			dhcp = value == "DHCP Address"
+		case "SNMP Community String":
+			sum := sha256.Sum256([]byte(value))
+			value = "sha256:" + hex.EncodeToString(sum[:16])
+		}
+		fields = append(fields, field{name, value})
+	}
+	if !slices.ContainsFunc(fields, func(f field) bool { return f.name == "IP Address Source" }) {
+		return nil, fmt.Errorf("what ipmitool printed of %s does not say where its address comes from", what)
+	}
+	var all []taskcatalog.PlatformSetting
+	for _, f := range fields {
+		if !dhcp || !slices.Contains(byDHCP, f.name) {
+			all = append(all, setting(fmt.Sprintf("channel %d %s", number, f.name), f.value))
+		}
+	}
+	return all, nil
+}

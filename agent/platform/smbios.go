@@ -1,0 +1,45 @@
+package platform
+
+import (
+	"bytes"
+	"errors"
+)
+
+// maxSMBIOS is more than the tables of real machines have, in bytes.
+const maxSMBIOS = 1 << 20
+
+// Types of structures that say that there is a management controller, and the last.
+const (
+	ipmiDevice              = 38
+	managementHostInterface = 42
+	endOfTable              = 127
+)
+
+// hasManagementController walks the SMBIOS table: structures of a type, a length and
+// a handle, each followed by texts that end in two zeros. A table that cannot be walked
+// to its end says nothing.
+func hasManagementController(table []byte) (bool, error) {
+	garbled := errors.New("cannot tell whether the machine has a BMC: its SMBIOS table cannot be read")
+	if len(table) == 0 {
+		return false, garbled
+	}
+	for len(table) > 0 {
+		const head = 4
+		if len(table) < head || table[1] < head || len(table) < int(table[1]) {
+			return false, garbled
+		}
+		switch table[0] {
+		case ipmiDevice, managementHostInterface:
+			return true, nil
+		case endOfTable:
+			return false, nil
+		}
+		rest := table[table[1]:]
+		end := bytes.Index(rest, []byte{0, 0})
+		if end < 0 {
+			return false, garbled
+		}
+		table = rest[end+2:]
+	}
+	return false, nil
+}

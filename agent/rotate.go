@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/identity"
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// codeLeaseLost is the broker's answer to a new key where the task that asks for it
+// is not this node's to carry out at that moment: it has given nothing for that key.
+const codeLeaseLost taskcatalog.Code = "lease_lost"
+
+// longestPause is between two tries of a task whose time is short.
+const longestPause = 15 * time.Second
+
+// rotateIdentity is what the task does: it tries until the node has its new key, or
+// the broker has said that it will not be. Where its time ends before, the main loop
+// goes on from what is on disk.
+func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog.RotateIdentityResult, error) {
+	pause := newPause()
+	for {
+		err := a.tryRotation(ctx, taskID)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, identity.ErrRotationOver) || ctx.Err() != nil {
+			return nil, rotationError(err)
+		}
+		wait := pauseFor(pause, err)
+		if refusal, ok := uplink.RefusalOf(err); !ok || refusal.RetryAfter == 0 {
+			wait = min(wait, longestPause)
+		}
+		a.Log.Warn("cannot change the node's key yet", zap.String("task", taskID), zap.Duration("again_in", wait.Round(time.Millisecond)), zap.Error(err))
+		if sleep(ctx, wait) != nil {
+			return nil, rotationError(err)
+		}
+	}
+	result, ok := a.rotated(taskID)
+	if !ok {
+		return nil, taskcatalog.Errorf(identity.CodeStateInvalid, "the key was changed, and %s does not say to which certificate", a.StateDir)
+	}
+	return result, nil
+}
+
+// rotationError keeps the code of what the broker answered.
+func rotationError(err error) error {
+	if r, ok := uplink.RefusalOf(err); ok && r.Code != "" {
+		return taskcatalog.Errorf(r.Code, "%s", r.Error())
+	}
+	return err
+}
+
+// rotated is what came of a rotation, if the present key is the one it brought.
+func (a *Agent) rotated(taskID string) (*taskcatalog.RotateIdentityResult, bool) {
+	cert, ok := a.state.Rotated(taskID)
+	if !ok {
+		return nil, false
+	}
+	digest, err := pki.PublicKeyDigest(cert.PublicKey)
+	if err != nil {
+		return nil, false
+	}
+	return &taskcatalog.RotateIdentityResult{
+		Serial: pki.Serial(cert), KeySHA256: strings.TrimPrefix(digest, "sha256:"), NotAfter: cert.NotAfter.UTC(),
+	}, true
+}
+
+// tryRotation is one try, with the network.
+func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
+	err := a.state.Rotate(ctx, taskID, a.Key, a.self.Load().report, a.askForKey, func(ctx context.Context, m *identity.Member) error {
+		return a.show(ctx, m, taskID)
+	})
+	if err == nil {
+		m := a.state.Member()
+		a.Log.Info("changed the node's key", zap.String("node", m.NodeID), zap.String("task", taskID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
+		if a.state.Unsaved() {
+			a.Log.Warn("the new certificate could not be written and is used from memory", zap.String("node", m.NodeID))
+		}
+	}
+	return err
+}
+
+// askForKey sends the request for a new key with the certificate in force.
+func (a *Agent) askForKey(ctx context.Context, r wire.RenewRequest) (*wire.RenewReply, error) {
+	client, err := a.uplink()
+	if err != nil {
+		return nil, err
+	}
+	a.at("before a key is asked for", r.RotationTask)
+	reply, err := client.Renew(ctx, r)
+	a.at("after a key is asked for", r.RotationTask)
+	if refusal, ok := uplink.RefusalOf(err); ok {
+		// It says no to the node, for now, or to this key.
+		conflict := refusal.Code == "identity_conflict"
+		if conflict || refusal.Lasting() && !refusedMember(err) && refusal.Code != codeLeaseLost {
+			return nil, errors.Join(identity.ErrRotationOver, err)
+		}
+	}
+	return reply, err
+}
+
+// show makes a request as the node with its new key. The broker knows who asks before
+// it looks at what is asked: any answer to that will do.
+func (a *Agent) show(ctx context.Context, m *identity.Member, taskID string) error {
+	client, err := a.uplinkAs(m)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	e, _, err := a.ledger.Get(taskID)
+	if err != nil {
+		return err
+	}
+	a.at("before a key is shown", taskID)
+	defer a.at("after a key is shown", taskID)
+	_, err = client.Progress(ctx, taskID, wire.ProgressRequest{
+		Attempt: e.Attempt, TotalSteps: 1, CurrentStepName: "rotate_identity", StepStatus: "running", StepStartedAt: a.Now().UTC(),
+	})
+	if refusal, ok := uplink.RefusalOf(err); ok && refusal.Code == pki.CodeCertificateExpired {
+		err = a.renewAs(ctx, client, m)
+	}
+	if refusedMember(err) {
+		return errors.Join(identity.ErrKeyRefused, err)
+	}
+	if refusal, ok := uplink.RefusalOf(err); ok && refusal.Lasting() {
+		return nil
+	}
+	return err
+}
+
+// renewAs shows a certificate that has run out by the one request it is good for.
+// What comes of it is left: the main loop renews when the key is the node's.
+func (a *Agent) renewAs(ctx context.Context, client *uplink.Client, m *identity.Member) error {
+	csr, err := pki.NewCSR(m.Key)
+	if err != nil {
+		return err
+	}
+	r := a.self.Load().report
+	_, err = client.Renew(ctx, wire.RenewRequest{
+		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities, Facts: r.Facts, TrustVersion: m.Trust.Version,
+	})
+	return err
+}
+
+// settleRotation brings a change of keys to its end that an earlier process, or a
+// task whose time is over, has left. Until then the node does nothing else: it does
+// not know who it is.
+func (a *Agent) settleRotation(ctx context.Context) error {
+	taskID := a.state.Rotating()
+	a.mu.Lock()
+	runs := a.running[taskID] != nil
+	a.mu.Unlock()
+	if taskID == "" || runs {
+		return nil
+	}
+	err := a.tryRotation(ctx, taskID)
+	if refusal, ok := uplink.RefusalOf(err); ok && refusal.Code == codeLeaseLost {
+		err = errors.Join(identity.ErrRotationOver, err, a.state.GiveUpRotation(taskID))
+	}
+	switch {
+	case errors.Is(err, identity.ErrRotationOver) && a.state.Rotating() == "":
+		a.Log.Warn("the node keeps the key that it had", zap.String("task", taskID), zap.Error(err))
+	case refusedMember(err):
+		return a.rejoin(ctx, err)
+	case err != nil:
+		return err
+	}
+	a.recoverTasks()
+	return nil
+}
+
+// byPresentKey returns evidence signed by the key that the node has now. What a task
+// found before the key was changed is this node's word as before, and the broker
+// takes nothing that an earlier key has signed.
+func (a *Agent) byPresentKey(evidence string, m *identity.Member) string {
+	if evidence == "" {
+		return ""
+	}
+	if _, err := pki.VerifyEvidence([]byte(evidence), m.Key.Public()); err == nil {
+		return evidence
+	}
+	signed, err := pki.ResignEvidence([]byte(evidence), m.Key)
+	if err != nil {
+		a.Log.Error("cannot sign evidence by the node's new key", zap.Error(err))
+		return evidence
+	}
+	return string(signed)
+}

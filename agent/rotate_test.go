@@ -1,0 +1,396 @@
+package agent
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// withRotation gives the machine the real handler.
+func (l *lab) withRotation() {
+	h, ok := tasks.Lookup("node.rotate_identity", 1)
+	if !ok {
+		l.t.Fatal("there is no such handler")
+	}
+	l.handle("node.rotate_identity@1", h)
+}
+
+func (l *lab) rotate(p *process) *agenttest.Task {
+	l.t.Helper()
+	return l.broker.Enqueue(l.nodeID(p), "node.rotate_identity", `{}`)
+}
+
+// wasRotated checks a result against the key that the node has now.
+func (l *lab) wasRotated(p *process, r wire.ResultRequest) {
+	l.t.Helper()
+	wantResult(l.t, r, taskcatalog.OutcomeSucceeded, "")
+	var said taskcatalog.RotateIdentityResult
+	if err := json.Unmarshal(r.Result, &said); err != nil {
+		l.t.Fatal(err)
+	}
+	digest, _ := pki.PublicKeyDigest(p.state.Member().Key.Public())
+	if "sha256:"+said.KeySHA256 != digest {
+		l.t.Errorf("it says %s, and the node's key is %s", said.KeySHA256, digest)
+	}
+	if _, err := pki.VerifyEvidence([]byte(r.Evidence), p.state.Member().Key.Public()); err != nil {
+		l.t.Errorf("its evidence is not by the new key: %v", err)
+	}
+	if keys, _ := filepath.Glob(filepath.Join(l.config.StateDir, "*.key")); len(keys) != 1 {
+		l.t.Errorf("key files: %v", keys)
+	}
+}
+
+func (l *lab) rotations() int {
+	l.broker.Lock()
+	defer l.broker.Unlock()
+	return l.broker.Rotations
+}
+
+func TestANodeChangesItsKeyAndWorksOn(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.withRotation()
+		p := l.start()
+		l.works(p)
+		before := p.state.Member()
+		for n := 1; n <= 3; n++ {
+			began := time.Now()
+			l.wasRotated(p, l.broker.Wait(l.rotate(p), time.Minute))
+			if got := l.rotations(); got != n {
+				t.Fatalf("%d rotations, want %d", got, n)
+			}
+			l.works(p)
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the node was away for %v", took)
+			}
+		}
+		if m := p.state.Member(); m.NodeIdentity != before.NodeIdentity || l.broker.Enrolled != 1 {
+			t.Errorf("%+v, enrolled %d times", m.NodeIdentity, l.broker.Enrolled)
+		}
+		time.Sleep(3 * 24 * time.Hour) // renewals go on
+		p.quit()
+		p = l.start()
+		l.works(p)
+		l.broker.Lock()
+		defer l.broker.Unlock()
+		if len(l.broker.Renewals) < 3 {
+			t.Errorf("%d renewals in three days", len(l.broker.Renewals))
+		}
+	})
+}
+
+func TestARotationOutlastsLostAnswersAndABrokerThatGoesAway(t *testing.T) {
+	for route, most := range map[string]int{"renew": 3, "progress": 3, "result": 3} {
+		t.Run(route, func(t *testing.T) {
+			inBubble(t, func(l *lab) {
+				l.withRotation()
+				p := l.start()
+				l.works(p)
+				l.broker.Lock()
+				lost := 0
+				l.broker.LoseAnswer = func(r string) bool {
+					if r != route || lost == most {
+						return false
+					}
+					lost++
+					return true
+				}
+				l.broker.Unlock()
+				l.wasRotated(p, l.broker.Wait(l.rotate(p), 5*time.Minute))
+				l.works(p)
+			})
+		})
+	}
+	t.Run("away", func(t *testing.T) {
+		inBubble(t, func(l *lab) {
+			l.withRotation()
+			gone := false
+			p := l.start(func(p *process) {
+				p.at = func(boundary, _ string) {
+					if boundary == "after a key is asked for" && !gone {
+						gone = true
+						l.broker.GoAway()
+						time.AfterFunc(4*time.Minute, l.broker.ComeBack)
+					}
+				}
+			})
+			l.works(p)
+			l.wasRotated(p, l.broker.Wait(l.rotate(p), 20*time.Minute))
+			l.works(p)
+		})
+	})
+}
+
+// The process dies at each boundary. The next one knows who it is, and says truly
+// what became of the task.
+func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
+	for _, test := range []struct {
+		boundary string
+		outcome  taskcatalog.Outcome
+		rotated  int
+	}{
+		{"after start", taskcatalog.OutcomeInterrupted, 0},
+		{"before a key is asked for", taskcatalog.OutcomeSucceeded, 1},
+		{"after a key is asked for", taskcatalog.OutcomeSucceeded, 1},
+		{"before a key is shown", taskcatalog.OutcomeSucceeded, 1},
+		{"after a key is shown", taskcatalog.OutcomeSucceeded, 1},
+		{"before finish", taskcatalog.OutcomeSucceeded, 1},
+		{"after finish", taskcatalog.OutcomeSucceeded, 1},
+		{"after report", taskcatalog.OutcomeSucceeded, 1},
+	} {
+		t.Run(test.boundary, func(t *testing.T) {
+			inBubble(t, func(l *lab) {
+				l.withRotation()
+				var first *process
+				died := make(chan struct{})
+				var armed atomic.Bool
+				first = l.start(func(p *process) {
+					first = p
+					p.at = func(boundary, taskID string) {
+						if boundary != test.boundary || !armed.Load() {
+							return
+						}
+						select {
+						case <-died:
+							return
+						default:
+							close(died)
+							first.kill()
+							runtime.Goexit()
+						}
+					}
+				})
+				l.works(first)
+				armed.Store(true)
+				q := l.rotate(first)
+				<-died
+				second := l.start()
+				r := l.broker.Wait(q, 5*time.Minute)
+				if r.Outcome != test.outcome || l.rotations() != test.rotated {
+					t.Fatalf("ended %s (%s), %d rotations, want %s, %d", r.Outcome, r.Message, l.rotations(), test.outcome, test.rotated)
+				}
+				if test.outcome == taskcatalog.OutcomeSucceeded {
+					l.wasRotated(second, r)
+				} else if !strings.Contains(r.Message, "the key that it had before") {
+					t.Errorf("the message does not say which key it has: %s", r.Message)
+				}
+				l.works(second)
+				if l.broker.Enrolled != 1 {
+					t.Errorf("enrolled %d times", l.broker.Enrolled)
+				}
+				if second.state.Rotating() != "" {
+					t.Error("a rotation is left under way")
+				}
+			})
+		})
+	}
+}
+
+// The machine was off so long that the task is over, or even the certificates.
+func TestAMachineThatWasOffInTheMiddleOfARotationComesBack(t *testing.T) {
+	for _, boundary := range []string{"before a key is asked for", "after a key is asked for", "before a key is shown", "after a key is shown"} {
+		for name, off := range map[string]time.Duration{"the lease": 2 * time.Minute, "the task": 3 * time.Hour, "the certificates": 3 * 24 * time.Hour} {
+			t.Run(boundary+", past "+name, func(t *testing.T) {
+				inBubble(t, func(l *lab) {
+					l.withRotation()
+					var first *process
+					died := make(chan struct{})
+					first = l.start(func(p *process) {
+						first = p
+						p.at = func(at, _ string) {
+							if at != boundary {
+								return
+							}
+							select {
+							case <-died:
+							default:
+								close(died)
+								first.kill()
+								runtime.Goexit()
+							}
+						}
+					})
+					l.works(first)
+					q := l.rotate(first)
+					<-died
+					time.Sleep(off)
+					second := l.start()
+					r := l.broker.Wait(q, 5*time.Minute)
+					// Either way the broker and the node agree.
+					if rotated := l.rotations() == 1; rotated != (r.Outcome == taskcatalog.OutcomeSucceeded) {
+						t.Errorf("ended %s (%s), %d rotations", r.Outcome, r.Message, l.rotations())
+					}
+					l.works(second)
+					if l.broker.Enrolled != 1 {
+						t.Errorf("enrolled %d times", l.broker.Enrolled)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestARotationThatTheBrokerEndsLeavesTheNodeAsItWas(t *testing.T) {
+	refusing := func(code taskcatalog.Code, status int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/renew") {
+				return false
+			}
+			raw, _ := taskcatalog.Encode(wire.Problem{Title: "no", Status: status, Detail: "cannot: no", Code: code})
+			w.WriteHeader(status)
+			_, _ = w.Write(raw)
+			return true
+		}
+	}
+	for _, test := range []struct {
+		code   taskcatalog.Code
+		status int
+		after  taskcatalog.Code
+	}{
+		{"rotation_over", 409, "rotation_over"},
+		{"rotation_key_known", 409, "rotation_key_known"},
+		{"task_not_found", 404, "task_not_found"},
+		{"malformed", 400, "malformed"}, // a broker from before there was such a thing
+		{"identity_conflict", 403, "identity_conflict"},
+		{"lease_lost", 409, taskcatalog.CodeDeadlineExceeded}, // asked again until the time is over
+		{"rotation_too_soon", 429, taskcatalog.CodeDeadlineExceeded},
+	} {
+		t.Run(string(test.code), func(t *testing.T) {
+			inBubble(t, func(l *lab) {
+				l.withRotation()
+				p := l.start()
+				l.works(p)
+				before, _ := pki.PublicKeyDigest(p.state.Member().Key.Public())
+				l.broker.Lock()
+				l.broker.Before = refusing(test.code, test.status)
+				l.broker.Unlock()
+				r := l.broker.Wait(l.rotate(p), 15*time.Minute)
+				wantResult(t, r, taskcatalog.OutcomeFailed, test.after)
+				l.broker.Lock()
+				l.broker.Before = nil
+				l.broker.Unlock()
+				l.works(p)
+				if now, _ := pki.PublicKeyDigest(p.state.Member().Key.Public()); now != before || p.state.Rotating() != "" || l.rotations() != 0 {
+					t.Errorf("the key changed, or is about to: %q", p.state.Rotating())
+				}
+				if keys, _ := filepath.Glob(filepath.Join(l.config.StateDir, "*.key")); len(keys) != 1 {
+					t.Errorf("key files: %v", keys)
+				}
+				l.wasRotated(p, l.broker.Wait(l.rotate(p), time.Minute)) // the next one goes through
+			})
+		})
+	}
+}
+
+func TestACancelInTheMiddleOfARotationLeavesOneKey(t *testing.T) {
+	for _, boundary := range []string{"before a key is asked for", "after a key is asked for", "after a key is shown"} {
+		t.Run(boundary, func(t *testing.T) {
+			inBubble(t, func(l *lab) {
+				l.withRotation()
+				canceled := false
+				p := l.start(func(p *process) {
+					p.at = func(at, taskID string) {
+						if at == boundary && !canceled {
+							canceled = true
+							l.broker.Cancel(l.broker.Find(taskID))
+							time.Sleep(2 * time.Second) // it comes with the poll that waits
+						}
+					}
+				})
+				l.works(p)
+				r := l.broker.Wait(l.rotate(p), 15*time.Minute)
+				l.works(p)
+				l.until("nothing is under way", func() bool { return p.state.Rotating() == "" })
+				if r.Outcome == taskcatalog.OutcomeSucceeded != (l.rotations() == 1) {
+					t.Errorf("ended %s, %d rotations", r.Outcome, l.rotations())
+				}
+			})
+		})
+	}
+}
+
+// What a task found before the key was changed is reported after it, and still
+// believed.
+func TestAResultFromBeforeARotationIsSignedAnew(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.withRotation()
+		p := l.start()
+		l.works(p)
+		l.broker.Lock()
+		held := true
+		l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
+			if held && strings.HasSuffix(r.URL.Path, "/result") {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return true
+			}
+			return false
+		}
+		l.broker.Unlock()
+		early := l.broker.Enqueue(l.nodeID(p), "node.heartbeat_check", `{}`)
+		l.until("it ran", func() bool { w, err := p.ledger.Unreported(); return err == nil && len(w) == 1 })
+		q := l.rotate(p)
+		l.until("the key is changed", func() bool { return l.rotations() == 1 })
+		l.broker.Lock()
+		held = false
+		l.broker.Unlock()
+		l.wasRotated(p, l.broker.Wait(q, 5*time.Minute))
+		wantResult(t, l.broker.Wait(early, 5*time.Minute), taskcatalog.OutcomeSucceeded, "")
+	})
+}
+
+// A refusal in the middle of a change of keys is no reason to enrol anew.
+func TestARotationUsesNoTokenThatLiesAround(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.withRotation()
+		p := l.start()
+		l.works(p)
+		if err := os.WriteFile(l.config.File.TokenFile, []byte(l.broker.TokenFor(l.nodeID(p)).Token.Reveal()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.broker.Lock()
+		lost := 0
+		l.broker.LoseAnswer = func(r string) bool { // the old certificate is denied, and the node does not know why
+			lost++
+			return r == "progress" && lost < 20
+		}
+		l.broker.Unlock()
+		l.wasRotated(p, l.broker.Wait(l.rotate(p), 9*time.Minute))
+		if l.broker.Enrolled != 1 {
+			t.Errorf("enrolled %d times", l.broker.Enrolled)
+		}
+	})
+}
+
+func TestEachProcessPollsUnderAnIDOfItsOwn(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		seen := map[string]bool{}
+		l.broker.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/tasks/wait") {
+				seen[r.Header.Get(wire.HeaderInstance)] = true
+			} else if r.Header.Get(wire.HeaderInstance) != "" {
+				t.Errorf("%s names the instance", r.URL.Path)
+			}
+			return false
+		}
+		for n := 1; n <= 3; n++ {
+			p := l.start()
+			l.works(p)
+			l.works(p)
+			p.quit()
+			if len(seen) != n {
+				t.Errorf("%d ids after %d processes", len(seen), n)
+			}
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package tasks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	agentProgram = "usr/lib/hostler-agent/versions/test/hostler-agent"
+	agentUnit    = "usr/lib/systemd/system/hostler-agent.service"
+)
+
+// installAgent puts the agent on the machine as its package does, which is published.
+func (w *whole) installAgent(t *testing.T) {
+	t.Helper()
+	p := taskcatalog.AgentPackage{Digest: "sha256:" + strings.Repeat("a", 64), Files: []taskcatalog.BaselineFile{
+		{Path: "/usr/lib/hostler-agent/packaged", Digest: "link:versions/test"},
+		{Path: "/usr/share/doc/hostler-agent/copyright", Digest: "left out by the image"},
+	}}
+	for name, of := range map[string]struct {
+		text string
+		mode os.FileMode
+	}{agentProgram: {"the program", 0o755}, agentUnit: {"[Service]\n", 0o644}} {
+		put(t, w.dir, name, of.text)
+		ok(t, os.Chmod(filepath.Join(w.dir, name), of.mode))
+		sum := sha256.Sum256([]byte(of.text))
+		p.Files = append(p.Files, taskcatalog.BaselineFile{Path: "/" + name, Digest: hex.EncodeToString(sum[:16]), Mode: uint32(of.mode), UID: uint32(os.Getuid())})
+	}
+	ok(t, os.MkdirAll(filepath.Join(w.dir, "usr/bin"), 0o755))
+	for name, to := range map[string]string{
+		"usr/lib/hostler-agent/packaged": "versions/test", "usr/lib/hostler-agent/current": "versions/test",
+		"usr/bin/hostler-agent": "../lib/hostler-agent/current/hostler-agent",
+	} {
+		ok(t, os.Symlink(to, filepath.Join(w.dir, name)))
+	}
+	w.published = []taskcatalog.AgentPackage{p}
+}
+
+// linked puts a link in the place of what is there, which goes elsewhere.
+func linked(name, elsewhere string) func(*testing.T, *whole) {
+	return func(t *testing.T, w *whole) {
+		t.Helper()
+		at := filepath.Join(w.dir, name)
+		ok(t, os.MkdirAll(filepath.Join(w.dir, path.Dir(elsewhere)), 0o755))
+		ok(t, os.Rename(at, filepath.Join(w.dir, elsewhere)))
+		ok(t, os.Symlink("/"+elsewhere, at))
+	}
+}
+
+func agentsOwn(r taskcatalog.Report) []string {
+	var all []string
+	for _, f := range r.Findings {
+		if f.Check == taskcatalog.CheckAgent {
+			all = append(all, f.Subject)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// What root of the machine can change of the agent itself is found, though all records
+// on the machine were changed with it.
+func TestAnAgentThatIsNotThePublishedOneIsFound(t *testing.T) {
+	systemd := func(unit string, of ...string) func(*testing.T, *whole) {
+		return func(_ *testing.T, w *whole) { w.h.Systemd = &quietSystemd{files: map[string][]string{unit: of}} }
+	}
+	const unit = "hostler-agent.service"
+	for name, c := range map[string]struct {
+		change func(t *testing.T, w *whole)
+		found  string
+	}{
+		"a byte of the program":         {spoil(agentProgram, "The program"), "/" + agentProgram},
+		"the program is gone":           {lose(agentProgram), "/" + agentProgram},
+		"anybody may write it":          {func(t *testing.T, w *whole) { ok(t, os.Chmod(filepath.Join(w.dir, agentProgram), 0o777)) }, "/" + agentProgram},
+		"a link in the program's place": {linked(agentProgram, "opt/copy/hostler-agent"), "/" + agentProgram},
+		"a link on the way to it":       {linked("usr/lib/hostler-agent/versions/test", "opt/copy/test"), "/usr/lib/hostler-agent/versions/test /" + agentProgram},
+		"another version runs": {func(t *testing.T, w *whole) {
+			ok(t, os.Remove(filepath.Join(w.dir, "usr/lib/hostler-agent/current")))
+			ok(t, os.Symlink("versions/old", filepath.Join(w.dir, "usr/lib/hostler-agent/current")))
+		}, "/usr/lib/hostler-agent/current"},
+		"a program of its own in the path": {func(t *testing.T, w *whole) {
+			ok(t, os.Remove(filepath.Join(w.dir, "usr/bin/hostler-agent")))
+			put(t, w.dir, "usr/bin/hostler-agent", "the program")
+		}, "/usr/bin/hostler-agent"},
+		"something beside it":              {spoil("usr/lib/hostler-agent/versions/old/hostler-agent", "x"), "/usr/lib/hostler-agent/versions/old/hostler-agent"},
+		"the unit":                         {spoil(agentUnit, "[Service]\nEnvironment=LD_PRELOAD=/x\n"), "/" + agentUnit},
+		"a unit that goes before it":       {spoil("etc/systemd/system/"+unit, "[Service]\n"), "/etc/systemd/system/" + unit},
+		"one until the next boot":          {spoil("run/systemd/system/"+unit, "[Service]\n"), "/run/systemd/system/" + unit},
+		"an addition":                      {spoil("etc/systemd/system/"+unit+".d/x.conf", "x"), "/etc/systemd/system/" + unit + ".d/x.conf"},
+		"an addition by systemctl":         {spoil("etc/systemd/system.control/"+unit+".d/50-x.conf", "x"), "/etc/systemd/system.control/" + unit + ".d/50-x.conf"},
+		"an addition until the next boot":  {spoil("run/systemd/system/"+unit+".d/x.conf", "x"), "/run/systemd/system/" + unit + ".d/x.conf"},
+		"an addition beside the unit":      {spoil(agentUnit+".d/x.conf", "x"), "/" + agentUnit + ".d/x.conf"},
+		"an addition for every service":    {spoil("etc/systemd/system/service.d/x.conf", "x"), "/etc/systemd/system/service.d/x.conf"},
+		"an addition for units of a name":  {spoil("etc/systemd/system/hostler-.service.d/x.conf", "x"), "/etc/systemd/system/hostler-.service.d/x.conf"},
+		"systemd has an addition":          {systemd(unit, "/usr/lib/systemd/system/"+unit, "/run/gone.d/x.conf"), "/run/gone.d/x.conf"},
+		"systemd has another unit":         {systemd(unit, "/run/gone/"+unit), "/run/gone/" + unit},
+		"systemd has a unit without files": {systemd(unit, ""), "(no file)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t)
+			c.change(t, w)
+			// The machine's own record of how it was is no excuse.
+			w.take(t)
+			got, report := w.judge(t)
+			if own := agentsOwn(report); got.Verdict != taskcatalog.VerdictNotClean || strings.Join(own, " ") != c.found {
+				t.Errorf("%s, found %q, want %q; not made are %q", got.Verdict, own, c.found, notMade(t, report))
+			}
+		})
+	}
+}
+
+func TestAnAgentOfWhichNobodyKnowsWhatItMustBeIsNoCleanOne(t *testing.T) {
+	for name, change := range map[string]func(w *whole){
+		"nothing is published":         func(w *whole) { w.published = nil },
+		"another version is published": func(w *whole) { w.h.Version = "other" },
+	} {
+		w := newWhole(t)
+		change(w)
+		got, report := w.judge(t)
+		if got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{"agent"}) || len(report.Findings) > 0 {
+			t.Errorf("%s: %s, not made are %q, found %q", name, got.Verdict, notMade(t, report), told(report))
+		}
+		i := slices.IndexFunc(report.Checks, func(c taskcatalog.Check) bool { return c.Name == taskcatalog.CheckAgent })
+		if why := report.Checks[i].Reason; !strings.HasPrefix(why, "agent_not_published: ") || !strings.Contains(why, "hostler agent-release publish") {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+}
+
+// A version may be published more than once: the machine has one of the packages.
+func TestTheAgentIsOneOfThePublishedPackagesOfItsVersion(t *testing.T) {
+	w := newWhole(t)
+	other := taskcatalog.AgentPackage{Digest: "sha256:" + strings.Repeat("b", 64), Files: slices.Clone(w.published[0].Files)}
+	for i := range other.Files {
+		other.Files[i].Digest = strings.Repeat("0", 32)
+	}
+	w.published = append([]taskcatalog.AgentPackage{other}, w.published...)
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+		t.Errorf("%s: %q", got.Verdict, told(report))
+	}
+	put(t, w.dir, agentProgram, "of neither")
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(agentsOwn(report), []string{"/" + agentProgram}) {
+		t.Errorf("%s: %q", got.Verdict, told(report))
+	}
+}
+
+func TestAnAdditionThatTheSiteKnowsIsNoFinding(t *testing.T) {
+	w := newWhole(t)
+	w.policy = &taskcatalog.CleanPolicy{KnownUnits: []string{"site.conf"}}
+	put(t, w.dir, "etc/systemd/system/hostler-agent.service.d/site.conf", "x")
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictClean {
+		t.Errorf("%s: %q", got.Verdict, told(report))
+	}
+}
+
+func TestAnAgentWhoseUnitCannotBeAskedForIsNoCleanOne(t *testing.T) {
+	w := newWhole(t)
+	w.h.Systemd = deafSystemd{&quietSystemd{}}
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{"agent"}) {
+		t.Errorf("%s, not made are %q", got.Verdict, notMade(t, report))
+	}
+}
+
+// A baseline holds nothing of this row: what must be was published.
+func TestABaselineSaysNothingOfTheAgent(t *testing.T) {
+	w := newWhole(t)
+	w.published = nil
+	w.take(t)
+	if slices.Contains(w.base.NotTaken, taskcatalog.CheckAgent) {
+		t.Errorf("%q", w.base.NotTaken)
+	}
+}
+
+// deafSystemd does not say what a unit is made of.
+type deafSystemd struct{ Systemd }
+
+func (deafSystemd) Files(context.Context, string) (string, []string, error) {
+	return "", nil, errors.New("the bus does not answer")
+}
