@@ -55,12 +55,17 @@ type Renewal struct {
 	Report          NodeReport
 	TrustVersion    int64 // what the node says it has in force
 	Late            bool  // the old one had run out: audited as late_renewal
+	Remote          string
 }
 
 // RecordRenewal keeps a new certificate and what the node reported with the
-// request. Codes, audited: certificate_denied, epoch_superseded, node_deleted.
+// request. While a rotation's certificate waits to be heard, nobody who has its
+// key renews another: identity_conflict, and the node is quarantined. Codes,
+// audited: certificate_denied, epoch_superseded, node_deleted, identity_conflict.
 func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err error) {
+	var answer *broker.Error // a refusal that leaves something behind
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		answer = nil
 		if n, err = node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
 			return err
 		}
@@ -68,17 +73,14 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 		if r.Late {
 			e.Action = "node.late_renewal"
 		}
-		old, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, r.OldSerial))
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if err := t.mayRenew(ctx, n, r, e); err != nil {
 			return err
 		}
-		switch {
-		case n.Status == broker.Deleted:
-			return refuse(nodeDeleted(n), e)
-		case n.Epoch != r.Epoch:
-			return refuse(superseded(n, r.Epoch), e)
-		case old.NodeID != r.NodeID || !old.DeniedAt.IsZero():
-			return refuse(broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied, or not on record (enrol the node again)", r.OldSerial, r.NodeID), e)
+		if open, ok, err := t.openRotation(ctx, n.ID, n.Epoch); err != nil {
+			return err
+		} else if ok {
+			answer, err = t.secondHolder(ctx, n, open, r.Remote, "certificate "+r.OldSerial+" renews while a rotation replaces it")
+			return err
 		}
 		if err := t.addCert(ctx, r.NodeID, r.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
 			return err
@@ -96,7 +98,27 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 		e.Before, e.After = small("serial", r.OldSerial), small("serial", r.Cert.Serial, "key", r.PublicKeyDigest)
 		return t.audit(ctx, e)
 	})
+	if err == nil && answer != nil {
+		err = answer
+	}
 	return n, err
+}
+
+// mayRenew refuses who may not have another certificate for what they show.
+func (t *tx) mayRenew(ctx context.Context, n broker.Node, r Renewal, e broker.AuditEntry) error {
+	old, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, r.OldSerial))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	switch {
+	case n.Status == broker.Deleted:
+		return refuse(nodeDeleted(n), e)
+	case n.Epoch != r.Epoch:
+		return refuse(superseded(n, r.Epoch), e)
+	case old.NodeID != r.NodeID || !old.DeniedAt.IsZero():
+		return refuse(broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied, or not on record (enrol the node again)", r.OldSerial, r.NodeID), e)
+	}
+	return nil
 }
 
 func superseded(n broker.Node, epoch int64) *broker.Error {
@@ -115,6 +137,14 @@ func (db *DB) Certificate(ctx context.Context, serial string) (Certificate, erro
 // Certificates lists a node's, oldest first.
 func (db *DB) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
 	return collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
+}
+
+// IssuedCerts are those of one enrolment of a node that were issued by a moment, as
+// they were answered, newest first.
+func (db *DB) IssuedCerts(ctx context.Context, nodeID string, epoch int64, by time.Time) ([]IssuedCert, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c IssuedCert, err error) {
+		return c, row.Scan(&c.Serial, &c.PEM, &c.PublicKey, at(&c.NotBefore), at(&c.NotAfter))
+	}, `SELECT serial, pem, public_key, not_before, not_after FROM certificates WHERE node_id = $1 AND epoch = $2 AND issued_at <= $3 ORDER BY issued_at DESC, serial`, nodeID, epoch, micros(by))
 }
 
 // CertKey returns the public key that a certificate on record certifies.

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -154,6 +155,9 @@ func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken
 			return nil, err
 		}
 		if n == 1 {
+			if err := t.hadBy(ctx, name, runID); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		var by string
@@ -165,6 +169,17 @@ func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken
 		}
 	}
 	return taken, nil
+}
+
+// hadBy notes that a run has a node, where a lock is one's: the lock goes when the run
+// ends.
+func (t *tx) hadBy(ctx context.Context, lock, runID string) error {
+	nodeID, isNode := strings.CutPrefix(lock, "node/")
+	if !isNode {
+		return nil
+	}
+	_, err := t.ExecContext(ctx, `INSERT INTO node_runs (node_id, run_id, since) VALUES ($1, $2, $3) ON CONFLICT (node_id, run_id) DO NOTHING`, nodeID, runID, micros(t.now))
+	return err
 }
 
 // Run implements chain.Store.
@@ -191,7 +206,17 @@ func (db *DB) heldBy(ctx context.Context, runs []chain.Record) ([]chain.Record, 
 
 // Runs implements chain.Store.
 func (db *DB) Runs(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
+	return db.runs(ctx, f, where{})
+}
+
+// RunsOfNode are Runs of those that have had a node, found without reading the others.
+func (db *DB) RunsOfNode(ctx context.Context, nodeID string, f chain.Filter) ([]chain.Record, error) {
 	var w where
+	w.add("id IN (SELECT run_id FROM node_runs WHERE node_id = ?)", nodeID)
+	return db.runs(ctx, f, w)
+}
+
+func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record, error) {
 	w.equal("kind", f.Kind)
 	w.equal("site", f.Site)
 	w.equal("batch", f.Batch)

@@ -84,6 +84,40 @@ func TestRunsOfABatchAreCountedByStatus(t *testing.T) {
 	})
 }
 
+// The runs of a node are those that took its lock, ended ones too, in pages as any.
+func TestTheRunsOfANodeAreThoseThatHaveHadIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n, other := member(t, db, "gpu-1"), member(t, db, "gpu-2")
+		hasRun(t, db, n, "r-1", "k")
+		step(t, db, "k", chain.Completed, ended)
+		hasRun(t, db, other, "r-2", "else")
+		hasRun(t, db, n, "r-3", "k")
+		step(t, db, "k", chain.Cancelled, ended)
+		hasRun(t, db, n, "r-4", "more")
+		for _, test := range []struct {
+			of   broker.Node
+			f    chain.Filter
+			want []string
+		}{
+			{n, chain.Filter{}, []string{"r-1", "r-3", "r-4"}},
+			{n, chain.Filter{Limit: 2}, []string{"r-1", "r-3"}},
+			{n, chain.Filter{After: "r-3", Limit: 2}, []string{"r-4"}},
+			{n, chain.Filter{Kind: "k", Statuses: []chain.Status{chain.Cancelled}}, []string{"r-3"}},
+			{other, chain.Filter{}, []string{"r-2"}},
+			{other, chain.Filter{Site: "dc2"}, nil},
+			{broker.Node{ID: "n-none"}, chain.Filter{}, nil},
+		} {
+			var got []string
+			for _, r := range must(db.RunsOfNode(ctx, test.of.ID, test.f))(t) {
+				got = append(got, r.ID)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s, %+v: %v, want %v", test.of.Hostname, test.f, got, test.want)
+			}
+		}
+	})
+}
+
 // However long a run has been retried, little of its history is read, and each stage
 // can still be told of.
 func TestALongHistoryIsReadFromItsEnd(t *testing.T) {

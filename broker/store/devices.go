@@ -12,10 +12,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-const deviceColumns = `kind, id, serial, model, place, size, state, source, since, reason`
+const deviceColumns = `kind, id, serial, model, place, size, state, source, since, reason, role, transport`
 
 func scanDevice(row interface{ Scan(...any) error }) (d broker.Device, err error) {
-	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, at(&d.Since), &d.Reason)
+	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, at(&d.Since), &d.Reason, &d.Role, &d.Transport)
 	return d, err
 }
 
@@ -37,24 +37,31 @@ func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason 
 		return err
 	}
 	for _, d := range after {
-		if _, err := t.ExecContext(ctx, `INSERT INTO node_devices (node_id, `+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, micros(d.Since), d.Reason); err != nil {
+		if _, err := t.ExecContext(ctx, `INSERT INTO node_devices (node_id, `+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, micros(d.Since), d.Reason, string(d.Role), d.Transport); err != nil {
 			return err
 		}
 	}
 	e := entry(actor, "node.devices", nodeID)
 	e.Reason, e.Before, e.After = reason, stands(before), stands(after)
 	if string(e.Before) == string(e.After) {
-		return nil // a name or an address has changed
+		return nil // a name, an address or a size has changed
 	}
 	return t.audit(ctx, e)
 }
 
-// stands lists parts by how they stand, for the audit log.
+// stands lists parts by how they stand, and the disks that an erase leaves out, for the
+// audit log.
 func stands(all []broker.Device) []byte {
 	by := map[string][]string{}
 	for _, d := range all {
 		by[string(d.State)] = append(by[string(d.State)], string(d.Kind)+" "+d.ID)
+		if d.Role == broker.RoleSystem {
+			by["system"] = append(by["system"], d.ID)
+		}
+		if broker.Networked(d.Transport) {
+			by["network"] = append(by["network"], d.ID)
+		}
 	}
 	return []byte(text(by))
 }
@@ -142,10 +149,48 @@ func (t *tx) takeDevices(ctx context.Context, actor broker.Actor, nodeID string)
 			after = append(after, d)
 		}
 	}
+	handed, err := t.everHanded(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	if !handed { // else whoever is on it may have a hand in what it says
+		after = broker.RecordDisks(after, f)
+	}
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET devices_taken_at = $1 WHERE id = $2`, micros(t.now), nodeID); err != nil {
 		return err
 	}
 	return t.putDevices(ctx, actor, nodeID, "as it was let in", before, after)
+}
+
+// everHanded reports whether a tenant was ever on a node.
+func (t *tx) everHanded(ctx context.Context, nodeID string) (handed bool, err error) {
+	err = t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM allocations WHERE node_id = $1)`, nodeID).Scan(&handed)
+	return handed, err
+}
+
+// RecordDisks takes what a fresh system said of its disks for what they shall be: which
+// of them it runs from, and how each is reached. Facts from before since are not the
+// fresh system's, and change nothing.
+func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string, since time.Time, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		var f taskcatalog.Facts
+		var reported time.Time
+		err := t.QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f), at(&reported))
+		if errors.Is(err, sql.ErrNoRows) || err == nil && reported.Before(since) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		before, err := devices(ctx, t, nodeID)
+		if err != nil {
+			return err
+		}
+		return t.putDevices(ctx, actor, nodeID, reason, before, broker.RecordDisks(before, f))
+	})
 }
 
 // facts are those that a node reported last; false: it never did.
@@ -174,10 +219,11 @@ func named(all []broker.Device, name string) (at []int) {
 }
 
 // AcceptDevices accepts that a part is gone, or that another is there: each is named
-// by its identity or serial, and must be missing or unexpected. All are accepted, or
-// none. Codes: node_not_found, node_deleted, device_unknown, device_ambiguous,
+// by its identity or serial, and must be missing or unexpected, or be a disk that stands
+// otherwise on record than the node says. system: the named are disks that the system
+// runs from, which no erase names. All are accepted, or none. Codes: node_not_found, node_deleted, device_unknown, device_ambiguous,
 // device_not_wrong.
-func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, reason string) (after []broker.Device, err error) {
+func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool, reason string) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
 		if err != nil {
@@ -189,6 +235,10 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 			return refuse(nodeDeleted(n), e)
 		}
 		before, err := devices(ctx, t, nodeID)
+		if err != nil {
+			return err
+		}
+		f, _, err := facts(ctx, t, nodeID)
 		if err != nil {
 			return err
 		}
@@ -204,12 +254,14 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 				return refuse(broker.Errorf(broker.Refused, "device_ambiguous", "node %s has %d parts %q: name the one by its identity (hostler node device list %s)", nodeID, len(which), taskcatalog.Clean(name, 128), nodeID), e)
 			case i < 0:
 				return refuse(broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
-			case after[i].State == broker.DeviceMissing:
+			case after[i].State == broker.DeviceMissing && !system:
 				after[i].State = broker.DeviceRemoved
 			case after[i].State == broker.DeviceUnexpected:
+				broker.AcceptDisk(after, i, f, system)
 				after[i].State = broker.DeviceFound
+			case after[i].State == broker.DeviceFound && broker.AcceptDisk(after, i, f, system):
 			default:
-				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: it is %s, and neither missing nor unexpected", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
+				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: it is %s as it is on record", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
 			}
 			after[i].Since, after[i].Reason = t.now, reason
 		}

@@ -96,10 +96,10 @@ func TestTheDevicesOfANodeAreThoseThatMAASAndItsFirstEnrolmentTold(t *testing.T)
 		reports(old)
 
 		for code, names := range map[string][]string{"device_unknown": {"g2", "zz"}, "device_not_wrong": {"g2", "g1"}} {
-			_, err := db.AcceptDevices(ctx, admin, "n-1", names, "RMA 7")
+			_, err := db.AcceptDevices(ctx, admin, "n-1", names, false, "RMA 7")
 			refused(t, err, code)
 		}
-		must(db.AcceptDevices(ctx, admin, "n-1", []string{"g2", "g3"}, "RMA 7"))(t)
+		must(db.AcceptDevices(ctx, admin, "n-1", []string{"g2", "g3"}, false, "RMA 7"))(t)
 		rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "node/n-1", Action: "node.devices", Newest: true, Limit: 1}))(t)
 		if len(rows) != 1 || rows[0].Actor != admin.Name || rows[0].Reason != "RMA 7" || !strings.Contains(string(rows[0].After), `"removed":["gpu g2"]`) {
 			t.Errorf("the audit log has %+v", rows)
@@ -152,12 +152,12 @@ func TestOfTwoPartsOfOneSerialNoneIsAcceptedByIt(t *testing.T) {
 		}
 		reports("g1", "g2", "g3")
 		reports("g1")
-		_, err := db.AcceptDevices(ctx, admin, n.ID, []string{"g2", "board"}, "RMA 7")
+		_, err := db.AcceptDevices(ctx, admin, n.ID, []string{"g2", "board"}, false, "RMA 7")
 		refused(t, err, "device_ambiguous")
 		if got := stand(must(db.Devices(ctx, n.ID))(t)); got != "g1:found g2:missing g3:missing" {
 			t.Errorf("it has %s", got)
 		}
-		if got := stand(must(db.AcceptDevices(ctx, admin, n.ID, []string{"g2"}, "RMA 7"))(t)); got != "g1:found g2:removed g3:missing" {
+		if got := stand(must(db.AcceptDevices(ctx, admin, n.ID, []string{"g2"}, false, "RMA 7"))(t)); got != "g1:found g2:removed g3:missing" {
 			t.Errorf("by its identity: %s", got)
 		}
 	})

@@ -50,51 +50,83 @@ type Enrolled struct {
 // Enroll trades a one-time token for a node's first certificate of a new
 // epoch. The same token with the same key gets the same certificate again
 // until the node has been heard with it: an answer may be lost. What an
-// earlier enrolment left open ends with FirstContact, not here. Codes, all
+// earlier enrolment left open ends with FirstContact, not here. A key is one
+// enrolment's: an agent makes another for each token, so one that was certified before
+// is a copy, or a system of before that came by a new token. Codes, all
 // audited, equal ones once a minute: token_unknown, token_used, token_expired, maas_system_mismatch,
-// node_deleted.
+// enrol_key_known, node_deleted.
 func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
+	var was former
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		out, err = t.enroll(ctx, in)
+		out, was, err = t.enroll(ctx, in)
 		return err
 	})
+	if was.serial == "" {
+		return out, err
+	}
+	if told := db.PreviousSystem(ctx, was.nodeID, was.serial, in.Remote); told != nil {
+		return out, told
+	}
 	return out, err
 }
 
-func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
+// former is a certificate from before a node's machine was given back, for a key that
+// wants to enrol now.
+type former struct{ nodeID, serial string }
+
+func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was former, err error) {
 	refusal := broker.AuditEntry{Actor: remotePrefix + in.Remote, Action: "enroll.refused", Subject: "node/unknown"}
 	token, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash))
 	if errors.Is(err, sql.ErrNoRows) {
-		return out, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: the token is not known here (issue a new one: hostler node token)"), refusal)
+		return out, was, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: the token is not known here (issue a new one: hostler node token)"), refusal)
 	} else if err != nil {
-		return out, err
+		return out, was, err
 	}
 	n, err := node(ctx, t, token.NodeID, t.forUpdate())
 	if err != nil {
-		return out, err
+		return out, was, err
 	}
 	// The node's row is locked now; read the token as whoever came before left it.
 	if token, err = scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash)); err != nil {
-		return out, err
+		return out, was, err
 	}
 	refusal.Subject = "node/" + n.ID
 	repeat := !token.UsedAt.IsZero() && token.ConsumedAt.IsZero() && token.KeyDigest == in.PublicKeyDigest
 	switch {
 	case n.Status == broker.Deleted:
-		return out, refuse(nodeDeleted(n), refusal)
+		return out, was, refuse(nodeDeleted(n), refusal)
 	case !token.VoidAt.IsZero():
-		return out, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: a later token took the place of this one", n.ID), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: a later token took the place of this one", n.ID), refusal)
 	case !token.UsedAt.IsZero() && !repeat:
-		return out, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: token used at %s (issue a new one)", n.ID, token.UsedAt.Format(time.RFC3339)), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: token used at %s (issue a new one)", n.ID, token.UsedAt.Format(time.RFC3339)), refusal)
 	case !repeat && t.now.After(token.ExpiresAt):
-		return out, refuse(broker.Errorf(broker.Refused, "token_expired", "cannot enroll node %s: token expired at %s (extend it, or issue a new one)", n.ID, token.ExpiresAt.Format(time.RFC3339)), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "token_expired", "cannot enroll node %s: token expired at %s (extend it, or issue a new one)", n.ID, token.ExpiresAt.Format(time.RFC3339)), refusal)
 	case n.MAASSystemID != "" && in.MAASSystemID != n.MAASSystemID:
-		return out, refuse(broker.Errorf(broker.Refused, "maas_system_mismatch", "cannot enroll node %s: the token is for another MAAS machine", n.ID), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "maas_system_mismatch", "cannot enroll node %s: the token is for another MAAS machine", n.ID), refusal)
 	case repeat:
 		cert, err := t.issuedCert(ctx, token.Serial)
-		return Enrolled{Node: n, Cert: cert, Repeat: true}, err
+		return Enrolled{Node: n, Cert: cert, Repeat: true}, was, err
 	}
-	return t.admit(ctx, in, n, token)
+	if known, err := t.certified(ctx, in.PublicKeyDigest); err != nil {
+		return out, was, err
+	} else if known.Serial != "" {
+		if known.NodeID == n.ID && known.DenyReason == DenyReleased {
+			was = former{n.ID, known.Serial}
+		}
+		return out, was, refuse(broker.Errorf(broker.Refused, "enrol_key_known", "cannot enroll node %s: its key was certified before, for node %s at enrolment %d (an agent makes another for each token: remove the state of one that was copied, and enroll anew)", n.ID, known.NodeID, known.Epoch), refusal)
+	}
+	out, err = t.admit(ctx, in, n, token)
+	return out, was, err
+}
+
+// certified finds the newest certificate for a key; without a serial there is none.
+func (t *tx) certified(ctx context.Context, keyDigest string) (c Certificate, err error) {
+	err = t.QueryRowContext(ctx, `SELECT node_id, epoch, serial, deny_reason FROM certificates WHERE key_digest = $1 ORDER BY not_before DESC, serial LIMIT 1`, keyDigest).
+		Scan(&c.NodeID, &c.Epoch, &c.Serial, &c.DenyReason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, nil
+	}
+	return c, err
 }
 
 // admit opens a new epoch.
@@ -116,10 +148,11 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	}
 	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest = in.Report.AgentVersion, in.Report.TaskTypes, in.Report.Capabilities, in.Report.Digest
 	n.TrustVersion, n.EnrolledAt, n.CertNotAfter, n.UpdatedAt = in.TrustVersion, t.now, cert.NotAfter.UTC(), t.now
+	n.IdentitySince = identitySince(cert)
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, status = $2, status_reason = $3, agent_version = $4, task_types = $5, capabilities = $6,
-		report_digest = $7, trust_version = $8, enrolled_at = $9, cert_not_after = $10, updated_at = $11 WHERE id = $12`,
+		report_digest = $7, trust_version = $8, enrolled_at = $9, cert_not_after = $10, identity_since = $11, updated_at = $12 WHERE id = $13`,
 		n.Epoch, string(n.Status), n.StatusReason, n.AgentVersion, listText(n.TaskTypes), mapText(n.Capabilities),
-		n.ReportDigest, n.TrustVersion, micros(t.now), micros(cert.NotAfter), micros(t.now), n.ID); err != nil {
+		n.ReportDigest, n.TrustVersion, micros(t.now), micros(cert.NotAfter), micros(n.IdentitySince), micros(t.now), n.ID); err != nil {
 		return out, err
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET key_digest = $1, serial = $2, used_at = $3 WHERE hash = $4`,

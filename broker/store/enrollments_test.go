@@ -34,6 +34,67 @@ func TestALostAnswerIsGivenAgainToTheSameKeyOnly(t *testing.T) {
 	})
 }
 
+// A key is one enrolment's. A new token with a key that was certified before is a copy,
+// or a system of before that came by the token: on the same node, on another, by an
+// earlier key that a rotation has replaced.
+func TestAKeyEnrolsOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one") // key-one
+		newNode(t, db, "two")
+		_, err := db.Enroll(ctx, enrollment(db, "hash-two", "key-one"))
+		refused(t, err, "enrol_key_known")
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+		_, _, cert := rotates(t, db, clock, n, "key-new")
+		must(db.RotationUsed(ctx, n.ID, n.Epoch, cert.Serial))(t)
+		ok(t, db.IssueToken(ctx, admin, n.ID, "hash-again", clock.Now().Add(time.Hour), "by hand"))
+		for _, key := range []string{"key-one", "key-new"} {
+			clock.Advance(2 * time.Minute)
+			_, err = db.Enroll(ctx, enrollment(db, "hash-again", key))
+			refused(t, err, "enrol_key_known")
+		}
+		if got := must(db.Node(ctx, n.ID))(t); got.Epoch != 1 || audited(t, db, "enroll.refused", "enrol_key_known") != 3 {
+			t.Errorf("epoch %d, or the refusals are not audited", got.Epoch)
+		}
+		if _, drifts, err := db.MAASState(ctx, n.ID); err != nil || drifts {
+			t.Errorf("a node whose machine was never given back has a drift (%v)", err)
+		}
+		// The token is as good as before, and the answer is given again until it was heard.
+		for i := range 2 {
+			if e := enroll(t, db, "hash-again", "key-fresh"); e.Node.Epoch != 2 || e.Repeat != (i > 0) {
+				t.Errorf("epoch %d, repeat %v", e.Node.Epoch, e.Repeat)
+			}
+		}
+	})
+}
+
+// The system of before reads the token of the reimage, or has it from its disk, and
+// shows its key and not its certificate: it is refused, and told of as what it is.
+func TestTheSystemOfBeforeDoesNotEnrolByTheTokenOfAReimage(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		serial := must(db.Certificates(ctx, n.ID))(t)[0].Serial
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		ok(t, db.CutOff(ctx, admin, turn(n, "r-1")))
+		ok(t, db.Wiped(ctx, admin, turn(n, "r-1")))
+		ok(t, db.IssueToken(ctx, admin, n.ID, "hash-run", clock.Now().Add(time.Hour), "for the first boot"))
+		clock.Advance(time.Minute)
+		in := enrollment(db, "hash-run", "key-gpu-1")
+		in.Remote = "10.0.0.9"
+		_, err := db.Enroll(ctx, in)
+		refused(t, err, "enrol_key_known")
+		s, _, err := db.MAASState(ctx, n.ID)
+		if err != nil || !s.Drift || s.Rule != store.RulePreviousSystem {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if r, _, err := db.LastRelease(ctx, n.ID); err != nil || r.Serial != serial || r.Remote != "10.0.0.9" || r.ShownAt.IsZero() {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if e := enroll(t, db, "hash-run", "key-fresh"); e.Node.Epoch != n.Epoch+1 {
+			t.Errorf("the new system has epoch %d", e.Node.Epoch)
+		}
+	})
+}
+
 func TestATokenIsGoodForItsTimeAndItsMachine(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		_, err := db.Enroll(ctx, enrollment(db, "hash-of-nothing", "key"))
@@ -59,6 +120,8 @@ func TestATokenIsGoodForItsTimeAndItsMachine(t *testing.T) {
 		must(db.Transition(ctx, admin, "n-gone", store.Change{To: broker.Deleted, By: broker.OwnerRemoval}))(t)
 		_, err = db.Enroll(ctx, enrollment(db, "hash-gone", "key-g"))
 		refused(t, err, "node_deleted")
+		refused(t, db.ExtendToken(ctx, admin, "n-gone", clock.Now().Add(time.Hour), "wanted back"), "node_deleted")
+		refused(t, db.IssueToken(ctx, admin, "n-gone", "hash-new", clock.Now().Add(time.Hour), "wanted back"), "node_deleted")
 	})
 }
 

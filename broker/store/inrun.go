@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -20,6 +21,7 @@ func ofPeople(by broker.Owner) bool {
 // the run has ended, because the machine comes back by it. To quarantine it is a
 // person's at any time. Nobody lets in a node whose agent has never come, and only
 // an override one without a baseline, or one whose machine its run would not let in.
+// Nobody lets in the node of a turnover that has stopped: first it is cancelled.
 // Codes: node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
 func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error {
 	if !ofPeople(c.By) || c.To == broker.Quarantined {
@@ -64,8 +66,8 @@ func (db *DB) NodeInRun(ctx context.Context, n broker.Node, to broker.NodeStatus
 }
 
 func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatus, lock string) error {
-	var id, status string
-	err := r.QueryRowContext(ctx, `SELECT id, status FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`+lock, "node/"+n.ID).Scan(&id, &status)
+	var id, status, kind string
+	err := r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`+lock, "node/"+n.ID).Scan(&id, &status, &kind)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
@@ -75,6 +77,27 @@ func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatu
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (wait until it ends, or cancel it)", n.ID, to, id, status)
 	case to == broker.Deleted || to == broker.Removing:
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (cancel the run: it takes back what it made)", n.ID, to, id, status)
+	case to == broker.Active && broker.TurnsOver(kind):
+		// The run would keep every tenant out, and its cancel quarantine the node again.
+		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s active: turnover %s has it, and is %s (resume it: hostler decommission resume %s; or cancel it first: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
 	}
 	return nil
+}
+
+// RunOfNode names the live run that has a node, and its kind; empty: none.
+func (db *DB) RunOfNode(ctx context.Context, nodeID string) (id, kind string, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT id, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+nodeID).Scan(&id, &kind)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return id, kind, err
+}
+
+// NodeOfRun is the node that a live run has; empty: none.
+func (db *DB) NodeOfRun(ctx context.Context, runID string) (nodeID string, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT name FROM chain_locks WHERE run_id = $1 AND name LIKE 'node/%'`, runID).Scan(&nodeID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return strings.TrimPrefix(nodeID, "node/"), err
 }

@@ -39,14 +39,14 @@ type NodeFilter struct {
 const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
 	labels, task_types, capabilities, agent_version, report_digest, trust_version, baseline_digest,
 	resolver_wanted, resolver_want, resolver_digest, resolver_before,
-	enrolled_at, last_contact_at, cert_not_after, created_at, updated_at`
+	enrolled_at, identity_since, last_contact_at, cert_not_after, created_at, updated_at`
 
 func scanNode(row interface{ Scan(...any) error }) (broker.Node, error) {
 	var n broker.Node
 	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
 		doc(&n.Labels), doc(&n.TaskTypes), doc(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
 		&n.ResolverWanted, &n.ResolverWant, &n.ResolverDigest, &n.ResolverBefore,
-		at(&n.EnrolledAt), at(&n.LastAgentContactAt), at(&n.CertNotAfter), at(&n.CreatedAt), at(&n.UpdatedAt))
+		at(&n.EnrolledAt), at(&n.IdentitySince), at(&n.LastAgentContactAt), at(&n.CertNotAfter), at(&n.CreatedAt), at(&n.UpdatedAt))
 	return n, err
 }
 

@@ -78,6 +78,16 @@ func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id s
 	return id, err
 }
 
+// BoundBeside is BoundNode for a run over a node that exists: it names another one.
+func (db *DB) BoundBeside(ctx context.Context, site, systemID, nodeID string) (id string, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND status <> 'deleted' AND id <> $3 ORDER BY id LIMIT 1`,
+		site, systemID, nodeID).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
 // Hardware says why a node's machine is not the one that it shall be, by what its
 // agent has reported (known: it has) and its parts; empty: it is.
 type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string)
@@ -206,4 +216,27 @@ func (db *DB) EnrollTokens(ctx context.Context, nodeID string) (out Tokens, err 
 		}
 	}
 	return out, err
+}
+
+// Fits says whether an enrolled node has all that one which takes tenants must have,
+// and changes nothing; else lacks says what it has not. Codes: node_not_found,
+// hardware_mismatch.
+func (db *DB) Fits(ctx context.Context, nodeID string, judge Hardware) (fits bool, lacks string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, "")
+		if err != nil {
+			return err
+		}
+		if n.BaselineDigest == "" {
+			lacks = "its baseline has not been taken (hostler node baseline retake " + n.ID + ")"
+			return nil
+		}
+		unlike := ""
+		if unlike, lacks, err = t.judge(ctx, n, judge); err == nil && unlike != "" {
+			err = broker.Errorf(broker.Refused, "hardware_mismatch", "node %s: %s", n.ID, unlike)
+		}
+		fits = err == nil && lacks == ""
+		return err
+	})
+	return fits, lacks, err
 }

@@ -18,6 +18,7 @@ const profileColumns = `id, site_id, name, description, status, policy, created_
 func scanProfile(row interface{ Scan(...any) error }) (p broker.Profile, err error) {
 	p.Policy = broker.DefaultPolicy()
 	p.Policy.StageRetries = nil
+	p.Policy.AcceptMAASErase = false // a row that does not say it is from when that was the default
 	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, doc(&p.Policy), at(&p.CreatedAt), at(&p.UpdatedAt))
 	return p, err
 }

@@ -61,7 +61,7 @@ func TestANodeThatEnrolsAgainIsLetInByItsOwnBaseline(t *testing.T) {
 		}
 
 		tells(t, db, comes(t, db, "n-1", "first", parts("d1 d4", "g1")), "sha256:first")
-		must(db.AcceptDevices(ctx, admin, "n-1", []string{"d3"}, "RMA 7"))(t)
+		must(db.AcceptDevices(ctx, admin, "n-1", []string{"d3"}, false, "RMA 7"))(t)
 		has("d1:found d2:missing d4:unexpected d3:removed")
 
 		late := comes(t, db, "n-1", "second", nil)

@@ -128,6 +128,8 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 			return nil // taken again: a person looks at it and accepts it
 		}
 		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)
+	case broker.EndAllocation:
+		return t.endAllocation(ctx, k.NodeID, e.AllocationID)
 	case broker.ConfirmResolver:
 		n, err := node(ctx, t, k.NodeID, t.forUpdate())
 		if err != nil {
@@ -140,6 +142,12 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 			return err
 		}
 		return t.letIn(ctx, n, k.CorrelationID)
+	case broker.VoidRotation:
+		r, ok, err := rotationWhere(ctx, t, `task_id = $1`, k.ID)
+		if err != nil || !ok {
+			return err
+		}
+		return t.voidRotation(ctx, r)
 	case broker.ConfirmTrust:
 		n, err := node(ctx, t, k.NodeID, t.forUpdate())
 		if err != nil {

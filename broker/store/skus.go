@@ -21,10 +21,11 @@ type skuRow struct {
 	BootDisk       broker.BootDiskRule     `json:"boot_disk"`
 	GPUSettings    taskcatalog.GPUSettings `json:"gpu_settings"`
 	ScrubFloor     broker.ScrubFloor       `json:"scrub_floor"`
+	DPUDisks       bool                    `json:"dpu_emulated_disks,omitzero"`
 }
 
 func rowOf(s broker.SKU) skuRow {
-	return skuRow{s.Description, s.GPUVendor, s.GPUModel, s.GPUCount, s.GPUMemoryBytes, s.NICs, s.BootDisk, s.GPUSettings, s.ScrubFloor}
+	return skuRow{s.Description, s.GPUVendor, s.GPUModel, s.GPUCount, s.GPUMemoryBytes, s.NICs, s.BootDisk, s.GPUSettings, s.ScrubFloor, s.DPUDisks}
 }
 
 func scanSKU(row interface{ Scan(...any) error }) (broker.SKU, error) {
@@ -34,7 +35,7 @@ func scanSKU(row interface{ Scan(...any) error }) (broker.SKU, error) {
 	err := row.Scan(&id, doc(&r), at(&created), at(&updated))
 	return broker.SKU{
 		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount, GPUMemoryBytes: r.GPUMemoryBytes,
-		NICs: r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, CreatedAt: created, UpdatedAt: updated,
+		NICs: r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, DPUDisks: r.DPUDisks, CreatedAt: created, UpdatedAt: updated,
 	}, err
 }
 

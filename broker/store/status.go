@@ -10,9 +10,12 @@ import (
 
 // Change is one step of a node's status.
 type Change struct {
-	From          broker.NodeStatus // empty: from wherever it is; else a node elsewhere is left alone
-	To            broker.NodeStatus
-	By            broker.Owner
+	From broker.NodeStatus // empty: from wherever it is; else a node elsewhere is left alone
+	To   broker.NodeStatus
+	By   broker.Owner
+	// Owners says who moves it from where, in place of By; a node elsewhere is left
+	// alone. Nil: By does, from wherever From says.
+	Owners        map[broker.NodeStatus]broker.Owner
 	Reason        string
 	CorrelationID string
 	// OweTurnover and ClearTurnover change the mark in the same transaction, the
@@ -43,6 +46,13 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	}
 	if c.From != "" && n.Status != c.From {
 		return n, nil
+	}
+	if c.Owners != nil {
+		by, moves := c.Owners[n.Status]
+		if !moves {
+			return n, nil
+		}
+		c.By = by
 	}
 	e := entry(actor, "node.transition", nodeID)
 	e.CorrelationID = c.CorrelationID
@@ -75,12 +85,19 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 			next.StatusReason = cmp.Or(c.Reason, n.StatusReason)
 		}
 	}
-	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed && !takenOver {
+	passed, err := t.passed(ctx, n, c)
+	if err != nil {
+		return n, err
+	}
+	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed && !takenOver && !passed {
 		return n, nil
 	}
 	next.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET status = $1, status_reason = $2, turnover_owed = $3, updated_at = $4 WHERE id = $5`,
 		string(next.Status), next.StatusReason, next.TurnoverOwed, micros(t.now), nodeID); err != nil {
+		return n, err
+	}
+	if err := t.markOutage(ctx, n, next); err != nil {
 		return n, err
 	}
 	if next.Status == broker.Deleted && n.Status != broker.Deleted {
@@ -101,6 +118,16 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	e.Reason = c.Reason
 	e.After = small("status", next.Status, "turnover_owed", next.TurnoverOwed)
 	return next, t.audit(ctx, e)
+}
+
+// passed notes that somebody answers for using a node as it is: see
+// broker.Handout.OverrideAt.
+func (t *tx) passed(ctx context.Context, n broker.Node, c Change) (bool, error) {
+	if c.By != broker.OwnerOverride || c.To != broker.Active {
+		return false, nil
+	}
+	_, err := t.ExecContext(ctx, `UPDATE nodes SET override_at = $1 WHERE id = $2`, micros(t.now), n.ID)
+	return err == nil, err
 }
 
 // closeNode takes from a deleted node what it could come back with.

@@ -9,6 +9,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -75,7 +76,7 @@ func enrollment(db *store.DB, tokenHash, key string) store.EnrollInput {
 			serials++
 			return store.IssuedCert{
 				Serial: fmt.Sprintf("%08x", serials), PEM: "pem of " + key, PublicKey: []byte(key),
-				NotBefore: db.Now(), NotAfter: db.Now().Add(24 * time.Hour),
+				NotBefore: db.Now().Add(-pki.Backdate), NotAfter: db.Now().Add(24 * time.Hour),
 			}, nil
 		},
 	}

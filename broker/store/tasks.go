@@ -91,7 +91,7 @@ func taskByKey(ctx context.Context, r runner, nodeID, key string) (broker.Task, 
 // back the task that has it, with repeat, if it asks for the same. Task ids
 // must sort by the time at which they were made. Codes: node_not_found,
 // idempotency_conflict, node_changed (the node enrolled again meanwhile, or was
-// deleted).
+// deleted), and of what lets a tenant in those of broker.Handout.
 func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task) (got broker.Task, repeat bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if got, repeat, err = taskByKey(ctx, t, k.NodeID, k.IdempotencyKey); err != nil {
@@ -102,7 +102,11 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 		}
 		var epoch int64
 		var status broker.NodeStatus
-		err := t.QueryRowContext(ctx, `SELECT epoch, status FROM nodes WHERE id = $1`+t.forKeyShare(), k.NodeID).Scan(&epoch, &status)
+		lock := t.forKeyShare()
+		if k.Type == provisionUser {
+			lock = t.forUpdate()
+		}
+		err := t.QueryRowContext(ctx, `SELECT epoch, status FROM nodes WHERE id = $1`+lock, k.NodeID).Scan(&epoch, &status)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return nodeNotFound(k.NodeID)
@@ -112,6 +116,11 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 			return broker.Errorf(broker.Refused, "node_changed", "cannot enqueue %s: node %s enrolled again or was deleted meanwhile (try again)", k.Type, k.NodeID)
 		}
 		k.Status, k.EnqueuedBy = broker.TaskQueued, actor.Name
+		if k.Type == provisionUser {
+			if err := t.handTo(ctx, k); err != nil {
+				return err
+			}
+		}
 		if err := t.insertTask(ctx, k); err != nil {
 			return err
 		}

@@ -36,11 +36,15 @@ func (t *tx) addToken(ctx context.Context, nodeID, hash string, expires time.Tim
 
 // ExtendToken moves the expiry of the node's open token, at most MaxExtensions
 // times: a deployed node cannot learn another one. It never brings the expiry
-// forward. Codes: node_not_found, token_none, token_extended_twice.
+// forward. Codes: node_not_found, node_deleted, token_none, token_extended_twice.
 func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string, expires time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
 			return err
+		}
+		if n.Status == broker.Deleted {
+			return nodeDeleted(n)
 		}
 		k, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens
 			WHERE node_id = $1 AND consumed_at = 0 AND void_at = 0`, nodeID))
@@ -83,6 +87,23 @@ func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenH
 		}
 		e := entry(actor, "token.issue", nodeID)
 		e.Reason, e.After = reason, small("expires_at", expires.UTC())
+		return t.audit(ctx, e)
+	})
+}
+
+// VoidToken makes a node's open token void. That there is none is no error. Code:
+// node_not_found.
+func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		void, err := changed(t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID))
+		if err != nil || void == 0 {
+			return err
+		}
+		e := entry(actor, "token.void", nodeID)
+		e.Reason = reason
 		return t.audit(ctx, e)
 	})
 }

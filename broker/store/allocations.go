@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// provisionUser is the type of the task that lets a tenant in.
+const provisionUser = "allocation.provision_user"
+
+const allocationColumns = `allocation_id, node_id, username, tenant, had_root, since, ended_at, forced_by`
+
+// An allocation whose user was asked for by one task alone, which its node never took,
+// or refused, never was.
+const allocationWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocations.task_id
+	AND (status IN ('expired', 'canceled') AND attempt = 0 OR status = 'failed' AND outcome = 'refused'))`
+
+func scanAllocation(row interface{ Scan(...any) error }) (a broker.Allocation, err error) {
+	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, at(&a.Since), at(&a.EndedAt), &a.ForcedBy)
+	return a, err
+}
+
+// Allocations are those since a node was last handed out clean, the live ones first,
+// then the newest.
+func (db *DB) Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
+	return allocations(ctx, db.reader(), nodeID, `certified_by = ''`)
+}
+
+// SettledAllocations are Allocations of which none comes from a transaction that is
+// still open: a task that lets somebody in holds the node's row until it is queued.
+func (db *DB) SettledAllocations(ctx context.Context, nodeID string) (all []broker.Allocation, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+			return err
+		}
+		all, err = allocations(ctx, t, nodeID, `certified_by = ''`)
+		return err
+	})
+	return all, err
+}
+
+// LastAllocation is who has left a node last; nil: nobody was on it. certified: the
+// node was handed out clean since.
+func (db *DB) LastAllocation(ctx context.Context, nodeID string) (last *broker.Allocation, certified bool, err error) {
+	var by string
+	all, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (broker.Allocation, error) {
+		return scanAllocation(also{row, &by})
+	}, `SELECT `+allocationColumns+`, certified_by FROM allocations WHERE node_id = $1 AND ended_at > 0 AND`+allocationWas+`
+		ORDER BY ended_at DESC, allocation_id LIMIT 1`, nodeID)
+	if err != nil || len(all) == 0 {
+		return nil, false, err
+	}
+	return &all[0], by != "", nil
+}
+
+// also scans one column more than is asked for.
+type also struct {
+	row  interface{ Scan(...any) error }
+	last any
+}
+
+func (a also) Scan(into ...any) error { return a.row.Scan(append(into, a.last)...) }
+
+func allocations(ctx context.Context, r runner, nodeID, which string) ([]broker.Allocation, error) {
+	return collect(ctx, r, scanAllocation, `SELECT `+allocationColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+allocationWas+`
+		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, since DESC, allocation_id`, nodeID)
+}
+
+// handTo refuses a user for a node that may not be handed out to it, and notes whom the
+// task lets in, in the transaction that queues it: the row of the node is locked, so
+// nobody takes it out of service at the same moment.
+func (t *tx) handTo(ctx context.Context, k broker.Task) error {
+	var p taskcatalog.ProvisionUserParams
+	if err := json.Unmarshal(k.Params, &p); err != nil {
+		return err
+	}
+	n, err := node(ctx, t, k.NodeID, "")
+	if err != nil {
+		return err
+	}
+	h, err := handout(ctx, t, n)
+	if err != nil {
+		return err
+	}
+	if err := h.LetIn(p.AllocationID, p.Tenant); err != nil {
+		return err
+	}
+	return t.allocate(ctx, k, p)
+}
+
+// allocate notes whom a task lets in before anybody knows that the user is there. One
+// that was there, or may have been, and was not certified since stays on record whatever
+// becomes of the task that asks for it again: it hangs on no task then. Only what is
+// certified, or never was, goes by the new one alone.
+func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
+	const anew = `(allocations.certified_by <> '' OR NOT` + allocationWas + `)`
+	_, err := t.ExecContext(ctx, `INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (node_id, allocation_id) DO UPDATE SET username = excluded.username,
+			tenant = CASE WHEN excluded.tenant = '' THEN allocations.tenant ELSE excluded.tenant END,
+			had_root = excluded.had_root OR (allocations.had_root AND allocations.certified_by = ''),
+			task_id = CASE WHEN `+anew+` THEN excluded.task_id ELSE '' END,
+			since = CASE WHEN allocations.ended_at = 0 THEN allocations.since ELSE excluded.since END,
+			ended_at = 0, forced_by = '', certified_by = ''`,
+		k.NodeID, p.AllocationID, p.Username, p.Tenant, p.Sudo, k.ID, micros(t.now))
+	return err
+}
+
+// endAllocation notes that a node has no user of an allocation any more.
+func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) error {
+	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`, micros(t.now), nodeID, allocationID)
+	return err
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Attestation is a person's word for a part of a node, on record.
+type Attestation struct {
+	ID, NodeID, Site string
+	Kind             broker.DeviceKind // of the part
+	DeviceID         string            // of the part
+	Statement        json.RawMessage   // what was signed
+	Digest           string            // sha256:… of the file
+	IssuedAt         time.Time
+	File             []byte // as it was signed
+}
+
+const attestationColumns = `id, node_id, site, kind, device_id, statement, digest, issued_at, file`
+
+func scanAttestation(row interface{ Scan(...any) error }) (a Attestation, err error) {
+	err = row.Scan(&a.ID, &a.NodeID, &a.Site, &a.Kind, &a.DeviceID, rawDoc(&a.Statement), &a.Digest, at(&a.IssuedAt), &a.File)
+	return a, err
+}
+
+// Attestable is the part of a node that a person may give their word for: one that
+// shall be there, and is not. id is that of such a word. Codes: node_deleted,
+// device_unknown, device_ambiguous, device_present, device_attested,
+// device_not_expected.
+func (db *DB) Attestable(ctx context.Context, n broker.Node, name string) (d broker.Device, id string, err error) {
+	return attestable(ctx, db.reader(), n, name)
+}
+
+func attestable(ctx context.Context, r runner, n broker.Node, name string) (d broker.Device, id string, err error) {
+	if n.Status == broker.Deleted {
+		return d, "", nodeDeleted(n)
+	}
+	all, err := devices(ctx, r, n.ID)
+	if err != nil {
+		return d, "", err
+	}
+	f, _, err := facts(ctx, r, n.ID)
+	if err != nil {
+		return d, "", err
+	}
+	which, shown := named(all, name), taskcatalog.Clean(name, 128)
+	if len(which) == 1 {
+		d = all[which[0]]
+	}
+	var words int
+	if err := r.QueryRowContext(ctx, `SELECT COUNT(*) FROM attestations WHERE node_id = $1 AND kind = $2 AND device_id = $3`, n.ID, string(d.Kind), d.ID).Scan(&words); err != nil {
+		return d, "", err
+	}
+	refused := func(code, format string, args ...any) (broker.Device, string, error) {
+		return d, "", broker.Errorf(broker.Refused, code, "cannot attest "+format, args...)
+	}
+	switch {
+	case len(which) == 0:
+		return d, "", broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (hostler node device list %s)", n.ID, shown, n.ID)
+	case len(which) > 1:
+		return refused("device_ambiguous", "%q of node %s: it has %d such parts (name the one by its identity: hostler node device list %s)", shown, n.ID, len(which), n.ID)
+	case d.State == broker.DeviceFound || d.State == broker.DeviceUnexpected || d.In(f):
+		return refused("device_present", "%s %s of node %s: its agent reports that it is there", d.Kind, d.ID, n.ID)
+	case d.State == broker.DeviceRemoved && words > 0:
+		return refused("device_attested", "%s %s of node %s: that was done (hostler node timeline %s)", d.Kind, d.ID, n.ID, n.ID)
+	case d.State == broker.DeviceRemoved:
+		return refused("device_not_expected", "%s %s of node %s: it is accepted that it is gone, and nobody expects it", d.Kind, d.ID, n.ID)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d", n.ID, d.Kind, d.ID, words))
+	return d, "att-" + hex.EncodeToString(sum[:10]), nil
+}
+
+// KeepAttestation keeps a person's word for a part that is still attestable under its
+// id, and takes the part out of what the node shall have. said is for the audit log
+// and the record of the part. Codes: as Attestable.
+func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attestation, said, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, a.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		d, id, err := attestable(ctx, t, n, a.DeviceID)
+		switch {
+		case err != nil:
+			return err
+		case id != a.ID || d.Kind != a.Kind:
+			return broker.Errorf(broker.Refused, "device_attested", "cannot attest %s %s of node %s: another did so meanwhile", d.Kind, d.ID, n.ID)
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO attestations (`+attestationColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			a.ID, n.ID, n.Site, string(a.Kind), a.DeviceID, string(a.Statement), a.Digest, micros(a.IssuedAt), a.File); err != nil {
+			return err
+		}
+		before, err := devices(ctx, t, n.ID)
+		if err != nil {
+			return err
+		}
+		after := append([]broker.Device(nil), before...)
+		for i := range after {
+			if after[i].Kind == d.Kind && after[i].ID == d.ID {
+				after[i].State, after[i].Since, after[i].Reason = broker.DeviceRemoved, t.now, said
+			}
+		}
+		if err := t.putDevices(ctx, actor, n.ID, said, before, after); err != nil {
+			return err
+		}
+		e := entry(actor, "certificate.attest", n.ID)
+		e.Reason, e.After = reason, small("attestation", a.ID, "device", string(a.Kind)+" "+a.DeviceID, "said", said, "digest", a.Digest)
+		return t.audit(ctx, e)
+	})
+}
+
+// Attestation reads one. Code: certificate_not_found.
+func (db *DB) Attestation(ctx context.Context, id string) (Attestation, error) {
+	a, err := scanAttestation(db.reader().QueryRowContext(ctx, `SELECT `+attestationColumns+` FROM attestations WHERE id = $1`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, broker.Errorf(broker.NotFound, "certificate_not_found", "there is no attestation %q", taskcatalog.Clean(id, 128))
+	}
+	return a, err
+}
+
+// Attestations are those of a node since it was last handed out clean, the oldest
+// first: they belong on its next certificate.
+func (db *DB) Attestations(ctx context.Context, nodeID string) ([]Attestation, error) {
+	return collect(ctx, db.reader(), scanAttestation, `SELECT `+attestationColumns+` FROM attestations WHERE node_id = $1 AND certified_by = '' ORDER BY issued_at, id`, nodeID)
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// CleanCertificate is a clean certificate on record.
+type CleanCertificate struct {
+	ID, RunID, NodeID, Site, Mode string
+	NodeEpoch                     int64
+	AllocationID                  string // empty: it is about none
+	MeetsPolicy                   bool
+	Shortfalls                    []string // codes
+	Digest                        string   // sha256:… of the file
+	IssuedAt, ValidUntil          time.Time
+	File                          []byte // as it was signed
+}
+
+const cleanColumns = `id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until`
+
+func cleanFields(c *CleanCertificate) []any {
+	return []any{&c.ID, &c.RunID, &c.NodeID, &c.Site, &c.Mode, &c.NodeEpoch, &c.AllocationID, &c.MeetsPolicy, doc(&c.Shortfalls), &c.Digest, at(&c.IssuedAt), at(&c.ValidUntil)}
+}
+
+// KeepCleanCertificate keeps a certificate under its id, audited. One that is there
+// stays as it is and is given back.
+func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c CleanCertificate) (kept CleanCertificate, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		had, err := cleanCertificate(ctx, t, c.ID)
+		if err == nil {
+			kept = had
+			return nil
+		} else if broker.AsError(err).Kind != broker.NotFound {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO clean_certificates (id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			c.ID, c.RunID, c.NodeID, c.Site, c.Mode, c.NodeEpoch, c.AllocationID, c.MeetsPolicy, listText(c.Shortfalls), c.Digest, micros(c.IssuedAt), micros(c.ValidUntil), c.File); err != nil {
+			return err
+		}
+		kept = c
+		e := entry(actor, "certificate.issue", c.NodeID)
+		e.CorrelationID, e.After = c.RunID, small("certificate", c.ID, "meets_policy", c.MeetsPolicy, "digest", c.Digest)
+		return t.audit(ctx, e)
+	})
+	return kept, err
+}
+
+// CleanCertificate reads one whole. Code: certificate_not_found.
+func (db *DB) CleanCertificate(ctx context.Context, id string) (CleanCertificate, error) {
+	return cleanCertificate(ctx, db.reader(), id)
+}
+
+func cleanCertificate(ctx context.Context, r runner, id string) (c CleanCertificate, err error) {
+	err = r.QueryRowContext(ctx, `SELECT `+cleanColumns+`, file FROM clean_certificates WHERE id = $1`, id).Scan(append(cleanFields(&c), &c.File)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, broker.Errorf(broker.NotFound, "certificate_not_found", "there is no clean certificate %q (see hostler certificate list)", id)
+	}
+	return c, err
+}
+
+// CleanFilter selects certificates; what is empty selects nothing away.
+type CleanFilter struct {
+	NodeID string
+	Sites  []string // nil: all
+	After  string   // cursor: the id of the last of the page before
+	Limit  int      // 0: 100
+}
+
+// CleanCertificates returns a page without the files, newest first, and the cursor of
+// the next ("" at the end).
+func (db *DB) CleanCertificates(ctx context.Context, f CleanFilter) (page []CleanCertificate, next string, err error) {
+	var w where
+	w.equal("node_id", f.NodeID)
+	in(&w, "site", f.Sites)
+	if f.After != "" {
+		w.add("(issued_at, id) < (SELECT issued_at, id FROM clean_certificates WHERE id = ?)", f.After)
+	}
+	limit := cmp.Or(f.Limit, 100)
+	page, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c CleanCertificate, err error) {
+		return c, row.Scan(cleanFields(&c)...)
+	}, `SELECT `+cleanColumns+` FROM clean_certificates`+w.String()+` ORDER BY issued_at DESC, id DESC`+w.limit(limit+1), w.args...)
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID
+	}
+	return page, next, err
+}

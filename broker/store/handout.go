@@ -1,0 +1,54 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Handout gathers what decides whether a node may be handed to a tenant.
+func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error) {
+	return handout(ctx, db.reader(), n)
+}
+
+func handout(ctx context.Context, r runner, n broker.Node) (h broker.Handout, err error) {
+	h.Node = n
+	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`, n.ID).Scan(at(&h.OverrideAt)); err != nil {
+		return h, err
+	}
+	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+n.ID).Scan(&h.RunID, &h.Run, &h.RunKind)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return h, err
+	}
+	holds, err := collect(ctx, r, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = $1 AND site IN ('', $2) ORDER BY id`, string(chain.Freeze), n.Site)
+	if err != nil {
+		return h, err
+	}
+	for _, f := range holds {
+		h.Freezes = append(h.Freezes, cmp.Or(f.Site, "every site")+" is frozen by "+taskcatalog.Clean(f.By, 64)+": "+taskcatalog.Clean(f.Reason, 200))
+	}
+	if h.Allocations, err = allocations(ctx, r, n.ID, `certified_by = ''`); err != nil {
+		return h, err
+	}
+	if h.Certificate, err = lastCertificate(ctx, r, n.ID); err != nil {
+		return h, err
+	}
+	h.Devices, err = devices(ctx, r, n.ID)
+	return h, err
+}
+
+// lastCertificate is the newest of a node; nil: it has none.
+func lastCertificate(ctx context.Context, r runner, nodeID string) (*broker.LastCertificate, error) {
+	var c broker.LastCertificate
+	err := r.QueryRowContext(ctx, `SELECT id, meets_policy, shortfalls, issued_at, valid_until FROM clean_certificates
+		WHERE node_id = $1 ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID).Scan(&c.ID, &c.MeetsPolicy, doc(&c.Shortfalls), at(&c.IssuedAt), at(&c.ValidUntil))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return &c, err
+}

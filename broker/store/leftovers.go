@@ -1,0 +1,45 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Leftover is a node whose secrets could not be removed when it left.
+type Leftover struct {
+	NodeID, Hostname, Site string
+	Since                  time.Time
+}
+
+// NoteSecretsLeft writes down that a node's secrets wait to be removed, or that they
+// are gone.
+func (db *DB) NoteSecretsLeft(ctx context.Context, actor broker.Actor, nodeID string, left bool) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		since, only := micros(t.now), `secrets_left_at = 0`
+		if !left {
+			since, only = 0, `secrets_left_at > 0`
+		}
+		moved, err := changed(t.ExecContext(ctx, `UPDATE nodes SET secrets_left_at = $1 WHERE id = $2 AND `+only, since, nodeID))
+		if err != nil || moved == 0 {
+			return err
+		}
+		e := entry(actor, "node.secrets_left", nodeID)
+		e.After = small("left", left)
+		return t.audit(ctx, e)
+	})
+}
+
+// SecretsLeft lists them, the oldest first. sites nil: everywhere.
+func (db *DB) SecretsLeft(ctx context.Context, sites []string) ([]Leftover, error) {
+	var w where
+	w.add("secrets_left_at > 0")
+	if sites != nil {
+		in(&w, "site", sites)
+	}
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (l Leftover, err error) {
+		err = row.Scan(&l.NodeID, &l.Hostname, &l.Site, at(&l.Since))
+		return l, err
+	}, `SELECT id, hostname, site, secrets_left_at FROM nodes`+w.String()+` ORDER BY secrets_left_at, id`, w.args...)
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// markOutage notes, in the transaction that moves a node, that it is out of use
+// because of a turnover from now on, or no longer.
+func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
+	switch {
+	case is.Outside() && !was.Outside():
+		_, err := t.ExecContext(ctx, `INSERT INTO turnover_outages (node_id, site, gpus, began_at)
+			SELECT id, site, (SELECT COUNT(*) FROM node_devices d WHERE d.node_id = nodes.id AND kind = 'gpu' AND state IN ('expected', 'found', 'missing')), $1 FROM nodes WHERE id = $2
+			ON CONFLICT (node_id) WHERE ended_at = 0 DO NOTHING`, micros(t.now), is.ID)
+		return err
+	case was.Outside() && !is.Outside():
+		_, err := t.ExecContext(ctx, `UPDATE turnover_outages SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, micros(t.now), is.ID)
+		return err
+	}
+	return nil
+}
+
+// Outages are up to limit that went on between two times at sites (nil: all), the
+// last ones.
+func (db *DB) Outages(ctx context.Context, sites []string, from, to time.Time, limit int) ([]broker.Outage, error) {
+	var w where
+	w.add("(ended_at = 0 OR ended_at > ?)", micros(from))
+	w.add("began_at < ?", micros(to))
+	in(&w, "site", sites)
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (o broker.Outage, err error) {
+		err = row.Scan(&o.NodeID, &o.Site, &o.GPUs, at(&o.BeganAt), at(&o.EndedAt))
+		return o, err
+	}, `SELECT node_id, site, gpus, began_at, ended_at FROM turnover_outages`+w.String()+` ORDER BY began_at DESC, id DESC`+w.limit(limit), w.args...)
+}
+
+// StageTime is how long runs of a kind were at a stage.
+type StageTime struct {
+	Kind, Stage            string
+	Runs, Attempts, Failed int64
+	Total, Longest         time.Duration // of the attempts
+}
+
+// StageTimes sums up the attempts that ended between two times, in runs whose kind
+// begins with a prefix, at sites (nil: all). Runs that ended before are not read.
+func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, from, to time.Time) ([]StageTime, error) {
+	var w where
+	w.add("(r.completed_at = 0 OR r.completed_at >= ?)", micros(from))
+	w.add("r.kind >= ?", prefix)
+	w.add("r.kind < ?", prefix+"~") // behind all that begin with it: kinds are plain words
+	w.add("o.at >= ?", micros(from))
+	w.add("o.at < ?", micros(to))
+	in(&w, "r.site", sites)
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s StageTime, err error) {
+		var total, longest int64
+		err = row.Scan(&s.Kind, &s.Stage, &s.Runs, &s.Attempts, &s.Failed, &total, &longest)
+		s.Total, s.Longest = time.Duration(total)*time.Microsecond, time.Duration(longest)*time.Microsecond
+		return s, err
+	}, `SELECT r.kind, e.stage, COUNT(DISTINCT r.id), COUNT(*), SUM(CASE WHEN o.status = 'failed' THEN 1 ELSE 0 END), CAST(SUM(o.at - e.at) AS BIGINT), MAX(o.at - e.at)
+		FROM chain_runs r JOIN chain_events e ON e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'
+		JOIN chain_events o ON o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'`+
+		w.String()+` GROUP BY r.kind, e.stage ORDER BY r.kind, MIN(e.id)`, w.args...)
+}
+
+// NodeEvents are up to limit events of the runs of a node whose kind begins with a
+// prefix, between two times, in their order.
+func (db *DB) NodeEvents(ctx context.Context, nodeID, prefix string, from, to time.Time, limit int) ([]chain.Event, error) {
+	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events
+		WHERE run_id IN (SELECT id FROM chain_runs WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND kind >= $2 AND kind < $3)
+		AND at >= $4 AND at <= $5 ORDER BY id LIMIT $6`, nodeID, prefix, prefix+"~", micros(from), micros(to), limit)
+}

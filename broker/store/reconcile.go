@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// ReconcilePolicy is a site's, or nil where none is set.
+func (db *DB) ReconcilePolicy(ctx context.Context, site string) (json.RawMessage, error) {
+	return reconcilePolicy(ctx, db.reader(), site)
+}
+
+func reconcilePolicy(ctx context.Context, r runner, site string) (policy json.RawMessage, err error) {
+	err = r.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return policy, err
+}
+
+// ChangeReconcilePolicy changes a site's by what change makes of it; nil is none.
+func (db *DB) ChangeReconcilePolicy(ctx context.Context, actor broker.Actor, site, reason string, change func(json.RawMessage) (json.RawMessage, error)) (after json.RawMessage, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		// Another's change is waited for; a site that is not there has none.
+		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_policies (site, policy, updated_at) VALUES ($1, '', $2) ON CONFLICT (site) DO NOTHING`, site, micros(t.now)); err != nil {
+			return err
+		}
+		var before json.RawMessage
+		if err := t.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`+t.forUpdate(), site).Scan(rawDoc(&before)); err != nil {
+			return err
+		}
+		if after, err = change(before); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE reconcile_policies SET policy = $1, updated_at = $2 WHERE site = $3`, string(after), micros(t.now), site); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.reconcile", Subject: "site/" + site, Reason: reason, Before: before, After: after})
+	})
+	return after, err
+}
+
+// ReconcileLook is the last look at a site.
+type ReconcileLook struct {
+	Site                            string
+	RequestedAt, LookedAt, Complete time.Time // zero: never
+
+	Machines  int64 // that MAAS has
+	Unmanaged int64 // of them, those that are no node's
+	Nodes     int64 // that are bound to a machine
+	Skipped   int64 // of them, in the hands of a run or owing a turnover
+	Unknown   int64 // of them, those that could not be judged
+
+	Trouble string // why it is not complete; empty: it is
+	Failed  int64  // looks in a row that were not complete
+	Stops   []ReconcileStop
+}
+
+// ReconcileStop is why nothing, or nothing of one kind, is done at a site.
+type ReconcileStop struct {
+	Code  string    `json:"code"`
+	Text  string    `json:"text"`
+	Since time.Time `json:"since"`
+}
+
+// kept is the part of a look that is read as one.
+type kept struct {
+	Machines  int64           `json:"machines"`
+	Unmanaged int64           `json:"unmanaged"`
+	Nodes     int64           `json:"nodes"`
+	Skipped   int64           `json:"skipped"`
+	Unknown   int64           `json:"unknown"`
+	Trouble   string          `json:"trouble,omitempty"`
+	Failed    int64           `json:"failed,omitempty"`
+	Stops     []ReconcileStop `json:"stops,omitempty"`
+}
+
+func scanLook(row interface{ Scan(...any) error }) (l ReconcileLook, err error) {
+	var k kept
+	err = row.Scan(&l.Site, at(&l.RequestedAt), at(&l.LookedAt), at(&l.Complete), doc(&k))
+	l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops = k.Machines, k.Unmanaged, k.Nodes, k.Skipped, k.Unknown, k.Trouble, k.Failed, k.Stops
+	return l, err
+}
+
+const lookColumns = `site, requested_at, looked_at, complete_at, look`
+
+// ReconcileLooks are the last looks at sites (nil: all).
+func (db *DB) ReconcileLooks(ctx context.Context, sites []string) ([]ReconcileLook, error) {
+	var w where
+	in(&w, "site", sites)
+	return collect(ctx, db.reader(), scanLook, `SELECT `+lookColumns+` FROM reconcile_looks`+w.String()+` ORDER BY site`, w.args...)
+}
+
+// RequestLook asks for a look at a site, and returns when that was.
+func (db *DB) RequestLook(ctx context.Context, actor broker.Actor, site string) (asked time.Time, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		asked = t.now
+		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_looks (site, requested_at) VALUES ($1, $2)
+			ON CONFLICT (site) DO UPDATE SET requested_at = excluded.requested_at`, site, micros(t.now)); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.reconcile", Subject: "site/" + site})
+	})
+	return asked, err
+}
+
+// SaveLook writes a look down. What it stops for is told once, and once more when
+// it is over.
+func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := collect(ctx, t, scanLook, `SELECT `+lookColumns+` FROM reconcile_looks WHERE site = $1`+t.forUpdate(), l.Site)
+		if err != nil {
+			return err
+		}
+		var stood []ReconcileStop
+		if len(before) > 0 {
+			stood = before[0].Stops
+		}
+		same := func(a ReconcileStop) func(ReconcileStop) bool {
+			return func(b ReconcileStop) bool { return a.Code == b.Code }
+		}
+		for i, s := range l.Stops {
+			if at := slices.IndexFunc(stood, same(s)); at >= 0 {
+				l.Stops[i].Since = stood[at].Since
+				continue
+			}
+			if err := t.tellStop(ctx, actor, l.Site, "site.reconciliation.stopped", s); err != nil {
+				return err
+			}
+		}
+		for _, s := range stood {
+			if !slices.ContainsFunc(l.Stops, same(s)) {
+				if err := t.tellStop(ctx, actor, l.Site, "site.reconciliation.resumed", s); err != nil {
+					return err
+				}
+			}
+		}
+		k := kept{l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops}
+		_, err = t.ExecContext(ctx, `INSERT INTO reconcile_looks (site, looked_at, complete_at, look) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (site) DO UPDATE SET looked_at = excluded.looked_at, complete_at = excluded.complete_at, look = excluded.look`,
+			l.Site, micros(l.LookedAt), micros(l.Complete), text(k))
+		return err
+	})
+}
+
+func (t *tx) tellStop(ctx context.Context, actor broker.Actor, site, kind string, s ReconcileStop) error {
+	err := t.send(ctx, told{Site: site, Message: chain.Message{Type: kind, Subject: "site/" + site, Data: map[string]any{"site": site, "code": s.Code, "text": s.Text, "since": s.Since}}})
+	if err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: kind, Subject: "site/" + site, Code: s.Code, Reason: s.Text})
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// DenyReleased is why the certificates of a node are denied whose machine was given
+// back to MAAS.
+const DenyReleased = "machine_released"
+
+// DenyKnown is why those are denied of which a person has said that they are known of:
+// whoever shows one is refused, and that is all.
+const DenyKnown = "machine_released_known"
+
+// RulePreviousSystem is the drift of a node whose former system is heard of again.
+const RulePreviousSystem = "previous_os_alive"
+
+// shownEvery is how often it is written down that a system of before is alive.
+const shownEvery = time.Minute
+
+// CutOff takes from a node what it could act by, because its machine is about to be
+// given back: its certificates are denied, its open token is void, and what was asked
+// of it fails with node_released. It changes nothing more when it is asked again.
+func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		had, err := changed(t.ExecContext(ctx, `INSERT INTO releases (node_id, run_id, cut_at) VALUES ($1, $2, $3)
+			ON CONFLICT (node_id) DO UPDATE SET run_id = excluded.run_id, cut_at = excluded.cut_at, wiped_at = 0, shown_at = 0, serial = '', remote = ''
+			WHERE releases.run_id <> excluded.run_id OR releases.wiped_at > 0`, n.ID, u.RunID, micros(t.now)))
+		if err != nil || had == 0 {
+			return err
+		}
+		if err := t.denyWhere(ctx, DenyReleased, `node_id = $3`, n.ID); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), n.ID); err != nil {
+			return err
+		}
+		if err := t.failOpen(ctx, actor, n.ID, n.Epoch+1, "node_released"); err != nil {
+			return err
+		}
+		e := entry(actor, "node.cut_off", n.ID)
+		e.Reason, e.CorrelationID, e.Before = u.Reason, u.RunID, small("epoch", n.Epoch)
+		return t.audit(ctx, e)
+	})
+}
+
+// Wiped notes that MAAS has a node's machine back: its users are gone with it, and
+// whoever shows a certificate from before is a system that should be no more.
+func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		first, err := changed(t.ExecContext(ctx, `UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, micros(t.now), n.ID, u.RunID))
+		if err != nil || first == 0 {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, micros(t.now), n.ID); err != nil {
+			return err
+		}
+		e := entry(actor, "node.wiped", n.ID)
+		e.Reason, e.CorrelationID = u.Reason, u.RunID
+		return t.audit(ctx, e)
+	})
+}
+
+// Release is when a node's machine was given back last, and when its former system
+// was heard of since.
+type Release struct {
+	RunID          string
+	WipedAt        time.Time
+	ShownAt        time.Time // zero: never
+	Serial, Remote string
+}
+
+// LastRelease reads it; false: its machine was never given back.
+func (db *DB) LastRelease(ctx context.Context, nodeID string) (Release, bool, error) {
+	return lastRelease(ctx, db.reader(), nodeID)
+}
+
+func lastRelease(ctx context.Context, r runner, nodeID string) (rel Release, had bool, err error) {
+	err = r.QueryRowContext(ctx, `SELECT run_id, wiped_at, shown_at, serial, remote FROM releases WHERE node_id = $1`, nodeID).
+		Scan(&rel.RunID, at(&rel.WipedAt), at(&rel.ShownAt), &rel.Serial, &rel.Remote)
+	if errors.Is(err, sql.ErrNoRows) {
+		return rel, false, nil
+	}
+	return rel, err == nil, err
+}
+
+// PreviousSystem is for a request with a certificate from before a node's machine was
+// given back. Before MAAS had it, the system was still running; after that it is one
+// that should be no more: that is a drift, told of once and written down at most once
+// a minute, and keeps the node from use. A run that has the node stops by it.
+func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string) error {
+	rel, had, err := db.LastRelease(ctx, nodeID)
+	if err != nil || !had || rel.WipedAt.IsZero() || db.Now().Sub(rel.ShownAt) < shownEvery {
+		return err
+	}
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		rel, had, err := lastRelease(ctx, t, nodeID)
+		if err != nil || !had || rel.WipedAt.IsZero() || t.now.Sub(rel.ShownAt) < shownEvery {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE releases SET shown_at = $1, serial = $2, remote = $3 WHERE node_id = $4`, micros(t.now), serial, remote, nodeID); err != nil {
+			return err
+		}
+		return t.haunted(ctx, n, rel, serial, remote)
+	})
+}
+
+// known takes a person's word for what became of the keys by which a node's former
+// system was heard of: what is shown of them from now on is told of no more. Whoever
+// kept a key, and knocks with it for as long as its certificate would have lasted, must
+// not be able to hold the machine. Other keys of that system still are told of.
+func (t *tx) known(ctx context.Context, nodeID string, s MAASState) error {
+	var d struct {
+		Serial string `json:"serial"`
+	}
+	if len(s.Details) > 0 {
+		if err := json.Unmarshal(s.Details, &d); err != nil {
+			return err
+		}
+	}
+	rel, _, err := lastRelease(ctx, t, nodeID)
+	if err != nil {
+		return err
+	}
+	serials, err := collect(ctx, t, scanText, `UPDATE certificates SET deny_reason = $1 WHERE node_id = $2 AND deny_reason = $3
+		AND key_digest IN (SELECT key_digest FROM certificates WHERE node_id = $2 AND serial IN ($4, $5)) RETURNING serial`, DenyKnown, nodeID, DenyReleased, d.Serial, rel.Serial)
+	for _, serial := range serials {
+		t.hint(HintDeny, serial)
+	}
+	return err
+}
+
+// haunted writes the drift down, and keeps a node from use that tenants could be on.
+func (t *tx) haunted(ctx context.Context, n broker.Node, rel Release, serial, remote string) error {
+	system := broker.Actor{Name: "system"}
+	text := fmt.Sprintf("the previous OS is still alive: certificate %s, from before MAAS had the machine back (run %s), was shown from %s", serial, rel.RunID, remote)
+	s, _, err := maasState(ctx, t, n.ID)
+	if err != nil {
+		return err
+	}
+	if !s.Drift || s.Rule != RulePreviousSystem {
+		if s.Drift {
+			if err := t.endDrift(ctx, system, n, &s, "it became "+RulePreviousSystem); err != nil {
+				return err
+			}
+		}
+		s.NodeID, s.SystemID, s.Drift, s.Rule, s.Severity, s.FirstSeen = n.ID, n.MAASSystemID, true, RulePreviousSystem, "critical", t.now
+		s.Details, _ = json.Marshal(map[string]string{"serial": serial, "remote": remote, "run_id": rel.RunID})
+		s.ActedAt, s.Acts, s.Work, s.ResolvedAt, s.ResolvedBy, s.Resolution = time.Time{}, 0, "", time.Time{}, "", ""
+		if err := t.tellDrift(ctx, system, n, s, "node.drift.detected", "critical", text); err != nil {
+			return err
+		}
+	}
+	if n.Status == broker.Active || n.Status == broker.Offline {
+		if _, err := t.transition(ctx, system, n.ID, Change{From: n.Status, To: broker.Quarantined, By: broker.OwnerReconciler, OweTurnover: true, Reason: RulePreviousSystem + ": " + text}); err != nil {
+			return err
+		}
+		s.ActedAt, s.Acts = t.now, s.Acts+1
+	}
+	return t.putState(ctx, s)
+}

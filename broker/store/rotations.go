@@ -1,0 +1,239 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+)
+
+// Why a certificate was denied that a rotation has replaced, and one that no
+// rotation will put into force.
+const (
+	DenyRotated  = "identity_rotated"
+	denyVoid     = "rotation_void"
+	rotateTask   = "node.rotate_identity"
+	rotateAction = "node.rotate_identity"
+)
+
+// Rotation is what a node.rotate_identity came to.
+type Rotation struct {
+	TaskID, NodeID    string
+	Epoch             int64
+	KeyDigest, Serial string // of the new key and its certificate
+	Remote            string // address that asked for it
+	IssuedAt          time.Time
+	UsedAt            time.Time // zero: the node was not heard with it yet
+	VoidAt            time.Time // zero: it may come into force, or has
+	ConflictAt        time.Time
+}
+
+const rotationColumns = `task_id, node_id, epoch, key_digest, serial, remote, issued_at, used_at, void_at, conflict_at`
+
+func scanRotation(row interface{ Scan(...any) error }) (r Rotation, err error) {
+	err = row.Scan(&r.TaskID, &r.NodeID, &r.Epoch, &r.KeyDigest, &r.Serial, &r.Remote, at(&r.IssuedAt), at(&r.UsedAt), at(&r.VoidAt), at(&r.ConflictAt))
+	return r, err
+}
+
+// rotationWhere reads one; ok is false where there is none.
+func rotationWhere(ctx context.Context, r runner, condition string, args ...any) (got Rotation, ok bool, err error) {
+	got, err = scanRotation(r.QueryRowContext(ctx, `SELECT `+rotationColumns+` FROM rotations WHERE `+condition, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return got, false, nil
+	}
+	return got, err == nil, err
+}
+
+// Rotation reads what a task came to; ok is false where it came to nothing.
+func (db *DB) Rotation(ctx context.Context, taskID string) (r Rotation, ok bool, err error) {
+	return rotationWhere(ctx, db.reader(), `task_id = $1`, taskID)
+}
+
+// open is the rotation whose certificate is made and was not heard yet.
+func (t *tx) openRotation(ctx context.Context, nodeID string, epoch int64) (Rotation, bool, error) {
+	return rotationWhere(ctx, t, `node_id = $1 AND epoch = $2 AND used_at = 0 AND void_at = 0`, nodeID, epoch)
+}
+
+// Rotate takes a new key for a node, which its task of that type asks for while
+// the node holds that task's lease, and returns the certificate: r's, or the one
+// that the same task has had for the same key, until the node is heard with it.
+// It changes nothing about the certificates that are there; RotationUsed does.
+// Codes, audited: task_not_found, not_a_rotation, epoch_superseded, lease_lost,
+// rotation_over, rotation_same_key, rotation_key_known, rotation_too_soon,
+// identity_conflict, certificate_denied, node_deleted.
+func (db *DB) Rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedCert, err error) {
+	var answer *broker.Error // a refusal that leaves something behind
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		cert, answer, err = t.rotate(ctx, taskID, r)
+		return err
+	})
+	if err == nil && answer != nil {
+		err = answer
+	}
+	return cert, err
+}
+
+func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedCert, answer *broker.Error, err error) {
+	n, err := node(ctx, t, r.NodeID, t.forUpdate())
+	if err != nil {
+		return cert, nil, err
+	}
+	e := entry(nodeActor(r.NodeID), rotateAction, r.NodeID)
+	no := func(kind broker.Kind, code, format string, args ...any) (IssuedCert, *broker.Error, error) {
+		return IssuedCert{}, nil, refuse(broker.Errorf(kind, code, "cannot give node "+n.ID+" a certificate for a new key: "+format, args...), e)
+	}
+	if err := t.mayRenew(ctx, n, r, e); err != nil {
+		return cert, nil, err
+	}
+	k, err := task(ctx, t, taskID, t.forUpdate())
+	if _, ours := errors.AsType[*broker.Error](err); ours || err == nil && k.NodeID != n.ID {
+		return no(broker.NotFound, "task_not_found", "it has no such task")
+	} else if err != nil {
+		return cert, nil, err
+	}
+	e.CorrelationID = k.CorrelationID
+	switch {
+	case k.Type != rotateTask:
+		return no(broker.Refused, "not_a_rotation", "task %s is a %s", k.ID, k.Type)
+	case k.NodeEpoch != r.Epoch:
+		return no(broker.Forbidden, "epoch_superseded", "task %s is for its enrolment %d, and this is %d", k.ID, k.NodeEpoch, r.Epoch)
+	}
+	had, again, err := rotationWhere(ctx, t, `task_id = $1`, taskID)
+	switch {
+	case err != nil:
+		return cert, nil, err
+	case again && (!had.VoidAt.IsZero() || !had.UsedAt.IsZero()):
+		return no(broker.Refused, "rotation_over", "the rotation of task %s is over", k.ID)
+	case again && had.KeyDigest != r.PublicKeyDigest:
+		answer, err = t.secondHolder(ctx, n, had, r.Remote, "it asks with task "+k.ID+" for another key than it has had a certificate for")
+		return cert, answer, err
+	case again && k.Status.Ended():
+		// The node has no other way to learn that this key will never do.
+		if err := t.voidRotation(ctx, had); err != nil {
+			return cert, nil, err
+		}
+		answer = broker.Errorf(broker.Refused, "rotation_over", "cannot give node %s a certificate for a new key: task %s has ended as %s", n.ID, k.ID, k.Status)
+		e.Code, e.Reason = answer.Code, answer.Message
+		return cert, answer, t.audit(ctx, e)
+	case again:
+		cert, err = t.issuedCert(ctx, had.Serial)
+		return cert, nil, err
+	case k.Status.Ended():
+		return no(broker.Refused, "rotation_over", "task %s has ended as %s", k.ID, k.Status)
+	case k.Status != broker.TaskDispatched, !t.now.Before(k.LeaseUntil), k.CancelRequested:
+		return no(broker.Refused, "lease_lost", "it does not hold the lease of task %s", k.ID)
+	}
+	return t.newKey(ctx, n, k, r, e, no)
+}
+
+// newKey keeps a certificate for a key that no node has had before.
+func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal, e broker.AuditEntry, no func(broker.Kind, string, string, ...any) (IssuedCert, *broker.Error, error)) (cert IssuedCert, answer *broker.Error, err error) {
+	var present string
+	if err := t.QueryRowContext(ctx, `SELECT key_digest FROM certificates WHERE serial = $1`, r.OldSerial).Scan(&present); err != nil {
+		return cert, nil, err
+	}
+	var known bool
+	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE key_digest = $1)`, r.PublicKeyDigest).Scan(&known); err != nil {
+		return cert, nil, err
+	}
+	var latest int64
+	if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(not_before), 0) FROM certificates WHERE node_id = $1 AND epoch = $2`, n.ID, n.Epoch).Scan(&latest); err != nil {
+		return cert, nil, err
+	}
+	switch {
+	case present == r.PublicKeyDigest:
+		return no(broker.Refused, "rotation_same_key", "the request is for the key that it has")
+	case known:
+		return no(broker.Refused, "rotation_key_known", "the request is for a key that was certified before")
+	case micros(r.Cert.NotBefore) <= latest:
+		// Certificates begin at whole seconds: one for the old key that begins with
+		// the new one's would pass for one from after the rotation.
+		return no(broker.TooMany, "rotation_too_soon", "it was given one for the old key within this second (ask again)")
+	}
+	earlier, ok, err := t.openRotation(ctx, n.ID, n.Epoch)
+	if err != nil {
+		return cert, nil, err
+	}
+	if ok { // of a task that ended without the node's word
+		if err := t.voidRotation(ctx, earlier); err != nil {
+			return cert, nil, err
+		}
+	}
+	if err := t.addCert(ctx, n.ID, n.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
+		return cert, nil, err
+	}
+	if _, err := t.ExecContext(ctx, `INSERT INTO rotations (task_id, node_id, epoch, key_digest, serial, remote, issued_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		k.ID, n.ID, n.Epoch, r.PublicKeyDigest, r.Cert.Serial, r.Remote, micros(t.now)); err != nil {
+		return cert, nil, err
+	}
+	if err := t.saveReport(ctx, &n, r.Report); err != nil {
+		return cert, nil, err
+	}
+	e.Reason = "task " + k.ID
+	e.Before, e.After = small("serial", r.OldSerial, "key", present), small("serial", r.Cert.Serial, "key", r.PublicKeyDigest)
+	return r.Cert, nil, t.audit(ctx, e)
+}
+
+// RotationUsed is for the first request with a certificate here, and does its work
+// where a rotation made that certificate and nobody was heard with it yet: from
+// then on it is the node's, and every other of the node's is denied. used reports
+// whether this call was it. Codes: node_not_found, epoch_superseded,
+// certificate_denied.
+func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, serial string) (used bool, err error) {
+	if r, ok, err := rotationWhere(ctx, db.reader(), `serial = $1`, serial); err != nil || !ok || !r.UsedAt.IsZero() {
+		return false, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		used = false
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		r, ok, err := rotationWhere(ctx, t, `serial = $1`, serial)
+		switch {
+		case err != nil || !ok || !r.UsedAt.IsZero():
+			return err
+		case n.Epoch != epoch:
+			return superseded(n, epoch)
+		case !r.VoidAt.IsZero() || r.NodeID != nodeID:
+			return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot act for node %s: certificate %s is of a rotation that is over", nodeID, serial)
+		}
+		cert, err := t.issuedCert(ctx, serial)
+		if err != nil {
+			return err
+		}
+		used = true
+		if _, err := t.ExecContext(ctx, `UPDATE rotations SET used_at = $1 WHERE task_id = $2`, micros(t.now), r.TaskID); err != nil {
+			return err
+		}
+		if err := t.denyWhere(ctx, DenyRotated, `node_id = $3 AND serial <> $4`, nodeID, serial); err != nil {
+			return err
+		}
+		since := identitySince(cert)
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET identity_since = $1, cert_not_after = $2, updated_at = $3 WHERE id = $4`,
+			micros(since), micros(cert.NotAfter), micros(t.now), nodeID); err != nil {
+			return err
+		}
+		e := entry(nodeActor(nodeID), "node.identity_rotated", nodeID)
+		e.Reason = "task " + r.TaskID
+		e.Before, e.After = small("identity_since", n.IdentitySince), small("identity_since", since, "serial", serial, "key", r.KeyDigest)
+		return t.audit(ctx, e)
+	})
+	return used && err == nil, err
+}
+
+// identitySince is when a key was certified. Every certificate for an earlier key
+// is from before that, and every one for this key from then or later.
+func identitySince(first IssuedCert) time.Time { return first.NotBefore.Add(pki.Backdate).UTC() }
+
+// voidRotation sees to it that a certificate which the node does not use never is.
+func (t *tx) voidRotation(ctx context.Context, r Rotation) error {
+	n, err := changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, micros(t.now), r.TaskID))
+	if err != nil || n == 0 {
+		return err
+	}
+	return t.denyWhere(ctx, denyVoid, `serial = $3`, r.Serial)
+}

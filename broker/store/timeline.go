@@ -1,0 +1,146 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// The kinds of moments.
+const (
+	MomentState       = "state"       // the node moved from one status to another
+	MomentTask        = "task"        // until it ended
+	MomentRun         = "run"         // until it ended
+	MomentStage       = "stage"       // one attempt at it, until that ended
+	MomentDrift       = "drift"       // detected, resolved
+	MomentCertificate = "certificate" // issued, or a person's word for a part
+	MomentOutage      = "outage"      // out of use because of a turnover, until in use again
+	MomentAudit       = "audit"       // whatever else was done to it, or to its runs
+)
+
+// Moment is something that happened to a node, or began to.
+type Moment struct {
+	At, Until     time.Time // Until is zero of what has no length, or goes on
+	Kind          string
+	What          string // an action, a task's type, a run's kind, a stage
+	Status        string // of a task, a run, an attempt
+	Actor         string
+	TaskID, RunID string
+	Code, Detail  string
+	Before, After json.RawMessage // of what an audit row tells; After of a stage are its details
+
+	rank int // among those of the same time
+	id   string
+}
+
+// Window is a part of a timeline. Without Since it is the newest; with it what
+// happened from then on, the oldest first.
+type Window struct {
+	Since time.Time
+	Skip  int // so many at Since itself were told before
+	Limit int
+}
+
+// maxSkip bounds what a page passes over of one time.
+const maxSkip = 10000
+
+// Cursor names a window as text, for whoever asks for the next page.
+func (w Window) Cursor() string { return fmt.Sprintf("%d.%d", w.Since.UnixMicro(), w.Skip) }
+
+// WindowAt reads a cursor. Code: cursor_invalid.
+func WindowAt(cursor string) (w Window, err error) {
+	since, skip, _ := strings.Cut(cursor, ".")
+	micros, err := strconv.ParseInt(since, 10, 64)
+	if err == nil {
+		w.Since = time.UnixMicro(micros).UTC()
+		w.Skip, err = strconv.Atoi(skip)
+	}
+	if err != nil || micros <= 0 || w.Skip < 0 || w.Skip > maxSkip {
+		return Window{}, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot go on there: take the cursor as it came")
+	}
+	return w, nil
+}
+
+// timelineSources are what a timeline is put together from: each the node $1 from
+// the time $2 on, in columns that mean the same.
+var timelineSources = []struct{ kind, from string }{
+	{MomentAudit, `SELECT at, id, 0, action, '', actor, '', CASE WHEN subject = 'node/' || $1 THEN '' ELSE substr(subject, 5) END, code, reason, before, after FROM audit_logs
+		WHERE subject IN (SELECT 'node/' || $1 UNION ALL SELECT 'run/' || run_id FROM node_runs WHERE node_id = $1) AND action <> 'run.start' AND at >= $2`},
+	{MomentRun, `SELECT requested_at, id, completed_at, kind, status, requested_by, '', id, failure_class, error_message, '', '' FROM chain_runs
+		WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND requested_at >= $2`},
+	{MomentStage, `SELECT e.at, e.id, COALESCE(o.at, 0), e.stage, COALESCE(o.status, e.status), '', '', e.run_id, '', COALESCE(o.message, e.message), '', COALESCE(o.details, e.details) FROM chain_events e
+		LEFT JOIN chain_events o ON o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started' AND e.status = 'started'
+		WHERE e.run_id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND e.at >= $2 AND (e.status = 'started' OR NOT EXISTS
+			(SELECT 1 FROM chain_events s WHERE s.run_id = e.run_id AND s.stage = e.stage AND s.direction = e.direction AND s.attempt = e.attempt AND s.status = 'started'))`},
+	{MomentOutage, `SELECT began_at, id, ended_at, 'turnover', CASE WHEN ended_at = 0 THEN 'open' ELSE 'over' END, '', '', '', '', '', '', '{"gpus":' || gpus || '}' FROM turnover_outages
+		WHERE node_id = $1 AND began_at >= $2`},
+	{MomentTask, `SELECT issued_at, id, ended_at, type, status, enqueued_by, id, '', code, message, '', '' FROM tasks WHERE node_id = $1 AND issued_at >= $2`},
+}
+
+// Timeline puts all that happened to a node on one line, oldest first. next is where
+// it goes on; nil: it has come to its end. earlier: what came before was left out.
+func (db *DB) Timeline(ctx context.Context, nodeID string, w Window) (page []Moment, next *Window, earlier bool, err error) {
+	order := " DESC"
+	if !w.Since.IsZero() {
+		order = " ASC"
+	}
+	for rank, source := range timelineSources {
+		some, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (m Moment, err error) {
+			err = row.Scan(at(&m.At), &m.id, at(&m.Until), &m.What, &m.Status, &m.Actor, &m.TaskID, &m.RunID, &m.Code, &m.Detail, rawDoc(&m.Before), rawDoc(&m.After))
+			m.Kind, m.rank = source.kind, rank
+			return m.told(), err
+		}, source.from+` ORDER BY 1`+order+`, 2`+order+` LIMIT $3`, nodeID, micros(w.Since), w.Limit+w.Skip+1)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		page = append(page, some...)
+	}
+	slices.SortFunc(page, func(a, b Moment) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.id), len(b.id)), strings.Compare(a.id, b.id))
+	})
+	if w.Since.IsZero() {
+		left := max(len(page)-w.Limit, 0)
+		return page[left:], nil, left > 0, nil
+	}
+	page = page[min(w.Skip, len(page)):]
+	if len(page) > w.Limit {
+		page = page[:w.Limit]
+		next = w.after(page)
+	}
+	return page, next, false, nil
+}
+
+// after is the window behind a page.
+func (w Window) after(page []Moment) *Window {
+	next := Window{Since: page[len(page)-1].At, Limit: w.Limit}
+	for _, m := range page {
+		if m.At.Equal(next.Since) {
+			next.Skip++
+		}
+	}
+	if next.Since.Equal(w.Since) {
+		next.Skip += w.Skip
+	}
+	return &next
+}
+
+// told gives an audit row the kind of what it tells of.
+func (m Moment) told() Moment {
+	switch {
+	case m.Kind != MomentAudit:
+	case m.What == "node.transition":
+		m.Kind = MomentState
+	case strings.HasPrefix(m.What, "node.drift."):
+		m.Kind = MomentDrift
+	case strings.HasPrefix(m.What, "certificate."):
+		m.Kind = MomentCertificate
+	}
+	return m
+}

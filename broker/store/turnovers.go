@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// Turnover names a run that turns a node over, and why.
+type Turnover struct {
+	NodeID, RunID, Reason string
+	// From is where the node must still be when a turnover begins; empty: wherever one
+	// may begin.
+	From broker.NodeStatus
+	// Lifts is what a person has the run let the node in in spite of.
+	Lifts Lifts
+}
+
+// Lifts is what keeps a node out of use and that a person answers for.
+type Lifts struct {
+	Person    bool      // that a person has put it in quarantine meanwhile
+	Conflicts time.Time // that two had its identity, until then
+}
+
+// BeginTurnover takes a node out of service and owes it a turnover, if nobody is on
+// it. With force it ends the allocations that are live, for billing: each is told of
+// once as allocation.force_released, and their users are then the run's to end. It
+// changes nothing more when it is asked again. Codes, audited: allocation_live,
+// node_moved, transition_refused.
+func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, force bool) (forced []broker.Allocation, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		forced = nil
+		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if u.From != "" && n.Status != u.From {
+			return refuse(broker.Errorf(broker.Refused, "node_moved", "cannot turn over node %s: it was to be %s still, and is %s (%s)", n.ID, u.From, n.Status, n.StatusReason), entry(actor, "turnover.begin", n.ID))
+		}
+		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
+		if err != nil {
+			return err
+		}
+		if !force {
+			if err := broker.AllocationsLive(n, live); err != nil {
+				return refuse(broker.AsError(err), entry(actor, "turnover.begin", n.ID))
+			}
+		}
+		for _, a := range live {
+			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {
+				return err
+			}
+		}
+		forced = live
+		c := Change{To: broker.Draining, By: broker.OwnerTurnover, Reason: u.Reason, OweTurnover: true}
+		if n.Status == broker.Retired {
+			c.To = broker.Retired
+		}
+		_, err = t.transition(ctx, actor, n.ID, c)
+		return err
+	})
+	return forced, err
+}
+
+// ForceRelease ends the allocations of a node that are live, for billing, as
+// BeginTurnover does with force; the node stays as it is.
+func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover) (forced []broker.Allocation, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if forced, err = allocations(ctx, t, n.ID, `ended_at = 0`); err != nil {
+			return err
+		}
+		for _, a := range forced {
+			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return forced, err
+}
+
+// forceRelease ends an allocation for its tenant. Its user is still there, and stays
+// live until the node says otherwise.
+func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Allocation) error {
+	first, err := changed(t.ExecContext(ctx, `UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
+	if err != nil || first == 0 {
+		return err
+	}
+	e := entry(actor, "allocation.force_release", n.ID)
+	e.Reason, e.After = u.Reason, small("allocation", a.ID, "tenant", a.Tenant, "run", u.RunID)
+	if err := t.audit(ctx, e); err != nil {
+		return err
+	}
+	return t.send(ctx, told{
+		Site: n.Site, CorrelationID: u.RunID,
+		Message: chain.Message{Type: "allocation.force_released", Subject: "allocation/" + a.ID, Data: map[string]any{
+			"allocation_id": a.ID, "tenant": a.Tenant, "node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "run_id": u.RunID, "reason": u.Reason, "by": actor.Name,
+		}},
+	})
+}
+
+// EndTurnover hands a node out again by the certificate of its run, and clears what
+// is owed. Codes: certificate_missing, certificate_falls_short, certificate_stale,
+// allocation_live, kept_out_by_conflict, kept_out_by_person, transition_refused,
+// resolver_config_unconfirmed.
+func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, certificateID string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		e := entry(actor, "turnover.end", n.ID)
+		var epoch int64
+		var meets bool
+		var until time.Time
+		err = t.QueryRowContext(ctx, `SELECT node_epoch, meets_policy, valid_until FROM clean_certificates WHERE id = $1 AND run_id = $2 AND node_id = $3`, certificateID, u.RunID, n.ID).Scan(&epoch, &meets, at(&until))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return refuse(broker.Errorf(broker.Refused, "certificate_missing", "cannot hand out node %s: run %s has no certificate %q for it", n.ID, u.RunID, certificateID), e)
+		case err != nil:
+			return err
+		case !meets || epoch != n.Epoch:
+			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short", "cannot hand out node %s: certificate %s does not meet the policy, or is of an earlier enrolment", n.ID, certificateID), e)
+		case n.Status == broker.Active && !n.TurnoverOwed:
+			return nil // it was, and the answer was lost
+		case !t.now.Before(until):
+			return refuse(broker.Errorf(broker.Refused, "certificate_stale", "cannot hand out node %s: certificate %s was good until %s (rerun, and it is looked at again)", n.ID, certificateID, until.Format(time.RFC3339)), e)
+		}
+		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
+		if err != nil {
+			return err
+		}
+		if err := broker.AllocationsLive(n, live); err != nil {
+			return refuse(broker.AsError(err), e)
+		}
+		if err := t.keptOut(ctx, n, u.Lifts); err != nil {
+			if r, ok := errors.AsType[*broker.Error](err); ok {
+				return refuse(r, e)
+			}
+			return err
+		}
+		if _, err := t.transition(ctx, actor, n.ID, Change{To: broker.Active, By: broker.OwnerTurnover, Reason: u.Reason, ClearTurnover: true}); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE attestations SET certified_by = $1 WHERE node_id = $2 AND certified_by = ''
+			AND issued_at <= (SELECT issued_at FROM clean_certificates WHERE id = $1)`, certificateID, n.ID); err != nil {
+			return err
+		}
+		_, err = t.ExecContext(ctx, `UPDATE allocations SET certified_by = $1 WHERE node_id = $2 AND certified_by = ''`, certificateID, n.ID)
+		return err
+	})
+}
+
+// keptOut refuses to let in a node that two have the present identity of, because one
+// of them may have signed what the certificate rests on, and one that a person has put
+// in quarantine: what the run has come to says nothing of why.
+func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
+	seen, err := identityConflictAt(ctx, t, n.ID)
+	switch {
+	case err != nil:
+		return err
+	case seen.After(lifts.Conflicts):
+		return broker.Errorf(broker.Refused, "kept_out_by_conflict", "cannot hand out node %s: at %s two had its identity, and either may have signed that it is clean (find out who else has its key; it needs another)", n.ID, seen.Format(time.RFC3339))
+	case n.Status != broker.Quarantined || lifts.Person:
+		return nil
+	}
+	var by string
+	if err := t.QueryRowContext(ctx, `SELECT kept_out_by FROM nodes WHERE id = $1`, n.ID).Scan(&by); err != nil || !ofPeople(broker.Owner(by)) {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "kept_out_by_person", "cannot hand out node %s: a person has put it in quarantine: %s (adopt the run, to let it in all the same)", n.ID, n.StatusReason)
+}

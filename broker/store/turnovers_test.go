@@ -1,0 +1,346 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// member is an active node.
+func member(t testing.TB, db *store.DB, hostname string) broker.Node {
+	t.Helper()
+	n := newMember(t, db, hostname)
+	ok(t, db.SaveBaseline(ctx, admin, n.ID, "sha256:b", []byte("{}"), "test"))
+	return must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"}))(t)
+}
+
+// letsIn asks for a user of an allocation.
+func letsIn(db *store.DB, n broker.Node, allocation, tenant string, root bool) (broker.Task, error) {
+	k := newTask(db, n, taskcatalog.LaneExclusive)
+	k.Type, k.Class = "allocation.provision_user", taskcatalog.ClassMutating
+	k.Params = json.RawMessage(fmt.Sprintf(`{"allocation_id":%q,"username":"u","ssh_keys":["k"],"tenant":%q,"sudo":%v}`, allocation, tenant, root))
+	k, _, err := db.InsertTask(ctx, admin, k)
+	return k, err
+}
+
+// ends has a node say how a task ended.
+func ends(t testing.TB, db *store.DB, k broker.Task, r store.Result, effects ...broker.Effect) {
+	t.Helper()
+	_, _, err := db.ClaimTasks(ctx, k.NodeID, k.NodeEpoch, lanes, 10)
+	ok(t, err)
+	r.NodeID, r.Epoch, r.TaskID, r.Attempt = k.NodeID, k.NodeEpoch, k.ID, 1
+	_, _, err = db.RecordResult(ctx, r, effects)
+	ok(t, err)
+}
+
+var done = store.Result{Status: broker.TaskSucceeded, Outcome: taskcatalog.OutcomeSucceeded}
+
+func live(t testing.TB, db *store.DB, nodeID string) (ids []string) {
+	t.Helper()
+	for _, a := range must(db.Allocations(ctx, nodeID))(t) {
+		if a.Live() {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+func turn(n broker.Node, run string) store.Turnover {
+	return store.Turnover{NodeID: n.ID, RunID: run, Reason: "the tenant left"}
+}
+
+// certified keeps a certificate of a run.
+func certified(t testing.TB, db *store.DB, n broker.Node, id, run string, meets bool) {
+	t.Helper()
+	must(db.KeepCleanCertificate(ctx, admin, store.CleanCertificate{
+		ID: id, RunID: run, NodeID: n.ID, NodeEpoch: n.Epoch, Mode: "soft_reset", MeetsPolicy: meets, Digest: "sha256:" + id, IssuedAt: db.Now(), ValidUntil: db.Now().Add(time.Hour), File: []byte("{}"),
+	}))(t)
+}
+
+// A user may be there from the moment in which it was asked for, until it is known to
+// be gone or never to have been.
+func TestAnAllocationIsLiveFromItsFirstWordToItsLast(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		is := func(when string, want int) {
+			t.Helper()
+			if got := live(t, db, n.ID); len(got) != want {
+				t.Fatalf("%s: live are %v, want %d", when, got, want)
+			}
+		}
+		k := must(letsIn(db, n, "a-1", "acme", false))(t)
+		is("asked for", 1)
+		ends(t, db, k, done)
+		is("provisioned", 1)
+		failed := must(letsIn(db, n, "a-2", "acme", true))(t)
+		ends(t, db, failed, store.Result{Status: broker.TaskFailed, Outcome: taskcatalog.OutcomeFailed, Code: "handler_failed"})
+		is("of one that failed nobody knows", 2)
+		refusedTask := must(letsIn(db, n, "a-3", "acme", false))(t)
+		ends(t, db, refusedTask, store.Result{Status: broker.TaskFailed, Outcome: taskcatalog.OutcomeRefused, Code: "node_draining"})
+		is("one that the node refused never was", 2)
+		canceled := must(letsIn(db, n, "a-4", "acme", false))(t)
+		must(db.CancelTask(ctx, admin, canceled.ID, "no"))(t)
+		is("nor one that was never delivered", 2)
+		again := must(letsIn(db, n, "a-1", "acme", true))(t)
+		ends(t, db, again, store.Result{Status: broker.TaskFailed, Outcome: taskcatalog.OutcomeRefused, Code: "bad_params"})
+		is("one that is there stays, though more keys are refused", 2)
+
+		revoke := newTask(db, n, taskcatalog.LaneExclusive)
+		revoke, _, err := db.InsertTask(ctx, admin, revoke)
+		ok(t, err)
+		clock.Advance(time.Minute)
+		ends(t, db, revoke, done, broker.EndAllocation{AllocationID: "a-1"})
+		is("revoked", 1)
+		all := must(db.Allocations(ctx, n.ID))(t)
+		if len(all) != 2 || all[0].ID != "a-2" || all[1].ID != "a-1" || all[1].Tenant != "acme" || !all[1].HadRoot || all[1].EndedAt.IsZero() {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// What is ended for billing is told once, and the node stays in service.
+func TestAForcedReleaseLeavesTheNodeAsItIs(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		ends(t, db, must(letsIn(db, n, "a-1", "acme", false))(t), done)
+		for range 2 { // it was done, and the answer was lost
+			if forced := must(db.ForceRelease(ctx, admin, turn(n, "r-1")))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
+				t.Fatalf("%+v", forced)
+			}
+		}
+		must(db.PlaceEvents(ctx, 100))(t)
+		told, _, err := db.Outbox(ctx, store.OutboxFilter{Types: []string{"allocation.force_released"}})
+		if err != nil || len(told) != 1 || audited(t, db, "allocation.force_release", "") != 1 {
+			t.Errorf("told %+v, %v", told, err)
+		}
+		if n = must(db.Node(ctx, n.ID))(t); n.Status != broker.Active || n.TurnoverOwed {
+			t.Errorf("the node is %s, owed %v", n.Status, n.TurnoverOwed)
+		}
+	})
+}
+
+func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		ends(t, db, must(letsIn(db, n, "a-1", "acme", false))(t), done)
+		if last, _, err := db.LastAllocation(ctx, n.ID); err != nil || last != nil {
+			t.Errorf("who is on it is not who was: %+v, %v", last, err)
+		}
+		_, err := db.BeginTurnover(ctx, admin, turn(n, "r-1"), false)
+		refused(t, err, "allocation_live")
+		if audited(t, db, "turnover.begin", "allocation_live") != 1 || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
+			t.Error("the refusal is not audited, or the node was moved")
+		}
+		for range 2 { // it was done, and the answer was lost
+			if forced := must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
+				t.Fatalf("%+v", forced)
+			}
+		}
+		must(db.PlaceEvents(ctx, 100))(t)
+		told, _, err := db.Outbox(ctx, store.OutboxFilter{Types: []string{"allocation.force_released"}})
+		if err != nil || len(told) != 1 {
+			t.Errorf("told %+v, %v", told, err)
+		}
+		n = must(db.Node(ctx, n.ID))(t)
+		if n.Status != broker.Draining || !n.TurnoverOwed {
+			t.Fatalf("%s, owed %v", n.Status, n.TurnoverOwed)
+		}
+		_, err = letsIn(db, n, "a-2", "", false)
+		refused(t, err, "node_status")
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerDrain, Reason: "drained"}))(t)
+
+		end := func(run, id string) error { return db.EndTurnover(ctx, admin, turn(n, run), id) }
+		refused(t, end("r-1", ""), "certificate_missing")
+		certified(t, db, n, "c-short", "r-1", false)
+		refused(t, end("r-1", "c-short"), "certificate_falls_short")
+		certified(t, db, n, "c-other", "r-2", true)
+		refused(t, end("r-1", "c-other"), "certificate_missing")
+		old := n
+		old.Epoch--
+		certified(t, db, old, "c-old", "r-1", true)
+		refused(t, end("r-1", "c-old"), "certificate_falls_short")
+		certified(t, db, n, "c-1", "r-1", true)
+		refused(t, end("r-1", "c-1"), "allocation_live") // forced, and its user is still there
+		revoke, _, err := db.InsertTask(ctx, admin, newTask(db, n, taskcatalog.LaneExclusive))
+		ok(t, err)
+		ends(t, db, revoke, done, broker.EndAllocation{AllocationID: "a-1"})
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Retired {
+			t.Fatalf("after all the refusals it is %s", got.Status)
+		}
+		if last, certified, err := db.LastAllocation(ctx, n.ID); err != nil || last == nil || last.ID != "a-1" || certified {
+			t.Errorf("before, the last one is %+v, certified %v, %v", last, certified, err)
+		}
+		for range 2 {
+			ok(t, end("r-1", "c-1"))
+		}
+		if last, certified, err := db.LastAllocation(ctx, n.ID); err != nil || last == nil || last.Tenant != "acme" || !certified {
+			t.Errorf("after, the last one is %+v, certified %v, %v", last, certified, err)
+		}
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Active || got.TurnoverOwed {
+			t.Errorf("%s, owed %v", got.Status, got.TurnoverOwed)
+		}
+		if all := must(db.Allocations(ctx, n.ID))(t); len(all) != 0 {
+			t.Errorf("the next tenant finds %+v", all)
+		}
+		page, next, err := db.CleanCertificates(ctx, store.CleanFilter{NodeID: n.ID, Limit: 3})
+		if err != nil || len(page) != 3 || next == "" {
+			t.Fatalf("%d certificates, %q, %v", len(page), next, err)
+		}
+		if page, next, err = db.CleanCertificates(ctx, store.CleanFilter{NodeID: n.ID, After: next}); err != nil || len(page) != 1 || next != "" {
+			t.Fatalf("%d more certificates, %q, %v", len(page), next, err)
+		}
+		// One that is kept stays as it is.
+		if kept := must(db.KeepCleanCertificate(ctx, admin, store.CleanCertificate{ID: "c-short", MeetsPolicy: true, Digest: "sha256:else"}))(t); kept.MeetsPolicy {
+			t.Error("a certificate was written over")
+		}
+	})
+}
+
+// A user that is asked for in the moment in which a turnover begins is either seen by
+// it, or refused.
+func TestNobodyIsLetInWhileATurnoverBegins(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		for i := range 20 {
+			n := member(t, db, fmt.Sprintf("gpu-%d", i))
+			var begun, let error
+			var both sync.WaitGroup
+			both.Go(func() { _, begun = db.BeginTurnover(ctx, admin, turn(n, "r"), false) })
+			both.Go(func() { _, let = letsIn(db, n, "a-1", "", false) })
+			both.Wait()
+			if (begun == nil) == (let == nil) {
+				t.Fatalf("turnover: %v; user: %v", begun, let)
+			}
+		}
+	})
+}
+
+// A user whose task is about to be queued when a run takes a node that stays in service
+// is seen by that run, or is refused.
+func TestAUserWhoIsBeingLetInIsSeenByARunThatTakesTheNode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		for i := range 20 {
+			n := member(t, db, fmt.Sprintf("gpu-%d", i))
+			var all []broker.Allocation
+			var looked, let error
+			var both sync.WaitGroup
+			both.Go(func() { _, let = letsIn(db, n, "a-1", "acme", false) })
+			both.Go(func() {
+				run := chain.Record{ID: "r-" + n.ID, Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}
+				if looked = db.Insert(ctx, []chain.NewRun{{Record: run, Locks: []string{"node/" + n.ID}}}, nil); looked == nil {
+					all, looked = db.SettledAllocations(ctx, n.ID)
+				}
+			})
+			both.Wait()
+			if ok(t, looked); let == nil && len(all) == 0 {
+				t.Fatal("a user was let in unseen")
+			}
+		}
+	})
+}
+
+// While a run has a node that stays in service, nobody is let in.
+func TestNobodyIsLetInToANodeThatARunHas(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}, Locks: []string{"node/" + n.ID}}}, nil))
+		_, err := letsIn(db, n, "a-1", "", false)
+		refused(t, err, "node_in_run")
+	})
+}
+
+// What a person has put in quarantine while a run had the node, the run does not let
+// in, unless a person has it do so.
+func TestAPersonsQuarantineOutlivesATurnover(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerTurnover, Reason: "a GPU is not clean"}))(t)
+		certified(t, db, n, "c-1", "r-1", true)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "it smells of smoke"}))(t)
+		if err := db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"); broker.AsError(err).Code != "kept_out_by_person" {
+			t.Errorf("it was let in: %v", err)
+		}
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Quarantined || !got.TurnoverOwed {
+			t.Errorf("the node is %s, owed %v", got.Status, got.TurnoverOwed)
+		}
+		u := turn(n, "r-1")
+		u.Lifts.Person = true
+		ok(t, db.EndTurnover(ctx, admin, u, "c-1"))
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Active || got.TurnoverOwed {
+			t.Errorf("the node is %s, owed %v", got.Status, got.TurnoverOwed)
+		}
+	})
+}
+
+// A run that was judged by where the node was takes it from there alone.
+func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		u := turn(n, "r-1")
+		u.From = broker.Retired
+		_, err := db.BeginTurnover(ctx, admin, u, true)
+		refused(t, err, "node_moved")
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Active || got.TurnoverOwed || audited(t, db, "turnover.begin", "node_moved") != 1 {
+			t.Fatalf("the node is %s, owed %v, or the refusal is not audited", got.Status, got.TurnoverOwed)
+		}
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Draining, By: broker.OwnerOperator}))(t)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerDrain}))(t)
+		for range 2 { // it was done, and the answer was lost
+			must(db.BeginTurnover(ctx, admin, u, false))(t)
+		}
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Retired || !got.TurnoverOwed {
+			t.Fatalf("the node is %s, owed %v", got.Status, got.TurnoverOwed)
+		}
+	})
+}
+
+// A certificate that has become stale hands out nothing: what became of the node since
+// nobody knows.
+func TestAStaleCertificateHandsOutNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
+		certified(t, db, n, "c-1", "r-1", true) // for an hour
+		clock.Advance(time.Hour)
+		refused(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"), "certificate_stale")
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Retired || !got.TurnoverOwed {
+			t.Fatalf("the node is %s, owed %v", got.Status, got.TurnoverOwed)
+		}
+		certified(t, db, n, "c-2", "r-1", true)
+		clock.Advance(time.Hour - time.Microsecond)
+		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-2"))
+		clock.Advance(time.Hour)
+		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-2")) // it was, and the answer was lost
+	})
+}
+
+// Who quarantines a node is found where it is in that moment, and one that is not theirs
+// to move is left alone.
+func TestWhoMovesANodeIsFoundWhereItIs(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		c := store.Change{To: broker.Quarantined, OweTurnover: true, Owners: map[broker.NodeStatus]broker.Owner{
+			broker.Active: broker.OwnerTurnover, broker.Quarantined: broker.OwnerTurnover,
+		}}
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Offline, By: broker.OwnerHeartbeat}))(t)
+		if got := must(db.Transition(ctx, admin, n.ID, c))(t); got.Status != broker.Offline || got.TurnoverOwed {
+			t.Fatalf("one that is not theirs is %s, owed %v", got.Status, got.TurnoverOwed)
+		}
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerHeartbeat}))(t)
+		for range 2 {
+			if got := must(db.Transition(ctx, admin, n.ID, c))(t); got.Status != broker.Quarantined || !got.TurnoverOwed {
+				t.Fatalf("it is %s, owed %v", got.Status, got.TurnoverOwed)
+			}
+		}
+	})
+}
