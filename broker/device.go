@@ -43,20 +43,23 @@ type Device struct {
 	Serial string // where it has one beside the ID
 	Model  string
 	Place  string // a disk's name, a GPU's PCI address: not by what it is known
-	Size   int64  // bytes; 0: not told
+	Size   int64  // bytes, as first taken; 0: not told
 	State  DeviceState
 	Source string    // who first told of it: maas, agent
 	Since  time.Time // of the state
 	Reason string    // why an operator accepted it
-	alias  string    // another name that sysfs has for a disk
+	// Of a disk, as it was recorded: what it was for, and how it was reached.
+	Role      DiskRole
+	Transport string
+	alias     string // another name that sysfs has for a disk
 }
 
-// ReportedDevices are the parts that a node's facts tell of, those without an
-// identity left out.
+// ReportedDevices are the parts that a node's facts tell of, GPUs without an identity
+// left out.
 func ReportedDevices(f taskcatalog.Facts) (out []Device) {
-	for _, d := range f.Disks {
-		if id := cmp.Or(d.Serial, d.WWID); id != "" {
-			out = append(out, Device{Kind: DeviceDisk, ID: id, Model: d.Model, Place: d.Name, Size: d.SizeBytes, Source: "agent", alias: d.WWID})
+	for i, d := range reportedDisks(f.Disks) {
+		if firstPath(f.Disks, i) == i {
+			out = append(out, d)
 		}
 	}
 	for _, g := range f.GPUs {
@@ -71,6 +74,26 @@ func ReportedDevices(f taskcatalog.Facts) (out []Device) {
 	return out
 }
 
+// Paired finds for each part on record the one among the reported that it is, each once;
+// -1: none. One that goes by the very same identity comes before one that goes by
+// another of its names.
+func Paired(known, reported []Device) []int {
+	at, left := make([]int, len(known)), make([]bool, len(reported))
+	for i := range at {
+		at[i] = -1
+	}
+	for _, same := range []func(k, r Device) bool{func(k, r Device) bool { return k.Kind == r.Kind && strings.EqualFold(k.ID, r.ID) }, Device.is} {
+		for i, k := range known {
+			for j, r := range reported {
+				if at[i] < 0 && !left[j] && same(k, r) {
+					at[i], left[j] = j, true
+				}
+			}
+		}
+	}
+	return at
+}
+
 // is reports whether what an agent reported is this part. MAAS knows some disks by
 // their worldwide name, which the kernel writes with the kind of it in front.
 func (d Device) is(reported Device) bool {
@@ -79,7 +102,15 @@ func (d Device) is(reported Device) bool {
 	}
 	_, wwn, _ := strings.Cut(reported.alias, ".")
 	id := strings.TrimPrefix(strings.ToLower(d.ID), "0x")
+	if d.Kind == DeviceDisk && strings.EqualFold(d.ID, reported.Serial) {
+		return true // it had its drive's serial for itself when it was recorded
+	}
 	return strings.EqualFold(d.ID, reported.ID) || reported.alias != "" && (strings.EqualFold(d.ID, reported.alias) || wwn != "" && id == strings.ToLower(wwn))
+}
+
+// In reports whether facts tell of the part.
+func (d Device) In(f taskcatalog.Facts) bool {
+	return slices.ContainsFunc(ReportedDevices(f), d.is)
 }
 
 // Compared is what becomes of the parts on record when an agent has reported those

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,57 @@ func TestADiskIsKnownAgainByItsWorldwideName(t *testing.T) {
 		if got[0].State != want {
 			t.Errorf("%s is %s, want %s", id, got[0].State, want)
 		}
+	}
+}
+
+// Each disk that is told of is a part, and the same one with each report: a namespace has
+// its drive's serial, and a disk may have no name at all. Two paths are one disk.
+func TestNoDiskThatIsToldOfIsLeftOut(t *testing.T) {
+	disk := func(name, serial, wwid string) taskcatalog.DiskFacts {
+		return taskcatalog.DiskFacts{Name: name, Serial: serial, WWID: wwid}
+	}
+	for name, row := range map[string]struct {
+		known  string // on record
+		disks  []taskcatalog.DiskFacts
+		ids    string
+		stands string
+	}{
+		"a serial of its own":          {"X", []taskcatalog.DiskFacts{disk("nvme0n1", "X", "eui.1")}, "X", "X:found"},
+		"two namespaces":               {"", []taskcatalog.DiskFacts{disk("nvme0n1", "X", "eui.1"), disk("nvme0n2", "X", "eui.2")}, "eui.1 eui.2", "eui.1:unexpected eui.2:unexpected"},
+		"a second namespace since":     {"X", []taskcatalog.DiskFacts{disk("nvme0n1", "X", "eui.1"), disk("nvme0n2", "x", "eui.2")}, "eui.1 eui.2", "X:found eui.2:unexpected"},
+		"a namespace less":             {"eui.1 eui.2", []taskcatalog.DiskFacts{disk("nvme0n2", "X", "eui.2")}, "X", "eui.1:missing eui.2:found"},
+		"no names":                     {"disk:vda", []taskcatalog.DiskFacts{disk("vda", "", ""), disk("vdb", "", "")}, "disk:vda disk:vdb", "disk:vda:found disk:vdb:unexpected"},
+		"of one serial, without names": {"", []taskcatalog.DiskFacts{disk("sda", "X", ""), disk("sdb", "X", "")}, "disk:sda disk:sdb", "disk:sda:unexpected disk:sdb:unexpected"},
+		"of one worldwide name":        {"", []taskcatalog.DiskFacts{disk("sda", "", "naa.1"), disk("sdb", "Y", "naa.1"), disk("sdc", "naa.1", "")}, "naa.1 Y disk:sdc", "naa.1:unexpected Y:unexpected disk:sdc:unexpected"},
+		"two paths":                    {"X", []taskcatalog.DiskFacts{disk("sda", "X", "naa.1"), disk("sdb", "X", "naa.1")}, "X", "X:found"},
+	} {
+		var known []Device
+		for _, id := range strings.Fields(row.known) {
+			known = append(known, Device{Kind: DeviceDisk, ID: id, State: DeviceFound})
+		}
+		reported := ReportedDevices(taskcatalog.Facts{Disks: row.disks})
+		var ids, stands []string
+		for _, d := range reported {
+			ids = append(ids, d.ID)
+		}
+		for _, d := range Compared(known, reported, []DeviceKind{DeviceDisk}, time.Time{}) {
+			stands = append(stands, d.ID+":"+string(d.State))
+		}
+		if got := strings.Join(ids, " "); got != row.ids {
+			t.Errorf("%s: they are %s, want %s", name, got, row.ids)
+		}
+		if got := strings.Join(stands, " "); got != row.stands {
+			t.Errorf("%s: %s, want %s", name, got, row.stands)
+		}
+	}
+}
+
+// A part goes by its very identity first: a drive's serial is the other one's.
+func TestPartsArePairedByTheirIdentityFirst(t *testing.T) {
+	known := []Device{{Kind: DeviceDisk, ID: "X"}, {Kind: DeviceDisk, ID: "eui.1"}, {Kind: DeviceDisk, ID: "Z"}}
+	reported := ReportedDevices(taskcatalog.Facts{Disks: []taskcatalog.DiskFacts{{Name: "nvme0n1", Serial: "X", WWID: "eui.1"}, {Name: "nvme0n2", Serial: "X", WWID: "eui.2"}}})
+	if got := Paired(known, reported); !slices.Equal(got, []int{1, 0, -1}) {
+		t.Errorf("%v", got)
 	}
 }
 

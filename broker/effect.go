@@ -39,9 +39,18 @@ type ConfirmResolver struct{ Digest string }
 // have: a baseline, and the resolver profiles it shall have.
 type LetIn struct{}
 
+// EndAllocation notes that the node has no user of an allocation any more.
+type EndAllocation struct{ AllocationID string }
+
+// VoidRotation is for a rotation that its task did not come to the end of: the
+// certificate that it was given never comes into force, if it is not by now.
+type VoidRotation struct{}
+
 func (SetStatus) effect()       {}
 func (SetReason) effect()       {}
 func (SaveBaseline) effect()    {}
 func (ConfirmTrust) effect()    {}
 func (ConfirmResolver) effect() {}
 func (LetIn) effect()           {}
+func (EndAllocation) effect()   {}
+func (VoidRotation) effect()    {}

@@ -30,6 +30,12 @@ const (
 	EvidenceUntrusted    FailureClass = "evidence_untrusted"
 	EraseDowngraded      FailureClass = "erase_downgraded"
 	DiskEraseUnsupported FailureClass = "disk_erase_unsupported"
+
+	// Of these three the architecture has no word: nobody answers, something of a
+	// tenant is still there, and all was done and is not enough.
+	AgentSilent  FailureClass = "agent_silent"
+	ResidueFound FailureClass = "residue_found"
+	PolicyNotMet FailureClass = "policy_not_met"
 )
 
 // FailureHandling is what a class leads to.
@@ -78,5 +84,8 @@ var FailureHandlings = []FailureHandling{
 	{DriverScrubDisabled, false, false, true, "enable the driver's scrubbing in the node's settings", "retry"},
 	{EvidenceUntrusted, false, false, true, "find out why the node's word does not hold; have it reimaged before it is used", ""},
 	{EraseDowngraded, false, false, true, "decide whether the weaker erase will do for these disks, or replace them", ""},
+	{AgentSilent, false, false, true, "look whether the node is up and reaches the broker", "retry; or have it reimaged"},
+	{ResidueFound, true, false, true, "read what was found (hostler task show ID), remove it", "retry; or have the node reimaged"},
+	{PolicyNotMet, false, false, true, "read what the certificate lacks, do that or change the site's policy", "cancel, and start another turnover"},
 	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them", "retry"},
 }

@@ -50,6 +50,7 @@ type Node struct {
 	TrustVersion       int64 // of the bundle that the node confirmed
 	BaselineDigest     string
 	EnrolledAt         time.Time
+	IdentitySince      time.Time // when the node's present key was first certified
 	LastAgentContactAt time.Time
 	CertNotAfter       time.Time
 	CreatedAt          time.Time

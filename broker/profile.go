@@ -68,14 +68,35 @@ type Policy struct {
 	// StageRetries is how often a stage is tried again by itself: seed 001 §4.6.
 	StageRetries        map[string]int `json:"stage_retries"`
 	RetryBackoffSeconds int            `json:"retry_backoff_seconds"` // before the first retry; it doubles
+
+	// What is asked of the time between two tenants: see TurnoverPolicy.
+	TurnoverEnvironment     string `json:"turnover_environment"`
+	RootRequiresReimage     bool   `json:"root_requires_reimage"`
+	DiskGrade               string `json:"disk_grade"`
+	AcceptSystemDisk        bool   `json:"accept_system_disk"`
+	AcceptMAASErase         bool   `json:"accept_maas_erase"`
+	AcceptNetworkDisks      bool   `json:"accept_network_disks,omitempty"`
+	GPUAllowUnverified      bool   `json:"gpu_allow_unverified"`
+	GPURequireReset         bool   `json:"gpu_require_reset"`
+	ReimageWhenSilent       bool   `json:"reimage_when_silent,omitempty"`
+	SilentReimagesAtOnce    int    `json:"silent_reimages_at_once,omitempty"` // 0, of a profile from before: the default
+	DrainTimeoutSeconds     int    `json:"drain_timeout_seconds"`
+	DrainGraceSeconds       int    `json:"drain_grace_seconds"`
+	CertificateValidSeconds int    `json:"certificate_valid_seconds"`
+
+	AcceptEraseDowngrade string `json:"accept_erase_downgrade"`
+
+	ReportOnly []string `json:"report_only,omitempty"`
 }
 
-// RetriedStages are the stages of onboardings and adoptions that stage_retries
-// may name: those that are tried again by it.
+// RetriedStages are the stages of all chains that stage_retries may name: those that
+// are tried again by it.
 var RetriedStages = []string{
-	"apply_roce_phase2", "bind_node", "commission_node", "compare_with_sku", "configure_storage", "create_or_find_in_maas", "deploy_via_maas",
-	"ensure_pxe_interface_auto", "find_in_maas", "load_site_config", "recover_for_datasource_retry", "render_cloud_init",
-	"resolve_power_credentials", "wait_for_agent_enrollment",
+	"apply_roce_phase2", "bind_node", "cleanup_secrets", "cleanup_storage", "commission_node", "compare_with_sku", "configure_storage",
+	"create_or_find_in_maas", "deploy_via_maas", "disable_node", "drain_node", "enable_node", "ensure_pxe_interface_auto", "erase_local_disks",
+	"find_in_maas", "force_release_allocations", "issue_clean_certificate", "load_site_config", "power_off_maas_node",
+	"recover_for_datasource_retry", "release_maas_node", "remove_gpuaas_node_record", "remove_maas_record", "render_cloud_init",
+	"resolve_power_credentials", "retire_gpuaas_node", "rotate_node_identity", "scrub_gpu", "validate_clean_node", "wait_for_agent_enrollment",
 }
 
 // DefaultPolicy is what a new profile says. The timeouts are longer than MAAS's
@@ -92,6 +113,9 @@ func DefaultPolicy() Policy {
 			"deploy_via_maas": 2, "recover_for_datasource_retry": 1, "wait_for_agent_enrollment": 1,
 		},
 		RetryBackoffSeconds: 10,
+		TurnoverEnvironment: "tenant_os", RootRequiresReimage: true, DiskGrade: "clear", AcceptMAASErase: true, SilentReimagesAtOnce: 3,
+		DrainTimeoutSeconds: 1800, DrainGraceSeconds: 30, CertificateValidSeconds: 7 * 24 * 3600,
+		AcceptEraseDowngrade: "never",
 	}
 }
 
@@ -129,6 +153,9 @@ func (p *Profile) Check() error {
 		return bad("site_bootstrap_bundle_ref is not written URL@sha256:DIGEST")
 	case q.OverwriteKnownSignatures && !q.InitializeExtraDisks:
 		return bad("overwrite_known_signatures means nothing without initialize_extra_disks")
+	}
+	if why := q.Turnover().wrong(); why != "" {
+		return bad("%s", why)
 	}
 	interval, err := SyncInterval(q.HardwareSyncInterval)
 	if err != nil {
@@ -176,6 +203,7 @@ func (q *Policy) figures() []figure {
 		{"hardware_sync_health_timeout_seconds", q.HardwareSyncHealthTimeoutSeconds, 60, 3 * day},
 		{"agent_enrollment_timeout_seconds", q.AgentEnrollmentTimeoutSeconds, 60, day},
 		{"retry_backoff_seconds", q.RetryBackoffSeconds, 1, 3600},
+		{"silent_reimages_at_once", q.silentReimages(), 1, 500},
 	}
 }
 

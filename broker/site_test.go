@@ -99,6 +99,8 @@ func TestAPolicyThatCannotWorkIsRefused(t *testing.T) {
 		"no interval":                             func(q *Policy) { q.HardwareSyncInterval = "" },
 		"an interval of a second":                 func(q *Policy) { q.HardwareSyncInterval = "1s" },
 		"no parallel":                             func(q *Policy) { q.BatchMaxParallel = 0 },
+		"fewer silent reimages than none":         func(q *Policy) { q.SilentReimagesAtOnce = -1 },
+		"endless silent reimages":                 func(q *Policy) { q.SilentReimagesAtOnce = 501 },
 		"endless deploys":                         func(q *Policy) { q.MaxDeployRetryAttempts = 100 },
 		"no time":                                 func(q *Policy) { q.DeployTimeoutSeconds = 0 },
 		"a bundle without a digest":               func(q *Policy) { q.SiteBootstrapBundleRef = "https://files.dc1/site.tar" },
@@ -107,6 +109,9 @@ func TestAPolicyThatCannotWorkIsRefused(t *testing.T) {
 		"a stage that is not tried again":         func(q *Policy) { q.StageRetries = map[string]int{"wait_for_ready": 1} },
 		"retries below none":                      func(q *Policy) { q.StageRetries = map[string]int{"deploy_via_maas": -1} },
 		"VLAN":                                    func(q *Policy) { vid := 5000; q.PXEVLANVID = &vid },
+		"residue that is let pass":                func(q *Policy) { q.ReportOnly = []string{"users"} },
+		"a check that is let pass and none":       func(q *Policy) { q.ReportOnly = []string{"bmc"} },
+		"a check that is let pass twice":          func(q *Policy) { q.ReportOnly = []string{"efi", "sriov", "efi"} },
 		"series":                                  func(q *Policy) { q.DistroSeries = "../x" },
 	} {
 		p := NewProfile("id", "site", "p")
@@ -122,6 +127,24 @@ func TestAPolicyThatCannotWorkIsRefused(t *testing.T) {
 	for _, interval := range []string{"15m", "15min", "1h 30min", "90m"} {
 		if _, err := SyncInterval(interval); err != nil {
 			t.Errorf("%s: %v", interval, err)
+		}
+	}
+}
+
+// The limit is the default where a profile is from before there was one, and no part of
+// a policy that never reimages by itself: that keeps its version.
+func TestOnlySoManySilentNodesAreReimaged(t *testing.T) {
+	p := NewProfile("id", "site", "p")
+	for _, test := range []struct {
+		reimages      bool
+		limit, counts int
+	}{{true, 3, 3}, {true, 7, 7}, {true, 0, 3}, {false, 7, 0}} {
+		p.Policy.ReimageWhenSilent, p.Policy.SilentReimagesAtOnce = test.reimages, test.limit
+		if err := p.Check(); err != nil {
+			t.Errorf("%+v: %v", test, err)
+		}
+		if q := p.Policy.Turnover(); q.SilentReimagesAtOnce != test.counts || q.TooManySilent(test.counts) || !q.TooManySilent(test.counts+1) {
+			t.Errorf("%+v: %d", test, q.SilentReimagesAtOnce)
 		}
 	}
 }

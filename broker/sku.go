@@ -20,8 +20,11 @@ type SKU struct {
 	BootDisk       BootDiskRule
 	GPUSettings    taskcatalog.GPUSettings // wanted; what is left out may be anything
 	ScrubFloor     ScrubFloor
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	// DPUDisks says that a DPU may show such machines their disks: what an erase does
+	// to one reaches as far as the DPU lets it.
+	DPUDisks  bool
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 // BootDiskRule says which disk a machine boots from.

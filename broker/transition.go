@@ -48,7 +48,7 @@ var transitions = map[edge][]Owner{
 	{Retired, Active}:            {OwnerOperator, OwnerTurnover, OwnerOverride},
 	{Retired, Quarantined}:       {OwnerTurnover},
 	{Retired, Removing}:          {OwnerRemoval, OwnerOperator, OwnerTurnover},
-	{Removing, Retired}:          {OwnerRemoval, OwnerOperator},
+	{Removing, Retired}:          {OwnerRemoval, OwnerOperator, OwnerTurnover},
 	{Removing, Deleted}:          {OwnerRemoval, OwnerTurnover},
 }
 

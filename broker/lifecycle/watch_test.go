@@ -29,7 +29,7 @@ func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet 
 		hash := "hash-" + id
 		_, err := db.CreateNode(t.Context(), actor, store.NewNode{ID: id, Hostname: id, Site: "dc1", TokenHash: hash, TokenExpires: clock.Now().Add(time.Hour)})
 		f.ok(err)
-		_, err = db.Enroll(t.Context(), store.EnrollInput{TokenHash: hash, Issue: func(broker.Node, int64) (store.IssuedCert, error) {
+		_, err = db.Enroll(t.Context(), store.EnrollInput{TokenHash: hash, PublicKeyDigest: hash, Issue: func(broker.Node, int64) (store.IssuedCert, error) {
 			return store.IssuedCert{Serial: "serial-" + id, PublicKey: []byte(id), NotAfter: clock.Now().Add(time.Hour)}, nil
 		}})
 		f.ok(err)

@@ -9,12 +9,13 @@ import (
 )
 
 // onlyIn says which statuses of a node admit a type. A type that is not here
-// is admitted by every enrolled node that is not deleted.
+// is admitted by every enrolled node that is not deleted. Where a tenant is let in
+// is not said here: the store asks broker.Handout, with the node's row locked.
 var onlyIn = map[string][]broker.NodeStatus{
-	// A tenant is let in nowhere but on a node in service.
-	"allocation.provision_user": {broker.Active},
 	// Whoever uninstalls has said so first: the node is being removed.
 	"node.uninstall": {broker.Removing, broker.Enrolling},
+	// Nobody's disks are erased under him: the node is out of service first.
+	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
 // capabilityWeka is what a node reports that can clean a weka file system.

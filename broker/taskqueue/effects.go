@@ -38,6 +38,16 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 		if v, ok := result.(*taskcatalog.ResolverConfigResult); ok && done {
 			return []broker.Effect{broker.ConfirmResolver{Digest: taskcatalog.Clean(v.Digest, 128)}, broker.LetIn{}}, nil
 		}
+	case "allocation.revoke_user":
+		var asked taskcatalog.RevokeUserParams
+		if err := json.Unmarshal(k.Params, &asked); err != nil || !done {
+			return nil, err
+		}
+		return []broker.Effect{broker.EndAllocation{AllocationID: asked.AllocationID}}, nil
+	case "node.rotate_identity":
+		if !done {
+			return []broker.Effect{broker.VoidRotation{}}, nil
+		}
 	case "node.trust_update":
 		if v, ok := result.(*taskcatalog.TrustUpdateResult); ok && done {
 			return []broker.Effect{broker.ConfirmTrust{Version: v.Version}}, nil

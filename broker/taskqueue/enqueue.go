@@ -37,7 +37,8 @@ const bySystem = "system"
 // able to fill the log. Codes: node_not_found, node_deleted,
 // node_not_enrolled, unknown_type, unknown_version, bad_params,
 // broker_filled_params, task_type_unsupported, capability_missing,
-// node_status, idempotency_conflict, node_changed, bad_request.
+// node_status, idempotency_conflict, node_changed, bad_request, and of what lets a
+// tenant in those of broker.Handout.
 func (q *Queue) Enqueue(ctx context.Context, actor broker.Actor, r Request) (broker.Task, bool, error) {
 	k, repeat, err := q.enqueue(ctx, actor, r)
 	if err == nil {

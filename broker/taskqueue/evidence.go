@@ -1,7 +1,10 @@
 package taskqueue
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/pki"
@@ -77,4 +80,37 @@ func bounded(k broker.Task, r taskcatalog.Report) error {
 
 func notBelieved(k broker.Task, code, why string) *broker.Error {
 	return broker.Errorf(broker.Refused, code, "cannot take the evidence of task %s: %s", k.ID, taskcatalog.Clean(why, 300))
+}
+
+// ofThisIdentity refuses evidence by a key that the node had before its identity was
+// changed. The certificate of that key is denied, which another broker learns of
+// within two seconds; what is signed with it counts for nothing at once. A clean
+// certificate is held to the same rule by whoever verifies it.
+func (q *Queue) ofThisIdentity(ctx context.Context, k broker.Task, p Peer) error {
+	n, err := q.c.DB.Node(ctx, p.NodeID)
+	if err != nil {
+		return err
+	}
+	if p.Certified.Before(n.IdentitySince.Truncate(time.Second)) {
+		return notBelieved(k, "evidence_key_too_old", fmt.Sprintf("its key was certified at %s, before the node's identity was changed at %s",
+			p.Certified.UTC().Format(time.RFC3339), n.IdentitySince.Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// rotated refuses a rotation that is none here: whoever says that it is done shows
+// the certificate that this task was given, and signs with its key.
+func (q *Queue) rotated(ctx context.Context, k broker.Task, p Peer, said *taskcatalog.RotateIdentityResult) error {
+	r, ok, err := q.c.DB.Rotation(ctx, k.ID)
+	if err != nil {
+		return err
+	}
+	key, err := pki.PublicKeyDigest(p.Key)
+	if err != nil {
+		return err
+	}
+	if !ok || r.UsedAt.IsZero() || r.KeyDigest != key || said.Serial != r.Serial || "sha256:"+said.KeySHA256 != r.KeyDigest {
+		return notBelieved(k, "rotation_not_made", "it is not signed by the key that this task was given a certificate for")
+	}
+	return nil
 }

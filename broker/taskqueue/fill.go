@@ -10,7 +10,7 @@ import (
 )
 
 // fill completes params with what the broker keeps: the node's baseline, its
-// site's policy, the trust bundle in force. The node keeps none of them, as a
+// site's policy, what the agent's package has, the trust bundle in force. The node keeps none of them, as a
 // tenant with root could have changed them there.
 func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, params any, raw json.RawMessage) (json.RawMessage, error) {
 	var err error
@@ -21,7 +21,9 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 		}
 	case *taskcatalog.ValidateCleanParams:
 		if p.Policy, err = q.policy(ctx, n.Site); err == nil && !p.TakeBaseline {
-			p.Baseline, err = q.baseline(ctx, n)
+			if p.Baseline, err = q.baseline(ctx, n); err == nil {
+				p.ExpectedAgent, err = q.agentPackages(ctx, n)
+			}
 		}
 	case *taskcatalog.TrustUpdateParams:
 		p.Bundle, err = q.bundle(ctx)

@@ -34,8 +34,9 @@ type Config struct {
 // Queue is the life of tasks at the broker. It holds nothing that a restart
 // would lose.
 type Queue struct {
-	c       Config
-	waiters waiters
+	c        Config
+	waiters  waiters
+	packages contents
 
 	mu     sync.Mutex
 	lastID int64                // microseconds in the last task id
@@ -47,7 +48,7 @@ func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Queue{c: c, told: map[string]time.Time{}}
+	return &Queue{c: c, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
 // Run hands hints to waiting polls, until ctx ends.
@@ -69,6 +70,8 @@ type Peer struct {
 	Epoch  int64
 	Serial string
 	Key    crypto.PublicKey
+	// Certified is when its certificate was issued.
+	Certified time.Time
 }
 
 // Cancel stops a task: at once where no node has had it, by asking the node

@@ -115,7 +115,7 @@ func (w *world) enroll(id, tokenHash string, epoch int64, capabilities map[strin
 	w.ok(err)
 	_, err = w.db.FirstContact(ctx, id, epoch, pki.Serial(cert))
 	w.ok(err)
-	return node{Peer: taskqueue.Peer{NodeID: id, Epoch: epoch, Serial: pki.Serial(cert), Key: cert.PublicKey}, Node: member}
+	return node{Peer: taskqueue.Peer{NodeID: id, Epoch: epoch, Serial: pki.Serial(cert), Key: cert.PublicKey, Certified: cert.NotBefore.Add(pki.Backdate)}, Node: member}
 }
 
 // active puts a node into service without its baseline.
@@ -239,6 +239,7 @@ func TestEnqueueRefusesAndAudits(t *testing.T) {
 			w.move(gone, s, by)
 		}
 		user := `{"allocation_id":"a-1","username":"alice","ssh_keys":["k"]}`
+		disks := `{"mode":"secure","disks":[{"serial":"S","model":"M","size_bytes":1}]}`
 		for _, c := range []struct {
 			name string
 			r    taskqueue.Request
@@ -260,6 +261,10 @@ func TestEnqueueRefusesAndAudits(t *testing.T) {
 			{"all without the capability", taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.storage_cleanup", Params: json.RawMessage(`{"scope":"all"}`)}, "capability_missing"},
 			{"a tenant on a node out of service", taskqueue.Request{NodeID: quarantined.Peer.NodeID, Type: "allocation.provision_user", Params: json.RawMessage(user)}, "node_status"},
 			{"uninstall of a node in service", taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.uninstall"}, "node_status"},
+			{"erasing the disks of a node in service", taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.disk_erase", Params: json.RawMessage(disks)}, "node_status"},
+			{"erasing no disk", taskqueue.Request{NodeID: quarantined.Peer.NodeID, Type: "node.disk_erase", Params: json.RawMessage(`{"mode":"secure","disks":[]}`)}, "bad_params"},
+			{"erasing a disk of no size", taskqueue.Request{NodeID: quarantined.Peer.NodeID, Type: "node.disk_erase", Params: json.RawMessage(`{"mode":"secure","disks":[{"serial":"S","model":"M"}]}`)}, "bad_params"},
+			{"erasing in a mode that is none", taskqueue.Request{NodeID: quarantined.Peer.NodeID, Type: "node.disk_erase", Params: json.RawMessage(`{"mode":"none","disks":[{"serial":"S","model":"M","size_bytes":1}]}`)}, "bad_params"},
 			{"a key that is not plain", taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.drain", IdempotencyKey: "a\x1b[2J"}, "bad_request"},
 		} {
 			_, _, err := w.queue.Enqueue(ctx, operator, c.r)
@@ -281,6 +286,32 @@ func TestEnqueueRefusesAndAudits(t *testing.T) {
 		w.ok(err)
 		if len(all) != 0 {
 			w.t.Fatalf("%d tasks are there although all were refused", len(all))
+		}
+	})
+}
+
+// Disks are erased once nobody may use the node, and by name.
+func TestDisksAreErasedOnlyOfANodeOutOfService(t *testing.T) {
+	each(t, func(w *world) {
+		r := taskqueue.Request{Type: "node.disk_erase", Params: json.RawMessage(`{"mode":"secure","disks":[{"serial":"S","model":"M","size_bytes":1}]}`)}
+		for i, path := range [][]broker.NodeStatus{{broker.Draining}, {broker.Draining, broker.Retired}, {broker.Quarantined}} {
+			n := w.active(fmt.Sprintf("node-%d", i))
+			for _, s := range path {
+				w.move(n, s, map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Quarantined: broker.OwnerOperator}[s])
+			}
+			r.NodeID = n.Peer.NodeID
+			if _, _, err := w.queue.Enqueue(ctx, operator, r); err != nil {
+				w.t.Errorf("a node that is %s: %v", path[len(path)-1], err)
+			}
+		}
+		for i, path := range [][]broker.NodeStatus{{}, {broker.Offline}, {broker.Draining, broker.Retired, broker.Removing}} {
+			n := w.active(fmt.Sprintf("other-%d", i))
+			for _, s := range path {
+				w.move(n, s, map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval, broker.Offline: broker.OwnerHeartbeat}[s])
+			}
+			r.NodeID = n.Peer.NodeID
+			_, _, err := w.queue.Enqueue(ctx, operator, r)
+			w.refused(err, "node_status")
 		}
 	})
 }

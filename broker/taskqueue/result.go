@@ -13,7 +13,8 @@ import (
 // Result ends a task. The first result stands: a repeat gets the recorded one,
 // whatever it says. Refusals are audited, equal ones once a minute, as a node that
 // sends what cannot be believed is worth a look. Codes: task_not_found, epoch_superseded,
-// attempt_unknown, bad_outcome, bad_result, and those of checkEvidence.
+// attempt_unknown, bad_outcome, bad_result, evidence_key_too_old, rotation_not_made,
+// and those of checkEvidence.
 func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.ResultRequest) (wire.ResultReply, error) {
 	reply, err := q.result(ctx, p, taskID, r)
 	if err == nil {
@@ -42,6 +43,11 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	case k.NodeEpoch != p.Epoch:
 		return wire.ResultReply{}, broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot take the result of task %s: it was for epoch %d of node %s, not %d", taskID, k.NodeEpoch, p.NodeID, p.Epoch)
 	}
+	if r.Evidence != "" {
+		if err := q.ofThisIdentity(ctx, k, p); err != nil {
+			return wire.ResultReply{}, err
+		}
+	}
 	out, decoded, err := judge(k, p, r)
 	if err != nil {
 		return wire.ResultReply{}, err
@@ -53,6 +59,16 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	}
 	if scrub, ok := decoded.(*taskcatalog.GPUScrubResult); ok && out.Verdict == taskcatalog.VerdictClean {
 		if out.Verdict, err = q.scrubbedAll(ctx, k, scrub); err != nil {
+			return wire.ResultReply{}, err
+		}
+	}
+	if _, ok := decoded.(*taskcatalog.ValidateCleanResult); ok {
+		if err := q.applies(ctx, k, p, r); err != nil {
+			return wire.ResultReply{}, err
+		}
+	}
+	if rotated, ok := decoded.(*taskcatalog.RotateIdentityResult); ok && out.Status == broker.TaskSucceeded {
+		if err := q.rotated(ctx, k, p, rotated); err != nil {
 			return wire.ResultReply{}, err
 		}
 	}

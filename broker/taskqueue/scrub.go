@@ -35,7 +35,7 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 			if _, ok := rank[g.Verdict]; !ok {
 				return "", notBelieved(k, "evidence_verdict", "one of its GPUs has a verdict that is none")
 			}
-			worst = worse(worse(worst, g.Verdict), figures(g))
+			worst = worse(worse(worst, g.Verdict), g.Figures())
 		}
 	}
 	if r.Outcome != taskcatalog.OutcomeSucceeded || len(report.Findings)+report.FindingsOmitted > 0 {
@@ -49,25 +49,6 @@ func worse(a, b taskcatalog.Verdict) taskcatalog.Verdict {
 		return b
 	}
 	return a
-}
-
-// figures is the best that a GPU can be with its own figures.
-func figures(g taskcatalog.GPUScrubbed) taskcatalog.Verdict {
-	for _, words := range []*uint64{g.MismatchedWords, g.RemainingWords, g.ReadBackMismatches, g.ProbedNonZeroWords} {
-		if words != nil && *words > 0 {
-			return taskcatalog.VerdictNotClean
-		}
-	}
-	// Verified is what was measured: without the figures it is a word.
-	measured := true
-	for _, n := range []*uint64{g.CoveredBytes, g.MismatchedWords, g.RemainingWords, g.ReadBackBytes, g.ProbedBytes, g.ProbedNonZeroWords} {
-		measured = measured && n != nil
-	}
-	measured = measured && *g.CoveredBytes > 0 && *g.ReadBackBytes > 0 && *g.ProbedBytes > 0
-	if g.Code != "" || g.Assurance.Overwrite == taskcatalog.OverwriteVerified && !measured {
-		return taskcatalog.VerdictInconclusive
-	}
-	return taskcatalog.VerdictClean
 }
 
 // scrubbedAll holds a clean scrub to the baseline and the policy in force: it

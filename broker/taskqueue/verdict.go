@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -48,8 +49,8 @@ func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (
 
 var rank = map[taskcatalog.Verdict]int{taskcatalog.VerdictClean: 0, taskcatalog.VerdictInconclusive: 1, taskcatalog.VerdictNotClean: 2}
 
-// rowsOf refuses checks that are no rows of the table, and a row told twice,
-// which may say two things.
+// rowsOf refuses checks that are no rows of the table, a row told twice, which may
+// say two things, and one that is said not to apply and always does.
 func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 	untold := map[string]bool{}
 	for _, name := range taskcatalog.LookedAt() {
@@ -60,6 +61,9 @@ func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 			return notBelieved(k, "evidence_checks", "it tells twice, or as one that it is not, of the check "+c.Name)
 		}
 		delete(untold, c.Name)
+		if c.NotApplicable && (!c.Made || !slices.Contains(taskcatalog.PlatformChecks(), c.Name)) {
+			return notBelieved(k, "evidence_checks", "it says that the check "+c.Name+" does not apply, and it does")
+		}
 	}
 	return nil
 }

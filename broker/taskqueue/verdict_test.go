@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -112,6 +113,56 @@ func TestAVerdictThatCannotBeBelievedIsRefused(t *testing.T) {
 				w.refused(err, c.code)
 				if got := w.task(k.ID); got.Status != broker.TaskDispatched || got.Verdict != "" {
 					w.t.Fatalf("the task is %s %s", got.Status, got.Verdict)
+				}
+			})
+		}
+	})
+}
+
+// What does not apply is told of what lies below the operating system alone, and not
+// where the baseline has settings of it: that is a part which is gone.
+func TestACheckDoesNotApplyByTheBaselineToo(t *testing.T) {
+	not := func(name string, made bool) []taskcatalog.Check {
+		all := allMade()
+		i := slices.IndexFunc(all, func(c taskcatalog.Check) bool { return c.Name == name })
+		all[i].NotApplicable, all[i].Made = true, made
+		return all
+	}
+	base, err := taskcatalog.Encode(taskcatalog.Baseline{Platform: []taskcatalog.PlatformRow{
+		{Check: taskcatalog.CheckBMCUsers, Absent: "no BMC"},
+		{Check: taskcatalog.CheckEFI, Settings: []taskcatalog.PlatformSetting{{Name: "SecureBoot", Value: "on"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := map[string]struct {
+		checks []taskcatalog.Check
+		code   string
+	}{
+		"as it was when the baseline was taken": {not(taskcatalog.CheckBMCUsers, true), ""},
+		"the baseline has settings of it":       {not(taskcatalog.CheckEFI, true), "evidence_checks"},
+		"the baseline does not have the check":  {not(taskcatalog.CheckSRIOV, true), "evidence_checks"},
+		"no such check is ever without matter":  {not("users", true), "evidence_checks"},
+		"neither made nor applicable":           {not(taskcatalog.CheckBMCUsers, false), "evidence_checks"},
+	}
+	each(t, func(w *world) {
+		n := w.active("one")
+		w.ok(w.db.SaveBaseline(ctx, operator, n.Peer.NodeID, pki.Digest(base), base, "test"))
+		for name, c := range table {
+			w.run(name, func(w *world) {
+				k := w.enqueue(n, "node.validate_clean", "")
+				d := w.fetch(n)[0]
+				result := summed(taskcatalog.VerdictClean)
+				ev := w.evidence(n, d, taskcatalog.OutcomeSucceeded, result)
+				ev.Report = taskcatalog.Report{Verdict: taskcatalog.VerdictClean, Checks: c.checks}
+				_, err := w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, ev, result))
+				if c.code != "" {
+					w.refused(err, c.code)
+					return
+				}
+				w.ok(err)
+				if got := w.task(k.ID).Verdict; got != taskcatalog.VerdictClean {
+					w.t.Errorf("verdict %q", got)
 				}
 			})
 		}

@@ -1,0 +1,18 @@
+// Package deb says what files a Debian package puts on a machine.
+//
+// The broker keeps the packages of the agent by digest. What a node's own program must
+// be is worked out from those bytes, and from nothing that a node or an operator says
+// beside them.
+//
+// # Rules
+//
+//   - A package is what dpkg calls one, in the one order that dpkg writes: debian-binary,
+//     control.tar, data.tar, nothing else. What dpkg would skip or read in another way
+//     is refused, so that both see the same files.
+//   - Only what the standard library unpacks is read: gzip, or nothing. `make package`
+//     writes gzip for that reason.
+//   - Files and symbolic links are listed, with the digests of a baseline. A package
+//     with anything else that is no directory cannot be compared, and is refused.
+//   - Size, number and names of files are bounded: a package is bytes that somebody
+//     has uploaded.
+package deb

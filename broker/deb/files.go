@@ -1,0 +1,220 @@
+package deb
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// ErrUnreadable is of a package whose files cannot be told.
+var ErrUnreadable = errors.New("cannot read the package")
+
+// Bounds of what is unpacked.
+const (
+	maxUnpacked = 1 << 30 // bytes
+	maxEntries  = 4096
+	maxName     = 255
+)
+
+// Files lists what a package puts on a machine, sorted by path: regular files with
+// mode, owner and the first 16 bytes of their SHA-256, links by where they lead. An
+// error that is not ErrUnreadable is r's own.
+func Files(r io.Reader) ([]taskcatalog.BaselineFile, error) {
+	from := &source{r: r}
+	files, err := list(from)
+	if from.err != nil {
+		return nil, from.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return files, nil
+}
+
+// source tells the trouble of who gives the bytes from that of the bytes.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+func list(r io.Reader) (files []taskcatalog.BaselineFile, err error) {
+	a := archive{r: r}
+	if err := a.begin(); err != nil {
+		return nil, err
+	}
+	for i, part := range []struct {
+		name string
+		read func(content io.Reader, suffix string) error
+	}{
+		{"debian-binary", isVersion2},
+		{"control.tar", func(content io.Reader, _ string) error { _, err := io.Copy(io.Discard, content); return err }},
+		{"data.tar", func(content io.Reader, suffix string) (err error) { files, err = unpack(content, suffix); return }},
+	} {
+		name, content, err := a.next()
+		suffix, is := strings.CutPrefix(name, part.name)
+		switch {
+		case err != nil:
+			return nil, err
+		case !is || i == 0 && suffix != "":
+			return nil, fmt.Errorf("it has %q where %s must be", taskcatalog.Clean(name, 16), part.name)
+		}
+		if err := part.read(content, suffix); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
+		if err := a.end(content); err != nil {
+			return nil, err
+		}
+	}
+	if n, err := io.CopyN(io.Discard, r, 1); n > 0 || !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows its files")
+	}
+	return files, nil
+}
+
+func isVersion2(content io.Reader, _ string) error {
+	text, err := io.ReadAll(io.LimitReader(content, 16))
+	if err == nil && (!strings.HasPrefix(string(text), "2.") || !strings.HasSuffix(string(text), "\n")) {
+		err = errors.New("it is not of version 2")
+	}
+	return err
+}
+
+// unpack lists what is in data.tar.
+func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error) {
+	switch suffix {
+	case "":
+	case ".gz":
+		z, err := gzip.NewReader(content)
+		if err != nil {
+			return nil, err
+		}
+		content = z
+	default:
+		return nil, fmt.Errorf("it is packed as %q (pack it with gzip)", taskcatalog.Clean(suffix, 16))
+	}
+	all := &io.LimitedReader{R: content, N: maxUnpacked}
+	var files []taskcatalog.BaselineFile
+	seen := map[string]bool{}
+	left := int64(maxUnpacked) // what is sparse is larger than all that is packed
+	for t, n := tar.NewReader(all), 0; ; n++ {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		f, listed, err := entry(h, t, &left)
+		switch {
+		case err != nil:
+			return nil, err
+		case n >= maxEntries || seen[f.Path]:
+			return nil, fmt.Errorf("%q is in it twice, or more than %d files are", f.Path, maxEntries)
+		case listed:
+			files = append(files, f)
+		}
+		seen[f.Path] = true
+	}
+	// To the end: what was packed has a sum of its own.
+	if _, err := io.Copy(io.Discard, all); err != nil {
+		return nil, err
+	}
+	if all.N <= 0 {
+		return nil, fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+	}
+	slices.SortFunc(files, func(a, b taskcatalog.BaselineFile) int { return strings.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// entry is one thing of a tar file; a directory is not listed. It takes from left what
+// it reads.
+func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.BaselineFile, listed bool, err error) {
+	name := strings.TrimPrefix(strings.TrimPrefix(h.Name, "./"), "/")
+	if h.Typeflag == tar.TypeDir {
+		name = strings.TrimSuffix(name, "/")
+	}
+	f = taskcatalog.BaselineFile{Path: path.Join("/", name), Mode: uint32(h.Mode & 0o7777), UID: uint32(h.Uid)}
+	root := h.Typeflag == tar.TypeDir && name == ""
+	if !root && (!fs.ValidPath(name) || name == "." && h.Typeflag != tar.TypeDir) || len(name) > maxName || taskcatalog.Clean(name, maxName) != name || int64(f.UID) != int64(h.Uid) {
+		return f, false, fmt.Errorf("%q cannot be the name of a file, or its owner", taskcatalog.Clean(h.Name, maxName))
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return f, false, nil
+	case tar.TypeSymlink:
+		f.Digest, f.Mode = "link:"+h.Linkname, 0
+		if h.Linkname == "" || taskcatalog.Clean(h.Linkname, maxName) != h.Linkname {
+			return f, false, fmt.Errorf("%q cannot be where %s leads", taskcatalog.Clean(h.Linkname, maxName), f.Path)
+		}
+		return f, true, nil
+	case tar.TypeReg:
+		sum := sha256.New()
+		n, err := io.Copy(sum, io.LimitReader(content, *left))
+		if *left -= n; err == nil && *left <= 0 {
+			err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+		}
+		if err != nil {
+			return f, false, err
+		}
+		f.Digest = hex.EncodeToString(sum.Sum(nil)[:16])
+		return f, true, nil
+	}
+	return f, false, fmt.Errorf("%s is neither file, link nor directory", f.Path)
+}
+
+// archive reads the members of an ar file in their order.
+type archive struct {
+	r    io.Reader
+	size int64 // of the member in hand
+}
+
+func (a *archive) begin() error {
+	const magic = "!<arch>\n"
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(a.r, head); err != nil || string(head) != magic {
+		return errors.New("it is no Debian package")
+	}
+	return nil
+}
+
+// next gives a member's name and its content, which end must be given again.
+func (a *archive) next() (name string, content *io.LimitedReader, err error) {
+	head := make([]byte, 60)
+	if _, err := io.ReadFull(a.r, head); err != nil {
+		return "", nil, err
+	}
+	size, err := strconv.ParseUint(strings.TrimRight(string(head[48:58]), " "), 10, 40)
+	if err != nil || string(head[58:]) != "`\n" {
+		return "", nil, errors.New("one of its parts has no size")
+	}
+	a.size = int64(size)
+	return strings.TrimSuffix(strings.TrimRight(string(head[:16]), " "), "/"), &io.LimitedReader{R: a.r, N: a.size}, nil
+}
+
+// end skips what is left of a member, and what makes its size even.
+func (a *archive) end(content *io.LimitedReader) error {
+	n := content.N + a.size%2
+	if _, err := io.CopyN(io.Discard, a.r, n); err != nil {
+		return fmt.Errorf("one of its parts is cut off: %w", err)
+	}
+	return nil
+}

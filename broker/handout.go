@@ -1,0 +1,159 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Handout is what is known of whether a node may be handed to a tenant. It is
+// gathered in one place and judged in one (Reasons): what an operator is shown is
+// what refuses a tenant's user.
+type Handout struct {
+	Node    Node
+	Freezes []string // that stand for its site, as people are told of them
+	RunID   string   // of the run that has it; empty: none
+	Run     string   // status of that run
+	RunKind string
+	// Allocations are those since it was last handed out clean.
+	Allocations []Allocation
+	// OverrideAt is when a platform admin last said that the node may be used all
+	// the same; zero: never. What ended, or fell short, before that is let pass.
+	OverrideAt  time.Time
+	Certificate *LastCertificate // nil: no turnover has come to one
+	Devices     []Device
+}
+
+// LastCertificate is the newest clean certificate of a node.
+type LastCertificate struct {
+	ID          string
+	MeetsPolicy bool
+	Shortfalls  []string // codes
+	IssuedAt    time.Time
+	ValidUntil  time.Time
+}
+
+// Reason is one of those why a node may not be handed out.
+type Reason struct {
+	Code    string
+	Message string
+	Next    string // what to do about it
+}
+
+// mends say what makes a node active that is not.
+var mends = map[NodeStatus]string{
+	BootstrapIssued: "boot the machine with what it was given, or issue another token (hostler node token issue NODE)",
+	Enrolling:       "wait until its checks have ended, or see why they do not (hostler node timeline NODE)",
+	Offline:         "bring its agent back",
+	Quarantined:     "mend what is said there, then resume its turnover, or hostler node activate NODE",
+	Draining:        "wait for the drain, or hostler node resume NODE",
+	Retired:         "hostler node activate NODE, if it shall be used again",
+	Removing:        "nothing: it is being removed",
+	Deleted:         "nothing: it is deleted, and its id is never used again",
+}
+
+// Reasons are all that speak against handing the node to a tenant; none: it may be.
+// An allocation that is named is what the node is asked for: what is its own, or its
+// tenant's, does not stand in its way. To say nothing of a tenant is to be another.
+// Codes: node_status, turnover_owed, node_in_run, frozen, allocation_live,
+// turnover_missing, certificate_falls_short, device_missing, device_unexpected.
+func (h Handout) Reasons(allocation, tenant string) []Reason {
+	all := h.service()
+	for _, a := range h.Allocations {
+		if a.Live() && a.ID == allocation && a.of(allocation, tenant) {
+			return all // it was handed out, to this one
+		}
+	}
+	all = append(all, h.others(allocation, tenant)...)
+	return append(all, h.machine()...)
+}
+
+// service is whether the node takes anybody at all.
+func (h Handout) service() (all []Reason) {
+	n := h.Node
+	add := h.adder(&all)
+	if n.Status != Active {
+		because := ""
+		if n.StatusReason != "" {
+			because = " (" + taskcatalog.Clean(n.StatusReason, 200) + ")"
+		}
+		add("node_status", mends[n.Status], "it is %s%s", n.Status, because)
+	}
+	if n.TurnoverOwed {
+		add("turnover_owed", "finish the turnover, start one (hostler decommission start NODE --mode soft_reset --reason R), or hostler node activate NODE --override --reason R", "a turnover is owed")
+	}
+	if h.RunID != "" {
+		next := "wait until the run ends"
+		if strings.HasPrefix(h.Run, "failed_") { // it waits for a person
+			next = "resume the run, or cancel it (hostler " + runNoun(h.RunKind) + " show " + h.RunID + ")"
+		}
+		add("node_in_run", next, "run %s has it, and is %s", h.RunID, h.Run)
+	}
+	for _, f := range h.Freezes {
+		add("frozen", "unfreeze when what it was for is over (hostler freeze status)", "%s", f)
+	}
+	return all
+}
+
+// others is whose the node is, or was since it was last clean.
+func (h Handout) others(allocation, tenant string) (all []Reason) {
+	add := h.adder(&all)
+	for _, a := range h.Allocations {
+		switch {
+		case a.of(allocation, tenant):
+		case a.Live():
+			add("allocation_live", "end the allocation, then turn the node over", "allocation %s is on it", a.Named())
+		case !a.EndedAt.Before(h.OverrideAt):
+			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R", "it was not turned over since allocation %s ended", a.Named())
+		}
+	}
+	return all
+}
+
+// of reports whether an allocation is that one, or that tenant's. An id that names
+// another tenant than it did is another's.
+func (a Allocation) of(allocation, tenant string) bool {
+	if tenant == "" || a.Tenant == "" {
+		return a.ID == allocation
+	}
+	return a.Tenant == tenant
+}
+
+// machine is what is known to be wrong with what would be handed out.
+func (h Handout) machine() (all []Reason) {
+	add := h.adder(&all)
+	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
+		add("certificate_falls_short", "read what it lacks (hostler certificate get "+c.ID+"), mend it, then resume the turnover or start another",
+			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
+	}
+	missing, unexpected := WrongDevices(h.Devices)
+	for _, d := range missing {
+		add("device_missing", "put it back, or say what became of it (hostler certificate attest NODE --device "+d.ID+" --method destroyed|removed --witness W)", "%s %s shall be there, and is not", d.Kind, d.ID)
+	}
+	for _, d := range unexpected {
+		add("device_unexpected", "take it out, or accept it (hostler node device accept NODE "+d.ID+" --reason R)", "%s %s is there, and nobody said that it shall be", d.Kind, d.ID)
+	}
+	return all
+}
+
+func (h Handout) adder(to *[]Reason) func(code, next, format string, args ...any) {
+	return func(code, next, format string, args ...any) {
+		*to = append(*to, Reason{Code: code, Message: fmt.Sprintf(format, args...), Next: strings.ReplaceAll(next, "NODE", h.Node.ID)})
+	}
+}
+
+// LetIn refuses a user of an allocation, with the first of the reasons. Its codes are
+// those of Reasons.
+func (h Handout) LetIn(allocation, tenant string) error {
+	all := h.Reasons(allocation, tenant)
+	if len(all) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(all) - 1; n > 0 {
+		more = fmt.Sprintf("; and %d more: hostler node show %s", n, h.Node.ID)
+	}
+	return Errorf(Refused, all[0].Code, "cannot hand out node %s: %s (%s%s)", h.Node.ID, all[0].Message, all[0].Next, more)
+}

@@ -1,0 +1,149 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// handedOut is a node that a tenant had, that was turned over, and is ready for the
+// next one.
+func handedOut() Handout {
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	return Handout{
+		Node:        Node{ID: "n-1", Status: Active},
+		Certificate: &LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: at, ValidUntil: at.Add(time.Hour)},
+		Devices:     []Device{{Kind: DeviceDisk, ID: "D1", State: DeviceFound}, {Kind: DeviceDisk, ID: "D0", State: DeviceRemoved}},
+	}
+}
+
+func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
+	at := handedOut().Certificate.IssuedAt
+	was := func(id, tenant string, ended time.Time) Allocation {
+		return Allocation{ID: id, Username: "u", Tenant: tenant, Since: at, EndedAt: ended}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Handout)
+		want   string // codes
+	}{
+		{"turned over", func(*Handout) {}, ""},
+		{"never had a tenant", func(h *Handout) { h.Certificate = nil }, ""},
+		{"not in service", func(h *Handout) { h.Node.Status = Quarantined }, "node_status"},
+		{"offline", func(h *Handout) { h.Node.Status = Offline }, "node_status"},
+		{"owed a turnover", func(h *Handout) { h.Node.TurnoverOwed = true }, "turnover_owed"},
+		{"a run has it", func(h *Handout) { h.RunID, h.Run = "r-1", "running" }, "node_in_run"},
+		{"a run has it that stopped", func(h *Handout) { h.RunID, h.Run, h.RunKind = "r-1", "failed_retryable", "node.onboarding" }, "node_in_run"},
+		{"frozen twice", func(h *Handout) { h.Freezes = []string{"a", "b"} }, "frozen frozen"},
+		{"somebody is on it", func(h *Handout) { h.Allocations = []Allocation{was("a-1", "acme", time.Time{})} }, "allocation_live"},
+		{"somebody was, and it was not turned over", func(h *Handout) { h.Allocations = []Allocation{was("a-1", "acme", at)} }, "turnover_missing"},
+		{"and an override let that pass", func(h *Handout) {
+			h.Allocations, h.OverrideAt = []Allocation{was("a-1", "acme", at)}, at.Add(time.Second)
+		}, ""},
+		{"and somebody came after the override", func(h *Handout) {
+			h.Allocations, h.OverrideAt = []Allocation{was("a-1", "acme", at.Add(time.Minute))}, at
+		}, "turnover_missing"},
+		{"an override ends nobody's allocation", func(h *Handout) {
+			h.Allocations, h.OverrideAt = []Allocation{was("a-1", "acme", time.Time{})}, at.Add(time.Hour)
+		}, "allocation_live"},
+		{"its turnover fell short", func(h *Handout) { h.Certificate.MeetsPolicy = false }, "certificate_falls_short"},
+		{"and an override let that pass, too", func(h *Handout) { h.Certificate.MeetsPolicy, h.OverrideAt = false, at.Add(1) }, ""},
+		{"a part is gone", func(h *Handout) { h.Devices[0].State = DeviceMissing }, "device_missing"},
+		{"a part is there that nobody knows", func(h *Handout) { h.Devices[0].State = DeviceUnexpected }, "device_unexpected"},
+		{"all of it", func(h *Handout) {
+			h.Node.Status, h.Node.TurnoverOwed, h.RunID = Draining, true, "r-1"
+			h.Allocations = []Allocation{was("a-1", "", time.Time{})}
+			h.Devices[0].State = DeviceMissing
+		}, "node_status turnover_owed node_in_run allocation_live device_missing"},
+	} {
+		h := handedOut()
+		c.change(&h)
+		var codes []string
+		for _, r := range h.Reasons("", "") {
+			if codes = append(codes, r.Code); r.Message == "" || r.Next == "" || strings.Contains(r.Next, "NODE") {
+				t.Errorf("%s: %+v says not what to do", c.name, r)
+			}
+		}
+		if got := strings.Join(codes, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if err := h.LetIn("a-9", "other"); (err != nil) != (c.want != "") || err != nil && !strings.HasPrefix(c.want, AsError(err).Code) {
+			t.Errorf("%s: a tenant is told %v", c.name, err)
+		}
+	}
+}
+
+// To wait for a run that has stopped is to wait for ever.
+func TestWhatToDoAboutAStoppedRunIsNotToWait(t *testing.T) {
+	for status, want := range map[string]string{
+		"running": "wait until the run ends", "failed_manual_intervention": "resume the run, or cancel it (hostler decommission show r-1)",
+	} {
+		h := handedOut()
+		h.RunID, h.Run, h.RunKind = "r-1", status, "node.decommission/soft_reset"
+		if all := h.Reasons("", ""); len(all) != 1 || all[0].Next != want {
+			t.Errorf("%s: %+v", status, all)
+		}
+	}
+}
+
+// A tenant's own things do not stand in its way, and nobody is anybody's tenant by
+// saying nothing.
+func TestOnlyWhatIsAnothersKeepsATenantOut(t *testing.T) {
+	at := handedOut().Certificate.IssuedAt
+	h := handedOut()
+	for _, c := range []struct {
+		name               string
+		has                Allocation
+		allocation, tenant string
+		code               string
+	}{
+		{"more keys for the same", Allocation{ID: "a-1", Tenant: "acme"}, "a-1", "acme", ""},
+		{"the same, without its name", Allocation{ID: "a-1", Tenant: "acme"}, "a-1", "", ""},
+		{"another of the same tenant", Allocation{ID: "a-1", Tenant: "acme"}, "a-2", "acme", ""},
+		{"the next of the same tenant", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "acme", ""},
+		{"another tenant", Allocation{ID: "a-1", Tenant: "acme"}, "a-2", "evil", "allocation_live"},
+		{"the next tenant", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "evil", "turnover_missing"},
+		{"nobody knows whose the new one is", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "", "turnover_missing"},
+		{"nobody knows whose either is", Allocation{ID: "a-1"}, "a-2", "", "allocation_live"},
+		{"the same, whose nobody had said", Allocation{ID: "a-1"}, "a-1", "acme", ""},
+		{"the same id for another tenant", Allocation{ID: "a-1", Tenant: "acme"}, "a-1", "evil", "allocation_live"},
+		{"the same anew", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-1", "acme", ""},
+	} {
+		h.Allocations = []Allocation{c.has}
+		err := h.LetIn(c.allocation, c.tenant)
+		if code := ""; err != nil {
+			if code = AsError(err).Code; code != c.code {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		} else if c.code != "" {
+			t.Errorf("%s: it is let in", c.name)
+		}
+	}
+}
+
+// A part that breaks under a tenant is no reason to keep that tenant out.
+func TestWhoIsInGetsMoreWhateverBecomesOfTheMachine(t *testing.T) {
+	h := handedOut()
+	h.Allocations = []Allocation{{ID: "a-1", Tenant: "acme"}}
+	h.Devices[0].State = DeviceMissing
+	if err := h.LetIn("a-1", "acme"); err != nil {
+		t.Error(err)
+	}
+	h.Node.TurnoverOwed = true
+	if err := h.LetIn("a-1", "acme"); err == nil {
+		t.Error("a node that is owed a turnover takes users")
+	}
+}
+
+// What makes a node active again is said of every status.
+func TestEveryStatusSaysWhatToDo(t *testing.T) {
+	for _, s := range NodeStatuses {
+		if s != Active && mends[s] == "" || s == Active && mends[s] != "" {
+			t.Errorf("%s: %q", s, mends[s])
+		}
+	}
+	if len(mends) != len(NodeStatuses)-1 || slices.Contains(NodeStatuses, "") {
+		t.Error("mends knows another status")
+	}
+}

@@ -1,0 +1,28 @@
+package broker
+
+import "time"
+
+// Outage is a time in which a node was out of use because it was owed a turnover.
+type Outage struct {
+	NodeID, Site string
+	GPUs         int64 // that the node shall have
+	BeganAt      time.Time
+	EndedAt      time.Time // zero: it goes on
+}
+
+// Lost is how much of the time between two moments it took.
+func (o Outage) Lost(from, to time.Time) time.Duration {
+	end := o.EndedAt
+	if end.IsZero() || end.After(to) {
+		end = to
+	}
+	if o.BeganAt.After(from) {
+		from = o.BeganAt
+	}
+	return max(end.Sub(from), 0)
+}
+
+// Outside reports whether a node is out of use because it is owed a turnover.
+func (n Node) Outside() bool {
+	return n.TurnoverOwed && n.Status != Active && n.Status != Deleted
+}
