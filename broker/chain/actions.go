@@ -48,6 +48,9 @@ func (m *move) act(o Order) error {
 		}
 		return refused("run_ended", "cannot %s run %s: it is %s (start a new one)", o.Action, r.ID, r.Status)
 	}
+	if o.OnlyStopped && !r.Status.Stopped() {
+		return refused("run_moving", "cannot %s run %s: it is %s", o.Action, r.ID, r.Status)
+	}
 	// Only of a run that is stopped: repeating an order that was carried out does nothing.
 	if o.Seen != nil && !r.Status.Moving() && r.Failure != nil && *o.Seen != (Seen{r.Stage, r.Failure.Class}) {
 		return refused("run_moved", "cannot %s run %s: it stands at %s with %s by now, and not at %s with %s (look at it again)", o.Action, r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
@@ -103,10 +106,34 @@ func (m *move) goOn(o Order) error {
 	case s.rescues != nil:
 		s = s.rescues
 	}
-	if o.Action == Adopt {
-		r.Progress.Adopted = true
+	if o.Without != "" {
+		return m.without(s, o)
+	}
+	accepts := ""
+	if r.Failure != nil {
+		accepts = accepted(s.name, r.Failure.Code)
 	}
 	m.revive(s, Forward)
+	if o.Action == Adopt {
+		r.Progress.Adopted, r.Progress.Accepts = true, accepts
+	}
+	return nil
+}
+
+// without goes on past a stage whose goal does not hold, and says so wherever the run
+// is told of.
+func (m *move) without(s *stage, o Order) error {
+	r := &m.Record
+	switch {
+	case o.Action != Resume || o.Without != r.Stage || s.name != r.Stage:
+		return refused("stage_not_in_hand", "cannot have run %s go on without %s: it stands at %s", r.ID, o.Without, r.Stage)
+	case !s.waivable:
+		return refused("stage_not_waivable", "cannot have run %s go on without %s: what comes after it rests on it", r.ID, s.name)
+	}
+	r.Status = Pending
+	r.attempt() // the one that failed has its event
+	m.succeeded(s, Skipped, "not made, by the word of "+o.Actor.Name+": "+o.Reason, nil)
+	r.Progress.Waived = append(r.Progress.Waived, Waiver{s.name, o.Actor.Name, bounded(o.Reason, maxReason), m.now})
 	return nil
 }
 
@@ -118,6 +145,7 @@ func (m *move) revive(s *stage, d Direction) {
 		r.Status = Compensating
 	}
 	touched := r.Progress.Touched && r.Stage == s.name
+	r.Progress.Accepts = ""
 	m.enter(s, d)
 	r.Progress.Touched = touched
 }
@@ -130,7 +158,7 @@ func (m *move) restart(o Order) error {
 	case r.Status.Moving():
 		return refused("run_moving", "cannot %s run %s: it is %s (cancel it, or wait until it stops)", o.Action, r.ID, r.Status)
 	}
-	r.Progress.Restart, r.Progress.Adopted = true, false
+	r.Progress.Restart, r.Progress.Adopted, r.Progress.Accepts = true, false, ""
 	if r.Direction == Undo {
 		return m.retryStage(o)
 	}
@@ -176,7 +204,7 @@ func (m *move) cancelled() error {
 func (m *move) mark(o Order) error {
 	r := &m.Record
 	switch {
-	case r.Status == FailedManual, r.Asked == AskMark && r.InFlight(m.now):
+	case r.Status == FailedManual && (o.Says == nil || r.Failure != nil && r.Failure.Code == o.Says.Code), r.Asked == AskMark && r.InFlight(m.now):
 		return m.nothing()
 	case r.InFlight(m.now):
 		m.ask(AskMark, o)
@@ -184,6 +212,13 @@ func (m *move) mark(o Order) error {
 	}
 	r.Asked, r.AskedBy, r.AskedCause = AskNothing, o.Actor.Name, bounded(o.Reason, maxReason)
 	m.marked(r.AskedCause)
+	if o.Says == nil {
+		return nil
+	}
+	r.Failure.Code, r.NextAction = o.Says.Code, o.Says.Next
+	if m.was == FailedManual { // it is told of again, since it says something else
+		m.Messages = append(m.Messages, r.tell(words[FailedManual]))
+	}
 	return nil
 }
 

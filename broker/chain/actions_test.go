@@ -158,6 +158,25 @@ func TestAnOrderIsForTheRunAsItWasSeen(t *testing.T) {
 	}
 }
 
+// What was decided about a run that had stopped is not done to one that somebody has
+// set in motion meanwhile.
+func TestAnOrderForAStoppedRunLeavesOneThatMovesAlone(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b! c", Says: "b: mismatch"})
+	s.start("r")
+	s.settle()
+	order := chain.Order{ID: "r", Action: chain.Cancel, Reason: "by itself", OnlyStopped: true}
+	if err := s.act("r", chain.RetryStage); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.engine.Act(ctx, order)
+	if no, ok := errors.AsType[*chain.Refused](err); !ok || no.Code != "run_moving" {
+		t.Errorf("%v", err)
+	}
+	if r := s.run("r"); r.Status != chain.Pending || r.Asked != chain.AskNothing {
+		t.Errorf("it is %s, asked %q", r.Status, r.Asked)
+	}
+}
+
 func TestAFailedUndoIsToldToRetry(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b", Says: "b: mismatch; b/undo: mismatch"})
 	s.start("r")

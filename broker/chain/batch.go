@@ -50,7 +50,7 @@ func (b Batch) After(r Result, now time.Time) (after Batch, stopped bool) {
 
 // Stopped is the message that says so.
 func (b Batch) Stopped() Message {
-	return Message{Type: b.Kind + ".batch_stopped", Subject: "batch/" + b.ID, Data: map[string]any{
+	return Message{Type: prefix(b.Kind) + ".batch_stopped", Subject: "batch/" + b.ID, Data: map[string]any{
 		"batch_id": b.ID, "site": b.Site, "stage": b.LastStage, "failure_class": b.LastClass, "reason": b.StopReason,
 	}}
 }

@@ -9,7 +9,7 @@ import (
 // references to secrets, never secrets, and the policies that its stages use,
 // copied in when the run starts.
 type Chain[S any] struct {
-	Kind   string // node.onboarding: of the runs, and the prefix of their messages
+	Kind   string // node.onboarding: of the runs, and, up to a slash, the prefix of their messages
 	Stages []Stage[S]
 
 	// Probe asks the run's site whether it answers, and changes nothing. It goes
@@ -36,6 +36,7 @@ type Stage[S any] struct {
 
 	Pivot    bool // once it is passed, undo stops before it
 	Optional bool // its failure is recorded, and the run goes on
+	Waivable bool // an operator may have a run that stopped at it go on without it
 
 	// Rescue is the detour from a failure of this stage. The last of it names in
 	// Then the stage to go on with; rescue stages have no rescue of their own.
@@ -80,6 +81,7 @@ type Limit struct {
 	After time.Duration // 0: no limit
 	Class Class         // empty: upstream_transient
 	Code  string        // error code: failed_commission_timeout; empty: timed_out
+	Next  string        // what the operator is told to do; empty: as the class says
 }
 
 // About is what a stage tells of itself in a plan.

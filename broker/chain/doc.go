@@ -121,6 +121,8 @@
 // Stages, kinds and classes are stored as they are spelled. A stage that the
 // running version does not know, or a state that it cannot read whole, stops the
 // run for a person (stage_unknown, state_unreadable). The kind is also the
-// prefix of a chain's messages: node.onboarding makes node.onboarding.started.
+// prefix of a chain's messages: node.onboarding makes node.onboarding.started, and so
+// does node.decommission of node.decommission/reimage: lists that people know as one
+// have one prefix.
 // State holds references to secrets, never secrets.
 package chain

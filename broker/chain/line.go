@@ -38,6 +38,7 @@ type stage struct {
 	rescue         []*stage // of a stage of the main line
 	then           string
 	pivot, opt     bool
+	waivable       bool
 	look           func(context.Context, *call) (bool, error)
 	work, takeBack func(context.Context, *call) error // nil: none
 	retry          func(*call) Retry
@@ -50,8 +51,8 @@ func (c Chain[S]) compile() (*line, error) {
 	l.open = func(r *Record, out *output) (*call, error) {
 		run := &Run[S]{
 			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt,
-			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
-			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
+			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, accepts: r.Progress.Accepts, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
+			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Waived: r.Progress.Waived, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
 		}
 		// A state that is not read whole would be saved short.
 		d := json.NewDecoder(strings.NewReader(string(r.State)))
@@ -87,7 +88,7 @@ func (c Chain[S]) compile() (*line, error) {
 func compileStage[S any](s Stage[S], at int) *stage {
 	of := func(c *call) *Run[S] { return c.run.(*Run[S]) }
 	out := &stage{
-		name: s.Name, at: at, then: s.Then, pivot: s.Pivot, opt: s.Optional,
+		name: s.Name, at: at, then: s.Then, pivot: s.Pivot, opt: s.Optional, waivable: s.Waivable,
 		retry: func(*call) Retry { return Retry{Attempts: 1} }, limit: func(*call) Limit { return Limit{} }, about: func(*call) About { return About{} },
 	}
 	if s.Done != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,12 +52,18 @@ var words = map[Status]string{
 
 // Types are those of the messages about runs and batches of a kind.
 func Types(kind string) []string {
-	types := []string{kind + ".started", Batch{Kind: kind}.Stopped().Type}
+	types := []string{prefix(kind) + ".started", Batch{Kind: kind}.Stopped().Type}
 	for _, word := range words {
-		types = append(types, kind+"."+word)
+		types = append(types, prefix(kind)+"."+word)
 	}
 	slices.Sort(types)
 	return types
+}
+
+// prefix is that of the messages about runs of a kind.
+func prefix(kind string) string {
+	before, _, _ := strings.Cut(kind, "/")
+	return before
 }
 
 func (r *Record) tell(word string) Message {
@@ -65,7 +72,7 @@ func (r *Record) tell(word string) Message {
 		data["failure_class"], data["error_code"], data["error_message"] = r.Failure.Class, r.Failure.Code, r.Failure.Message
 		data["recommended_next_action"] = r.NextAction
 	}
-	return Message{Type: r.Kind + "." + word, Subject: "run/" + r.ID, Data: data}
+	return Message{Type: prefix(r.Kind) + "." + word, Subject: "run/" + r.ID, Data: data}
 }
 
 // move works out what becomes of a run. It knows the list and the table, and
@@ -118,6 +125,7 @@ func (m *move) attempt(due time.Time) {
 // succeeded moves on from a stage whose goal holds.
 func (m *move) succeeded(s *stage, status EventStatus, message string, details json.RawMessage) {
 	m.record(status, message, details)
+	m.Record.Progress.Waived = slices.DeleteFunc(slices.Clone(m.Record.Progress.Waived), func(w Waiver) bool { return w.Stage == s.name })
 	if s.rescues == nil || s.then != "" {
 		m.Record.Failure, m.Record.NextAction = nil, ""
 	}
@@ -152,6 +160,9 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 	r := &m.Record
 	m.record(Failed, f.Message, detail(map[string]any{"failure_class": f.Class, "error_code": f.Code, "details": f.Details}))
 	r.Failure = &f
+	if r.Progress.Accepts == accepted(r.Stage, f.Code) {
+		r.Progress.Accepts = "" // it has come again since
+	}
 	r.Progress.Spent++
 	h := m.classes.of(f.Class)
 	forward := r.Direction == Forward
@@ -174,7 +185,7 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 // stop leaves the run to an operator.
 func (m *move) stop(h Handling) {
 	r := &m.Record
-	r.Status, r.NextAction, r.Waiting, r.Held = h.Ends, h.NextAction, "", false
+	r.Status, r.NextAction, r.Waiting, r.Held = h.Ends, either(r.Failure.next, h.NextAction), "", false
 	if r.Direction == Undo && h.UndoAction != "" {
 		r.NextAction = h.UndoAction
 	}
@@ -197,7 +208,7 @@ func (m *move) marked(why string) {
 	if m.Record.Failure != nil {
 		f = *m.Record.Failure
 	}
-	f.Code, f.Message = CodeMarked, bounded(why, maxMessage)
+	f.Code, f.Message, f.next = CodeMarked, bounded(why, maxMessage), ""
 	m.Record.Failure = &f
 	h := m.classes.of(f.Class)
 	h.Ends = FailedManual

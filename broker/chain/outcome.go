@@ -48,6 +48,7 @@ type Failure struct {
 	Code    string          // stable, snake_case; empty: the class
 	Message string          // what, to what, and what to do
 	Details json.RawMessage // an object for people, or nil
+	next    string          // what to do, where the class's own advice would lead astray
 	err     error
 }
 
@@ -65,6 +66,12 @@ func (f *Failure) Unwrap() error { return f.err }
 // With gives the failure a code of its own, and details that become JSON, or nil.
 func (f *Failure) With(code string, details any) *Failure {
 	f.Code, f.Details = code, detail(details)
+	return f
+}
+
+// Next tells the operator what to do, in place of what the table of classes says.
+func (f *Failure) Next(format string, args ...any) *Failure {
+	f.next = bounded(fmt.Sprintf(format, args...), maxReason)
 	return f
 }
 

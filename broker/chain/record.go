@@ -92,7 +92,17 @@ type Progress struct {
 	Tries   map[string]int `json:"tries,omitempty"`   // attempts by stage, and stage/undo
 	Restart bool           `json:"restart,omitempty"` // when undone, forward again
 	Adopted bool           `json:"adopted,omitempty"` // ends reconciled
+	Accepts string         `json:"accepts,omitempty"` // stage/code of what an operator has just accepted
+	Waived  []Waiver       `json:"waived,omitempty"`  // what operators had the run go on without
 	LostAt  time.Time      `json:"lost_at,omitzero"`  // until when a step may have been at work whose end was never saved, the last of them
+}
+
+// Waiver is a stage that an operator had a run go on without: its goal does not hold.
+type Waiver struct {
+	Stage  string    `json:"stage"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // InFlight reports whether a step may be running.

@@ -29,15 +29,20 @@ type Run[S any] struct {
 	// to do may still be under way. By the store's clock; zero: there was none.
 	LostAt time.Time
 
+	// Waived are the stages that operators had the run go on without. One that the run
+	// has gone through since, from the ground, is not among them any more.
+	Waived []Waiver
+
 	// Failure is that of the attempt before, or in a rescue that of the stage it
 	// rescues. Nil where there is none.
 	Failure *Failure
 
 	State S
 
-	out   *output
-	since func(context.Context, time.Time) (time.Duration, error)
-	clock func() time.Time
+	accepts string // stage/code
+	out     *output
+	since   func(context.Context, time.Time) (time.Duration, error)
+	clock   func() time.Time
 }
 
 // output is what a step asked for.
@@ -49,6 +54,7 @@ type output struct {
 	locks    []string
 	reached  bool
 	anew     bool
+	skipped  bool
 	note     string
 	details  json.RawMessage
 }
@@ -61,6 +67,15 @@ func (r *Run[S]) Key() string {
 	}
 	return fmt.Sprintf("%s/%s/%d", r.ID, r.Stage, r.Attempt)
 }
+
+// Accepts reports whether what an operator has accepted last (adopt_observed_state) is
+// a failure of this stage with that code, and nobody has had the run go on otherwise
+// since. Adopted stays for all that comes; this does not.
+func (r *Run[S]) Accepts(code string) bool {
+	return r.Adopted && r.accepts == accepted(r.Stage, code)
+}
+
+func accepted(stage, code string) string { return stage + "/" + code }
 
 // Since is how long ago that was, less what the site stood still meanwhile: what a
 // stage waited for in a freeze or an outage could not come. A clock of a stage's own
@@ -93,6 +108,14 @@ func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m)
 // Lock takes a lock with the save of this step. If a live run has it, the
 // attempt fails with code locked. One that this run has already is no matter.
 func (r *Run[S]) Lock(name string) { r.out.locks = append(r.out.locks, name) }
+
+// AlreadySo says that what a Do found makes its work needless: with nil it is
+// recorded as skipped, like a stage whose Done says so. Why, the details and the
+// message say.
+func (r *Run[S]) AlreadySo(details any, format string, args ...any) {
+	r.out.skipped = true
+	r.Note(details, format, args...)
+}
 
 // Note is the message of the event that this step writes, with details that
 // become JSON, or nil. Again writes no event.

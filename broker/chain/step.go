@@ -147,7 +147,10 @@ func (s *step) called() (status EventStatus, said error) {
 			return Skipped, err
 		}
 	}
-	return Succeeded, s.stage.work(ctx, s.call)
+	if err := s.stage.work(ctx, s.call); err != nil || !s.out.skipped {
+		return Succeeded, err
+	}
+	return Skipped, nil
 }
 
 // outcome is what becomes of the run after what the stage said.
@@ -186,7 +189,7 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 // notYet is Again, or a failure, before or at the stage's limit.
 func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 	late := !deadline.IsZero() && !m.now.Before(deadline)
-	over := Failure{Class: either(limit.Class, UpstreamTransient), Code: either(limit.Code, "timed_out")}
+	over := Failure{Class: either(limit.Class, UpstreamTransient), Code: either(limit.Code, "timed_out"), next: limit.Next}
 	if a, ok := errors.AsType[*again](said); ok {
 		if late {
 			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" && s.stage.rescues == nil {

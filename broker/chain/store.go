@@ -107,7 +107,18 @@ type Order struct {
 	Action Action
 	Reason string
 	Seen   *Seen // nil: it is for the run however it stands
+	// OnlyStopped refuses a run that moves (run_moving): somebody else had it go on.
+	OnlyStopped bool
+	// Says has a MarkManual of a run that is stopped already change what it says: goes
+	// with OnlyStopped. Nil: a run that waits for a person stays as it is.
+	Says *Says
+	// Without is the stage that a Resume goes on without, which must be the one in
+	// hand, and waivable; empty: none.
+	Without string
 }
+
+// Says is what a marked run says: its failure's code, and what a person is told to do.
+type Says struct{ Code, Next string }
 
 // Seen is how a stopped run stood when an operator decided about it.
 type Seen struct {

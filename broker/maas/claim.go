@@ -3,7 +3,6 @@ package maas
 import (
 	"context"
 
-	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -63,7 +62,7 @@ func (at *place) leftover() bool {
 }
 
 // foreign refuses a machine that is not this run's to touch.
-func (at *place) foreign(why string) error {
+func (at *place) foreign(why string) *chain.Failure {
 	of := ""
 	if at.Owner != "" {
 		of = " of " + taskcatalog.Clean(at.Owner, 64)
@@ -77,7 +76,7 @@ func (at *place) foreign(why string) error {
 
 // locked refuses a machine that somebody has locked.
 func (at *place) locked() error {
-	return chain.Fail(ambiguity, "machine %s is locked in MAAS (unlock it if it is meant to be onboarded)", at.called()).With("machine_locked", nil)
+	return chain.Fail(ambiguity, "machine %s is locked in MAAS (unlock it there if it is the one that is meant)", at.called()).With("machine_locked", nil)
 }
 
 // take brings a machine that is Ready into this run's hands: one step for the
@@ -146,7 +145,7 @@ func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 	switch {
 	case err != nil:
 		return ours(err)
-	case node != "":
+	case node != "" && node != at.state.NodeID:
 		return at.foreign("node " + node + " is bound to it")
 	}
 	return nil
@@ -184,7 +183,7 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	case New, Ready:
 		return nil
 	case Allocated, Deploying, Deployed, FailedDeployment, Reserved, Broken, ReleasingFailed, FailedDiskErasing:
-		if err := l.unused(ctx, at.state.Claim.NodeID); err != nil {
+		if err := l.unused(ctx, at.state.Claim.NodeID, at.run.ID); err != nil {
 			return err
 		}
 		if err := at.region.release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
@@ -200,20 +199,14 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 // unused refuses to take the machine of a node that somebody may be working on, or
 // whose turnover is owed, whatever the mark says: where the node was let in past
 // this run, or the save of the run's last stage was lost, a tenant may be there.
-func (l *Lifecycle) unused(ctx context.Context, nodeID string) error {
-	n, err := l.Nodes.Node(ctx, nodeID)
+func (l *Lifecycle) unused(ctx context.Context, nodeID, runID string) error {
+	why, err := l.Nodes.InUse(ctx, nodeID, runID)
 	switch {
-	case err != nil && broker.AsError(err).Kind == broker.NotFound:
-		return nil
 	case err != nil:
 		return ours(err)
+	case why == "":
+		return nil
 	}
-	switch n.Status {
-	case broker.BootstrapIssued, broker.Enrolling, broker.Quarantined, broker.Retired, broker.Deleted:
-		if !n.TurnoverOwed {
-			return nil
-		}
-	}
-	return chain.Fail(ambiguity, "the machine of node %s is not taken back: the node is %s, and may be in use (drain it first: hostler node drain %s, then retry; or cancel the run, which leaves the machine alone)", n.ID, n.Status, n.ID).
-		With("node_in_use", map[string]any{"node_id": n.ID, "status": n.Status, "turnover_owed": n.TurnoverOwed})
+	return chain.Fail(ambiguity, "the machine of node %s is not taken back: %s (drain it first: hostler node drain %s, then retry; or cancel the run, which leaves the machine alone)", nodeID, why, nodeID).
+		With("node_in_use", map[string]any{"node_id": nodeID, "why": why})
 }

@@ -65,6 +65,9 @@ func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
 // configured reports whether MAAS has the machine's name and its BMC's login.
 func (l *Lifecycle) configured(ctx context.Context, at *place) (bool, error) {
 	s := at.state
+	if s.Reclaim != nil { // by what it has it was released
+		return true, nil
+	}
 	login, err := l.bmcLogin(ctx, at)
 	if err != nil {
 		return false, err
@@ -89,16 +92,10 @@ func (at *place) named() bool {
 
 // off makes sure that nothing runs on the machine.
 func (at *place) off(ctx context.Context) error {
-	state, err := at.region.powerState(ctx, at.SystemID)
+	state, err := at.power(ctx)
 	switch {
 	case err != nil:
-		if c := ClassOf(err); c == Unavailable || c == Timeout {
-			if _, err := at.region.Identify(ctx); err != nil {
-				return chain.Hold("%v", err)
-			}
-			return chain.Fail(bmcFailure, "%w", err)
-		}
-		return at.unseen(ctx, err)
+		return err
 	case state == "off":
 		return nil
 	case state == "on":

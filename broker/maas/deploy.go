@@ -15,10 +15,13 @@ import (
 func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := l.Nodes.Prepare(ctx, NewNode{
-		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
+		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
 	})
 	if err != nil {
 		return ours(err)
+	}
+	if s.Reclaim != nil && id != s.NodeID {
+		return chain.Fail(ambiguity, "the machine of node %s would be deployed for node %s", s.NodeID, id).With("node_changed", nil)
 	}
 	if s.NodeID = id; s.Claim == nil { // else the machine carries what was rendered
 		b, err := l.bundle(ctx, r)
@@ -62,11 +65,14 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 // stays, out of use; a run that starts over will need it, and has it enrol anew, unless
 // a person keeps it out.
 func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
-	kept, err := l.Nodes.Remove(ctx, r.ID, "onboarding was taken back")
+	kept, err := l.Nodes.Remove(ctx, r.ID, "the run was taken back")
 	if err != nil {
 		return ours(err)
 	}
 	switch {
+	case r.State.Reclaim != nil: // the node was there before this run, whose own list keeps it from use
+		r.State.BundleDigest = ""
+		return nil
 	case kept != "" && r.Restarting:
 		why, err := l.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
 		if err != nil {

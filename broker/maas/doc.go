@@ -67,9 +67,9 @@
 // us. All else that is Allocated, Deploying, Deployed, failed or kept from use is
 // refused as state_ambiguity and left as it is; no undo, rescue or restart_clean
 // releases it. Nor does one the machine of a node that is in use, whatever the mark
-// says: active, offline, draining, or with a turnover owed. Deploying, Deployed and
-// Failed deployment are never ours without the mark, for nothing is deployed before
-// it is there.
+// says: active, offline, draining, or with a turnover owed that is not the run's own
+// (Nodes.InUse). Deploying, Deployed and Failed deployment are never ours without the
+// mark, for nothing is deployed before it is there.
 //
 // Before that, a run changes a machine that is nobody's: it is New, Ready or Failed
 // commissioning, every key that was given leads to it and to no other, and the run
@@ -85,13 +85,45 @@
 // is no claim, and no mark. The owner must stay who it was. That the agent comes from
 // the machine that was meant, its disks say (Nodes.Activate).
 //
+// # Taking a machine back
+//
+// A run over a node that exists (NewReclaim, ReleaseMachine, PowerOff, RemoveRecord) has
+// the node's machine released, and may deploy it anew by onboarding's own stages
+// (Redeployment). The node stays where another run has it (Onboarding.Keeps), and is
+// never forgotten with what is taken back.
+//
+// It releases a machine that is marked for the node, whichever run of this broker wrote
+// that, and of which the owner is the user of the site's token; and of a node that was
+// adopted the machine that has no mark, or that of a node which is deleted: it is
+// Deployed, called as the node is, and marked first. All else is left as it is, and so
+// is the machine of a node that may be in use (Nodes.InUse). The intent is saved before
+// the release is sent. The stage ends when the machine is nobody's, and not before it is
+// past that MAAS carries a release out late: that would meet the system deployed anew.
+//
+// What MAAS did to the disks is by its history and by what was seen, and never what was
+// asked for: of a machine that is Ready or Releasing MAAS erases nothing, and does not
+// say so. Its quick erase is no overwrite. An erase is waited for however long it takes;
+// one that fails is tried once more, and then done without if the profile says
+// release_fallback_no_erase, as a downgrade that is told. MAAS releases a machine whose
+// erase failed, or which is Broken, as it is: nothing is aborted nor marked as fixed. A
+// region whose setting erases on each release leaves nothing to fall back on.
+//
+// The machine's own token goes with its owner. A digest of it is kept over the release,
+// and the machine that is deployed anew must have another one: with the old one the
+// tenant before could have MAAS take the machine back.
+//
+// Off is what the BMC says when it is asked, not that MAAS was told to. That switches a
+// machine without a mark, which is nobody's: the run that has released it holds its
+// lock, and nothing else of ours does so. What MAAS cannot tell a person may accept by
+// adopt_observed_state, which is written down.
+//
 // # Power
 //
 // Commissioning by IPMI is off and on again: it resets whatever runs there. Before
 // its first switching a run has MAAS ask the BMC, and waits for a person while the
 // machine runs, unless the profile says discovery_power_cycle. That is all of
 // discovery's power cycling; MAAS switches no machine that it has no record of.
-// power_on is never called.
+// power_on is never called, and power_off by PowerOff alone.
 //
 // # Nodes
 //

@@ -16,6 +16,13 @@ func (l *Lifecycle) noSyncWanted(_ context.Context, r *run) (bool, error) {
 	return !r.State.Policy.RequireHWSync, nil
 }
 
+// noTokenWanted reports that, and that the run need not see whether the machine has
+// another token than before.
+func (l *Lifecycle) noTokenWanted(_ context.Context, r *run) (bool, error) {
+	rc := r.State.Reclaim
+	return !r.State.Policy.RequireHWSync && (rc == nil || rc.Token == ""), nil
+}
+
 // stillDeployed looks at a machine that this run has deployed.
 func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
 	at, err := l.glance(ctx, r)
@@ -45,15 +52,24 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if !at.EnableHWSync {
+	if !at.EnableHWSync && r.State.Policy.RequireHWSync {
 		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and nothing but another deployment gives it that", at.called()).With("failed_hw_sync_seed", nil)
 	}
 	token, has, err := at.region.token(ctx, at.Machine)
 	switch {
 	case err != nil:
 		return at.unseen(ctx, err)
+	case !has && !r.State.Policy.RequireHWSync:
+		return nil
 	case !has:
 		return chain.Again(lookAgain, "MAAS has not made the token of machine %s yet", at.called())
+	}
+	if err := at.rotated(token); err != nil {
+		return err
+	}
+	switch {
+	case !r.State.Policy.RequireHWSync:
+		return nil
 	case at.synced() && at.syncFresh():
 		return nil
 	}
@@ -93,8 +109,11 @@ func reseedFailed(err error) error {
 
 // enrolled reports whether the agent has come that this run deployed.
 func (s *Onboarding) enrolled(n broker.Node) bool {
-	return n.Epoch > s.Epoch && (n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
+	return n.Epoch > s.Epoch && (s.kept(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
 }
+
+// kept reports whether the node is where it stays until another run lets it in.
+func (s *Onboarding) kept(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
 
 // outOfUse is the failure of a run whose node somebody has put out of use.
 func (s *Onboarding) outOfUse(n broker.Node) error {
@@ -161,9 +180,9 @@ func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
 	case r.State.NodeID == "":
 		return nil
 	case r.Restarting:
-		return l.unused(ctx, r.State.NodeID)
+		return l.unused(ctx, r.State.NodeID, r.ID)
 	}
-	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "onboarding was cancelled after the machine was deployed"))
+	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
 }
 
 // waitForAgent waits until the agent has come, and lets the node in. A token that
@@ -195,11 +214,15 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 		case err != nil:
 			return ours(err)
 		case active:
-			r.Note(map[string]string{"node_id": n.ID}, "node %s is active", n.ID)
+			is := string(broker.Active)
+			if s.kept(n) {
+				is = string(n.Status) + ", and its agent has come"
+			}
+			r.Note(map[string]string{"node_id": n.ID}, "node %s is %s", n.ID, is)
 			return nil
 		}
 		waits = lacks
-	case n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
+	case !s.kept(n) && n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
 		return s.outOfUse(n)
 	}
 	if s.EnrollAsked != r.Attempt {

@@ -111,6 +111,25 @@ func (r *Region) powerState(ctx context.Context, id string) (string, error) {
 	return taskcatalog.Clean(s.State, 16), err
 }
 
+// ownToken is a machine's own token as MAAS gives it.
+type ownToken struct {
+	Key      string `json:"token_key"`
+	Secret   string `json:"token_secret"`
+	Consumer string `json:"consumer_key"`
+}
+
+// String keeps it out of whatever is printed.
+func (ownToken) String() string { return "[machine token]" }
+
+// ownToken reads it; false: MAAS has made none.
+func (r *Region) ownToken(ctx context.Context, id string) (ownToken, bool, error) {
+	t, err := askOf[*ownToken](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
+	if err != nil || t == nil || t.Key == "" {
+		return ownToken{}, false, err
+	}
+	return *t, true, nil
+}
+
 // machineToken is a machine's own token, and whether MAAS said where it is good for.
 type machineToken struct {
 	taskcatalog.MAASMachineToken
@@ -119,13 +138,8 @@ type machineToken struct {
 
 // token is the machine's own; false: MAAS has not made one yet.
 func (r *Region) token(ctx context.Context, m Machine) (machineToken, bool, error) {
-	type token struct {
-		Key      string `json:"token_key"`
-		Secret   string `json:"token_secret"`
-		Consumer string `json:"consumer_key"`
-	}
-	t, err := askOf[*token](ctx, r, "read the machine's token", looks, "machines", m.SystemID, "", "get_token", nil)
-	if err != nil || t == nil || t.Key == "" {
+	t, has, err := r.ownToken(ctx, m.SystemID)
+	if err != nil || !has {
 		return machineToken{}, false, err
 	}
 	at, told, err := r.rackOf(ctx, m)

@@ -2,8 +2,11 @@ package maas
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -20,4 +23,31 @@ func (s *Sites) MachineToken(ctx context.Context, site broker.Site, runID string
 	}
 	t, has, err := region.token(ctx, m)
 	return t.MAASMachineToken, has, err
+}
+
+// digest tells a machine's token from another one, and tells nothing of it: its secret
+// is 32 characters that MAAS drew at random, which nobody finds by trying, and MAAS
+// takes the secret itself and no digest. So it may be where the token may not.
+func (t ownToken) digest(systemID string) string {
+	h := sha256.New()
+	for _, part := range []string{"hostler machine token", systemID, t.Consumer, t.Key, t.Secret} {
+		h.Write(append([]byte(part), 0))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// rotated refuses a machine that was deployed anew and has the token that it had
+// before: whoever had the machine then could have MAAS take it back.
+func (at *place) rotated(t machineToken) error {
+	rc := at.state.Reclaim
+	switch {
+	case rc == nil || rc.Token == "":
+		return nil
+	case rc.Token == (ownToken{t.TokenKey, t.TokenSecret, t.ConsumerKey}).digest(at.SystemID):
+		return chain.Fail(ambiguity, "MAAS gives machine %s the token that it had before it was released: the tenant before may know it", at.called()).
+			With("maas_token_not_rotated", map[string]any{"system_id": at.SystemID}).
+			Next("find out why MAAS kept the machine's token (it goes with the owner), then restart-clean")
+	}
+	rc.TokenDiffers = true
+	return nil
 }

@@ -23,13 +23,18 @@ type Records interface {
 // site; Invalid ones are the input's fault.
 type Nodes interface {
 	// Bound names the node, not deleted, whose machine that is; empty: none, or the
-	// one that this run made.
+	// one that this run made. Where it is a run over a node that exists, it may be that
+	// node, if no other is bound to the machine as well.
 	Bound(ctx context.Context, site, systemID, runID string) (nodeID string, err error)
+	// InUse says why the machine of a node is not to be taken back for that run: its
+	// node may be in use, or a turnover is owed that is not the run's own. Empty: it
+	// may; so it may for a node that there is not.
+	InUse(ctx context.Context, nodeID, runID string) (why string, err error)
 	// MadeBy names the run that made a node; empty: a person did. Code:
 	// node_not_found.
 	MadeBy(ctx context.Context, nodeID string) (runID string, err error)
 	// Prepare makes the node of a run and its enrol token, or finds the node that
-	// the run made before, and binds it to the machine. It is enrolling, and stays so
+	// the run made before, or is over, and binds it to the machine. It is enrolling, and stays so
 	// when its agent enrols: Activate lets it in. Codes: sku_not_found,
 	// hostname_taken.
 	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
@@ -39,15 +44,18 @@ type Nodes interface {
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
 	// Activate makes an enrolled node active if it has all that an active node must
-	// have; else why says what it lacks. Code: CodeHardwareMismatch.
+	// have; else why says what it lacks. A node that another run will let in stays as it
+	// is (Onboarding.Keeps): true says then that it has all of that. Code:
+	// CodeHardwareMismatch.
 	Activate(ctx context.Context, nodeID string) (active bool, why string, err error)
 	// ExtendToken lets the open token of a node that has not enrolled be good until
-	// then: a deployed machine cannot learn another. Codes: token_none,
+	// then: a deployed machine cannot learn another. Codes: node_deleted, token_none,
 	// token_extended_twice.
 	ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error
 	// Remove deletes the node that a run made, if it never enrolled, and consumes its
 	// token. kept names one that has enrolled, and stays. That there is none is no
-	// error.
+	// error. Of a run over a node that exists nothing goes but the token that was issued
+	// for it.
 	Remove(ctx context.Context, runID, reason string) (kept string, err error)
 	// Renew has the node that a run made enrol anew, if nothing but the broker's own
 	// checks keep it out; else why says who lets it in. That there is none is no error.
@@ -59,12 +67,26 @@ type Nodes interface {
 	Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (done bool, err error)
 }
 
+// Occupied says why somebody may be working on a node, whatever its runs say of it;
+// empty: nobody is.
+func Occupied(n broker.Node) string {
+	switch n.Status {
+	case broker.BootstrapIssued, broker.Enrolling, broker.Quarantined, broker.Retired, broker.Deleted:
+		if !n.TurnoverOwed {
+			return ""
+		}
+		return "the node is " + string(n.Status) + ", and a turnover of it is owed"
+	}
+	return "the node is " + string(n.Status) + ", and may be in use"
+}
+
 // CodeHardwareMismatch refuses a node whose machine is not of its SKU, or not the
 // one that MAAS has commissioned.
 const CodeHardwareMismatch = "hardware_mismatch"
 
 // NewNode is what a run knows of the node that it makes.
 type NewNode struct {
+	NodeID                     string // of one that exists; empty until the run has made it
 	RunID, Site, Hostname, SKU string
 	MAASSystemID               string
 	Disks                      []Device // as MAAS's commissioning found them: what the node shall have

@@ -3,6 +3,7 @@ package maas
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,10 @@ type Onboarding struct {
 	IPMIIP    string        `json:"ipmi_ip"`
 	PXEMAC    string        `json:"pxe_mac,omitempty"`
 	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
+	// Keeps is the status in which the node stays while its machine is deployed anew:
+	// another run has it. Empty: the node is enrolling, and is let in at the end.
+	Keeps   broker.NodeStatus `json:"keeps,omitempty"`
+	Reclaim *Reclaim          `json:"reclaim,omitempty"` // of a run over a node that exists
 
 	// What was found and done.
 	MAASVersion   string        `json:"maas_version,omitempty"`
@@ -142,15 +147,27 @@ func NewOnboarding(site broker.Site, profile broker.Profile, sku broker.SKU, req
 	return s, []string{"hostname/" + s.Site + "/" + s.Hostname, "ipmi/" + s.Site + "/" + s.IPMIIP}, nil
 }
 
+type stage = chain.Stage[Onboarding]
+
 // Onboarding is the list, from the machine's BMC to an active node.
 func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
-	type stage = chain.Stage[Onboarding]
-	return chain.Chain[Onboarding]{Kind: OnboardingKind, Probe: l.probe, Stages: l.judged([]stage{
-		{Name: "load_site_config", Do: l.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)},
+	return chain.Chain[Onboarding]{Kind: OnboardingKind, Probe: l.Probe, Stages: slices.Concat([]stage{l.LoadSite()}, l.judged([]stage{
 		{Name: "resolve_power_credentials", Do: l.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
 		{Name: "create_or_find_in_maas", Do: l.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit, About: aboutFind},
 		{Name: "commission_node", Do: l.commission, Retry: retries("commission_node"), Limit: discoveryLimit, About: aboutCommission},
 		{Name: "wait_for_ready", Do: l.waitForReady, Limit: commissionLimit, About: expected(8 * time.Minute)},
+	}), l.Redeployment())}
+}
+
+// LoadSite is the stage with which every list begins that works at a site.
+func (l *Lifecycle) LoadSite() chain.Stage[Onboarding] {
+	return l.judged([]stage{{Name: "load_site_config", Do: l.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)}})[0]
+}
+
+// Redeployment is the part of the list that leads from a machine that is Ready to a
+// node whose agent has come. All who deploy a machine do it by these.
+func (l *Lifecycle) Redeployment() []chain.Stage[Onboarding] {
+	return l.judged([]stage{
 		{Name: "configure_storage", Do: l.configureStorage, Retry: retries("configure_storage"), Limit: commissionLimit, About: aboutStorage},
 		{Name: "apply_roce_phase2", Done: l.noRoCE, Do: l.applyRoCE, Retry: retries("apply_roce_phase2"), Limit: within(records), Optional: true, About: aboutRoCE},
 		{Name: "ensure_pxe_interface_auto", Do: l.ensurePXE, Retry: retries("ensure_pxe_interface_auto"), Limit: within(records), About: aboutPXE},
@@ -163,8 +180,8 @@ func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
 				{Name: "recover_for_datasource_retry", Do: l.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"), Limit: releaseLimit, Then: "deploy_via_maas", About: aboutRecover},
 			},
 		},
-		{Name: "ensure_hardware_sync_configured", Done: l.noSyncWanted, Do: l.ensureSync, Undo: l.keepFromUse, Limit: seedLimit, About: aboutSync},
+		{Name: "ensure_hardware_sync_configured", Done: l.noTokenWanted, Do: l.ensureSync, Undo: l.keepFromUse, Limit: seedLimit, About: aboutSync},
 		{Name: "wait_for_hardware_sync_healthy", Done: l.noSyncWanted, Do: l.waitForSync, Limit: healthLimit, About: expected(15 * time.Minute)},
 		{Name: "wait_for_agent_enrollment", Do: l.waitForAgent, Retry: retries("wait_for_agent_enrollment"), Limit: enrollmentLimit, About: expected(2 * time.Minute)},
-	})}
+	})
 }

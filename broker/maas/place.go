@@ -36,8 +36,9 @@ func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
 	return &place{site: site, region: region, run: r, state: &r.State}, nil
 }
 
-// probe asks the site, whatever the run's stage would ask it.
-func (l *Lifecycle) probe(ctx context.Context, r *run) error {
+// Probe asks the site, whatever the run's stage would ask it: the Probe of each list
+// that works at one.
+func (l *Lifecycle) Probe(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
 		return err
@@ -89,6 +90,38 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 	return at, nil
 }
 
+// findInList is find, by the list that is read once for all who wait, where that says
+// that MAAS is still at it.
+func (at *place) findInList(ctx context.Context) (gone bool, err error) {
+	if rc := at.state.Reclaim; !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
+		all, err := at.region.Machines(ctx, listAge)
+		if err != nil {
+			return false, at.unseen(ctx, err)
+		}
+		if m, ok := all.Find(at.state.SystemID); ok && (m.Status == Releasing || m.Status == DiskErasing) {
+			at.see(m)
+			return false, nil
+		}
+	}
+	return at.find(ctx)
+}
+
+// find reads the machine as it is now. gone: MAAS has no record of it.
+func (at *place) find(ctx context.Context) (gone bool, err error) {
+	m, err := at.region.Machine(ctx, at.state.SystemID)
+	switch {
+	case err != nil && ClassOf(err) == NotFound:
+		return true, nil
+	case err != nil:
+		return false, at.unseen(ctx, err)
+	}
+	at.see(m)
+	return false, nil
+}
+
+// nobodys reports whether anybody may have the machine next.
+func (at *place) nobodys() bool { return (at.Status == Ready || at.Status == New) && at.free() }
+
 // see notes what people are told of the machine.
 func (at *place) see(m Machine) {
 	at.Machine = m
@@ -111,6 +144,10 @@ func (at *place) erasing() {
 		return
 	}
 	if s.ErasedTill.IsZero() {
+		if rc := s.Reclaim; rc != nil && rc.asks() != EraseNone {
+			s.ErasedTill = now // as it was asked for
+			return
+		}
 		s.warn("MAAS erases the disks of machine " + at.called() + ", which is waited for however long it takes (see the region's enable_disk_erasing_on_release)")
 	} else {
 		s.Erased += now.Sub(s.ErasedTill)

@@ -25,7 +25,7 @@ func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
 		return chain.Hold("the MAAS token is of %s, who is no administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
 	}
 	r.Reached()
-	if r.State.SystemID == "" {
+	if s := &r.State; s.SystemID == "" || s.Reclaim != nil && s.Reclaim.Redeploys && s.Reclaim.AskedAt.IsZero() {
 		if err := at.ready(ctx); err != nil {
 			return err
 		}

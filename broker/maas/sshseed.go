@@ -94,14 +94,6 @@ func (at *place) unseeded(err error) error {
 // reachedAt are the machine's addresses: those of the site's interface for SSH, and
 // then all, as MAAS tells them.
 func (at *place) reachedAt() []netip.Addr {
-	var all []string
-	for _, i := range at.Interfaces {
-		for _, l := range i.Links {
-			if i.Name == at.site.DeploySSHIface && l.IPAddress != "" {
-				all = append(all, l.IPAddress)
-			}
-		}
-	}
-	out := unicast(append(all, at.IPAddresses...))
+	out := unicast(at.Addresses(at.site.DeploySSHIface))
 	return out[:min(len(out), mostAddresses)]
 }

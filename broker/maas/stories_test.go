@@ -287,9 +287,11 @@ func (w *world) others(but string) map[string]int {
 
 // want spells the story out. "… a" is the happy path up to a, "…b" that from b to
 // the end, and a stage without an outcome ends a path and is not told.
-func (s story) want() string {
+func (s story) want() string { return wantOf(stages, s.story) }
+
+func wantOf(list []string, story string) string {
 	var words []string
-	fields := strings.Fields(s.story)
+	fields := strings.Fields(story)
 	for i, word := range fields {
 		from, is := strings.CutPrefix(word, "…")
 		switch {
@@ -298,7 +300,7 @@ func (s story) want() string {
 			if i+1 < len(fields) {
 				upTo, _, _ = strings.Cut(fields[i+1], ":")
 			}
-			path := happy(upTo)
+			path := happyOf(list, upTo)
 			if from != "" {
 				path = path[strings.Index(path, from+":"):]
 			}

@@ -94,8 +94,14 @@ func (at *place) undone(ctx context.Context, err error) error {
 // unheard notes when nobody knows whether MAAS will still carry something out: by
 // the clock of all brokers, as another may be the one that waits.
 func (at *place) unheard(err error) {
-	if c := at.state.Claim; c != nil && ClassOf(err) == UnknownOutcome {
+	if ClassOf(err) != UnknownOutcome {
+		return
+	}
+	if c := at.state.Claim; c != nil {
 		c.Unheard = at.run.Clock()
+	}
+	if rc := at.state.Reclaim; rc != nil {
+		rc.Unheard = at.run.Clock()
 	}
 }
 
@@ -107,6 +113,9 @@ func (at *place) unsure() bool {
 	last := at.run.LostAt
 	if c := at.state.Claim; c != nil && c.Unheard.After(last) {
 		last = c.Unheard
+	}
+	if rc := at.state.Reclaim; rc != nil && rc.Unheard.After(last) {
+		last = rc.Unheard
 	}
 	return !last.IsZero() && at.run.Now.Sub(last) < late
 }

@@ -140,7 +140,7 @@ func (w *world) broker() *chain.Engine {
 	if w.only != nil {
 		list.Stages = slices.DeleteFunc(list.Stages, func(s chain.Stage[maas.Onboarding]) bool { return !slices.Contains(w.only, s.Name) })
 	}
-	e, err := chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list, l.Adoption())
+	e, err := chain.New(w.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", w.brokers)}, list, l.Adoption(), reimage(l), removal(l))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -306,9 +306,12 @@ func (w *world) node(hostname string) broker.Node {
 
 // happy is the story without a trouble, up to but not including a stage; all of
 // it for "".
-func happy(upTo string) string {
+func happy(upTo string) string { return happyOf(stages, upTo) }
+
+// happyOf is that of another list of stages.
+func happyOf(list []string, upTo string) string {
 	var words []string
-	for _, s := range stages {
+	for _, s := range list {
 		if s == upTo {
 			break
 		}

@@ -100,7 +100,7 @@ func TestAnOperatorLetsInNoMachineThatItsRunWouldNot(t *testing.T) {
 func TestAMachineWhosePartWasAcceptedIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	node := w.adopted("", []string{"d1", "d2"}, &taskcatalog.Facts{DisksListed: true, Disks: []taskcatalog.DiskFacts{{Name: "a", Serial: "d1"}, {Name: "b", Serial: "x2"}}})
-	if _, err := w.DB.AcceptDevices(ctx, bySystem, node, []string{"d2", "x2"}, "RMA 7"); err != nil {
+	if _, err := w.DB.AcceptDevices(ctx, bySystem, node, []string{"d2", "x2"}, false, "RMA 7"); err != nil {
 		t.Fatal(err)
 	}
 	if active, lacks, err := w.Activate(ctx, node); active || !strings.Contains(lacks, "hostler node activate "+node) || err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
 // maasPatience bounds what a node's request waits for MAAS.
@@ -29,16 +30,8 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	if err != nil || node.Site == "" || node.MAASSystemID == "" {
 		return nil, false
 	}
-	made, err := m.DB.MadeByRun(ctx, node.ID)
-	if err != nil || made == "" {
-		return nil, false
-	}
-	run, err := m.DB.Run(ctx, made)
-	if err != nil || run.Kind != maas.OnboardingKind {
-		return nil, false
-	}
-	var state maas.Onboarding
-	if err := json.Unmarshal(run.State, &state); err != nil || state.Claim == nil || state.Claim.NodeID != node.ID || state.Claim.SystemID != node.MAASSystemID {
+	deployed, claim, err := m.claim(ctx, node.ID)
+	if err != nil || claim == nil || claim.NodeID != node.ID || claim.SystemID != node.MAASSystemID {
 		return nil, false
 	}
 	site, err := m.DB.Site(ctx, node.Site)
@@ -47,7 +40,7 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
-	token, has, err := m.Sites.MachineToken(ctx, site, made, *state.Claim)
+	token, has, err := m.Sites.MachineToken(ctx, site, deployed, *claim)
 	if err != nil || !has {
 		return nil, false
 	}
@@ -56,4 +49,35 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	}
 	secret, err := json.Marshal(token)
 	return secret, err == nil
+}
+
+// claim is that of the run which deployed a node's machine last: a reimage, or the
+// onboarding that made the node; nil: there is none.
+func (m *MachineTokens) claim(ctx context.Context, nodeID string) (runID string, claim *maas.Claim, err error) {
+	if runID, err = m.DB.MadeByRun(ctx, nodeID); err != nil {
+		return "", nil, err
+	}
+	if r, had, err := m.DB.LastRelease(ctx, nodeID); err != nil {
+		return "", nil, err
+	} else if had {
+		runID = r.RunID
+	}
+	if runID == "" {
+		return "", nil, nil
+	}
+	run, err := m.DB.Run(ctx, runID)
+	if err != nil {
+		return "", nil, err
+	}
+	switch run.Kind {
+	case maas.OnboardingKind:
+		var state maas.Onboarding
+		err = json.Unmarshal(run.State, &state)
+		claim = state.Claim
+	case turnover.Reimage.Kind():
+		var state turnover.Turnover
+		err = json.Unmarshal(run.State, &state)
+		claim = state.Machine.Claim
+	}
+	return runID, claim, err
 }

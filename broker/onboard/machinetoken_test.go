@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -105,6 +106,26 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		t.Errorf("when MAAS is back it gets %q", secret)
 	}
 	w.clock.Advance(time.Minute)
+	// A reimage deployed the machine anew: its mark counts, and the onboarding's no more.
+	if err := w.DB.CutOff(ctx, bySystem, store.Turnover{NodeID: bound, RunID: "r-8", Reason: "patches"}); err != nil {
+		t.Fatal(err)
+	}
+	state := must(json.Marshal(turnover.Turnover{Machine: maas.Onboarding{Claim: &maas.Claim{SystemID: "abc123", NodeID: bound, User: "admin"}}}))(t)
+	if err := w.DB.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "r-8", Kind: turnover.Reimage.Kind(), Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: state}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for run, want := range map[string]string{"r-1": "secret_not_found", "r-8": ""} {
+		anew := is
+		anew.Annotations = map[string]string{"hostler-run": run, "hostler-node": bound}
+		region := &maassim.Region{Now: w.clock.Now}
+		region.Arrange(anew)
+		if err := w.Secrets.Delete(ctx, "nodes/"+bound+"/maas-machine-token"); err != nil && code(err) != "secret_not_found" {
+			t.Fatal(err)
+		}
+		if secret, _, err := asking(region).Mint(ctx, broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token"); code(err) != want {
+			t.Errorf("reimaged, and marked by %s, it gets %d bytes, %v", run, len(secret), err)
+		}
+	}
 	if secret, _, err := minter.Mint(ctx, broker.Task{ID: "t-2", Type: "node.drain", NodeID: bound}, "maas_machine_token"); code(err) != "credential_refused" {
 		t.Errorf("another task got %d bytes, %v", len(secret), err)
 	}

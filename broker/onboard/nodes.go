@@ -40,6 +40,18 @@ func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string
 	return n.DB.BoundNode(ctx, site, systemID, runID)
 }
 
+// InUse implements maas.Nodes.
+func (n *Nodes) InUse(ctx context.Context, nodeID, _ string) (string, error) {
+	node, err := n.DB.Node(ctx, nodeID)
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.NotFound:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return maas.Occupied(node), nil
+}
+
 // MadeBy implements maas.Nodes.
 func (n *Nodes) MadeBy(ctx context.Context, nodeID string) (string, error) {
 	return n.DB.MadeByRun(ctx, nodeID)
@@ -100,21 +112,15 @@ func (n *Nodes) Renew(ctx context.Context, runID, reason string) (string, error)
 	return n.DB.RenewOnboarded(ctx, bySystem, runID, reason)
 }
 
-// Quarantine implements maas.Nodes. A node that is on its way out is out of use
-// already.
+// quarantiners are who quarantines a node that an onboarding keeps from use, by where
+// it is: one that is on its way out is out of use already.
+var quarantiners = map[broker.NodeStatus]broker.Owner{
+	broker.Enrolling: broker.OwnerOnboarding, broker.Active: broker.OwnerReconciler, broker.Offline: broker.OwnerReconciler,
+}
+
+// Quarantine implements maas.Nodes. Where the node is, the transaction says: its agent
+// may move it at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
-	node, err := n.DB.Node(ctx, nodeID)
-	if err != nil {
-		return err
-	}
-	by := broker.OwnerOnboarding
-	switch node.Status {
-	case broker.Active, broker.Offline:
-		by = broker.OwnerReconciler
-	case broker.Enrolling:
-	default:
-		return nil
-	}
-	_, err = n.DB.Transition(ctx, bySystem, nodeID, store.Change{From: node.Status, To: broker.Quarantined, By: by, Reason: taskcatalog.Clean(reason, 500)})
+	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, Reason: taskcatalog.Clean(reason, 500)})
 	return err
 }

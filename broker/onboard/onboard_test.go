@@ -284,3 +284,25 @@ func TestATokenOutlivesTheDeploymentThatItIsUsedFor(t *testing.T) {
 		}
 	}
 }
+
+// Whose machine a run may take back: that of a node which nobody uses, and of which
+// no turnover is owed.
+func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
+	w := newWorld(t)
+	node := w.prepare("r-1")
+	if why := must(w.InUse(ctx, node, "r-1"))(t); why != "" {
+		t.Errorf("enrolling: %s", why)
+	}
+	if why := must(w.InUse(ctx, "n-none", "r-1"))(t); why != "" {
+		t.Errorf("no such node: %s", why)
+	}
+	for _, status := range broker.NodeStatuses {
+		idle := status != broker.Active && status != broker.Offline && status != broker.Draining && status != broker.Removing
+		if why := maas.Occupied(broker.Node{Status: status}); (why == "") != idle {
+			t.Errorf("%s: %q", status, why)
+		}
+		if why := maas.Occupied(broker.Node{Status: status, TurnoverOwed: true}); why == "" {
+			t.Errorf("%s, with a turnover owed, is not in use", status)
+		}
+	}
+}

@@ -134,7 +134,7 @@ func wholeRows(s *subject) {
 	r := s.claim("r")
 	at := func(minutes int) time.Time { return s.Store.Now().Add(time.Duration(minutes) * time.Minute) }
 	r.Status, r.Stage, r.Direction, r.Attempt = chain.FailedManual, "b", chain.Undo, 3
-	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true, LostAt: at(6)}
+	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true, Accepts: "a/c", LostAt: at(6)}
 	r.State = json.RawMessage(`{"trail":["a"]}`)
 	r.EnteredAt, r.DueAt, r.StartedAt, r.CompletedAt = at(1), at(2), at(3), at(4)
 	r.Waiting, r.NextAction, r.Held = "machine is Deploying", "look", true

@@ -18,6 +18,7 @@ import (
 // Book keeps sites and nodes in memory.
 type Book struct {
 	Now       func() time.Time
+	ID        string // of the only node; empty: they are numbered
 	Overrides []broker.PowerOverride
 	RoCE      []broker.RoCEAssignment
 	// Broken, if set, is asked before each method, by its name: an error is its
@@ -36,6 +37,7 @@ type Book struct {
 type entry struct {
 	broker.Node
 	run      string
+	turnover string // the run that has the node between two tenants; empty: none
 	token    string // empty: none that is open
 	expires  time.Time
 	extended int
@@ -57,6 +59,14 @@ func (b *Book) enter(method string) (leave func(), err error) {
 	}
 	b.mu.Lock()
 	return b.mu.Unlock, nil
+}
+
+// id is that of the next node.
+func (b *Book) id() string {
+	if b.ID != "" {
+		return b.ID
+	}
+	return fmt.Sprintf("n-%04d", len(b.nodes)+1)
 }
 
 // PutSite adds or replaces a site.
@@ -152,6 +162,16 @@ func (b *Book) Put(nodeID string, status broker.NodeStatus) {
 	}
 }
 
+// Turn gives a node to a run that takes back its machine: it is retired, and a
+// turnover is owed.
+func (b *Book) Turn(nodeID, runID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
+		e.Status, e.TurnoverOwed, e.turnover = broker.Retired, true, runID
+	}
+}
+
 // Site implements maas.Records.
 func (b *Book) Site(_ context.Context, ref string) (broker.Site, error) {
 	leave, err := b.enter("Site")
@@ -219,6 +239,23 @@ func (b *Book) Bound(_ context.Context, site, systemID, runID string) (string, e
 	return e.ID, nil
 }
 
+// InUse implements maas.Nodes.
+func (b *Book) InUse(_ context.Context, nodeID, runID string) (string, error) {
+	leave, err := b.enter("InUse")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	if e == nil {
+		return "", nil
+	}
+	if e.turnover != "" && e.turnover == runID {
+		return "", nil
+	}
+	return maas.Occupied(e.Node), nil
+}
+
 // MadeBy implements maas.Nodes.
 func (b *Book) MadeBy(_ context.Context, nodeID string) (string, error) {
 	leave, err := b.enter("MadeBy")
@@ -239,7 +276,7 @@ func (b *Book) Prepare(_ context.Context, n maas.NewNode) (string, error) {
 		return "", err
 	}
 	defer leave()
-	if e := b.find(func(e *entry) bool { return e.run == n.RunID && e.Status != broker.Deleted }); e != nil {
+	if e := b.find(func(e *entry) bool { return (e.run == n.RunID || e.turnover == n.RunID) && e.Status != broker.Deleted }); e != nil {
 		e.MAASSystemID = n.MAASSystemID
 		return e.ID, nil
 	}
@@ -249,7 +286,7 @@ func (b *Book) Prepare(_ context.Context, n maas.NewNode) (string, error) {
 		return "", broker.Errorf(broker.Refused, "hostname_taken", "cannot make node %s: node %s has that name", n.Hostname, e.ID)
 	}
 	e := &entry{run: n.RunID, Node: broker.Node{
-		ID: fmt.Sprintf("n-%04d", len(b.nodes)+1), Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Status: broker.Enrolling, MAASSystemID: n.MAASSystemID,
+		ID: b.id(), Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Status: broker.Enrolling, MAASSystemID: n.MAASSystemID,
 	}}
 	b.nodes = append(b.nodes, e)
 	return e.ID, nil
@@ -309,6 +346,8 @@ func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) 
 		return false, "", broker.Errorf(broker.Refused, maas.CodeHardwareMismatch, "node %s: %s", nodeID, b.Unlike(nodeID))
 	case e.Status == broker.Quarantined:
 		return false, "a person lets it in again", nil
+	case e.Status == broker.Retired && e.turnover != "":
+		return true, "", nil // the run that has it lets it in
 	case e.Status != broker.Enrolling && e.Status != broker.Active:
 		return false, "", broker.Errorf(broker.Refused, "transition_refused", "cannot move node %s from %s to active", nodeID, e.Status)
 	}
@@ -346,6 +385,10 @@ func (b *Book) Remove(_ context.Context, runID, _ string) (string, error) {
 		return "", err
 	}
 	defer leave()
+	if e := b.find(func(e *entry) bool { return e.turnover == runID }); e != nil {
+		e.token = ""
+		return e.ID, nil
+	}
 	e := b.find(func(e *entry) bool { return e.run == runID && e.Status != broker.Deleted })
 	switch {
 	case e == nil:
@@ -387,6 +430,10 @@ func (b *Book) Quarantine(_ context.Context, nodeID, reason string) error {
 		return notFound(nodeID)
 	}
 	switch e.Status {
+	case broker.Retired:
+		if e.turnover != "" {
+			e.Status, e.StatusReason = broker.Quarantined, reason
+		}
 	case broker.Enrolling, broker.Active, broker.Offline: // others are out of use, or on their way
 		e.own = e.Status == broker.Enrolling
 		e.Status, e.StatusReason = broker.Quarantined, reason

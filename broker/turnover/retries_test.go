@@ -1,4 +1,4 @@
-package maas_test
+package turnover_test
 
 import (
 	"slices"
@@ -7,37 +7,53 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
-// What a profile may name is what its number is asked of, and nothing else.
+// What a profile may name is what its number is asked of by any chain, and nothing
+// else.
 func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 	l := &maas.Lifecycle{}
+	seven := map[string]int{}
 	var obey []string
+	obeys := func(name string, r chain.Retry) {
+		if r.Attempts == 8 && !slices.Contains(obey, name) {
+			obey = append(obey, name)
+		}
+	}
 	var walk func(stages []chain.Stage[maas.Onboarding])
 	walk = func(stages []chain.Stage[maas.Onboarding]) {
 		for _, s := range stages {
 			if s.Retry != nil {
 				q := broker.DefaultPolicy()
 				q.StageRetries = map[string]int{s.Name: 7}
-				if s.Retry(maas.Onboarding{Policy: q}).Attempts == 8 && !slices.Contains(obey, s.Name) {
-					obey = append(obey, s.Name)
-				}
+				obeys(s.Name, s.Retry(maas.Onboarding{Policy: q}))
 			}
+			seven[s.Name] = 7
 			walk(s.Rescue)
 		}
 	}
 	walk(l.Onboarding().Stages)
 	walk(l.Adoption().Stages)
+	for _, mode := range turnover.Modes {
+		list, _ := (&turnover.Chains{MAAS: l}).Of(mode)
+		for _, s := range list.Stages {
+			if s.Retry != nil {
+				seven[s.Name] = 7
+				q := broker.DefaultPolicy()
+				q.StageRetries = seven
+				obeys(s.Name, s.Retry(turnover.Turnover{Retries: seven, Machine: maas.Onboarding{Policy: q}}))
+			}
+		}
+	}
 	slices.Sort(obey)
 	if !slices.Equal(obey, broker.RetriedStages) {
 		t.Errorf("these obey it: %q\nthese may be named: %q", obey, broker.RetriedStages)
 	}
-	q := broker.DefaultPolicy()
-	for _, stage := range obey {
-		q.StageRetries[stage] = 1
-	}
 	p := broker.NewProfile("p", "s", "default")
-	p.Policy = q
+	for _, stage := range obey {
+		p.Policy.StageRetries[stage] = 1
+	}
 	if err := p.Check(); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,32 @@
+package maas
+
+import "github.com/hostler/hostler/taskcatalog"
+
+// Addresses are the machine's own as MAAS tells them, those of the named interface
+// first.
+func (m Machine) Addresses(iface string) []string {
+	var first []string
+	for _, i := range m.Interfaces {
+		for _, l := range i.Links {
+			if i.Name == iface && l.IPAddress != "" {
+				first = append(first, l.IPAddress)
+			}
+		}
+	}
+	out := []string{}
+	for _, a := range unicast(append(first, m.IPAddresses...)) {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// MarkedFor names the node that the machine is marked for; empty: none.
+func (m Machine) MarkedFor() string { return taskcatalog.Clean(m.Annotations[markNode], 64) }
+
+// Interval is how often the machine shall report its hardware; zero: it need not.
+func (m Machine) Interval() (seconds int) {
+	if m.EnableHWSync {
+		return m.SyncInterval
+	}
+	return 0
+}

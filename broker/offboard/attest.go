@@ -1,0 +1,81 @@
+package offboard
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Word is what a person says of a part that no longer runs.
+type Word struct {
+	Device  string // its identity or serial
+	Method  string // destroyed or removed
+	Witness string // who saw it: another than who records it
+	Reason  string
+}
+
+const maxWitness = 200 // bytes
+
+// Attest signs and keeps a person's word. It is on the node's next certificate, marked
+// as one. Codes: attestation_invalid, witness_invalid, and those of
+// store.Attestable.
+func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node, w Word) (store.Attestation, error) {
+	bad := func(code, format string, args ...any) (store.Attestation, error) {
+		return store.Attestation{}, broker.Errorf(broker.Invalid, code, "cannot attest a part of node "+node.ID+": "+format, args...)
+	}
+	method := certificate.Method(w.Method)
+	switch {
+	case method != certificate.MethodDestroyed && method != certificate.MethodRemoved:
+		return bad("attestation_invalid", "%q is not what a person attests (destroyed, removed)", taskcatalog.Clean(w.Method, 64))
+	case strings.TrimSpace(w.Witness) == "":
+		return bad("witness_invalid", "it takes a witness, who saw it (say --witness)")
+	case w.Witness != strings.TrimSpace(taskcatalog.Clean(w.Witness, maxWitness)):
+		return bad("witness_invalid", "the witness is a name of at most %d bytes, without control characters", maxWitness)
+	case strings.EqualFold(w.Witness, actor.Name):
+		return bad("witness_invalid", "whoever records it is no witness of it")
+	}
+	d, id, err := n.DB.Attestable(ctx, node, w.Device)
+	if err != nil {
+		return store.Attestation{}, err
+	}
+	part := certificate.AttestedPart{Kind: string(d.Kind), Serial: d.ID, Model: d.Model}
+	if d.Kind == broker.DeviceGPU {
+		part.Serial, part.UUID = d.Serial, d.ID
+	}
+	a := certificate.Attestation{
+		ID: id, Node: certificate.AttestedNode{ID: node.ID, Hostname: node.Hostname, Site: node.Site}, Device: part,
+		Method: method, Witness: w.Witness, By: actor.Name, Reason: w.Reason, IssuedAt: n.Now().UTC(),
+	}
+	signer, err := n.Signer.StatementSigner(ctx)
+	if err != nil {
+		return store.Attestation{}, err
+	}
+	file, err := certificate.Attest(&a, signer)
+	if err != nil {
+		return store.Attestation{}, broker.Errorf(broker.Invalid, "attestation_invalid", "%v", err)
+	}
+	statement, err := taskcatalog.Encode(a)
+	if err != nil {
+		return store.Attestation{}, err
+	}
+	kept := store.Attestation{ID: id, NodeID: node.ID, Site: node.Site, Kind: d.Kind, DeviceID: d.ID, Statement: statement, Digest: pki.Digest(file), IssuedAt: a.IssuedAt, File: file}
+	return kept, n.DB.KeepAttestation(ctx, actor, kept, string(method)+", says "+a.Witness+" ("+id+")", w.Reason)
+}
+
+// attested are the words that belong on a node's next certificate.
+func (n *Nodes) attested(ctx context.Context, nodeID string) (out []certificate.Attested, err error) {
+	all, err := n.DB.Attestations(ctx, nodeID)
+	for _, a := range all {
+		said := certificate.Attested{Digest: a.Digest}
+		if err := taskcatalog.DecodeStrict(a.Statement, &said.Statement); err != nil {
+			return nil, err
+		}
+		out = append(out, said)
+	}
+	return out, err
+}

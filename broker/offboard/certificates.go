@@ -1,0 +1,97 @@
+package offboard
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Proof implements turnover.Nodes. The certificate beside the evidence is the newest
+// of the node's by the time the task ended whose key has signed it: renewals keep the
+// key.
+func (n *Nodes) Proof(ctx context.Context, taskID string) (turnover.Proof, error) {
+	k, err := n.DB.Task(ctx, taskID)
+	if err != nil {
+		return turnover.Proof{}, err
+	}
+	out := turnover.Proof{EndedAt: k.EndedAt, Task: certificate.Task{ID: k.ID, Type: k.Type, Version: k.Version, Outcome: k.Outcome, Digest: k.EnvelopeDigest}}
+	if len(k.Evidence) == 0 {
+		return out, nil
+	}
+	out.EvidenceDigest = pki.Digest(k.Evidence)
+	signed, err := n.signedBy(ctx, k)
+	if err != nil || signed == nil {
+		return out, err
+	}
+	out.Task.Proof = &certificate.Proof{Certificate: signed, Evidence: string(k.Evidence), Result: string(k.Result)}
+	return out, nil
+}
+
+// signedBy is the node certificate whose key signed the evidence of a task, as DER;
+// nil: none on record.
+func (n *Nodes) signedBy(ctx context.Context, k broker.Task) ([]byte, error) {
+	all, err := n.DB.IssuedCerts(ctx, k.NodeID, k.NodeEpoch, k.EndedAt)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		certs, err := pki.ParseCerts([]byte(c.PEM))
+		if err != nil || len(certs) == 0 {
+			continue
+		}
+		if _, err := pki.VerifyEvidence(k.Evidence, certs[0].PublicKey); err == nil {
+			return certs[0].Raw, nil
+		}
+	}
+	return nil, nil
+}
+
+// Certify implements turnover.Nodes.
+func (n *Nodes) Certify(ctx context.Context, c *certificate.Clean) (certificate.Verdict, error) {
+	had, err := n.DB.CleanCertificate(ctx, c.ID)
+	switch {
+	case err == nil:
+		return judged(had), nil
+	case broker.AsError(err).Kind != broker.NotFound:
+		return certificate.Verdict{}, err
+	}
+	signer, err := n.Signer.StatementSigner(ctx)
+	if err != nil {
+		return certificate.Verdict{}, err
+	}
+	c.IssuedAt = n.Now().UTC()
+	c.Software = append(c.Software, certificate.Software{Name: "hostler-broker", Version: n.Version})
+	file, err := certificate.Issue(c, signer)
+	if err != nil {
+		return certificate.Verdict{}, err
+	}
+	row := store.CleanCertificate{
+		ID: c.ID, RunID: c.Run.ID, NodeID: c.Node.ID, NodeEpoch: c.Node.Epoch, Site: c.Node.Site, Mode: c.Run.Mode, MeetsPolicy: c.Verdict.MeetsPolicy,
+		Digest: pki.Digest(file), IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil, File: file,
+	}
+	if c.Allocation != nil {
+		row.AllocationID = c.Allocation.ID
+	}
+	for _, s := range c.Verdict.Shortfalls {
+		row.Shortfalls = append(row.Shortfalls, string(s.Code))
+	}
+	kept, err := n.DB.KeepCleanCertificate(ctx, bySystem, row)
+	if err != nil || kept.Digest == row.Digest {
+		return c.Verdict, err
+	}
+	return judged(kept), nil // another broker was faster
+}
+
+// judged is the verdict of a certificate on record, by its codes.
+func judged(c store.CleanCertificate) certificate.Verdict {
+	v := certificate.Verdict{MeetsPolicy: c.MeetsPolicy, Shortfalls: []certificate.Remark{}}
+	for _, code := range c.Shortfalls {
+		v.Shortfalls = append(v.Shortfalls, certificate.Remark{Code: taskcatalog.Code(code), Message: code})
+	}
+	return v
+}

@@ -1,0 +1,67 @@
+package offboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/turnover"
+)
+
+// Handover is what comes in the place of a soft reset whose node is silent.
+type Handover struct {
+	Due bool   // a reimage is to begin, unless too many would
+	Run string // it has; empty: not yet, or there is none
+}
+
+// Handover says whether a run's node is reimaged in its place: see Silence.
+func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err error) {
+	state, due := turnover.Silenced(r)
+	switch {
+	case due:
+	case !turnover.GaveUp(r, bySystem.Name):
+		return h, nil
+	default:
+		next, err := s.DB.Run(ctx, turnover.FollowerOf(r.ID))
+		if no, is := errors.AsType[*chain.Refused](err); !is || no.Code != "run_not_found" {
+			return Handover{Run: next.ID}, err
+		}
+		if err := json.Unmarshal(r.State, &state); err != nil {
+			return h, err
+		}
+		n, err := s.DB.Node(ctx, state.NodeID)
+		if err != nil || !turnover.LeftBy(r.ID, n) { // somebody has the node
+			return h, err
+		}
+	}
+	h.Due, err = s.replaceable(ctx, r.ID, state)
+	if err != nil && broker.AsError(err).Kind != broker.Internal { // as things are it cannot begin
+		err = nil
+	}
+	return h, err
+}
+
+// replaceable reports whether MAAS has the machine of a run's node, and a reimage could
+// begin in the run's place.
+func (s *Starts) replaceable(ctx context.Context, run string, state turnover.Turnover) (bool, error) {
+	n, err := s.DB.Node(ctx, state.NodeID)
+	if err != nil || n.MAASSystemID == "" {
+		return false, err
+	}
+	_, err = s.inPlaceOf(ctx, run, n, state)
+	return err == nil, err
+}
+
+// inPlaceOf is the start of the reimage in a run's place.
+func (s *Starts) inPlaceOf(ctx context.Context, run string, n broker.Node, state turnover.Turnover) (chain.Start, error) {
+	at, err := s.Place(ctx, n, state.Profile)
+	if err != nil {
+		return chain.Start{}, err
+	}
+	t, locks, err := turnover.New(n, at, turnover.InPlaceOf(run, state))
+	start := Of(n, t, locks, By{Name: bySystem.Name})
+	start.ID = turnover.FollowerOf(run)
+	return start, err
+}

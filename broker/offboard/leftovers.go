@@ -1,0 +1,54 @@
+package offboard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// tidyEvery is how often it is tried again to remove what was left of nodes that are
+// gone.
+const tidyEvery = 5 * time.Minute
+
+// Leftovers removes the secrets of nodes that are gone, where that failed at the time.
+// Until then they stand in hostler status. Run it in the process that leads.
+type Leftovers struct {
+	DB      *store.DB
+	Secrets secrets.Keeper
+	Log     *zap.Logger
+}
+
+// Run tries from time to time, until ctx ends.
+func (l *Leftovers) Run(ctx context.Context) error {
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			l.tidy(ctx)
+		}
+	}
+}
+
+func (l *Leftovers) tidy(ctx context.Context) {
+	all, err := l.DB.SecretsLeft(ctx, nil)
+	for _, one := range all {
+		err = errors.Join(err, forget(ctx, l.DB, l.Secrets, one.NodeID))
+	}
+	if err != nil && ctx.Err() == nil {
+		l.Log.Warn("cannot remove the secrets of nodes that are gone", zap.Error(err))
+	}
+}
+
+// forget removes what is kept for a node, and keeps in mind where it could not.
+func forget(ctx context.Context, db *store.DB, k secrets.Keeper, nodeID string) error {
+	failed := secrets.ForgetNode(ctx, k, nodeID)
+	return errors.Join(failed, db.NoteSecretsLeft(ctx, bySystem, nodeID, failed != nil))
+}

@@ -1,0 +1,192 @@
+package offboard
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Signer is the trust authority, as far as a turnover needs it.
+type Signer interface {
+	StatementSigner(ctx context.Context) (pki.Signer, error)
+}
+
+// Nodes is turnover.Nodes over the broker's own parts.
+type Nodes struct {
+	DB      *store.DB
+	Queue   *taskqueue.Queue
+	Signer  Signer
+	Secrets secrets.Keeper
+	Now     func() time.Time
+	Version string // of this broker
+}
+
+var _ turnover.Nodes = (*Nodes)(nil)
+
+// bySystem is the broker itself, in the audit log.
+var bySystem = broker.Actor{Name: "system"}
+
+// Node implements turnover.Nodes.
+func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
+	return n.DB.Node(ctx, nodeID)
+}
+
+// Disable implements turnover.Nodes.
+func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, force bool) ([]broker.Allocation, error) {
+	return n.DB.BeginTurnover(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500), From: from}, force)
+}
+
+// ForceRelease implements turnover.Nodes.
+func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string) ([]broker.Allocation, error) {
+	return n.DB.ForceRelease(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)})
+}
+
+// Allocations implements turnover.Nodes.
+func (n *Nodes) Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
+	return n.DB.SettledAllocations(ctx, nodeID)
+}
+
+// quarantiners are the statuses from which a turnover quarantines a node: one that is
+// removed, or was never let in, is out of use already.
+var quarantiners = map[broker.NodeStatus]broker.Owner{
+	broker.Active: broker.OwnerTurnover, broker.Offline: broker.OwnerTurnover, broker.Draining: broker.OwnerTurnover,
+	broker.Retired: broker.OwnerTurnover, broker.Quarantined: broker.OwnerTurnover,
+}
+
+// Quarantine implements turnover.Nodes. Where the node is, the transaction says: its
+// agent may move it at the same moment.
+func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
+	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, OweTurnover: true, Reason: taskcatalog.Clean(reason, 500)})
+	return err
+}
+
+// Retire implements turnover.Nodes.
+func (n *Nodes) Retire(ctx context.Context, nodeID, runID, reason string) error {
+	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{To: broker.Retired, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	return err
+}
+
+// CutOff implements turnover.Nodes.
+func (n *Nodes) CutOff(ctx context.Context, nodeID, runID, reason string) error {
+	return n.DB.CutOff(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)})
+}
+
+// Wiped implements turnover.Nodes.
+func (n *Nodes) Wiped(ctx context.Context, nodeID, runID string) error {
+	return n.DB.Wiped(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "MAAS has its machine back"})
+}
+
+// PreviousSystem implements turnover.Nodes.
+func (n *Nodes) PreviousSystem(ctx context.Context, nodeID, runID string) (time.Time, string, error) {
+	r, had, err := n.DB.LastRelease(ctx, nodeID)
+	if err != nil || !had || r.RunID != runID {
+		return time.Time{}, "", err
+	}
+	return r.ShownAt, r.Remote, nil
+}
+
+// Remove implements turnover.Nodes.
+func (n *Nodes) Remove(ctx context.Context, nodeID, runID, reason string) error {
+	node, err := n.DB.Node(ctx, nodeID)
+	if err != nil || node.Status == broker.Removing || node.Status == broker.Deleted {
+		return err
+	}
+	_, err = n.DB.Transition(ctx, bySystem, nodeID, store.Change{To: broker.Removing, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	return err
+}
+
+// Deleted implements turnover.Nodes.
+func (n *Nodes) Deleted(ctx context.Context, nodeID, runID, reason string) error {
+	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{To: broker.Deleted, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	return err
+}
+
+// ForgetSecrets implements turnover.Nodes.
+func (n *Nodes) ForgetSecrets(ctx context.Context, nodeID string) error {
+	return forget(ctx, n.DB, n.Secrets, nodeID)
+}
+
+// IdentityConflict implements turnover.Nodes.
+func (n *Nodes) IdentityConflict(ctx context.Context, nodeID string) (time.Time, error) {
+	return n.DB.IdentityConflict(ctx, nodeID)
+}
+
+// Enable implements turnover.Nodes.
+func (n *Nodes) Enable(ctx context.Context, nodeID, runID, certificateID string, lifts turnover.Lifts) error {
+	return n.DB.EndTurnover(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts)}, certificateID)
+}
+
+// Ask implements turnover.Nodes.
+func (n *Nodes) Ask(ctx context.Context, t turnover.Task) (broker.Task, error) {
+	had, ok, err := n.DB.TaskByKey(ctx, t.NodeID, t.Key)
+	switch {
+	case err != nil:
+		return had, err
+	case ok && !had.Status.Ended():
+		return had, nil
+	case ok:
+		return n.DB.Task(ctx, had.ID)
+	}
+	params, err := taskcatalog.Encode(t.Params)
+	if err != nil {
+		return had, err
+	}
+	k, _, err := n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key, CorrelationID: t.RunID})
+	return k, err
+}
+
+// Withdraw implements turnover.Nodes.
+func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) (asked bool, err error) {
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
+	for _, k := range all {
+		if err == nil && !k.Status.Ended() {
+			_, err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))
+		}
+	}
+	return len(all) > 0, err
+}
+
+// most is more tasks than a run has of one node: one for each of its users, and those
+// of its stages, in all their attempts.
+const most = 10000
+
+// Parts implements turnover.Nodes.
+func (n *Nodes) Parts(ctx context.Context, nodeID string) (p turnover.Parts, err error) {
+	node, err := n.DB.Node(ctx, nodeID)
+	if err != nil {
+		return p, err
+	}
+	if node.BaselineDigest != "" {
+		raw, err := n.DB.Baseline(ctx, node.BaselineDigest)
+		if err != nil {
+			return p, err
+		}
+		var b taskcatalog.Baseline
+		if err := taskcatalog.DecodeStrict(raw, &b); err != nil {
+			return p, err
+		}
+		p.GPUs, p.NICs = b.GPUs, b.Inventory.NICs
+	}
+	if p.Devices, err = n.DB.Devices(ctx, nodeID); err != nil {
+		return p, err
+	}
+	if p.Attested, err = n.attested(ctx, nodeID); err != nil {
+		return p, err
+	}
+	if node.SKU != "" {
+		sku, err := n.DB.SKU(ctx, node.SKU)
+		if err != nil && broker.AsError(err).Kind != broker.NotFound {
+			return p, err
+		}
+		p.DPUDisks = sku.DPUDisks
+	}
+	p.Facts, _, err = n.DB.Facts(ctx, nodeID)
+	return p, err
+}

@@ -1,0 +1,172 @@
+package offboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/turnover"
+)
+
+// silenceEvery is how often runs are looked for that their nodes' silence has stopped.
+const silenceEvery = 15 * time.Second
+
+// Silence has nodes reimaged whose agents did not answer the drain of a soft reset,
+// where the policy of that run says so: the run is cancelled, and a reimage begun in its
+// place. Where too many would be reimaged at once, each is left to a person instead.
+// What was done is found again by what is on record, so that it does not matter when
+// whoever leads dies in between: a run that was cancelled for this has its follower's id
+// to look for, and that id is begun once. Run it in the process that leads.
+type Silence struct {
+	Starts *Starts
+	Log    *zap.Logger
+}
+
+// Run looks from time to time, until ctx ends.
+func (s *Silence) Run(ctx context.Context) error {
+	tick := time.NewTicker(silenceEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.look(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Warn("cannot have silent nodes reimaged", zap.Error(err))
+			}
+		}
+	}
+}
+
+// look takes the one step or the other of each run that is due for it.
+func (s *Silence) look(ctx context.Context) error {
+	sites, err := s.Starts.DB.Sites(ctx, nil)
+	for _, site := range sites {
+		err = errors.Join(err, s.at(ctx, site.Name))
+	}
+	return err
+}
+
+func (s *Silence) at(ctx context.Context, site string) error {
+	db := s.Starts.DB
+	holds, err := db.StandingHolds(ctx, []string{site})
+	if err != nil || len(holds) > 0 { // a freeze, or a site that cannot be reached
+		return err
+	}
+	kind := turnover.SoftReset.Kind()
+	stopped, err := db.Runs(ctx, chain.Filter{
+		Site: site, Kind: kind, Stage: "drain_node", Class: chain.Class(broker.AgentSilent), Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}, Limit: 1000,
+	})
+	err = errors.Join(err, s.begin(ctx, site, stopped))
+	given, failed := db.Unfollowed(ctx, site, kind, bySystem.Name, turnover.GivenUp, turnover.FollowerOf(""))
+	err = errors.Join(err, failed)
+	for _, r := range given {
+		err = errors.Join(err, s.follow(ctx, r))
+	}
+	return err
+}
+
+// atOnce is how long a reimage counts as one of those that happen at once, and longer
+// for as long as it has not ended.
+const atOnce = time.Hour
+
+// begin gives up the runs that are due for it, or leaves all of them to a person
+// where they would be too many. Those of a look are counted together, and with those
+// from before.
+func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record) (err error) {
+	var due []silent
+	for _, r := range stopped {
+		d, is, failed := s.due(ctx, r)
+		err = errors.Join(err, failed)
+		if is {
+			due = append(due, d)
+		}
+	}
+	if len(due) == 0 {
+		return err
+	}
+	db := s.Starts.DB
+	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), bySystem.Name, turnover.GivenUp, turnover.FollowerOf(""), db.Now().Add(-atOnce))
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	many += len(due)
+	for _, d := range due {
+		if d.policy.TooManySilent(many) {
+			err = errors.Join(err, s.holdBack(ctx, d, many))
+		} else {
+			err = errors.Join(err, s.giveUp(ctx, d.Record))
+		}
+	}
+	return err
+}
+
+// silent is a run that its node's silence has stopped, and the policy that it has.
+type silent struct {
+	chain.Record
+	policy broker.TurnoverPolicy
+}
+
+// due reads a run in whose place a reimage shall be and can be; false: it is none.
+func (s *Silence) due(ctx context.Context, r chain.Record) (d silent, is bool, err error) {
+	state, is := turnover.Silenced(r)
+	if !is {
+		return d, false, nil
+	}
+	is, err = s.Starts.replaceable(ctx, r.ID, state)
+	return silent{r, state.Policy}, is, err
+}
+
+// giveUp cancels a run in whose place a reimage is to be.
+func (s *Silence) giveUp(ctx context.Context, r chain.Record) error {
+	return s.stopped(ctx, r, chain.Order{Action: chain.Cancel, Reason: turnover.GivenUp})
+}
+
+// holdBack leaves a run to a person, for good: it is no longer one that silence alone
+// has stopped.
+func (s *Silence) holdBack(ctx context.Context, d silent, many int) error {
+	reason, says := turnover.HeldBack(d.Site, many, d.policy.SilentReimagesAtOnce)
+	s.Log.Warn("a silent node is not reimaged: too many would be at once", zap.String("run", d.ID), zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
+	return s.stopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})
+}
+
+// stopped orders something of a run as it was seen.
+func (s *Silence) stopped(ctx context.Context, r chain.Record, o chain.Order) error {
+	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: bySystem.Name}, &chain.Seen{Stage: r.Stage, Class: r.Failure.Class}, true
+	_, err := s.Starts.Runs.Act(ctx, o)
+	return unlessRefused(err) // somebody was faster, and that stands
+}
+
+// follow begins the reimage in place of a run that has ended. A node that somebody has
+// moved since is theirs.
+func (s *Silence) follow(ctx context.Context, r chain.Record) error {
+	var state turnover.Turnover
+	if err := json.Unmarshal(r.State, &state); err != nil {
+		return err
+	}
+	n, err := s.Starts.DB.Node(ctx, state.NodeID)
+	if err != nil || !turnover.LeftBy(r.ID, n) {
+		return err
+	}
+	start, err := s.Starts.inPlaceOf(ctx, r.ID, n, state)
+	if err != nil {
+		return err
+	}
+	_, err = s.Starts.Runs.Start(ctx, start)
+	if _, taken := errors.AsType[*chain.Locked](err); taken {
+		return nil // another run has the node
+	}
+	return unlessRefused(err) // it is there
+}
+
+func unlessRefused(err error) error {
+	if _, no := errors.AsType[*chain.Refused](err); no {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// stepKind says what is to be done about a node.
+type stepKind string
+
+const (
+	record stepKind = "record" // write a drift down, and act if that is wanted
+	act    stepKind = "act"    // of one that is written down already
+	heal   stepKind = "heal"   // it is no more
+	forget stepKind = "forget" // what a person has resolved has gone
+)
+
+type step struct {
+	kind stepKind
+	j    *judged
+}
+
+// pending reports whether an open drift is still to be acted upon.
+func (s *survey) pending(j *judged) bool {
+	if j.finding.Mode != Act || s.view.Frozen || j.finding.Kept {
+		return false
+	}
+	switch j.finding.Action {
+	case Quarantine:
+		return j.node.Status != broker.Quarantined
+	case Readdress:
+		return true
+	case Reseed:
+		return j.was.Rule != j.finding.ID || j.was.Acts == 0 || !s.at.Before(j.was.ActedAt.Add(backoff(j.was.Acts)))
+	case Decommission: // once: a run that was cancelled stays cancelled; and of nobody's node
+		return !j.node.Live && j.node.Open == j.finding.ID && j.was.Acts == 0 && !s.at.Before(j.was.FirstSeen.Add(s.policy.Grace()))
+	}
+	return false
+}
+
+// again reports whether a drift that led to a reseed comes back within a day: the
+// back-off goes on then.
+func (j *judged) again(now time.Time) bool {
+	return j.finding.Action == Reseed && j.was.Rule == j.finding.ID && now.Sub(j.was.ActedAt) < 24*time.Hour
+}
+
+// backoff is the time until a reseed is tried again: an hour, two, four, up to a day.
+func backoff(acts int64) time.Duration {
+	if acts >= 6 {
+		return 24 * time.Hour
+	}
+	return time.Hour << (acts - 1)
+}
+
+// next says what this observation leads to; false: nothing.
+func (s *survey) next(j *judged) (step, bool) {
+	switch {
+	case j.unknown || j.node.Held():
+		return step{}, false
+	case j.node.Open == store.RulePreviousSystem: // MAAS cannot tell that it is gone: a person does
+		return step{}, false
+	case j.found && j.finding.Kept:
+		return step{}, false
+	case j.found && j.node.Open != j.finding.ID:
+		return step{record, j}, true
+	case j.found && s.pending(j):
+		return step{act, j}, true
+	case !j.found && j.node.Open != "":
+		return step{heal, j}, true
+	case !j.found && j.node.Kept != "":
+		if r, ok := RuleOf(j.node.Kept); ok && r.Kept {
+			return step{forget, j}, true
+		}
+	}
+	return step{}, false
+}
+
+// confirmed are the steps that two observations in a row lead to, far enough apart.
+func (w *Watch) confirmed(s *survey, mem *memory) (out []step) {
+	standing := map[string]candidate{}
+	for _, j := range s.judged {
+		next, is := s.next(j)
+		if !is {
+			continue
+		}
+		what := fmt.Sprintf("%s %s %s %s %d %s", next.kind, j.finding.ID, j.node.Open, j.node.Status, j.node.Epoch, j.node.MAASSystemID)
+		c, had := mem.candidates[j.node.ID]
+		if !had || c.what != what {
+			c = candidate{what, s.at}
+		}
+		standing[j.node.ID] = c
+		if s.at.Sub(c.at) >= s.policy.confirm() {
+			out = append(out, next)
+		}
+	}
+	mem.candidates = standing
+	return out
+}
+
+// do takes a step. What is not so after all is left for the next look.
+func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running *int) error {
+	j := st.j
+	switch st.kind {
+	case heal:
+		return w.DB.HealDrift(ctx, system, j.node.ID, j.node.Open, healed(j))
+	case forget:
+		return w.DB.ForgetResolution(ctx, j.node.ID)
+	}
+	if so, err := s.alone(ctx, j, &mem.syncs, w.Now); err != nil || !so {
+		return err
+	}
+	switch j.finding.Action {
+	case Reseed, Decommission:
+		if st.kind == record {
+			if recorded, err := w.record(ctx, s, mem, j, false); err != nil || !recorded {
+				return err
+			}
+		}
+		if !s.pending(j) {
+			return nil
+		}
+		return w.start(ctx, s, j, running)
+	}
+	_, err := w.record(ctx, s, mem, j, s.pending(j))
+	return err
+}
+
+// healed says why a drift is over.
+func healed(j *judged) string {
+	if j.machine.Absent {
+		return fmt.Sprintf("the node is %s", j.node.Status)
+	}
+	return fmt.Sprintf("MAAS says %s, the node is %s", j.machine.StatusName, j.node.Status)
+}
+
+func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judged, acts bool) (bool, error) {
+	d := store.Drift{
+		Node: j.node.Node, Seen: j.seen(s.site), Rule: j.finding.ID, Level: string(j.finding.Alert), Text: j.finding.Says(j.machine),
+		Severity: string(j.finding.Severity), Details: details(j), FirstSeen: mem.candidates[j.node.ID].at,
+		Quarantine: acts && j.finding.Action == Quarantine,
+	}
+	if j.again(s.at) {
+		d.Again = true
+	}
+	if acts && j.finding.Action == Readdress {
+		d.Address = j.machine.Address
+	}
+	recorded, err := w.DB.RecordDrift(ctx, system, d)
+	if err != nil || !recorded {
+		return recorded, err
+	}
+	say := w.Log.Info
+	switch j.finding.Alert {
+	case AlertCritical:
+		say = w.Log.Error
+	case AlertWarn:
+		say = w.Log.Warn
+	}
+	say(d.Text, zap.String("rule", d.Rule), zap.String("node", j.node.ID), zap.String("hostname", j.node.Hostname), zap.Bool("acted", acts))
+	return true, nil
+}
+
+// start has somebody else work on a drift that is written down.
+func (w *Watch) start(ctx context.Context, s *survey, j *judged, running *int) (err error) {
+	var work string
+	switch {
+	case j.finding.Action == Reseed && w.Reseed != nil:
+		first := j.was.FirstSeen
+		if j.node.Open != j.finding.ID {
+			first = j.machine.At
+		}
+		work, err = w.Reseed.Reseed(ctx, j.node.ID, fmt.Sprintf("drift-hw-sync-%d-%d", first.Unix(), j.was.Acts), j.interval)
+		if err != nil && broker.AsError(err).Kind == broker.Refused { // it cannot now: the back-off counts from here all the same
+			work, err = taskcatalog.Clean(err.Error(), 300), nil
+		}
+	case j.finding.Action == Decommission && *running < s.policy.DecommissionsAtOnce:
+		*running++
+		work, err = w.Decommission.Start(ctx, j.node.Node, j.decommission(), "drift "+j.finding.ID+": "+j.finding.Text)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.DB.NoteDriftWork(ctx, j.node.ID, j.finding.ID, work)
+}
+
+// decommission is the id of the run that a drift leads to: the same, whoever begins it
+// and however often, so that it is begun once and is known for what it is.
+func (j *judged) decommission() string {
+	return fmt.Sprintf("drift-%s-%d", j.node.ID, j.was.FirstSeen.Unix())
+}
+
+// Details is what a drift's record says beside its rule.
+type Details struct {
+	MAASStatus string            `json:"maas_status"`
+	Expected   string            `json:"expected"`
+	NodeStatus broker.NodeStatus `json:"node_status"`
+	Power      string            `json:"power_state,omitempty"`
+	IPs        []string          `json:"ip_addresses,omitempty"`
+	Host       string            `json:"host,omitempty"`    // the node's address
+	Address    string            `json:"address,omitempty"` // the machine's
+	Mark       string            `json:"mark,omitempty"`    // which node the machine is marked for
+	HeardAt    time.Time         `json:"agent_heard_at,omitzero"`
+}
+
+func details(j *judged) json.RawMessage {
+	m := j.machine
+	status := m.StatusName
+	if m.Absent {
+		status = "absent"
+	}
+	raw, err := taskcatalog.Encode(Details{
+		MAASStatus: status, Expected: j.finding.Expected, NodeStatus: j.node.Status, Power: m.Power, IPs: m.IPs,
+		Host: j.node.Host, Address: m.Address, Mark: m.Mark, HeardAt: j.node.LastAgentContactAt,
+	})
+	if err != nil {
+		return nil // it has nothing that JSON does not
+	}
+	return raw
+}

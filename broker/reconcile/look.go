@@ -1,0 +1,162 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// look is one round at a site. Where no node is bound to a machine there is nothing
+// to compare, and MAAS is asked only if somebody wants that.
+func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked bool) error {
+	began := w.DB.Now()
+	mem.next = w.Now().Add(Every)
+	s, err := w.begin(ctx, site)
+	if err != nil {
+		return err
+	}
+	if !asked && len(s.view.Nodes) == 0 && len(s.view.Gone) == 0 {
+		return nil
+	}
+	if err := s.read(ctx, w.Regions, &mem.syncs); err != nil {
+		return w.unread(ctx, s, mem, began, err)
+	}
+	if err := w.settle(ctx, s, mem); err != nil {
+		return err
+	}
+	for _, c := range mem.candidates {
+		if c.at.Equal(s.at) { // the next look can confirm it
+			mem.next = w.Now().Add(s.policy.confirm())
+		}
+	}
+	s.look.LookedAt, s.look.Complete = began, began
+	return w.DB.SaveLook(ctx, system, s.look)
+}
+
+// unread is a look at a site that could not be read whole: nothing of it counts.
+func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.Time, why error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	last, err := w.DB.ReconcileLooks(ctx, []string{s.site.Name})
+	if err != nil {
+		return err
+	}
+	var l store.ReconcileLook
+	if len(last) > 0 {
+		l = last[0]
+	}
+	mem.syncs.anew()
+	clear(mem.candidates)
+	mem.next = w.Now().Add(s.policy.confirm())
+	l.Site, l.LookedAt, l.Nodes, l.Trouble, l.Failed = s.site.Name, began, s.look.Nodes, why.Error(), l.Failed+1
+	if l.Failed >= alertAfter {
+		mem.next = w.Now().Add(Every)
+		l.Stops = slices.DeleteFunc(l.Stops, func(st store.ReconcileStop) bool { return st.Code == unreadCode })
+		l.Stops = append(l.Stops, store.ReconcileStop{Code: unreadCode, Since: began, Text: fmt.Sprintf("the machines of the site cannot be read, and nothing is reconciled: %v", why)})
+	}
+	return w.DB.SaveLook(ctx, system, l)
+}
+
+// unreadCode is that of a site whose machines cannot be read.
+const unreadCode = "maas_unread"
+
+// settle writes down what has changed, and does what is to be done.
+func (w *Watch) settle(ctx context.Context, s *survey, mem *memory) error {
+	for _, gone := range s.view.Gone {
+		if err := w.DB.HealDrift(ctx, system, gone.NodeID, gone.Rule, "the node has no machine any more"); err != nil {
+			return err
+		}
+	}
+	var seen []store.MAASState
+	for _, j := range s.judged {
+		if !j.unknown && !j.machine.Absent && j.changed(s.site) {
+			seen = append(seen, j.seen(s.site))
+		}
+	}
+	if err := w.DB.SaveSeen(ctx, seen); err != nil {
+		return err
+	}
+	stopped := s.stops()
+	steps := w.confirmed(s, mem)
+	slices.SortStableFunc(steps, func(a, b step) int { return strings.Compare(a.j.node.ID, b.j.node.ID) })
+	running := s.running()
+	for _, step := range steps {
+		if text, stop := stopped[step.j.finding.Action]; stop && step.kind != heal {
+			s.stop(step.j.finding.Action, text)
+			continue
+		}
+		if err := w.do(ctx, s, mem, step, &running); err != nil {
+			w.Log.Warn("cannot settle a drift", zap.String("node", step.j.node.ID), zap.String("rule", step.j.finding.ID), zap.Error(err))
+			if ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		delete(mem.candidates, step.j.node.ID)
+	}
+	return nil
+}
+
+// stops says which actions would change too much at once.
+func (s *survey) stops() map[Action]string {
+	by, first := map[Action]int{}, map[Action][]string{}
+	nodes := 0
+	for _, j := range s.judged {
+		switch j.node.Status {
+		case broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired:
+			nodes++
+		}
+		action := j.finding.Action
+		switch {
+		case j.found && !j.finding.Kept && s.changes(j):
+		case j.was.Drift && s.at.Sub(j.was.FirstSeen) < atOnce:
+			r, _ := RuleOf(j.was.Rule)
+			action = r.Action
+		default:
+			continue
+		}
+		if by[action]++; len(first[action]) < 3 {
+			first[action] = append(first[action], j.node.Hostname)
+		}
+	}
+	out := map[Action]string{}
+	for action, n := range by {
+		if action != Decommission && s.policy.TooMany(n, nodes) {
+			out[action] = fmt.Sprintf("%d of %d nodes of the site would change at once (%s): nothing of this kind is done or written down; look at the site, or raise max_share_percent (hostler site reconcile set %s --max-share N)", n, nodes, strings.Join(first[action], ", "), s.site.Name)
+		}
+	}
+	return out
+}
+
+// atOnce is how long a change counts as one of those that happen at once.
+const atOnce = time.Hour
+
+// changes reports whether a finding is new, or is yet to be acted upon.
+func (s *survey) changes(j *judged) bool {
+	return j.node.Open != j.finding.ID || s.pending(j)
+}
+
+func (s *survey) stop(action Action, text string) {
+	code := "too_many_" + string(action)
+	if !slices.ContainsFunc(s.look.Stops, func(st store.ReconcileStop) bool { return st.Code == code }) {
+		s.look.Stops = append(s.look.Stops, store.ReconcileStop{Code: code, Text: text, Since: s.at})
+	}
+}
+
+// running counts the decommissions that were started here and have not ended.
+func (s *survey) running() (n int) {
+	for _, j := range s.judged {
+		if s.view.InRun[j.node.ID] == j.decommission() {
+			n++
+		}
+	}
+	return n
+}

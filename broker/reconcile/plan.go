@@ -1,0 +1,61 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// Planned is what a look now would lead to at a node, if the next one said the
+// same.
+type Planned struct {
+	Finding
+	NodeID, Hostname string
+	NodeStatus       broker.NodeStatus
+	MAASStatus       string
+	Says             string
+	Acts             bool      // something would be done
+	After            time.Time // not before; zero: at once
+	StoppedBy        string    // why nothing would be, all the same; empty: nothing
+}
+
+// Plan looks at a site, and changes nothing. What takes time to see, a machine that
+// does not report its hardware, is not in it.
+func (w *Watch) Plan(ctx context.Context, site broker.Site) (plan []Planned, look store.ReconcileLook, err error) {
+	s, err := w.begin(ctx, site)
+	if err != nil {
+		return nil, look, err
+	}
+	if err := s.read(ctx, w.Regions, nil); err != nil {
+		return nil, s.look, broker.Errorf(broker.Unavailable, "maas_unread", "cannot reconcile site %s: %v", site.Name, err)
+	}
+	stopped := s.stops()
+	for _, j := range s.judged {
+		if !j.found || j.finding.Kept {
+			continue
+		}
+		if j.machine.Absent && stopped[j.finding.Action] == "" { // a list proves nothing of what it lacks
+			if so, err := s.alone(ctx, j, nil, w.Now); err != nil || !so {
+				continue
+			}
+		}
+		p := Planned{
+			Finding: j.finding, NodeID: j.node.ID, Hostname: j.node.Hostname, NodeStatus: j.node.Status,
+			MAASStatus: cmp.Or(j.machine.StatusName, "absent"), Says: j.finding.Says(j.machine), Acts: s.pending(j), StoppedBy: stopped[j.finding.Action],
+		}
+		if j.finding.Action == Decommission && j.finding.Mode == Act && !s.view.Frozen && !j.node.Live && j.was.Acts == 0 {
+			first := s.at
+			if j.node.Open == j.finding.ID {
+				first = j.was.FirstSeen
+			}
+			p.Acts, p.After = true, first.Add(s.policy.Grace())
+		}
+		plan = append(plan, p)
+	}
+	slices.SortFunc(plan, func(a, b Planned) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	return plan, s.look, nil
+}

@@ -1,0 +1,187 @@
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+// Severity says how bad a drift is: seed 001 §6.2.
+type Severity string
+
+// The severities, worst first.
+const (
+	Critical Severity = "critical"
+	High     Severity = "high"
+	Medium   Severity = "medium"
+	Low      Severity = "low"
+)
+
+// Level is that of the alert: seed 001 §6.4.
+type Level string
+
+// The levels.
+const (
+	AlertCritical Level = "critical"
+	AlertWarn     Level = "warn"
+	AlertInfo     Level = "info"
+	AlertDebug    Level = "debug" // counted, and nobody is told
+)
+
+// Action is what is done about a drift in mode act.
+type Action string
+
+// The actions.
+const (
+	Tell         Action = "tell"         // nothing but the alert
+	Quarantine   Action = "quarantine"   // the node; its allocations stay as they are
+	Readdress    Action = "readdress"    // the node has the address that MAAS tells
+	Reseed       Action = "reseed"       // the node's agent does node.hw_sync_reseed
+	Decommission Action = "decommission" // a run gives the machine back
+)
+
+// Mode is what a site wants of a rule.
+type Mode string
+
+// The modes.
+const (
+	Observe Mode = "observe"
+	Act     Mode = "act"
+	Off     Mode = "off"
+)
+
+// Modes are all of them.
+var Modes = []Mode{Observe, Act, Off}
+
+// Rule is a row of the table.
+type Rule struct {
+	ID       string
+	MAAS     string              // the machine, in words
+	Nodes    []broker.NodeStatus // the node; empty: there is none
+	Severity Severity
+	Action   Action
+	Alert    Level
+	Text     string // of the alert
+	Expected string // what MAAS should say
+	Default  Mode
+	Kept     bool // a person's resolution stands for as long as the drift would
+
+	holds func(Machine, Node) bool
+}
+
+var (
+	inUse = []broker.NodeStatus{broker.Active, broker.Offline}
+	idle  = []broker.NodeStatus{broker.Draining, broker.Retired}
+)
+
+// What MAAS's statuses are for a node that should be Deployed. Each is in one of
+// these lists.
+var (
+	givenBack  = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
+	takenAnew  = []maas.Status{maas.Allocated, maas.Deploying}
+	failed     = []maas.Status{maas.Broken, maas.Missing, maas.FailedCommissioning, maas.FailedDeployment, maas.ReleasingFailed, maas.FailedDiskErasing, maas.FailedEnteringRescueMode, maas.FailedExitingRescueMode, maas.FailedTesting}
+	commission = []maas.Status{maas.Commissioning}
+	maintained = []maas.Status{maas.Testing, maas.RescueMode, maas.EnteringRescueMode, maas.ExitingRescueMode}
+	deployed   = []maas.Status{maas.Deployed}
+)
+
+func is(statuses ...[]maas.Status) func(Machine, Node) bool {
+	of := slices.Concat(statuses...)
+	return func(m Machine, _ Node) bool { return !m.Absent && slices.Contains(of, m.Status) }
+}
+
+// and is of a machine that is Deployed, and more.
+func and(more func(Machine, Node) bool) func(Machine, Node) bool {
+	at := is(deployed)
+	return func(m Machine, n Node) bool { return at(m, n) && more(m, n) }
+}
+
+// Rules is the table. The first row that holds counts.
+var Rules = []Rule{
+	{
+		ID: "absent", MAAS: "absent", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		Text: "the machine was deleted from MAAS", Expected: "Deployed",
+		holds: func(m Machine, _ Node) bool { return m.Absent },
+	},
+	{
+		ID: "released", MAAS: "Ready, or on the way there", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		Text: "the machine was released, and no run of the broker did that", Expected: "Deployed",
+		holds: is(givenBack),
+	},
+	{
+		ID: "redeployed", MAAS: "Allocated or Deploying", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		Text: "the machine is being deployed anew, and no run of the broker does that", Expected: "Deployed",
+		holds: is(takenAnew),
+	},
+	{
+		ID: "hardware_failed", MAAS: "Broken, Missing, or anything that failed", Nodes: inUse, Severity: High, Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		Text: "MAAS has found the machine's hardware failed", Expected: "Deployed",
+		holds: is(failed),
+	},
+	{
+		ID: "recommissioned", MAAS: "Commissioning", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		Text: "the machine is being commissioned", Expected: "Deployed",
+		holds: is(commission),
+	},
+	{
+		ID: "in_maintenance", MAAS: "Testing or rescue mode", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		Text: "the machine is being tested or is in rescue mode", Expected: "Deployed",
+		holds: is(maintained),
+	},
+	{
+		ID: "mark_changed", MAAS: "Deployed, with another node's mark or without the one that it had", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		Text: "the machine no longer has the mark of this node: it was deployed again, or somebody changed it", Expected: "Deployed, with the node's mark",
+		holds: and(func(m Machine, n Node) bool { return m.Mark != n.ID && (m.Mark != "" || n.Marked) }),
+	},
+	{
+		ID: "powered_off", MAAS: "Deployed, power off", Nodes: inUse, Severity: High, Action: Tell, Alert: AlertWarn, Default: Observe,
+		Text: "the machine is switched off, and its agent is not heard", Expected: "Deployed, power on",
+		holds: and(func(m Machine, n Node) bool { return m.Power == "off" && n.silent(m.At) }),
+	},
+	{
+		ID: "agent_silent", MAAS: "Deployed", Nodes: []broker.NodeStatus{broker.Offline}, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		Text: "MAAS says that the machine runs, and its agent is not heard", Expected: "Deployed",
+		holds: is(deployed),
+	},
+	{
+		ID: "readdressed", MAAS: "Deployed, with other addresses", Nodes: []broker.NodeStatus{broker.Active}, Severity: Medium, Action: Readdress, Alert: AlertInfo, Default: Observe,
+		Text: "the machine's address has changed", Expected: "Deployed, with the node's address",
+		holds: and(func(m Machine, n Node) bool {
+			return m.Address != "" && n.Host != "" && !slices.Contains(m.IPs, n.Host)
+		}),
+	},
+	{
+		ID: "hw_sync_stale", MAAS: "Deployed, and does not report its hardware", Nodes: []broker.NodeStatus{broker.Active}, Severity: Medium, Action: Reseed, Alert: AlertWarn, Default: Observe,
+		Text: "the machine has not reported its hardware for more than one and a half intervals", Expected: "Deployed, with a fresh last_sync",
+		holds: and(func(m Machine, _ Node) bool { return m.SyncLate }),
+	},
+	{
+		ID: "retired_deployed", MAAS: "Deployed", Nodes: []broker.NodeStatus{broker.Retired}, Severity: Low, Action: Decommission, Alert: AlertInfo, Default: Off, Kept: true,
+		Text: "the node is retired and its machine still deployed", Expected: "Ready",
+		holds: is(deployed),
+	},
+	{
+		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: Tell, Alert: AlertWarn, Default: Observe,
+		Text: "the machine of a node that is out of use was released, deployed anew or deleted, and no run of the broker did that", Expected: "Deployed",
+		holds: func(m Machine, n Node) bool { return m.Absent || is(givenBack, takenAnew)(m, n) },
+	},
+	{
+		ID: Unmanaged, MAAS: "any", Action: Tell, Alert: AlertDebug, Default: Observe,
+		Text:  "the machine is no node's",
+		holds: func(Machine, Node) bool { return false },
+	},
+}
+
+// Unmanaged is the rule of machines that are no node's: they are counted, and
+// nothing is ever done about one.
+const Unmanaged = "unmanaged"
+
+// RuleOf finds a row.
+func RuleOf(id string) (Rule, bool) {
+	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.ID == id })
+	if i < 0 {
+		return Rule{}, false
+	}
+	return Rules[i], true
+}

@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store"
+)
+
+const (
+	// Every is how often a site is looked at.
+	Every = 5 * time.Minute
+	// glance is how often a Watch sees whether a site is due, or asked for.
+	glance = 2 * time.Second
+	// alertAfter is how many looks in a row may fail before anybody is told.
+	alertAfter = 2
+)
+
+// system is the broker itself, in the audit log.
+var system = broker.Actor{Name: "system"}
+
+// Reseeder has a node's agent do node.hw_sync_reseed, once for each key.
+type Reseeder interface {
+	Reseed(ctx context.Context, nodeID, key string, interval time.Duration) (taskID string, err error)
+}
+
+// Decommissioner starts the run that takes a retired node out of the fleet and gives
+// its machine back, once for each id. It is refused for a node that is not as it was
+// judged any more, that a tenant is on, or that a run has already.
+type Decommissioner interface {
+	Start(ctx context.Context, judged broker.Node, id, reason string) (runID string, err error)
+}
+
+// Watch looks at every site from time to time. Run one in the process that leads.
+type Watch struct {
+	DB      *store.DB
+	Regions *maas.Sites
+	Now     func() time.Time
+	Log     *zap.Logger
+
+	Reseed       Reseeder // nil: no node is told to
+	Decommission Decommissioner
+
+	mu    sync.Mutex
+	sites map[string]*memory // by site id
+	work  sync.WaitGroup
+}
+
+// memory is what is remembered of a site between two looks.
+type memory struct {
+	busy       sync.Mutex // one look at a time
+	next       time.Time
+	candidates map[string]candidate // by node
+	syncs      syncs
+}
+
+// candidate is what a first observation says is to be written or done.
+type candidate struct {
+	what string
+	at   time.Time
+}
+
+func (w *Watch) memory(site broker.Site) *memory {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sites == nil {
+		w.sites = map[string]*memory{}
+	}
+	m := w.sites[site.ID]
+	if m == nil {
+		m = &memory{candidates: map[string]candidate{}}
+		w.sites[site.ID] = m
+	}
+	return m
+}
+
+// Run looks until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	defer w.work.Wait()
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	for {
+		if err := w.due(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot see which sites are to be reconciled", zap.Error(err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// due begins a look at each site whose time has come, or that somebody asked for. A
+// site that answers slowly holds up no other.
+func (w *Watch) due(ctx context.Context) error {
+	sites, err := w.DB.Sites(ctx, nil)
+	if err != nil {
+		return err
+	}
+	looks, err := w.DB.ReconcileLooks(ctx, nil)
+	if err != nil {
+		return err
+	}
+	asked := map[string]bool{}
+	for _, l := range looks {
+		asked[l.Site] = l.RequestedAt.After(l.LookedAt)
+	}
+	for _, site := range sites {
+		mem := w.memory(site)
+		if site.Status != broker.SiteActive || site.APITokenSetAt.IsZero() || !mem.busy.TryLock() {
+			continue
+		}
+		if !asked[site.Name] && w.Now().Before(mem.next) {
+			mem.busy.Unlock()
+			continue
+		}
+		w.work.Go(func() {
+			defer mem.busy.Unlock()
+			if err := w.look(ctx, site, mem, asked[site.Name]); err != nil && ctx.Err() == nil {
+				w.Log.Warn("cannot reconcile a site", zap.String("site", site.Name), zap.Error(err))
+			}
+		})
+	}
+	return nil
+}
+
+// Look looks at one site now.
+func (w *Watch) Look(ctx context.Context, site broker.Site) error {
+	mem := w.memory(site)
+	mem.busy.Lock()
+	defer mem.busy.Unlock()
+	return w.look(ctx, site, mem, true)
+}

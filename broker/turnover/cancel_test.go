@@ -1,0 +1,120 @@
+package turnover_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A turnover that was refused because a tenant is on the node is cancelled without a
+// trace.
+func TestACancelOfWhatNeverBeganLeavesTheNodeInService(t *testing.T) {
+	w := newWorld(t)
+	w.book.LetIn(node, "a-1", "acme", false)
+	r := w.begin(turnover.Request{Mode: turnover.SoftReset})
+	if r.Stage != "disable_node" || !r.Status.Stopped() {
+		t.Fatalf("%s at %s", r.Status, r.Stage)
+	}
+	if r = w.act(r.ID, chain.Cancel); r.Status != chain.Cancelled {
+		t.Fatalf("%s at %s", r.Status, r.Stage)
+	}
+	w.stands(broker.Active, false)
+}
+
+// It had begun, and its broker died before it could write that down: the node is kept
+// from use.
+func TestACancelOfWhatBeganUnseenKeepsTheNodeFromUse(t *testing.T) {
+	w := newWorld(t)
+	r, err := w.start(turnover.Request{Mode: turnover.SoftReset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lossy.Fate = func(call int) chaintest.Fate {
+		if call != 1 { // of the first step: its claim, and then its save
+			return chaintest.Done
+		}
+		return chaintest.Lost
+	}
+	if _, err := w.engine.Step(ctx); err == nil {
+		t.Fatal("its save was not lost")
+	}
+	w.stands(broker.Draining, true)
+	w.clock.Advance(2 * time.Minute)
+	if r = w.act(r.ID, chain.Cancel); r.Status != chain.Cancelled {
+		t.Fatalf("%s at %s", r.Status, r.Stage)
+	}
+	w.stands(broker.Quarantined, true)
+}
+
+// What a run has asked for is not carried out after the run was taken back.
+func TestACancelTakesBackWhatWasAsked(t *testing.T) {
+	w := newWorld(t)
+	w.book.Change(node, func(m *turnovertest.Machine) {
+		m.Works = map[string]time.Duration{"node.rotate_identity": time.Hour}
+	})
+	r, err := w.start(turnover.Request{Mode: turnover.SoftReset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w.run(r.ID).Stage != "rotate_node_identity" || len(w.book.Tasks(node, "node.rotate_identity")) == 0 {
+		w.clock.Advance(5 * time.Second)
+		if _, err := w.engine.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r = w.act(r.ID, chain.Cancel); r.Status != chain.Cancelled {
+		t.Fatalf("%s at %s", r.Status, r.Stage)
+	}
+	if k := w.book.Tasks(node, "node.rotate_identity")[0]; k.Status != broker.TaskCanceled {
+		t.Errorf("task %s is %s", k.ID, k.Status)
+	}
+	w.stands(broker.Quarantined, true)
+}
+
+// A node whose storage was touched and which nobody came to look at is not in service.
+func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
+	cleanup := turnover.Request{Mode: turnover.StorageCleanup, StorageCleanup: "local"}
+	t.Run("its validation fails", func(t *testing.T) {
+		w := newWorld(t)
+		w.book.Change(node, func(m *turnovertest.Machine) {
+			m.Fails = map[string]taskcatalog.Code{"node.validate_clean": "handler_failed"}
+		})
+		if r := w.begin(cleanup); r.Stage != "validate_clean_node" || !r.Status.Stopped() {
+			t.Fatalf("%s at %s", r.Status, r.Stage)
+		}
+		w.stands(broker.Quarantined, true)
+	})
+	t.Run("it fails, and is cancelled", func(t *testing.T) {
+		w := newWorld(t)
+		w.book.Change(node, func(m *turnovertest.Machine) {
+			m.Fails = map[string]taskcatalog.Code{"node.storage_cleanup": "handler_failed"}
+		})
+		r := w.begin(cleanup)
+		if r.Stage != "cleanup_storage" || !r.Status.Stopped() {
+			t.Fatalf("%s at %s", r.Status, r.Stage)
+		}
+		w.stands(broker.Active, false) // the run has it still
+		if r = w.act(r.ID, chain.Cancel); r.Status != chain.Cancelled {
+			t.Fatalf("%s at %s", r.Status, r.Stage)
+		}
+		w.stands(broker.Quarantined, true)
+	})
+	t.Run("it never began", func(t *testing.T) {
+		w := newWorld(t)
+		w.book.LetIn(node, "a-1", "acme", false)
+		r := w.begin(cleanup)
+		if r.Stage != "cleanup_storage" || !r.Status.Stopped() {
+			t.Fatalf("%s at %s", r.Status, r.Stage)
+		}
+		if r = w.act(r.ID, chain.Cancel); r.Status != chain.Cancelled {
+			t.Fatalf("%s at %s", r.Status, r.Stage)
+		}
+		w.stands(broker.Active, false)
+	})
+}

@@ -1,0 +1,266 @@
+package turnover
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// certify states what was done and how far it went, and holds it to the policy. One
+// that falls short is kept as well, and keeps the node from use.
+func (c *Chains) certify(ctx context.Context, r *run) error {
+	s := &r.State
+	clean, err := c.statement(ctx, r)
+	if err != nil {
+		return err
+	}
+	verdict, err := c.Nodes.Certify(ctx, clean)
+	switch {
+	case err != nil && taskcatalog.CodeOf(err, "") == "":
+		return ours(err) // the broker's own trouble, and not what the node said
+	case taskcatalog.CodeOf(err, "") == pki.CodeTooLarge:
+		return chain.Fail(inputError, "the turnover of node %s has more to it than a certificate holds: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
+	case err != nil:
+		if err := c.Nodes.Quarantine(ctx, s.NodeID, "its turnover cannot be certified: "+err.Error()); err != nil {
+			return ours(err)
+		}
+		return chain.Fail(untrusted, "what node %s says of its turnover does not hold: %w", s.NodeID, err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
+	}
+	if s.certified(clean.ID, verdict); s.MeetsPolicy {
+		r.Note(map[string]string{"certificate_id": clean.ID}, "certificate %s meets the policy", clean.ID)
+		return nil
+	}
+	return c.fallsShort(ctx, r, verdict)
+}
+
+// certified notes a certificate of the run.
+func (s *Turnover) certified(id string, v certificate.Verdict) {
+	s.Issued, s.MeetsPolicy, s.Shortfalls = id, v.MeetsPolicy, nil
+	for _, short := range v.Shortfalls {
+		if code := string(short.Code); !slices.Contains(s.Shortfalls, code) {
+			s.Shortfalls = append(s.Shortfalls, code)
+		}
+	}
+}
+
+// fallsShort keeps a node from use whose certificate does not meet the policy.
+func (c *Chains) fallsShort(ctx context.Context, r *run, v certificate.Verdict) error {
+	s := &r.State
+	first := "it says nothing of why"
+	if len(v.Shortfalls) > 0 {
+		first = v.Shortfalls[0].Message
+	}
+	f := chain.Fail(short, "certificate %s of node %s does not meet the policy: %s%s", s.Issued, s.NodeID, first, more(len(v.Shortfalls)-1)).
+		With("policy_not_met", map[string]any{"certificate_id": s.Issued, "shortfalls": s.Shortfalls})
+	for _, h := range hints {
+		if slices.Contains(s.Shortfalls, string(h.code)) {
+			f.Class = cmp.Or(h.class, f.Class)
+			f = f.Next("%s", strings.NewReplacer("NODE", s.NodeID, "RUN", r.ID).Replace(h.next))
+			break
+		}
+	}
+	if err := c.Nodes.Quarantine(ctx, s.NodeID, f.Message); err != nil {
+		return ours(err)
+	}
+	return f
+}
+
+func more(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more: hostler certificate get)", n)
+}
+
+// reimage is how a node comes to a fresh system.
+const reimage = "reimage the node (hostler decommission start NODE --mode reimage --reason R)"
+
+// hints are what to do about what a certificate lacks, the first that applies.
+var hints = []struct {
+	code  taskcatalog.Code
+	class chain.Class
+	next  string
+}{
+	{certificate.CodeRootNeedsFreshOS, "", "cancel this run and " + reimage + ": its tenant had root"},
+	{certificate.CodeEnvironment, "", "cancel this run and " + reimage + ": the policy asks for a fresh system"},
+	{certificate.CodeDeviceMissing, "", "put the part back, or say what became of it (hostler certificate attest NODE --device SERIAL --method destroyed|removed --witness W), then retry"},
+	{certificate.CodeDeviceUnexpected, "", "take the part out, or accept it (hostler node device accept NODE SERIAL --reason R), then retry"},
+	{taskcatalog.CodeDiskSmaller, unerased, nextSmaller("NODE") + "; then cancel this run and start another"},
+	{taskcatalog.CodeDiskNotSystem, unerased, "find out why the node says that its system runs from a disk that is on record as another; then reimage it, or say that it does (hostler node device accept NODE SERIAL --system --reason R)"},
+	{taskcatalog.CodeDiskTransportDiffers, unerased, "find out what the disk is; if it is not the machine's own, say so (hostler node device accept NODE SERIAL --reason R), then retry"},
+	{taskcatalog.CodeDiskRoleUnrecorded, unerased, "say which disks the system runs from (hostler node device accept NODE SERIAL --system --reason R), or reimage the node, then retry"},
+	{taskcatalog.CodeDiskNotLocal, chain.Class(broker.EraseDowngraded), "take the disk off the machine, or have the site's policy accept it (accept_network_disks), then cancel this run and start another"},
+	{certificate.CodeBelowPolicy, chain.Class(broker.EraseDowngraded), "erase the disks, or have the site's policy accept less (disk_grade, accept_system_disk), then cancel this run and start another; or accept the one disk (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
+	{certificate.CodeDowngrade, chain.Class(broker.EraseDowngraded), "erase the disks once more, all of them and to the end (--erase secure), replace the disk, or have the site's policy accept it (accept_erase_downgrade); then cancel this run and start another; or accept the one disk as it is (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
+}
+
+// counted are the stages whose tasks prove what a certificate states: all that comes
+// after the identity was rotated. What a stage asks for something else proves nothing.
+var counted = []string{"cleanup_storage", "erase_local_disks", "scrub_gpu", "validate_clean_node"}
+
+// statement puts the certificate together. Its id is that of the attempt, so that the
+// same attempt, asked again, finds the one that it made.
+func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, error) {
+	s := &r.State
+	n, err := c.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return nil, ours(err)
+	}
+	parts, err := c.Nodes.Parts(ctx, s.NodeID)
+	if err != nil {
+		return nil, ours(err)
+	}
+	out := &certificate.Clean{
+		ID:          fmt.Sprintf("%s.%d", r.ID, r.Attempt),
+		Node:        certificate.Node{ID: n.ID, Epoch: n.Epoch, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Serial: parts.Facts.ChassisSerial, IdentitySince: n.IdentitySince},
+		Run:         certificate.Run{ID: r.ID, Mode: string(s.Mode), Reason: s.Reason, StartedAt: s.TakenAt},
+		Environment: environment(s, n),
+		Policy:      policyOf(s.Policy),
+		Software:    []certificate.Software{{Name: "hostler-agent", Version: n.AgentVersion}},
+		FinishedAt:  s.TakenAt,
+	}
+	out.ValidUntil = r.Now.Add(time.Duration(s.Policy.CertificateValidSeconds) * time.Second)
+	for _, w := range r.Waived {
+		out.Overrides = append(out.Overrides, certificate.Override{Stage: w.Stage, By: w.By, Reason: w.Reason, At: w.At})
+	}
+	out.Exposures = append(out.Exposures, exposures(s, n, out.Environment)...)
+	if err := c.tenant(ctx, s, out, parts); err != nil {
+		return nil, err
+	}
+	if err := c.tasks(ctx, s, out, parts); err != nil {
+		return nil, err
+	}
+	disks(s, out, parts)
+	acceptLess(s.Policy.AcceptEraseDowngrade, out)
+	gpus(out, parts)
+	nics(out, parts)
+	for _, a := range parts.Attested {
+		out.Attest(a)
+	}
+	return out, c.accepted(ctx, r, out)
+}
+
+// environment is in which system the node was looked at: a fresh one only if this run
+// had MAAS take the machine back and deploy it anew, and the node enrolled after that.
+func environment(s *Turnover, n broker.Node) certificate.Environment {
+	if s.Mode == Reimage && !s.WipedAt.IsZero() && s.Machine.DeployedAt.After(s.WipedAt) && n.Epoch > s.Machine.Epoch {
+		return certificate.FreshOS
+	}
+	return certificate.TenantOS // the tenant's system speaks
+}
+
+func policyOf(p broker.TurnoverPolicy) certificate.Policy {
+	raw, _ := json.Marshal(p) // plain fields
+	return certificate.Policy{
+		Version: pki.Digest(raw), Environment: certificate.Environment(p.Environment), RootNeedsFreshOS: p.RootRequiresReimage,
+		DiskGrade: certificate.Grade(p.DiskGrade), GPUUnverified: p.GPUAllowUnverified, GPUReset: p.GPURequireReset,
+		ReportOnly: slices.Sorted(slices.Values(p.ReportOnly)),
+	}
+}
+
+// mostUsers is how many of the tasks that ended a user a certificate lists.
+const mostUsers = 32
+
+// tasks adds what was signed, and what follows from it: nothing, of a task that has no
+// result. What ended a user proves nothing, and of many users not all of it is listed.
+func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
+	users := 0
+	for _, d := range s.Tasks {
+		t, err := c.Nodes.Proof(ctx, d.ID)
+		if err != nil {
+			return ours(err)
+		}
+		if t.EndedAt.After(out.FinishedAt) {
+			out.FinishedAt = t.EndedAt
+		}
+		if d.Type == "allocation.revoke_user" {
+			if users++; users > mostUsers {
+				out.TasksOmitted++
+				continue
+			}
+		}
+		if d.For != "" || !slices.Contains(counted, d.Stage) || !t.EndedAt.After(s.WipedAt) && !s.WipedAt.IsZero() {
+			t.Proof = nil
+		}
+		out.Tasks = append(out.Tasks, t.Task)
+		if t.Proof == nil || t.Proof.Result == "" {
+			continue
+		}
+		switch d.Stage {
+		case "scrub_gpu":
+			var result taskcatalog.GPUScrubResult
+			if err := json.Unmarshal([]byte(t.Proof.Result), &result); err != nil {
+				return chain.Fail(untrusted, "the result of task %s cannot be read", d.ID).With("bad_result", nil)
+			}
+			ev, err := signed(d.ID, t.Proof)
+			if err != nil {
+				return err
+			}
+			out.Devices = append(out.Devices, certificate.GPUs(d.ID, parts.GPUs, result, ev.Report)...)
+		case "erase_local_disks":
+			if err := erased(out, d.ID, t.Proof); err != nil {
+				return err
+			}
+		case "validate_clean_node":
+			if err := validated(out, d.ID, t.Proof); err != nil {
+				return err
+			}
+		}
+	}
+	if out.Validation.Verdict == "" {
+		out.Validation.Verdict = taskcatalog.VerdictInconclusive // nobody looked
+	}
+	return nil
+}
+
+// signed is what the node signed of a task.
+func signed(taskID string, p *certificate.Proof) (*taskcatalog.Evidence, error) {
+	cert, err := x509.ParseCertificate(p.Certificate)
+	if err == nil {
+		var ev *taskcatalog.Evidence
+		if ev, err = pki.VerifyEvidence([]byte(p.Evidence), cert.PublicKey); err == nil {
+			return ev, nil
+		}
+	}
+	return nil, chain.Fail(untrusted, "the evidence of task %s does not hold: %w", taskID, err).With("evidence_wrong_key", nil)
+}
+
+// validated takes over what the node signed of the last look at all of it.
+func validated(out *certificate.Clean, taskID string, p *certificate.Proof) error {
+	ev, err := signed(taskID, p)
+	if err != nil {
+		return err
+	}
+	v := certificate.Validation{TaskID: taskID, Verdict: ev.Verdict}
+	untold := taskcatalog.LookedAt()
+	for _, check := range ev.Checks {
+		untold = slices.DeleteFunc(untold, func(name string) bool { return name == check.Name })
+		if check.NotApplicable {
+			v.NotApplicable = append(v.NotApplicable, check)
+		}
+		if check.Made {
+			v.ChecksMade++
+		} else {
+			v.ChecksNotMade = append(v.ChecksNotMade, check)
+		}
+	}
+	for _, name := range untold { // an agent that does not know it has not looked
+		v.ChecksNotMade = append(v.ChecksNotMade, taskcatalog.Check{Name: name, Reason: "the node's agent does not tell of it (update the agent)"})
+		if v.Verdict == taskcatalog.VerdictClean {
+			v.Verdict = taskcatalog.VerdictInconclusive
+		}
+	}
+	out.Validation, out.Findings, out.FindingsOmitted = v, ev.Findings, ev.FindingsOmitted
+	return nil
+}

@@ -1,0 +1,174 @@
+package turnover
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nextSmaller is what to do about a disk that has become smaller.
+func nextSmaller(nodeID string) string {
+	return "give the disk its size again (hdparm -N, hdparm --dco-restore, nvme create-ns) or replace it; or accept it as it is (hostler node device accept " + nodeID + " SERIAL --reason R)"
+}
+
+// disks says of each disk that a task has erased whether it was expected, and adds a row
+// for every other: what was done to it, and no more than that. Files were deleted on the
+// one that the system runs from; nothing was done to the others.
+func disks(s *Turnover, out *certificate.Clean, parts Parts) {
+	erased := len(out.Devices)
+	taken := make([]bool, erased)
+	cleaned := s.cleaned(out)
+	all := broker.JudgeDisks(parts.Devices, parts.Facts)
+	for _, d := range parts.disks() {
+		is := d.judged(all)
+		expected := d.State != broker.DeviceUnexpected
+		at := -1
+		for i, row := range out.Devices[:erased] {
+			if at < 0 && !taken[i] && d.isRow(row) {
+				at = i
+			}
+		}
+		if at >= 0 {
+			row := &out.Devices[at]
+			taken[at], row.Expected = true, expected
+			if row.OfBytes != nil && is.Recorded > 0 && *row.OfBytes < uint64(is.Recorded) && is.Code == "" {
+				is.Code, is.Why = taskcatalog.CodeDiskSmaller, "less of it was erased than it had when it was recorded"
+			}
+			lower(row, is)
+			continue
+		}
+		row := certificate.Device{
+			Kind: certificate.KindDisk, Serial: d.ID, Model: d.Model, Expected: expected, Found: d.State == broker.DeviceFound || !expected,
+			Method: certificate.MethodNone, Verification: taskcatalog.OverwriteNone, Verdict: taskcatalog.VerdictInconclusive,
+		}
+		down := certificate.Downgrade{Asked: certificate.MethodOverwrite}
+		switch system := is.Use == broker.DiskSystem; {
+		case is.Use == broker.DiskNetwork:
+			row.Code, row.Message = taskcatalog.CodeDiskNotLocal, "it is not the machine's own: it is reached by "+taskcatalog.Clean(is.Transport, 40)
+			row.Exclusions = []certificate.Exclusion{{Reason: "not_local_" + strings.ReplaceAll(is.Transport, " ", "_"), Bytes: uint64(max(is.SizeBytes, 0))}}
+			if s.Policy.AcceptNetworkDisks {
+				down.Reason, down.AcceptedBy, down.Because = row.Message, "policy", "accept_network_disks"
+			}
+		case !s.WipedAt.IsZero():
+			row.Method, down = s.byMAAS(system)
+		case system && cleaned != "":
+			row.Method, row.TaskID, down.Reason = certificate.MethodFileDeletion, cleaned, "the system runs from this disk"
+			if s.Policy.AcceptSystemDisk {
+				down.AcceptedBy, down.Because = "policy", "accept_system_disk"
+			}
+		}
+		if row.Method != certificate.MethodNone {
+			row.Verdict = taskcatalog.VerdictClean
+		}
+		if down.Reason != "" {
+			down.Device, down.Did = d.ID, row.Method
+			out.Downgrades = append(out.Downgrades, down)
+		}
+		lower(&row, is)
+		out.Devices = append(out.Devices, row)
+	}
+}
+
+// judged is the disk as the node reports it, held to the record. Of several that go by one
+// record, what speaks against one speaks against all.
+func (d disk) judged(all []broker.JudgedDisk) (is broker.JudgedDisk) {
+	for _, has := range all {
+		mine := d.seen != nil && has.Name == d.seen.Name
+		if d.State != broker.DeviceUnexpected && has.ID != "" {
+			mine = has.ID == d.ID
+		}
+		if mine && is.Code == "" {
+			is = has
+		}
+	}
+	return is
+}
+
+// lower puts on a row what the node tells otherwise than the record.
+func lower(row *certificate.Device, is broker.JudgedDisk) {
+	if is.Code == "" {
+		return
+	}
+	row.Code, row.Message, row.Verdict = is.Code, is.Why, taskcatalog.VerdictNotClean
+	if is.Code == taskcatalog.CodeDiskRoleUnrecorded {
+		row.Verdict = taskcatalog.VerdictInconclusive
+	}
+}
+
+// acceptLess lets downgrades pass that nobody has accepted, as far as the policy says so
+// of downgrades themselves.
+func acceptLess(least string, out *certificate.Clean) {
+	if least == "" || least == "never" {
+		return
+	}
+	for i := range out.Downgrades {
+		d := &out.Downgrades[i]
+		unverified := slices.ContainsFunc(out.Devices, func(row certificate.Device) bool {
+			return (row.Serial == d.Device || row.UUID == d.Device) && row.Verification != taskcatalog.OverwriteVerified
+		})
+		if d.AcceptedBy == "" && !d.Did.Grade().Below(certificate.Grade(least)) && (!unverified || least == string(certificate.GradeNone)) {
+			d.AcceptedBy, d.Because = "policy", "accept_erase_downgrade"
+		}
+	}
+}
+
+// cleaned is the task that has deleted the tenant's files, if it did.
+func (s *Turnover) cleaned(out *certificate.Clean) (taskID string) {
+	did, asked := s.of("cleanup_storage")
+	if asked && slices.ContainsFunc(out.Tasks, func(t certificate.Task) bool { return t.ID == did.ID && t.Outcome == taskcatalog.OutcomeSucceeded }) {
+		return did.ID
+	}
+	return ""
+}
+
+// madeByMAAS is what MAAS's words for an erase come to.
+var madeByMAAS = map[string]certificate.Method{
+	maas.EraseQuick: certificate.MethodMAASQuickErase, maas.EraseSecure: certificate.MethodMAASSecureErase, maas.EraseOverwrite: certificate.MethodMAASSecureErase,
+}
+
+// byMAAS is what MAAS did to a disk when it took the machine back, and why that is less
+// than an overwrite which somebody has read again. MAAS says of the machine as a whole
+// that it was done, and of no disk how. What was asked of MAAS and not done stands on
+// each disk, and what a site accepts of disks that were treated as it wanted is no word
+// about that.
+func (s *Turnover) byMAAS(system bool) (did certificate.Method, down certificate.Downgrade) {
+	rc := s.Machine.Reclaim
+	method := func(erase string) certificate.Method { return cmp.Or(madeByMAAS[erase], certificate.MethodNone) }
+	did, down.Asked = method(rc.Did), method(s.Erase)
+	less := rc.Downgrade != "" || did.Weaker(down.Asked)
+	switch {
+	case did == certificate.MethodMAASSecureErase:
+		down.Reason = "MAAS erased it, and nobody has read it again"
+	case did == certificate.MethodMAASQuickErase:
+		down.Reason = "MAAS overwrote its ends alone"
+	case system:
+		did, down.Reason = certificate.MethodMkfs, "a new system was written to it, and nothing erased"
+	}
+	switch {
+	case less:
+		down.Reason = cmp.Or(rc.Downgrade, "MAAS had the machine back before this run, and so has not erased it for this run")
+	case did == certificate.MethodMAASSecureErase && s.Policy.AcceptMAASErase:
+		down.AcceptedBy, down.Because = "policy", "accept_maas_erase"
+	case system && s.Policy.AcceptSystemDisk:
+		down.AcceptedBy, down.Because = "policy", "accept_system_disk"
+	}
+	return did, down
+}
+
+// erased adds the disks that a task erased, as it was done.
+func erased(out *certificate.Clean, taskID string, p *certificate.Proof) error {
+	var result taskcatalog.DiskEraseResult
+	if err := json.Unmarshal([]byte(p.Result), &result); err != nil {
+		return chain.Fail(untrusted, "the result of task %s cannot be read", taskID).With("bad_result", nil)
+	}
+	out.Devices = append(out.Devices, certificate.Disks(taskID, result)...)
+	out.Downgrades = append(out.Downgrades, certificate.DiskDowngrades(result)...)
+	return nil
+}

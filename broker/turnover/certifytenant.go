@@ -1,0 +1,61 @@
+package turnover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// mostEarlier is how many allocations before the last a certificate names.
+const mostEarlier = 100
+
+// tenant says who was on the node since it was last handed out clean: the last one, with
+// whether any had root, those before, and the parts that have left since the first came.
+func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
+	all, err := c.Nodes.Allocations(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	root := false
+	for i, a := range all {
+		if a.Live() && s.Mode == FullDecommission {
+			a.EndedAt = s.TakenAt // it was ended by force; its user goes with the system
+		}
+		if a.Live() {
+			return chain.Fail(ambiguity, "allocation %s is on node %s again, or was never ended", a.Named(), s.NodeID).With("allocation_live", nil)
+		}
+		all[i], root = a, root || a.HadRoot
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b broker.Allocation) int { return b.EndedAt.Compare(a.EndedAt) })
+	for _, a := range all[1:] {
+		if len(out.Earlier) == mostEarlier {
+			out.EarlierOmitted = len(all) - 1 - mostEarlier
+			break
+		}
+		out.Earlier = append(out.Earlier, *allocation(a))
+	}
+	out.Allocation = allocation(all[0])
+	out.Allocation.HadRoot = root
+	since := slices.MinFunc(all, func(a, b broker.Allocation) int { return a.Since.Compare(b.Since) }).Since
+	for _, d := range parts.Devices {
+		if d.State == broker.DeviceRemoved && d.Since.After(since) && !parts.attested(d) {
+			out.Exposures = append(out.Exposures, certificate.Exposure{
+				Code:    certificate.ExposureAcceptedGone,
+				Message: fmt.Sprintf("%s %s was there and is not any more, with what was on it; accepted at %s because: %s", d.Kind, d.ID, d.Since.UTC().Format(time.RFC3339), d.Reason),
+			})
+		}
+	}
+	return nil
+}
+
+func allocation(a broker.Allocation) *certificate.Allocation {
+	return &certificate.Allocation{ID: a.ID, Tenant: a.Tenant, HadRoot: a.HadRoot, Forced: a.ForcedBy != "", ReleasedAt: a.EndedAt}
+}

@@ -1,0 +1,173 @@
+package turnover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// noGPUs reports that nobody expects a GPU in the machine, and that it has none.
+func (c *Chains) noGPUs(ctx context.Context, r *run) (bool, error) {
+	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
+	if err != nil {
+		return false, ours(err)
+	}
+	expected := slices.ContainsFunc(p.Devices, func(d broker.Device) bool { return d.Kind == broker.DeviceGPU && d.State != broker.DeviceRemoved })
+	return len(p.GPUs) == 0 && len(p.Facts.GPUs) == 0 && !expected, nil
+}
+
+// scrubClasses are the codes of a GPU that is not clean which are classes of their
+// own.
+var scrubClasses = []taskcatalog.Code{
+	taskcatalog.CodeGPUHardwareFault, taskcatalog.CodeGPUHolderPresent, taskcatalog.CodeDriverScrubDisabled,
+	taskcatalog.CodeGPUResetRefused, taskcatalog.CodeGPUResetUnproven,
+}
+
+// scrub overwrites the GPUs. One that is not clean keeps the node from use.
+func (c *Chains) scrub(ctx context.Context, r *run) error {
+	k, err := c.ask(ctx, r, incomplete, Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
+	if err != nil {
+		return err
+	}
+	var result taskcatalog.GPUScrubResult
+	if err := unmarshal(k, &result); err != nil {
+		return err
+	}
+	clean, class, wrong := 0, incomplete, ""
+	for _, g := range result.GPUs {
+		if g.Verdict == taskcatalog.VerdictClean {
+			clean++
+			continue
+		}
+		if wrong == "" {
+			wrong = "GPU " + taskcatalog.Clean(g.UUID, 64) + " is " + string(g.Verdict) + ": " + taskcatalog.Clean(string(g.Code)+" "+g.Message, 200)
+		}
+		if slices.Contains(scrubClasses, g.Code) {
+			class = chain.Class(g.Code)
+		}
+	}
+	if k.Verdict == taskcatalog.VerdictClean {
+		r.Note(map[string]any{"task_id": k.ID, "gpus": clean}, "%d GPUs are clean", clean)
+		return nil
+	}
+	if wrong == "" {
+		wrong = "the broker comes to " + string(k.Verdict)
+	}
+	return c.unclean(ctx, r, class, k, "%d of %d GPUs are clean; %s", clean, len(result.GPUs), wrong)
+}
+
+// validate looks at the whole machine.
+func (c *Chains) validate(ctx context.Context, r *run) error {
+	k, err := c.ask(ctx, r, residue, Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
+	if err != nil {
+		return err
+	}
+	var result taskcatalog.ValidateCleanResult
+	if err := unmarshal(k, &result); err != nil {
+		return err
+	}
+	r.State.Findings = result.Findings
+	if k.Verdict == taskcatalog.VerdictClean {
+		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade}, "%d checks found nothing", result.ChecksMade)
+		return nil
+	}
+	told, err := c.onlyTold(ctx, r, k)
+	if err != nil {
+		return err
+	}
+	if told {
+		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade, "report_only": r.State.Policy.ReportOnly}, "the node is %s by checks alone that do not count: the policy lets them pass, or they are worth something in a fresh system only", k.Verdict)
+		return nil
+	}
+	return c.unclean(ctx, r, residue, k, "the node is %s: %d findings, %d checks not made", k.Verdict, result.Findings, result.ChecksNotMade)
+}
+
+// validateFresh looks at a system that MAAS has installed anew. That has keys and names
+// of its own, of which the node's baseline knows nothing: the system is asked how it is,
+// and that becomes the baseline if nothing else differs from the one before. Only then
+// the node is held to it, here and in the turnovers to come.
+func (c *Chains) validateFresh(ctx context.Context, r *run) error {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case environment(&r.State, n) != certificate.FreshOS:
+		return c.validate(ctx, r) // nobody knows who was on it before
+	}
+	k, err := c.ask(ctx, r, residue, Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
+	if err != nil {
+		return err
+	}
+	unlike, err := c.Nodes.Reinstalled(ctx, r.State.NodeID, r.ID, k.ID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case len(unlike) > 0:
+		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the one that the node had at first: %s%s", taskcatalog.Clean(unlike[0], 200), andMore(len(unlike)-1))
+		if f, failed := errors.AsType[*chain.Failure](err); failed {
+			return f.Next("look at what differs (hostler node baseline diff %s); if that is the image's, accept it (hostler node baseline accept %s --reason R), then retry", r.State.NodeID, r.State.NodeID)
+		}
+		return err
+	}
+	return c.validate(ctx, r)
+}
+
+// forBaseline is what the task of a stage is for that takes a baseline: it judges nothing.
+const forBaseline = "baseline"
+
+func andMore(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+// onlyTold reports whether what keeps a validation from clean is all in checks that
+// the policy has only told, or that do not count in the system that was looked at. The
+// node's signed report decides, as it does for the certificate.
+func (c *Chains) onlyTold(ctx context.Context, r *run, k broker.Task) (bool, error) {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil {
+		return false, ours(err)
+	}
+	p, err := c.Nodes.Proof(ctx, k.ID)
+	if err != nil {
+		return false, ours(err)
+	}
+	if p.Proof == nil {
+		return false, nil
+	}
+	seen := &certificate.Clean{Policy: policyOf(r.State.Policy), Environment: environment(&r.State, n)}
+	if err := validated(seen, k.ID, p.Proof); err != nil {
+		return false, err
+	}
+	return seen.Validation.Verdict == k.Verdict && seen.Passes(), nil
+}
+
+// unclean keeps a node from use that was looked at and is not clean. The task is not
+// asked for again under this attempt's key: another attempt looks anew.
+func (c *Chains) unclean(ctx context.Context, r *run, class chain.Class, k broker.Task, format string, args ...any) error {
+	f := chain.Fail(class, format+" (hostler task show %s)", append(args, k.ID)...).With(string(class), detailsOf(k))
+	if r.State.Mode == FullDecommission {
+		return f // nobody gets the node, and it is on its way
+	}
+	if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
+		return ours(err)
+	}
+	return f
+}
+
+// unmarshal reads the result of a task that the queue has judged to be of its type.
+func unmarshal(k broker.Task, result any) error {
+	if err := json.Unmarshal(k.Result, result); err != nil {
+		return chain.Fail(untrusted, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
+	}
+	return nil
+}

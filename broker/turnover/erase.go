@@ -1,0 +1,82 @@
+package turnover
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nothingToErase reports that no erase was asked for, or that the node has no disk but
+// those that are on record as the system's, or as not its own.
+func (c *Chains) nothingToErase(ctx context.Context, r *run) (bool, error) {
+	if r.State.Erase == EraseNone {
+		return true, nil
+	}
+	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
+	if err != nil {
+		return false, ours(err)
+	}
+	return len(erasable(broker.JudgeDisks(p.Devices, p.Facts))) == 0, nil
+}
+
+// erasable names the disks that are to be erased, as the node has reported them: the
+// agent refuses the whole task if one of them is another by then, or one that it may not
+// erase. The record alone leaves out any.
+func erasable(all []broker.JudgedDisk) (names []taskcatalog.DiskName) {
+	for _, d := range all {
+		if d.Use == broker.DiskData {
+			names = append(names, taskcatalog.DiskName{Serial: d.Serial, WWN: d.WWID, Model: d.Model, SizeBytes: d.SizeBytes})
+		}
+	}
+	return names
+}
+
+// eraseDisks erases each disk that is not left out by the record.
+func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
+	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	all := broker.JudgeDisks(p.Devices, p.Facts)
+	if err := c.shrunk(ctx, r, all); err != nil {
+		return err
+	}
+	params := taskcatalog.DiskEraseParams{Disks: erasable(all), Mode: r.State.Erase, DPUEmulatedOK: p.DPUDisks}
+	k, err := c.ask(ctx, r, unerased, Task{Type: "node.disk_erase", Params: params}, "")
+	if err != nil {
+		return err
+	}
+	var result taskcatalog.DiskEraseResult
+	if err := unmarshal(k, &result); err != nil {
+		return err
+	}
+	for _, d := range result.Disks {
+		if d.Verdict != taskcatalog.VerdictClean {
+			return c.unclean(ctx, r, unerased, k, "disk %s is not erased: %s %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Code, taskcatalog.Clean(d.Message, 200))
+		}
+	}
+	r.Note(map[string]any{"task_id": k.ID, "disks": len(result.Disks)}, "%d disks are erased", len(result.Disks))
+	return nil
+}
+
+// shrunk stops before an erase that would not reach all of a disk. A node that nobody
+// gets again is erased as far as that goes, and its certificate says so.
+func (c *Chains) shrunk(ctx context.Context, r *run, all []broker.JudgedDisk) error {
+	if r.State.Mode == FullDecommission {
+		return nil
+	}
+	for _, d := range all {
+		if d.Code != taskcatalog.CodeDiskSmaller {
+			continue
+		}
+		f := chain.Fail(unerased, "disk %s is not erased: %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Why).
+			With(string(d.Code), map[string]any{"disk": d.ID, "size_bytes": d.SizeBytes, "recorded_bytes": d.Recorded}).Next("%s; then retry", nextSmaller(r.State.NodeID))
+		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
+			return ours(err)
+		}
+		return f
+	}
+	return nil
+}

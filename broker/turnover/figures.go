@@ -1,0 +1,112 @@
+package turnover
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// NoRun stands for the stage of time in which a node was owed a turnover and no run
+// was at work on it.
+const NoRun = "no_run"
+
+// SiteFigures is what turnovers cost a site in a time.
+type SiteFigures struct {
+	Site         string
+	Turnovers    int           // that went on in it
+	Open         int           // that still do
+	NodeLost     time.Duration // nodes out of use
+	GPULost      time.Duration // their GPUs
+	Median, Most time.Duration // of a whole turnover, by now
+}
+
+// BySite sums up outages between two times, the site first that lost most.
+func BySite(all []broker.Outage, from, to time.Time) []SiteFigures {
+	sites, took := map[string]*SiteFigures{}, map[string][]time.Duration{}
+	for _, o := range all {
+		s := sites[o.Site]
+		if s == nil {
+			s = &SiteFigures{Site: o.Site}
+			sites[o.Site] = s
+		}
+		lost := o.Lost(from, to)
+		s.Turnovers++
+		s.NodeLost += lost
+		s.GPULost += time.Duration(o.GPUs) * lost
+		if o.EndedAt.IsZero() {
+			s.Open++
+		}
+		took[o.Site] = append(took[o.Site], o.Lost(time.Time{}, to))
+	}
+	out := []SiteFigures{}
+	for site, s := range sites {
+		all := took[site]
+		slices.Sort(all)
+		s.Median, s.Most = all[(len(all)-1)/2], all[len(all)-1]
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b SiteFigures) int {
+		return cmp.Or(cmp.Compare(b.GPULost, a.GPULost), cmp.Compare(b.NodeLost, a.NodeLost), cmp.Compare(a.Site, b.Site))
+	})
+	return out
+}
+
+// Slowest is the tenth of outages that lasted longest by a time, at least one of any.
+func Slowest(all []broker.Outage, to time.Time) []broker.Outage {
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b broker.Outage) int {
+		return cmp.Compare(b.Lost(time.Time{}, to), a.Lost(time.Time{}, to))
+	})
+	return sorted[:(len(sorted)+9)/10]
+}
+
+// Cause is what an outage was spent on most.
+type Cause struct {
+	Stage string // or NoRun
+	Class string // of the last failure at it; empty: there was none
+	Took  time.Duration
+}
+
+// CauseOf finds it among the events of the node's turnovers in that time. A stage has
+// the time until the next event of any: what it waited for after it failed is its own.
+func CauseOf(o broker.Outage, events []chain.Event, to time.Time) Cause {
+	spent, class := map[string]time.Duration{}, map[string]string{}
+	stage, since := NoRun, o.BeganAt
+	until := func(t time.Time) {
+		if t.After(since) {
+			spent[stage] += t.Sub(since)
+			since = t
+		}
+	}
+	for _, e := range events {
+		until(e.At)
+		if e.Stage != "" {
+			stage = e.Stage
+		}
+		switch e.Status {
+		case chain.Failed:
+			var why struct {
+				Class string `json:"failure_class"`
+			}
+			_ = json.Unmarshal(e.Details, &why) // without details it has no class
+			class[stage] = why.Class
+		case chain.Compensated:
+			stage = NoRun // it was taken back, and whoever comes next begins anew
+		}
+	}
+	if !o.EndedAt.IsZero() {
+		to = o.EndedAt
+	}
+	until(to)
+	c := Cause{Stage: NoRun, Took: -1}
+	for s, took := range spent {
+		if took > c.Took || took == c.Took && s < c.Stage {
+			c = Cause{Stage: s, Class: class[s], Took: took}
+		}
+	}
+	return c
+}

@@ -1,0 +1,217 @@
+package turnover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+// Reimage gives a node a fresh system on the same machine: seed 001 §5.3. The node
+// keeps its id, and stays retired until its certificate lets it in. What its former
+// system says is cleaned as far as it answers; what counts is looked at where the
+// tenant never was.
+func (c *Chains) Reimage() chain.Chain[Turnover] {
+	stages := []stage{
+		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
+		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
+		{Name: "cleanup_storage", Done: c.nothingToClean, Do: c.bestEffort(c.cleanStorage, nil), Retry: retries("cleanup_storage"), Waivable: true, About: aboutCleanup},
+		c.onMachine(c.MAAS.LoadSite()),
+		c.release(),
+	}
+	for _, s := range c.MAAS.Redeployment() {
+		stages = append(stages, c.haunted(c.cutOffFirst(c.onMachine(s))))
+	}
+	for _, s := range []stage{
+		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"), About: aboutScrub},
+		{Name: "validate_clean_node", Do: c.validateFresh, Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
+		{Name: "issue_clean_certificate", Do: c.lately(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
+		{Name: "enable_node", Do: c.enable, Retry: retries("enable_node"), Limit: within(records), About: aboutEnable},
+	} {
+		stages = append(stages, c.alone(c.haunted(s)))
+	}
+	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Stages: stages}
+}
+
+// machineOf is the part of a turnover that is MAAS's to do.
+func machineOf(s *Turnover) *maas.Onboarding { return &s.Machine }
+
+// onMachine makes a stage of one on the machine in MAAS. A node that has none goes on
+// without.
+func (c *Chains) onMachine(s chain.Stage[maas.Onboarding]) stage {
+	out := chain.Within(s, machineOf)
+	done := out.Done
+	out.Done = func(ctx context.Context, r *run) (bool, error) {
+		switch {
+		case r.State.Machine.SiteID == "":
+			r.Note(nil, "MAAS has no machine of it")
+			return true, nil
+		case done == nil:
+			return false, nil
+		}
+		return done(ctx, r)
+	}
+	return out
+}
+
+// probe asks the site of a node's machine; a node without one waits for none.
+func (c *Chains) probe(ctx context.Context, r *run) error {
+	if r.State.Machine.SiteID == "" {
+		return nil
+	}
+	return chain.Part(c.MAAS.Probe, machineOf)(ctx, r)
+}
+
+// bestEffort does what the node's former system may be too broken to do, or too much
+// its tenant's: what cannot be made is recorded as not made, and the run goes on,
+// because MAAS ends that system whatever it says. An agent that was silent once is
+// asked for nothing more; one that has taken a task is not silent while it may work on
+// it, and is not cut off in the middle of an erase.
+func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		s := &r.State
+		why := "its agent did not answer before"
+		if !s.Silent {
+			err := do(ctx, r)
+			if err == nil {
+				return nil
+			}
+			waited, unknown := r.Since(ctx, r.EnteredAt)
+			f, failed := errors.AsType[*chain.Failure](err)
+			_, works := errors.AsType[*taken](err)
+			switch {
+			case unknown != nil:
+				return unknown
+			case failed:
+				why, s.Silent = f.Message, f.Class == silent
+			case !works && waited >= time.Duration(s.Policy.DrainTimeoutSeconds)*time.Second:
+				why, s.Silent = "not within "+waited.String()+": "+err.Error(), true
+			default:
+				return err
+			}
+		}
+		if instead != nil {
+			if err := instead(ctx, r); err != nil {
+				return err
+			}
+		}
+		s.warn("%s was not made: %s", r.Stage, why)
+		r.AlreadySo(nil, "not made: %s", why)
+		return nil
+	}
+}
+
+// undrained takes a node out of service whose agent has not drained it.
+func (c *Chains) undrained(ctx context.Context, r *run) error {
+	return c.retireDraining(ctx, r, "it was not drained: its machine is given back")
+}
+
+// retireDraining retires a node that is still to be drained. One that somebody keeps
+// out is not in use either, and stays where it is.
+func (c *Chains) retireDraining(ctx context.Context, r *run, reason string) error {
+	return c.retireFrom(ctx, r, broker.Draining, reason)
+}
+
+// retireFrom retires a node that is in a status, and leaves one alone that is not, or
+// is not any more when it comes to it.
+func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus, reason string) error {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil || n.Status != from {
+		return ours(err)
+	}
+	refused := c.Nodes.Retire(ctx, n.ID, r.ID, reason)
+	if refused == nil {
+		return nil
+	}
+	if n, err = c.Nodes.Node(ctx, n.ID); err == nil && n.Status != from {
+		return nil
+	}
+	return ours(refused)
+}
+
+// release gives the machine back to MAAS. Before that is asked for, the node's
+// certificates are denied and what it was asked is closed; when MAAS has the machine,
+// nobody is on it any more. A machine that this run has deployed since is not given
+// back again, and what runs there is not cut off.
+func (c *Chains) release() stage {
+	out := c.onMachine(c.MAAS.ReleaseMachine())
+	released := chain.Within(c.MAAS.ReleaseMachine(), machineOf).Done
+	out.Done = func(_ context.Context, r *run) (bool, error) { return r.State.Machine.SiteID == "", nil }
+	give := out.Do
+	out.Do = func(ctx context.Context, r *run) error {
+		s := &r.State
+		is, err := released(ctx, r)
+		switch {
+		case err != nil:
+			return err
+		case is && s.Machine.Seen.Owner != "":
+			r.AlreadySo(nil, "machine %s was given back, and is deployed for this run", s.Machine.SystemID)
+			return nil
+		}
+		if err := c.Nodes.CutOff(ctx, s.NodeID, r.ID, s.Reason); err != nil {
+			return ours(err)
+		}
+		n, err := c.Nodes.Node(ctx, s.NodeID)
+		if err != nil {
+			return ours(err)
+		}
+		s.Machine.Epoch = n.Epoch // whoever enrolled before, for this run too, is not its agent
+		if is {
+			r.AlreadySo(nil, "machine %s is MAAS's again already", s.Machine.SystemID)
+			if did := s.Machine.Reclaim.Did; (did == "" || did == maas.EraseNone) && s.Erase != EraseNone {
+				s.warn("MAAS had the machine back before this run, which so has erased nothing (the next reimage does)")
+			}
+		} else if err := give(ctx, r); err != nil {
+			return err
+		}
+		if err := c.Nodes.Wiped(ctx, s.NodeID, r.ID); err != nil {
+			return ours(err)
+		}
+		s.WipedAt = r.Now
+		return nil
+	}
+	return out
+}
+
+// cutOffFirst has the taking back of a deployment do what release does: its agent may
+// have come, and is a system of before when MAAS has the machine again. The token that
+// it was deployed with is void.
+func (c *Chains) cutOffFirst(s stage) stage {
+	if s.Name != "deploy_via_maas" {
+		return s
+	}
+	undo := s.Undo
+	s.Undo = func(ctx context.Context, r *run) error {
+		if err := c.Nodes.CutOff(ctx, r.State.NodeID, r.ID, "its deployment is taken back"); err != nil {
+			return ours(err)
+		}
+		if err := undo(ctx, r); err != nil {
+			return err
+		}
+		return ours(c.Nodes.Wiped(ctx, r.State.NodeID, r.ID))
+	}
+	return s
+}
+
+// haunted stops a stage for a person where the system of before is heard of after
+// MAAS had its machine back. What a person has seen counts no more.
+func (c *Chains) haunted(s stage) stage {
+	do := s.Do
+	s.Do = func(ctx context.Context, r *run) error {
+		at, from, err := c.Nodes.PreviousSystem(ctx, r.State.NodeID, r.ID)
+		switch {
+		case err != nil:
+			return ours(err)
+		case at.After(r.State.HeardAt):
+			r.State.HeardAt = at
+			return chain.Fail(ambiguity, "node %s: the previous OS is still alive: it showed its old certificate from %s at %s", r.State.NodeID, from, at.Format(time.RFC3339)).
+				With("previous_os_alive", map[string]any{"remote": from, "at": at}).
+				Next("find out what the machine boots from, and what else has its disk; then resume, or restart-clean. If it is nothing but a copy of the node's former key: hostler drift resolve %s, and it is told of no more", r.State.Hostname)
+		}
+		return do(ctx, r)
+	}
+	return s
+}

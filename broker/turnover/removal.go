@@ -1,0 +1,210 @@
+package turnover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// FullDecommission takes a node out of the fleet: seed 001 §5.4. Its id never comes
+// back. What can be cleaned is cleaned while its agent answers, and a certificate says
+// how far that went; it keeps nothing from going, as nobody is handed the node.
+func (c *Chains) FullDecommission() chain.Chain[Turnover] {
+	return chain.Chain[Turnover]{Kind: FullDecommission.Kind(), Probe: c.probe, Stages: []stage{
+		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
+		{Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"), Limit: usersLimit, About: aboutForce},
+		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
+		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.bestEffort(c.scrub, nil), Retry: retries("scrub_gpu"), About: aboutScrub},
+		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.bestEffort(c.eraseDisks, nil), Retry: retries("erase_local_disks"), About: aboutErase},
+		{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
+		c.onMachine(c.MAAS.LoadSite()),
+		c.release(),
+		c.onMachine(c.MAAS.PowerOff()),
+		{Name: "retire_gpuaas_node", Done: c.isRetired, Do: c.retire, Retry: retries("retire_gpuaas_node"), Limit: within(records), Pivot: true, About: aboutRetire},
+		{Name: "remove_gpuaas_node_record", Done: c.isRemoved, Do: c.orRetired(c.remove), Undo: c.staysRetired, Retry: retries("remove_gpuaas_node_record"), Limit: taskLimit("node.uninstall"), About: aboutRemove},
+		{Name: "cleanup_secrets", Do: c.forgetSecrets, Retry: retries("cleanup_secrets"), Limit: within(records), Optional: true, About: aboutSecrets},
+		c.onMachine(c.MAAS.RemoveRecord()),
+	}}
+}
+
+// nobodyLive reports that no user is on the node.
+func (c *Chains) nobodyLive(ctx context.Context, r *run) (bool, error) {
+	live, err := c.live(ctx, r)
+	return err == nil && len(live) == 0, err
+}
+
+// revoke ends the users whose allocations the first stage has ended for billing.
+func (c *Chains) revoke(ctx context.Context, r *run) error {
+	live, err := c.live(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := c.endUsersOf(ctx, r, live); err != nil {
+		return err
+	}
+	r.Note(nil, "%d users are gone from the node", len(live))
+	return nil
+}
+
+// endUsers ends the users as far as MAAS ends them with the machine's system anyway.
+// Where nothing else does, they must be gone before the node is let go.
+func (c *Chains) endUsers(ctx context.Context, r *run) error {
+	if r.State.Machine.SiteID == "" {
+		return c.revoke(ctx, r)
+	}
+	return c.bestEffort(c.revoke, nil)(ctx, r)
+}
+
+// usersLimit is none where the stage is left at its time by itself.
+func usersLimit(s Turnover) chain.Limit {
+	if s.Machine.SiteID != "" {
+		return chain.Limit{}
+	}
+	return chain.Limit{
+		After: time.Duration(s.Policy.DrainTimeoutSeconds) * time.Second, Class: silent, Code: "agent_silent",
+		Next: "bring the agent back, then retry: nothing else ends the users of a node that MAAS does not have",
+	}
+}
+
+// certifyLeaving states what was done to a node that nobody gets. Where that falls
+// short, it says so, and the node goes all the same.
+func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
+	s := &r.State
+	without := func(err error) error {
+		s.warn("no certificate: what the node says does not hold: %v", err)
+		r.AlreadySo(nil, "no certificate: what the node says does not hold: %v", err)
+		return nil
+	}
+	clean, err := c.statement(ctx, r)
+	if f, failed := errors.AsType[*chain.Failure](err); failed && f.Class == untrusted {
+		return without(err)
+	}
+	if err != nil {
+		return err
+	}
+	verdict, err := c.Nodes.Certify(ctx, clean)
+	switch {
+	case err != nil && taskcatalog.CodeOf(err, "") == "":
+		return ours(err)
+	case err != nil:
+		return without(err)
+	}
+	s.certified(clean.ID, verdict)
+	r.Note(map[string]any{"certificate_id": clean.ID, "meets_policy": verdict.MeetsPolicy}, "certificate %s says what was done", clean.ID)
+	return nil
+}
+
+func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), ours(err)
+}
+
+// retire takes a node out of service for good. One that was found unclean on the way is
+// quarantined, and goes all the same: from there it is drained once more.
+func (c *Chains) retire(ctx context.Context, r *run) error {
+	s := &r.State
+	if _, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, "", s.ForceRelease); err != nil {
+		return ours(err)
+	}
+	return ours(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))
+}
+
+// isRemoved reports that the node is deleted already, and by which of the two: this run
+// has come so far before, and could not write it down.
+func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
+	s := &r.State
+	n, err := c.Nodes.Node(ctx, s.NodeID)
+	switch {
+	case err != nil || n.Status != broker.Deleted:
+		return false, ours(err)
+	case !s.WipedAt.IsZero():
+		r.Note(map[string]any{"maas_status": s.Machine.Seen.Status}, "deleted already: machine %s is not Deployed any more", s.Machine.SystemID)
+	default:
+		r.Note(nil, "deleted already: its agent has removed itself")
+	}
+	return true, nil
+}
+
+// remove deletes the node. Where MAAS has its machine back the agent is gone with the
+// system, and is not waited for; where there is no MAAS, it must have removed itself.
+func (c *Chains) remove(ctx context.Context, r *run) error {
+	s := &r.State
+	if err := c.Nodes.Remove(ctx, s.NodeID, r.ID, s.Reason); err != nil {
+		return ours(err)
+	}
+	if !s.WipedAt.IsZero() {
+		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.Reason); err != nil {
+			return ours(err)
+		}
+		r.AlreadySo(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
+		return nil
+	}
+	k, err := c.ask(ctx, r, transient, Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
+	if err != nil {
+		return err
+	}
+	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.Reason); err != nil {
+		return ours(err)
+	}
+	r.Note(map[string]string{"task_id": k.ID}, "the agent has removed itself (task %s), and the node is deleted", k.ID)
+	return nil
+}
+
+// orRetired has a removal that fails, or that does not end in its time, leave the node
+// retired: its identity is kept for another try.
+func (c *Chains) orRetired(remove func(context.Context, *run) error) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		err := remove(ctx, r)
+		if err == nil {
+			return nil
+		}
+		f, failed := errors.AsType[*chain.Failure](err)
+		if !failed {
+			waited, unknown := r.Since(ctx, r.EnteredAt)
+			switch {
+			case unknown != nil:
+				return unknown
+			case waited < taskLimit("node.uninstall")(r.State).After:
+				return err
+			}
+			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
+		}
+		if err := c.staysRetired(ctx, r); err != nil {
+			return err
+		}
+		return f.Next("bring the agent of node %s back, then retry: the node is not deleted before its agent has removed itself", r.State.NodeID)
+	}
+}
+
+// staysRetired keeps the identity of a node that is not removed.
+func (c *Chains) staysRetired(ctx context.Context, r *run) error {
+	return c.retireFrom(ctx, r, broker.Removing, "it was not removed")
+}
+
+// forgetSecrets removes what is kept for the node. What cannot be is left to a person,
+// and told of until then.
+func (c *Chains) forgetSecrets(ctx context.Context, r *run) error {
+	s := &r.State
+	err := c.Nodes.ForgetSecrets(ctx, s.NodeID)
+	if s.SecretsLeft = err != nil; !s.SecretsLeft {
+		return nil
+	}
+	why := broker.AsError(err).Message
+	if line := "the node's secrets could not be removed"; !slices.Contains(s.Warnings, line) {
+		s.warn("%s", line)
+	}
+	return chain.Fail(transient, "the secrets of node %s could not be removed: %s", s.NodeID, why).With("secrets_left", nil).
+		Next("remove the secrets of node %s by hand, or start another cleanup", s.NodeID)
+}
+
+var (
+	aboutForce   = about("the node: the users of live allocations go", "what they have in memory and at home", 0)
+	aboutRetire  = about("the broker: the node is retired", "", 0)
+	aboutRemove  = about("the node: its agent removes itself, unless MAAS has its machine back; the broker: the record", "the node's identity, for good", 0)
+	aboutSecrets = about("the broker: the node's secrets", "them", 0)
+)

@@ -1,0 +1,243 @@
+package turnover_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+var leave = turnover.Request{Mode: turnover.FullDecommission, ForceRelease: true, Erase: "secure", Reason: "hardware_removal"}
+
+// removals is the list of a full decommission of which nothing is left out.
+var removals = strings.Fields(`disable_node force_release_allocations drain_node scrub_gpu erase_local_disks issue_clean_certificate load_site_config release_maas_node
+	power_off_maas_node retire_gpuaas_node remove_gpuaas_node_record cleanup_secrets remove_maas_record`)
+
+func TestANodeLeavesTheFleetForGood(t *testing.T) {
+	s := newSite(t)
+	s.book.LetIn(s.id, "a-1", "acme", true)
+	s.book.Change(s.id, func(m *turnovertest.Machine) {
+		m.Parts.Devices = append(m.Parts.Devices, broker.Device{Kind: broker.DeviceDisk, ID: "NVME-1", State: broker.DeviceFound})
+		m.Parts.Facts.Disks = append(m.Parts.Facts.Disks, taskcatalog.DiskFacts{Name: "nvme0n1", Serial: "NVME-1", Model: "X", SizeBytes: 1 << 40})
+	})
+	req := leave
+	req.RemoveRecord = true
+	r := s.turnOver(req)
+	if r.Status != chain.Completed {
+		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	var want []string
+	for _, stage := range removals {
+		how := " succeeded"
+		if stage == "power_off_maas_node" || stage == "retire_gpuaas_node" || stage == "remove_gpuaas_node_record" {
+			how = " skipped" // MAAS switched it off; it was retired by its drain; its agent is gone with its system
+		}
+		want = append(want, stage+how)
+	}
+	if got := s.went(r.ID); !slices.Equal(got, want) {
+		t.Errorf("it went\n%v, want\n%v", got, want)
+	}
+	if m := s.book.Machine(s.id); m.Status != broker.Deleted || !s.book.Forgotten(s.id) || len(s.book.Forced) != 1 {
+		t.Errorf("the node is %s, forced %v", m.Status, s.book.Forced)
+	}
+	if s.region.Happened(s.serial, "release") != 1 || len(s.region.Machines()) != 0 {
+		t.Errorf("MAAS has %+v", s.machine())
+	}
+	report, err := s.book.Verify(s.state(r.ID).Issued)
+	if err != nil || report.Holds() {
+		t.Fatalf("nobody validated it, and its certificate meets the policy: %v", err)
+	}
+	for _, task := range s.book.Tasks(s.id, "node.uninstall") {
+		t.Errorf("the agent of a wiped machine was asked for %s", task.ID)
+	}
+}
+
+// An agent that works on an erase for longer than a silent one is waited for is not
+// silent: the machine is not taken from under it.
+func TestAnEraseThatTakesLongIsWaitedFor(t *testing.T) {
+	s := newSite(t)
+	s.place.Policy.DrainTimeoutSeconds = 60
+	s.book.Change(s.id, func(m *turnovertest.Machine) {
+		m.Works = map[string]time.Duration{"node.disk_erase": 3 * time.Hour}
+		m.Parts.Devices = append(m.Parts.Devices, broker.Device{Kind: broker.DeviceDisk, ID: "NVME-1", State: broker.DeviceFound})
+		m.Parts.Facts.Disks = append(m.Parts.Facts.Disks, taskcatalog.DiskFacts{Name: "nvme0n1", Serial: "NVME-1", Model: "X", SizeBytes: 1 << 40})
+	})
+	r := s.turnOver(leave)
+	if r.Status != chain.Completed {
+		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	if went := s.went(r.ID); !slices.Contains(went, "erase_local_disks succeeded") {
+		t.Errorf("it went %v", went)
+	}
+}
+
+// What could not be cleaned, or whose agent is silent, leaves all the same, and its
+// certificate says how far it went.
+func TestWhatCannotBeCleanedLeavesAllTheSame(t *testing.T) {
+	for name, change := range map[string]func(*turnovertest.Machine){
+		"a GPU that is not clean": func(m *turnovertest.Machine) {
+			m.Faulty = map[string]taskcatalog.Code{m.Parts.GPUs[0].UUID: taskcatalog.CodeGPUHardwareFault}
+		},
+		"a silent agent":     func(m *turnovertest.Machine) { m.Silent = true },
+		"a drain that fails": func(m *turnovertest.Machine) { m.Fails = map[string]taskcatalog.Code{"node.drain": "handler_failed"} },
+		"a user that would stay": func(m *turnovertest.Machine) {
+			m.Fails = map[string]taskcatalog.Code{"allocation.revoke_user": "handler_failed"}
+		},
+		"one that is quarantined": func(m *turnovertest.Machine) { m.Status = broker.Quarantined },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.place.Policy.DrainTimeoutSeconds = 60
+			s.book.LetIn(s.id, "a-1", "acme", true)
+			s.book.Change(s.id, change)
+			r := s.turnOver(leave)
+			if m := s.book.Machine(s.id); r.Status != chain.Completed || m.Status != broker.Deleted {
+				t.Fatalf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, m.Status)
+			}
+			if report, err := s.book.Verify(s.state(r.ID).Issued); err != nil || report.Holds() {
+				t.Errorf("its certificate: %v", err)
+			}
+		})
+	}
+}
+
+// Without MAAS the agent must have removed itself: the node is not deleted before.
+func TestWithoutMAASTheAgentRemovesItself(t *testing.T) {
+	w := newWorld(t)
+	w.book.Change(node, func(m *turnovertest.Machine) {
+		m.Fails = map[string]taskcatalog.Code{"node.uninstall": "handler_failed"}
+	})
+	r := w.begin(leave)
+	if r.Stage != "remove_gpuaas_node_record" || !r.Status.Stopped() {
+		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	if m := w.book.Machine(node); m.Status != broker.Retired {
+		t.Errorf("the node is %s", m.Status)
+	}
+	w.book.Change(node, func(m *turnovertest.Machine) { m.Fails = nil })
+	if r = w.act(r.ID, chain.RetryStage); r.Status != chain.Completed {
+		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	if m := w.book.Machine(node); m.Status != broker.Deleted {
+		t.Errorf("the node is %s", m.Status)
+	}
+	for _, stage := range []string{"load_site_config", "release_maas_node", "power_off_maas_node", "remove_maas_record"} {
+		if !slices.Contains(w.went(r.ID), stage+" skipped") {
+			t.Errorf("%s was not skipped: %v", stage, w.went(r.ID))
+		}
+	}
+}
+
+// Secrets that could not be removed are a person's to remove, and keep nothing else.
+func TestSecretsThatStayAreToldOf(t *testing.T) {
+	s := newSite(t)
+	s.book.Broken = func(m string) error {
+		if m == "ForgetSecrets" {
+			return broker.Errorf(broker.Refused, "secrets_refused", "no")
+		}
+		return nil
+	}
+	r := s.turnOver(leave)
+	if st := s.state(r.ID); r.Status != chain.Completed || !st.SecretsLeft || !slices.Contains(st.Warnings, "the node's secrets could not be removed") {
+		t.Errorf("%s at %s: %+v", r.Status, r.Stage, st)
+	}
+}
+
+// Neither chain does anything twice, nor ends otherwise, whichever claim or save is
+// lost.
+func TestAnyClaimOrSaveOfAMachinesTurnoverMayBeLost(t *testing.T) {
+	for _, req := range []turnover.Request{reimage, leave} {
+		for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
+			for n := 0; ; n += 17 {
+				s := newSite(t)
+				s.place.Policy.AcceptMAASErase = true
+				s.book.LetIn(s.id, "a-1", "acme", true)
+				from := s.lossy.Calls()
+				s.lossy.Fate = func(call int) chaintest.Fate {
+					if call == from+n {
+						return fate
+					}
+					return chaintest.Done
+				}
+				r := s.turnOver(req)
+				want, machine, deploys := broker.Active, maassim.Deployed, 2
+				if req.Mode == turnover.FullDecommission {
+					want, machine, deploys = broker.Deleted, maassim.Ready, 1
+				}
+				if m := s.book.Machine(s.id); r.Status != chain.Completed || m.Status != want {
+					t.Fatalf("%s, fate %v at call %d: %s at %s: %+v; the node is %s", req.Mode, fate, n, r.Status, r.Stage, r.Failure, m.Status)
+				}
+				if m := s.machine(); m.Status != machine || s.region.Happened(s.serial, "deploy") != deploys || s.region.Happened(s.serial, "release") != 1 || len(s.book.Forced) != 1 {
+					t.Errorf("%s, fate %v at call %d: machine %+v, forced %v", req.Mode, fate, n, m, s.book.Forced)
+				}
+				if s.lossy.Calls() <= from+n {
+					if n < 30 {
+						t.Errorf("%d calls only", n)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// A node that leaves need not be clean.
+func TestANodeThatIsNotCleanCanLeave(t *testing.T) {
+	s := newSite(t)
+	s.book.Change(s.id, faulty)
+	if r := s.turnOver(leave); r.Status != chain.Completed {
+		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	if m := s.book.Machine(s.id); m.Status != broker.Deleted {
+		t.Errorf("the node is %s", m.Status)
+	}
+}
+
+// Whatever keeps a node from being removed, it stays retired: an agent that does not
+// answer, a queue that takes no such task, a person who cancels.
+func TestANodeThatIsNotRemovedStaysRetired(t *testing.T) {
+	refused := broker.Errorf(broker.Refused, "task_type_unsupported", "its agent knows no such task")
+	for name, hinder := range map[string]func(*world){
+		"silent": func(w *world) {
+			w.book.Change(node, func(m *turnovertest.Machine) { m.Silent = true })
+		},
+		"refused": func(w *world) {
+			w.book.Broken = func(method string) error {
+				if method == "Ask" && w.book.Machine(node).Status == broker.Removing {
+					return refused
+				}
+				return nil
+			}
+		},
+		"cancelled": func(w *world) {
+			w.book.Change(node, func(m *turnovertest.Machine) { m.Silent = true })
+			w.lossy.Fate = func(int) chaintest.Fate {
+				if w.book.Machine(node).Status == broker.Removing && w.run("r-1").Asked == "" {
+					_, _ = w.engine.Act(ctx, chain.Order{ID: "r-1", Actor: ada, Action: chain.Cancel, Reason: "because"})
+				}
+				return chaintest.Done
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.policy.DrainTimeoutSeconds = 60
+			hinder(w)
+			r := w.begin(leave)
+			if r.Status.Moving() || r.Status == chain.Completed {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			if m := w.book.Machine(node); m.Status != broker.Retired || !m.TurnoverOwed {
+				t.Errorf("the run is %s at %s, the node %s, turnover owed %v", r.Status, r.Stage, m.Status, m.TurnoverOwed)
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+//go:build !race
+
+package turnover_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/reconcile"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/turnover/turnovertest"
+)
+
+// people are tenants, who come and go, operators, who do what they like at any moment,
+// and the reconciler, that looks from time to time.
+func (s *simulation) people() {
+	for _, b := range s.boxes {
+		if s.chance(70) {
+			s.comes(b)
+		}
+	}
+	for range 2 + s.by.IntN(4) {
+		s.later(s.until(4*time.Hour), func() { s.comes(pick(s, s.boxes...)) })
+		s.later(s.until(4*time.Hour), func() { s.goes(pick(s, s.boxes...)) })
+	}
+	for range 2 + s.by.IntN(3) {
+		s.later(s.until(2*time.Hour), func() { s.start(pick(s, s.boxes...), s.request()) })
+	}
+	for range s.by.IntN(5) {
+		s.later(s.until(3*time.Hour), func() {
+			if len(s.runs) == 0 {
+				return
+			}
+			r, without := pick(s, s.runs...), ""
+			action := pick(s, chain.Actions...)
+			if now := s.run(r.id); action == chain.Resume && s.chance(50) {
+				without = now.Stage
+			}
+			s.order(r, action, without)
+		})
+	}
+	if s.chance(20) {
+		s.later(s.until(3*time.Hour), func() { s.letIn(pick(s, s.boxes...)) })
+	}
+	if s.chance(20) {
+		s.later(s.until(3*time.Hour), func() { s.keepOut(pick(s, s.boxes...)) })
+	}
+	for range s.by.IntN(6) {
+		s.later(s.until(4*time.Hour), s.reconcile)
+	}
+}
+
+// comes has a tenant provisioned, where nodes take any.
+func (s *simulation) comes(b *box) {
+	s.tenants++
+	id, root := fmt.Sprintf("a-%d", s.tenants), s.chance(40)
+	if !s.book.LetIn(b.id, id, pick(s, "acme", "umbrella"), root) {
+		s.counts["tenants kept out"]++
+		return
+	}
+	s.counts["tenants let in"]++
+	s.say("tenant %s is on %s, root %v", id, b.id, root)
+	if s.chance(15) {
+		s.dirty(b)
+		s.later(s.until(6*time.Hour), func() { s.mend(b) })
+	}
+}
+
+// goes ends the allocations of a node, if its agent answers.
+func (s *simulation) goes(b *box) {
+	s.book.Change(b.id, func(m *turnovertest.Machine) {
+		for i := range m.Users {
+			if m.Users[i].Live() && !m.Silent && !m.Cut() {
+				m.Users[i].EndedAt = s.clock.Now()
+				s.say("tenant %s is gone from %s", m.Users[i].ID, b.id)
+			}
+		}
+	})
+}
+
+// request is a turnover of any kind.
+func (s *simulation) request() turnover.Request {
+	req := turnover.Request{
+		Mode:         pick(s, turnover.SoftReset, turnover.SoftReset, turnover.Reimage, turnover.Reimage, turnover.FullDecommission, turnover.StorageCleanup),
+		Erase:        pick(s, "none", "quick", "secure", "secure"),
+		ForceRelease: s.chance(60), Reason: "tenant_transition", RequestedBy: "ada",
+	}
+	if req.Mode != turnover.StorageCleanup {
+		req.StorageCleanup = pick(s, "none", "local")
+	}
+	req.RemoveRecord = req.Mode == turnover.FullDecommission && s.chance(30)
+	return req
+}
+
+// start begins a run, if the node takes it; nil: it does not.
+func (s *simulation) start(b *box, req turnover.Request) *begun {
+	at := turnover.Place{Policy: s.site.PolicyOf(s.profile)}
+	if b.systemID != "" {
+		at.Site, at.Profile, at.SKU, at.Adopted = s.site, s.profile, s.sku, b.adopted
+	}
+	site := s.site.Name
+	if b.systemID == "" {
+		site = turnover.NoSite
+	}
+	r := &begun{id: fmt.Sprintf("r-%d", len(s.runs)+1), box: b, req: req, owed: s.book.Machine(b.id).TurnoverOwed}
+	state, locks, err := turnover.New(s.book.Machine(b.id).Node, at, req)
+	if err == nil {
+		_, err = s.engine.Start(ctx, chain.Start{ID: r.id, Kind: req.Mode.Kind(), Site: site, Subject: b.hostname, State: state, Locks: locks, RequestedBy: "ada"})
+	}
+	live := s.live(b.id)
+	switch taken := (*chain.Locked)(nil); {
+	case errors.As(err, &taken):
+		return nil
+	case err != nil:
+		if k := broker.AsError(err).Kind; k != broker.Invalid && k != broker.Refused {
+			s.t.Error(err)
+		}
+		return nil
+	case live != nil:
+		s.wrong("run %s has node %s, and run %s begins", live.id, b.id, r.id)
+	}
+	s.runs = append(s.runs, r)
+	s.say("%s of %s begins (%s), %+v", req.Mode, b.id, r.id, req)
+	return r
+}
+
+// order is an action that may make no sense.
+func (s *simulation) order(r *begun, a chain.Action, without string) {
+	_, err := s.engine.Act(ctx, chain.Order{ID: r.id, Actor: ada, Action: a, Without: without, Reason: "because"})
+	if no := (*chain.Refused)(nil); err != nil && !errors.As(err, &no) {
+		s.t.Error(err)
+	}
+	s.say("%s %s without %q: %v", a, r.id, without, err)
+	if err == nil && a != chain.Cancel && a != chain.MarkManual {
+		r.passes++
+	}
+}
+
+// letIn is a platform admin's word that a node needs no turnover: not while a run has
+// it, one that has stopped too.
+func (s *simulation) letIn(b *box) {
+	if s.live(b.id) != nil {
+		return
+	}
+	s.book.Change(b.id, func(m *turnovertest.Machine) {
+		if broker.Transition(m.Node, broker.Active, broker.OwnerOverride) != nil {
+			return
+		}
+		m.Status, m.StatusReason, m.TurnoverOwed, b.was, b.passed = broker.Active, "let in by ada", false, broker.Active, true
+		s.say("ada lets %s in by override", b.id)
+	})
+}
+
+// keepOut is an operator who quarantines a node, which may be at any time.
+func (s *simulation) keepOut(b *box) {
+	s.book.Change(b.id, func(m *turnovertest.Machine) {
+		if broker.Transition(m.Node, broker.Quarantined, broker.OwnerOperator) == nil {
+			m.Status, m.StatusReason = broker.Quarantined, "kept out by ada"
+			s.say("ada quarantines %s", b.id)
+		}
+	})
+}
+
+// hear moves a node that is in service by whether its agent is heard.
+func (s *simulation) hear(b *box) {
+	s.book.Change(b.id, func(m *turnovertest.Machine) {
+		to := broker.Active
+		if m.Silent || m.Cut() {
+			to = broker.Offline
+		}
+		if (m.Status == broker.Active || m.Status == broker.Offline) && m.Status != to && broker.Transition(m.Node, to, broker.OwnerHeartbeat) == nil {
+			m.Status, m.StatusReason = to, "heard or not"
+			s.say("%s is %s", b.id, to)
+		}
+	})
+}
+
+// reconcile is one look at all machines, and what the rules say of them, all of which
+// are to act.
+func (s *simulation) reconcile() {
+	policy := reconcile.DefaultPolicy
+	policy.Modes = map[string]reconcile.Mode{}
+	for _, r := range reconcile.Rules[:len(reconcile.Rules)-1] {
+		policy.Modes[r.ID] = reconcile.Act
+	}
+	for _, b := range s.boxes {
+		if b.systemID == "" {
+			continue
+		}
+		node, m := s.book.Machine(b.id), reconcile.Machine{At: s.clock.Now()}
+		seen, there := s.region.Machine(b.systemID)
+		m.Absent, m.Status, m.StatusName, m.Mark = !there, maas.Status(seen.Status), seen.Status.String(), seen.Annotations["hostler-node"]
+		m.Power = seen.PowerState
+		run := s.live(b.id)
+		finding, found := reconcile.Judge(m, reconcile.Node{Node: node.Node, InRun: run != nil, Marked: !b.adopted}, policy)
+		if !found {
+			continue
+		}
+		if run != nil || node.TurnoverOwed {
+			s.wrong("the reconciler would %s node %s for %s, which run %v has, turnover owed %v", finding.Action, b.id, finding.ID, run, node.TurnoverOwed)
+		}
+		s.say("drift of %s: %s (%s)", b.id, finding.ID, finding.Action)
+		switch finding.Action {
+		case reconcile.Quarantine:
+			s.book.Change(b.id, func(m *turnovertest.Machine) {
+				if m.Status != broker.Quarantined && broker.Transition(m.Node, broker.Quarantined, broker.OwnerReconciler) == nil {
+					m.Status, m.StatusReason = broker.Quarantined, finding.ID
+				}
+			})
+		case reconcile.Decommission:
+			s.start(b, turnover.Request{Mode: turnover.FullDecommission, Reason: finding.ID, From: node.Status})
+		}
+	}
+}
+
+// handled reports whether a person did something to a machine by hand.
+func (s *simulation) handled(systemID string) bool {
+	for _, c := range s.region.History(systemID) {
+		if c.By == "somebody" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,266 @@
+//go:build !race
+
+package turnover_test
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+var (
+	inService = []broker.NodeStatus{broker.Active, broker.Offline}
+	inHand    = []broker.NodeStatus{broker.Draining, broker.Retired, broker.Quarantined}
+	anywhere  = slices.Concat(inService, inHand)
+)
+
+// part is how far a run has come.
+type part string
+
+const (
+	taking   part = "until it has the node"
+	cleaning part = "while it has the node out of service"
+	handing  part = "as it hands the node out"
+	leaving  part = "as it removes the node"
+	gone     part = "when the node is gone"
+	emptying part = "as it empties the storage of a node that stays in service"
+)
+
+// pairs are those of node and run: seed 000 §5.3, with what the architecture adds. A
+// node that a reimage has stays retired; one that was looked at and is not clean is
+// quarantined, and so is one that a person keeps out. A run that is taking back has
+// begun to or has not. A step that was done and whose save was lost is where the row
+// has one status more.
+var pairs = map[part]map[chain.Status][]broker.NodeStatus{
+	taking: {
+		chain.Pending: anywhere, chain.Running: anywhere, chain.Compensating: anywhere, chain.Cancelled: anywhere,
+		chain.FailedRetryable: anywhere, chain.FailedManual: anywhere,
+	},
+	cleaning: {
+		chain.Pending: inHand, chain.Running: inHand, chain.Compensating: inHand, chain.Cancelled: {broker.Quarantined},
+		chain.FailedRetryable: inHand, chain.FailedManual: inHand,
+	},
+	handing: {
+		chain.Pending: append(inHand, inService...), chain.Running: append(inHand, inService...), chain.Compensating: append(inHand, inService...), chain.Cancelled: {broker.Quarantined},
+		chain.FailedRetryable: inHand, chain.FailedManual: inHand, chain.Completed: {broker.Active}, chain.Reconciled: {broker.Active},
+	},
+	leaving: {
+		chain.Pending: {broker.Retired, broker.Removing, broker.Quarantined}, chain.Running: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined}, chain.Compensating: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined},
+		chain.FailedRetryable: {broker.Retired, broker.Quarantined}, chain.FailedManual: {broker.Retired, broker.Quarantined}, chain.Cancelled: {broker.Retired, broker.Quarantined, broker.Deleted},
+	},
+	gone: {
+		chain.Pending: {broker.Deleted}, chain.Running: {broker.Deleted}, chain.Compensating: {broker.Deleted}, chain.Cancelled: {broker.Deleted},
+		chain.FailedRetryable: {broker.Deleted}, chain.FailedManual: {broker.Deleted}, chain.Completed: {broker.Deleted}, chain.Reconciled: {broker.Deleted},
+	},
+	emptying: {
+		chain.Pending: anywhere, chain.Running: anywhere, chain.Compensating: anywhere, chain.Cancelled: anywhere,
+		chain.FailedRetryable: anywhere, chain.FailedManual: anywhere, chain.Completed: anywhere, chain.Reconciled: anywhere,
+	},
+}
+
+// partOf is how far a run has come.
+func (s *simulation) partOf(r *begun, stage string) part {
+	switch {
+	case r.req.Mode == turnover.StorageCleanup:
+		return emptying
+	case slices.Contains([]string{"cleanup_secrets", "remove_maas_record"}, stage):
+		return gone
+	case !r.taken:
+		return taking
+	case stage == "enable_node":
+		return handing
+	case stage == "remove_gpuaas_node_record":
+		return leaving
+	}
+	return cleaning
+}
+
+func (s *simulation) state(r *begun) (out turnover.Turnover) {
+	s.must(json.Unmarshal(s.run(r.id).State, &out))
+	return out
+}
+
+// saved watches every save: what a run says of itself is so.
+func (s *simulation) saved(c chain.Change, err error) {
+	r := s.runOf(c.Record.ID)
+	if err != nil || r == nil {
+		return
+	}
+	s.check()
+	now, node, state := s.run(r.id), s.book.Machine(r.box.id), s.state(r)
+	at := s.partOf(r, now.Stage)
+	if now.Status.Moving() && now.Direction == chain.Forward && c.Record.Stage != "" && at == gone && node.Status != broker.Deleted {
+		s.wrong("run %s is at %s, and node %s is %s", r.id, now.Stage, node.ID, node.Status)
+	}
+	may := pairs[at][now.Status]
+	if r.box.passed && !now.Status.Ended() {
+		may = append(slices.Clone(may), inService...)
+	}
+	if !slices.Contains(may, node.Status) {
+		s.wrong("run %s is %s at %s (%s), and node %s is %s (%s)", r.id, now.Status, now.Stage, at, node.ID, node.Status, node.StatusReason)
+	}
+	if c.Unreachable != "" && !s.unanswered {
+		s.wrong("run %s holds the site, which has answered: %s", r.id, c.Unreachable)
+	}
+	if !state.WipedAt.IsZero() {
+		for _, a := range node.Users {
+			if a.Live() {
+				s.wrong("run %s had the machine of node %s wiped at %s, and allocation %s is live", r.id, node.ID, state.WipedAt.Format(time.TimeOnly), a.ID)
+			}
+		}
+	}
+	if i := slices.Index(reimages, now.Stage); r.req.Mode == turnover.Reimage && i > slices.Index(reimages, "wait_for_agent_enrollment") && now.Direction == chain.Forward && node.Cut() {
+		s.wrong("run %s is at %s, and has cut off the system that it has deployed", r.id, now.Stage)
+	}
+	switch {
+	case now.Status.Stopped() && (now.Failure == nil || now.Failure.Message == "" || now.NextAction == ""):
+		s.wrong("run %s is %s, and says not why, or what to do: %+v, %q", r.id, now.Status, now.Failure, now.NextAction)
+	case now.Status == chain.Cancelled && r.req.Mode == turnover.StorageCleanup && s.book.Asked(r.box.id, r.id) && (slices.Contains(inService, node.Status) || !node.TurnoverOwed && node.Status != broker.Deleted):
+		s.wrong("run %s is cancelled, its node %s was begun to be cleaned, and it is %s, owed %v", r.id, node.ID, node.Status, node.TurnoverOwed)
+	case now.Status == chain.Cancelled && r.taken && node.Status != broker.Deleted && !node.TurnoverOwed:
+		s.wrong("run %s is cancelled, and node %s is owed no turnover", r.id, node.ID)
+	case now.Status == chain.Cancelled && !r.taken && !s.book.Asked(r.box.id, r.id) && !r.owed && node.TurnoverOwed && node.StatusReason != "previous_os_alive":
+		s.wrong("run %s is cancelled, which never had node %s: it is %s (%s), and is owed a turnover", r.id, node.ID, node.Status, node.StatusReason)
+	case now.Status.Stopped() && r.taken && !r.box.passed && node.Status != broker.Deleted && !node.TurnoverOwed:
+		s.wrong("run %s is %s, and node %s is owed no turnover", r.id, now.Status, node.ID)
+	}
+}
+
+// check watches what is so after every step and everything that somebody did.
+func (s *simulation) check() {
+	s.newCertificates()
+	for _, b := range s.boxes {
+		node, run := s.book.Machine(b.id), s.live(b.id)
+		was := b.was
+		b.was, b.passed = node.Status, b.passed && !node.TurnoverOwed
+		use := slices.Contains(inService, node.Status)
+		switch {
+		case was == broker.Deleted && node.Status != broker.Deleted:
+			s.wrong("node %s, which was deleted, is %s", b.id, node.Status)
+		case was == broker.Deleted && node.Epoch != b.epoch:
+			s.wrong("node %s was deleted, and has enrolled since", b.id)
+		case node.Status == broker.Deleted && !node.Cut():
+			s.wrong("node %s is deleted, and its certificate is good", b.id)
+		case use && node.TurnoverOwed:
+			s.wrong("node %s is %s, and a turnover is owed", b.id, node.Status)
+		case (node.Status == broker.Draining || node.Status == broker.Removing) && run == nil:
+			s.wrong("node %s is %s, and no run has it", b.id, node.Status)
+		case use && !slices.Contains(inService, was):
+			s.handedOut(b, node)
+		}
+		b.epoch = node.Epoch
+		if node.Status == broker.Deleted && was != broker.Deleted {
+			s.counts["nodes gone"]++
+		}
+		if run == nil {
+			continue
+		}
+		for _, a := range node.Users {
+			if began := s.run(run.id).RequestedAt; a.Since.After(began) {
+				s.wrong("allocation %s was let in on node %s at %s, which run %s has since %s", a.ID, b.id, a.Since.Format(time.TimeOnly), run.id, began.Format(time.TimeOnly))
+			}
+		}
+	}
+}
+
+// handedOut is a node that has come into service: by a certificate of the run whose
+// step this is, that holds for whoever verifies it, and that is true.
+func (s *simulation) handedOut(b *box, node turnovertest.Machine) {
+	b.passed = false
+	s.counts["nodes handed out"]++
+	r := s.runOf(s.stepping)
+	if r == nil || r.box != b {
+		s.wrong("node %s is %s (%s), and no run of it has done that", b.id, node.Status, node.StatusReason)
+		return
+	}
+	var of []string
+	for _, id := range s.book.Certificates() {
+		if report, err := s.book.Verify(id); err == nil && report.Clean != nil && report.Clean.Run.ID == r.id {
+			of = append(of, id)
+		}
+	}
+	if len(of) == 0 {
+		s.wrong("node %s is %s by run %s, which has no certificate", b.id, node.Status, r.id)
+		return
+	}
+	report, err := s.book.Verify(of[len(of)-1])
+	if err != nil || !report.Holds() {
+		s.wrong("node %s is %s by run %s, whose certificate does not hold: %v %+v", b.id, node.Status, r.id, err, report)
+		return
+	}
+	c, state := report.Clean, s.state(r)
+	if c.Node.ID != b.id || c.Node.Epoch != node.Epoch || c.Validation.Verdict != taskcatalog.VerdictClean || !c.Verdict.MeetsPolicy {
+		s.wrong("node %s (epoch %d) is %s by certificate %s of node %s (epoch %d), validated %s", b.id, node.Epoch, node.Status, c.ID, c.Node.ID, c.Node.Epoch, c.Validation.Verdict)
+	}
+	if r.req.Mode == turnover.Reimage && node.ShownAt().After(state.HeardAt) {
+		s.wrong("node %s is %s by run %s, and its previous system was heard of at %s", b.id, node.Status, r.id, node.ShownAt().Format(time.TimeOnly))
+	}
+	s.truly(b, r, c)
+}
+
+// truly holds a certificate by which a node was handed out to what really was.
+func (s *simulation) truly(b *box, r *begun, c *certificate.Clean) {
+	made := s.book.Tasks(b.id, "node.validate_clean")
+	i := slices.IndexFunc(made, func(k broker.Task) bool { return k.ID == c.Validation.TaskID })
+	if i < 0 || made[i].CorrelationID != r.id || made[i].Status != broker.TaskSucceeded || made[i].NodeEpoch != c.Node.Epoch {
+		s.wrong("certificate %s stands on validation %q, which is none of its run", c.ID, c.Validation.TaskID)
+		return
+	}
+	looked := made[i].EndedAt
+	if c.Allocation != nil && looked.Before(c.Allocation.ReleasedAt) {
+		s.wrong("certificate %s stands on a validation of %s, and its tenant left at %s", c.ID, looked.Format(time.TimeOnly), c.Allocation.ReleasedAt.Format(time.TimeOnly))
+	}
+	for _, f := range b.fault {
+		if f.from.Before(looked) && (f.to.IsZero() || f.to.After(looked)) {
+			s.wrong("certificate %s says that node %s is clean, which it was not from %s on", c.ID, b.id, f.from.Format(time.TimeOnly))
+		}
+	}
+}
+
+func (s *simulation) newCertificates() {
+	all := s.book.Certificates()
+	for _, id := range all[s.certified:] {
+		report, err := s.book.Verify(id)
+		if err != nil {
+			s.wrong("certificate %s does not verify: %v", id, err)
+			continue
+		}
+		if c := report.Clean; c.Environment == certificate.FreshOS {
+			s.freshly(s.runOf(c.Run.ID).box, s.book.Machine(c.Node.ID), c)
+		}
+	}
+	s.certified = len(all)
+}
+
+// freshly holds each certificate of a fresh system to the machine's own history: MAAS
+// had it back and deployed it anew after its last tenant came, and the node has a key
+// from after that.
+func (s *simulation) freshly(b *box, node turnovertest.Machine, c *certificate.Clean) {
+	s.counts["certificates of a fresh system"]++
+	var freed, deployed, ready time.Time
+	for _, h := range s.region.History(b.systemID) {
+		switch {
+		case h.What == "status" && (h.To == maassim.Ready.String() || h.To == maassim.New.String()):
+			ready = h.At
+		case h.What == "status" && h.To == maassim.Deployed.String() && ready.After(freed):
+			freed, deployed = ready, h.At
+		}
+	}
+	for _, a := range node.Users {
+		if a.Since.After(freed) || a.EndedAt.After(deployed) {
+			s.wrong("certificate %s says fresh_os: allocation %s was on node %s from %s to %s, MAAS had it back at %s and deployed it at %s",
+				c.ID, a.ID, b.id, a.Since.Format(time.TimeOnly), a.EndedAt.Format(time.TimeOnly), freed.Format(time.TimeOnly), deployed.Format(time.TimeOnly))
+		}
+	}
+	if freed.IsZero() || deployed.IsZero() || c.Node.IdentitySince.Before(deployed) {
+		s.wrong("certificate %s says fresh_os: MAAS had the machine back at %v, deployed it at %v, and the node has its key since %v", c.ID, freed, deployed, c.Node.IdentitySince)
+	}
+}

@@ -1,0 +1,194 @@
+//go:build !race
+
+package turnover_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+)
+
+var (
+	simSeeds = flag.Int("sim.n", 500, "how many seeds the simulation plays")
+	simSeed  = flag.Int64("sim.seed", -1, "play this seed alone")
+	simFirst = flag.Int64("sim.first", 0, "the first seed")
+)
+
+// TestSimulation plays turnovers of the nodes of a site where things go wrong:
+// tenants come and go, agents fall silent, machines are not clean, MAAS fails,
+// people act behind our back, operators do what they like, and the broker dies at any
+// save. Often there are two brokers, and one steps while the other waits for an
+// answer. Time is the simulation's, and all that happens follows from the seed. What
+// must hold is watched at each call, at each save and after each step.
+func TestSimulation(t *testing.T) {
+	first, n := *simFirst, int64(*simSeeds)
+	switch {
+	case *simSeed >= 0:
+		first, n = *simSeed, 1
+	case testing.Short():
+		n = min(n, 50)
+	}
+	var reached tally
+	var played atomic.Int64
+	if n > 1000 {
+		defer progress(&played, n)()
+	}
+	t.Run("seeds", func(t *testing.T) {
+		const lanes = 4
+		for lane := range int64(lanes) {
+			t.Run(fmt.Sprint(lane), func(t *testing.T) {
+				t.Parallel()
+				for seed := first + lane; seed < first+n && !t.Failed(); seed += lanes {
+					playSeed(t, uint64(seed), nil).count(&reached)
+					played.Add(1)
+				}
+			})
+		}
+	})
+	t.Logf("%s", reached.String())
+	if n >= 100 && reached.missing() != "" {
+		t.Errorf("the simulation does not come to: %s", reached.missing())
+	}
+}
+
+// What a seed plays, it plays again.
+func TestSimulationPlaysASeedTheSameAgain(t *testing.T) {
+	for seed := range uint64(5) {
+		a, b := playSeed(t, seed, nil).story(), playSeed(t, seed, nil).story()
+		if a != b || a == "" {
+			t.Errorf("seed %d: two plays differ\n%s\n%s", seed, a, b)
+		}
+	}
+}
+
+// playSeed plays one; with has it played otherwise than the seed would.
+func playSeed(t testing.TB, seed uint64, with func(*simulation)) *simulation {
+	s := newSimulation(t, seed, with)
+	defer func() {
+		if t.Failed() && !s.told {
+			s.told = true
+			t.Logf("%s\nplay it again: go test ./broker/turnover -run 'TestSimulation$' -sim.seed %d", s.story(), seed)
+		}
+	}()
+	s.play()
+	return s
+}
+
+// story is what became of all runs, and what people did.
+func (s *simulation) story() string {
+	var b strings.Builder
+	for _, r := range s.runs {
+		now := s.run(r.id)
+		fmt.Fprintf(&b, "%s %s of %s (%s): %s at %s; %s\n", r.id, r.req.Mode, r.box.id, r.box.systemID, now.Status, now.Stage, now.Waiting)
+		for _, e := range s.history(r.id) {
+			if e.Status != chain.Started {
+				fmt.Fprintf(&b, "  %s %s/%s/%d %s: %s\n", e.At.Format(time.TimeOnly), e.Stage, e.Direction, e.Attempt, e.Status, e.Message)
+			}
+		}
+	}
+	for _, line := range s.happened {
+		fmt.Fprintln(&b, line)
+	}
+	return b.String()
+}
+
+// tally counts what the seeds have come to.
+type tally struct {
+	ended                                           [4]atomic.Int64 // completed, cancelled, stopped, by force
+	active, deleted, fresh, together, haunted, late atomic.Int64
+	letIn, kept, again                              atomic.Int64
+}
+
+func (c *tally) of() map[string]*atomic.Int64 {
+	return map[string]*atomic.Int64{
+		"runs completed": &c.ended[0], "runs cancelled": &c.ended[1], "runs stopped": &c.ended[2], "nodes handed out": &c.active, "nodes gone": &c.deleted,
+		"certificates of a fresh system": &c.fresh, "steps of one broker within another's": &c.together, "previous systems": &c.haunted,
+		"calls carried out late": &c.late, "tenants let in": &c.letIn, "tenants kept out": &c.kept, "nodes brought on at the end": &c.again,
+	}
+}
+
+func (c *tally) String() string {
+	var words []string
+	for what, n := range c.of() {
+		words = append(words, fmt.Sprintf("%d %s", n.Load(), what))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+func (c *tally) missing() string {
+	var words []string
+	for what, n := range c.of() {
+		if n.Load() == 0 {
+			words = append(words, what)
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+// count adds what a simulation has come to.
+func (s *simulation) count(c *tally) {
+	for _, r := range s.runs {
+		switch now := s.run(r.id).Status; {
+		case now == chain.Completed || now == chain.Reconciled:
+			c.ended[0].Add(1)
+		case now == chain.Cancelled:
+			c.ended[1].Add(1)
+		}
+	}
+	for what, n := range s.counts {
+		c.of()[what].Add(int64(n))
+	}
+}
+
+// progress tells a person who waits how far a long simulation has come, until it is
+// stopped.
+func progress(played *atomic.Int64, of int64) (stop func()) {
+	begun, tick, ended := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})
+	tell := func() {
+		n := played.Load()
+		rate := float64(n) / time.Since(begun).Seconds()
+		fmt.Fprintf(os.Stderr, "%s: %d of %d seeds, %.1f a second, %v to go\n", time.Now().Format(time.TimeOnly), n, of, rate, time.Duration(float64(of-n)/max(rate, 0.1)*1e9).Round(time.Second))
+	}
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				tell()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(ended)
+		tell()
+	}
+}
+
+func (s *simulation) run(id string) chain.Record {
+	s.t.Helper()
+	r, err := s.store.Run(ctx, id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func (s *simulation) history(id string) []chain.Event {
+	s.t.Helper()
+	events, err := s.store.Events(ctx, id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return events
+}

@@ -1,0 +1,56 @@
+package turnover
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// cleanVacant is cleanStorage of a node that stays in service, once nobody is on it.
+func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
+	if _, asked := r.State.of(r.Stage); !asked {
+		if err := c.vacate(ctx, r); err != nil {
+			return err
+		}
+	}
+	return c.cleanStorage(ctx, r)
+}
+
+// vacate ends whoever is on the node, for billing and then on the node itself, where
+// that was asked for; else a node that somebody is on is left alone.
+func (c *Chains) vacate(ctx context.Context, r *run) error {
+	s := &r.State
+	live, err := c.live(ctx, r)
+	if err != nil || len(live) == 0 {
+		return err
+	}
+	if !s.ForceRelease {
+		n, err := c.Nodes.Node(ctx, s.NodeID)
+		if err != nil {
+			return ours(err)
+		}
+		return ours(broker.AllocationsLive(n, live))
+	}
+	forced, err := c.Nodes.ForceRelease(ctx, s.NodeID, r.ID, s.Reason)
+	if err != nil {
+		return ours(err)
+	}
+	for _, a := range forced {
+		s.warn("allocation %s was ended by force", a.Named())
+	}
+	return c.endUsersOf(ctx, r, live)
+}
+
+// endUsersOf has the node end the users of allocations, one after another.
+func (c *Chains) endUsersOf(ctx context.Context, r *run, live []broker.Allocation) error {
+	for _, a := range live {
+		_, err := c.ask(ctx, r, residue, Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{
+			AllocationID: a.ID, Username: a.Username, GraceSeconds: r.State.Policy.DrainGraceSeconds,
+		}}, a.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
