@@ -1,7 +1,9 @@
 package certificate
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/pki"
@@ -33,7 +35,77 @@ type AttestedNode struct {
 type AttestedPart struct {
 	Kind   string `json:"kind"`
 	Serial string `json:"serial"`
+	UUID   string `json:"uuid,omitempty"` // of a GPU: those of one board may share a serial
 	Model  string `json:"model,omitempty"`
+}
+
+// Attested is an attestation as a certificate carries it, beside the device that it is
+// about. The digest is that of the attestation's own file.
+type Attested struct {
+	Digest    string      `json:"digest"`
+	Statement Attestation `json:"statement"`
+}
+
+// About reports whether it is about a device.
+func (a *Attested) About(d *Device) bool {
+	part := a.Statement.Device
+	if part.Kind != d.Kind {
+		return false
+	}
+	if part.UUID != "" {
+		return part.UUID == d.UUID
+	}
+	return part.Serial != "" && (part.Serial == d.Serial || d.Serial == "" && part.Serial == d.UUID)
+}
+
+// attested asks that what persons say is whole, about this node, and about a device
+// that is not there; and that each device that is said to be gone has its word.
+func (c *Clean) attested() error {
+	wrong := func(format string, args ...any) error {
+		return refuse(CodeAttestationWrong, "cannot believe certificate: "+format, args...)
+	}
+	said := map[string]bool{}
+	for i := range c.Attested {
+		a := &c.Attested[i]
+		if err := a.Statement.check(); err != nil {
+			return err
+		}
+		switch at := slices.IndexFunc(c.Devices, func(d Device) bool { return d.Attestation == a.Digest && a.About(&d) }); {
+		case !digestForm.MatchString(a.Digest) || said[a.Digest]:
+			return wrong("attestation %s has no digest, or is in it twice", a.Statement.ID)
+		case a.Statement.Node.ID != c.Node.ID:
+			return wrong("attestation %s is about node %s, and it is about node %s", a.Statement.ID, a.Statement.Node.ID, c.Node.ID)
+		case a.Statement.IssuedAt.After(c.IssuedAt):
+			return wrong("attestation %s is of later than the certificate", a.Statement.ID)
+		case at < 0 || c.Devices[at].Method != a.Statement.Method:
+			return wrong("attestation %s is about no device that it has as %s", a.Statement.ID, a.Statement.Method)
+		}
+		said[a.Digest] = true
+	}
+	for _, d := range c.Devices {
+		if d.Attestation != "" && !said[d.Attestation] {
+			return wrong("%s %s is %s by a person's word, which is not in it", d.Kind, d.Name(), d.Method)
+		}
+	}
+	return nil
+}
+
+// Attest puts a person's word in the place of a device that was not found, or adds the
+// device where nothing else tells of it. What was found is left as it was found.
+func (c *Clean) Attest(a Attested) {
+	at := slices.IndexFunc(c.Devices, func(d Device) bool { return a.About(&d) })
+	if at < 0 {
+		part := a.Statement.Device
+		c.Devices = append(c.Devices, Device{Kind: part.Kind, Serial: part.Serial, UUID: part.UUID, Model: part.Model, Expected: true})
+		at = len(c.Devices) - 1
+	}
+	d := &c.Devices[at]
+	if d.Found {
+		return
+	}
+	d.Expected, d.Method, d.Verification, d.Attestation = true, a.Statement.Method, taskcatalog.OverwriteNone, a.Digest
+	d.Verdict, d.Code, d.Message, d.TaskID = taskcatalog.VerdictInconclusive, "", "", "" // nobody has looked
+	c.Attested = append(c.Attested, a)
 }
 
 // statementOfPerson marks an attestation.
@@ -54,18 +126,18 @@ func (a *Attestation) about() (name, sum string, err error) {
 	if err != nil {
 		return "", "", malformed("%v", err)
 	}
-	return "device/" + a.Device.Serial, hexSHA256(part), nil
+	return "device/" + cmp.Or(a.Device.Serial, a.Device.UUID), hexSHA256(part), nil
 }
 
 func (a *Attestation) check() error {
 	switch {
 	case a.StatementOf != statementOfPerson, !name.MatchString(a.ID), !pki.ValidNodeID(a.Node.ID), a.IssuedAt.IsZero():
 		return refuse(CodeIncomplete, "cannot use attestation: it names no node or time, or is not marked as a person's statement")
-	case !slices.Contains(kinds, a.Device.Kind), a.Device.Serial == "":
-		return refuse(CodeIncomplete, "cannot use attestation: it names no device by its serial")
+	case !slices.Contains(kinds, a.Device.Kind), a.Device.Serial == "" && a.Device.UUID == "":
+		return refuse(CodeIncomplete, "cannot use attestation: it names no device by its serial or uuid")
 	case a.Method != MethodDestroyed && a.Method != MethodRemoved:
 		return refuse(CodeIncomplete, "cannot use attestation: %q is not what a person attests (destroyed or removed)", string(a.Method))
-	case a.Witness == "" || a.By == "" || a.Witness == a.By:
+	case a.Witness == "" || a.By == "" || strings.EqualFold(a.Witness, a.By):
 		return refuse(CodeIncomplete, "cannot use attestation: it takes a witness beside who records it")
 	}
 	return nil

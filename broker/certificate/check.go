@@ -27,7 +27,7 @@ var (
 // check refuses a certificate that is incomplete, contradicts itself, or says
 // more than its proofs.
 func (c *Clean) check() error {
-	for _, check := range []func() error{c.whole, c.bounded, c.timely, c.parts, c.admits} {
+	for _, check := range []func() error{c.whole, c.bounded, c.timely, c.parts, c.attested, c.admits} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -62,16 +62,28 @@ func (c *Clean) whole() error {
 		return lacks("node")
 	case !name.MatchString(c.Run.ID) || !slices.Contains(modes, c.Run.Mode):
 		return lacks("run")
-	case c.Allocation != nil && !name.MatchString(c.Allocation.ID):
+	case c.Allocation != nil && !name.MatchString(c.Allocation.ID), c.Allocation == nil && len(c.Earlier) > 0,
+		slices.ContainsFunc(c.Earlier, func(a Allocation) bool { return !name.MatchString(a.ID) }):
 		return lacks("allocation")
 	case environments[c.Environment] == 0:
 		return lacks("environment")
-	case environments[c.Policy.Environment] == 0 || !slices.Contains(grades, c.Policy.DiskGrade) || c.Policy.Version == "":
+	case environments[c.Policy.Environment] == 0 || !c.Policy.DiskGrade.Valid() || c.Policy.Version == "" || !onlyPlatform(c.Policy.ReportOnly):
 		return lacks("policy")
 	case !slices.Contains(verdicts, c.Validation.Verdict) || c.Validation.ChecksMade < 0:
 		return lacks("validation")
 	}
 	return nil
+}
+
+// onlyPlatform asks that these are checks of what lies below the operating system,
+// in the order of their names and each once: no policy may let residue pass.
+func onlyPlatform(checks []string) bool {
+	for i, check := range checks {
+		if !slices.Contains(taskcatalog.PlatformChecks(), check) || i > 0 && checks[i-1] >= check {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Clean) bounded() error {
@@ -82,12 +94,17 @@ func (c *Clean) bounded() error {
 		{"devices", len(c.Devices), maxDevices},
 		{"findings", len(c.Findings), taskcatalog.MaxFindings},
 		{"tasks", len(c.Tasks), maxTasks},
+		{"tasks not listed", c.TasksOmitted, maxOmitted},
+		{"earlier allocations", len(c.Earlier), maxList},
+		{"earlier allocations not listed", c.EarlierOmitted, maxOmitted},
+		{"attestations", len(c.Attested), maxList},
 		{"downgrades", len(c.Downgrades), maxList},
 		{"exposures", len(c.Exposures), maxList},
 		{"overrides", len(c.Overrides), maxList},
 		{"parts not covered", len(c.NotCovered), maxList},
 		{"programs", len(c.Software), maxList},
 		{"checks not made", len(c.Validation.ChecksNotMade), maxList},
+		{"checks that do not apply", len(c.Validation.NotApplicable), maxList},
 		{"findings not listed", c.FindingsOmitted, maxOmitted},
 	} {
 		if l.has > l.most || l.has < 0 {
@@ -98,11 +115,11 @@ func (c *Clean) bounded() error {
 }
 
 // timely asks that things come one after the other: the key, the turnover, the
-// last look, the certificate, its end.
+// last look, the certificate, its end; and the tenant's end before the certificate.
 func (c *Clean) timely() error {
 	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
 		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||
-		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) {
+		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) || c.Allocation != nil && c.IssuedAt.Before(c.Allocation.ReleasedAt) {
 		return refuse(CodeIncomplete, "cannot use certificate: its times do not follow one another (started, finished, issued, valid until)")
 	}
 	return nil
@@ -147,6 +164,14 @@ func (c *Clean) admits() error {
 	}
 	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
 		return refuse(CodeIncomplete, "cannot use certificate: it does not say that nothing got in %s is proof against a rootkit", TenantOS)
+	}
+	if c.speaksOfItself() && !slices.Contains(c.Exposures, ownWord) {
+		return refuse(CodeIncomplete, "cannot use certificate: it does not say that what the agent found of itself in %s does not count", TenantOS)
+	}
+	for _, e := range c.letPass() {
+		if !slices.Contains(c.Exposures, e) {
+			return refuse(CodeIncomplete, "cannot use certificate: it does not say what its policy lets pass of %s", e.Message)
+		}
 	}
 	for _, d := range c.Downgrades {
 		if d.Device == "" || d.AcceptedBy != "" && d.Because == "" {

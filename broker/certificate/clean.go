@@ -9,14 +9,20 @@ import (
 // Clean is what a clean certificate states: one turnover of one node. Issue fills
 // NotCovered, the exposures that follow from the environment, and Verdict.
 type Clean struct {
-	ID          string                `json:"certificate_id"`
-	Node        Node                  `json:"node"`
-	Run         Run                   `json:"run"`
-	Allocation  *Allocation           `json:"allocation,omitempty"` // none: nobody was on it
-	Environment Environment           `json:"environment"`
-	Devices     []Device              `json:"devices"`
-	Validation  Validation            `json:"validation"`
-	Findings    []taskcatalog.Finding `json:"findings"`
+	ID         string      `json:"certificate_id"`
+	Node       Node        `json:"node"`
+	Run        Run         `json:"run"`
+	Allocation *Allocation `json:"allocation,omitempty"` // the last; none: nobody was on it
+	// Earlier are those before the last, since the machine was handed out clean.
+	Earlier        []Allocation `json:"earlier_allocations,omitempty"`
+	EarlierOmitted int          `json:"earlier_allocations_omitted,omitzero"` // for which there was no room
+	Environment    Environment  `json:"environment"`
+	Devices        []Device     `json:"devices"`
+	// Attested are what persons say of devices that are not there: no machine has
+	// signed any of it. Left out where there is nothing.
+	Attested   []Attested            `json:"attested,omitempty"`
+	Validation Validation            `json:"validation"`
+	Findings   []taskcatalog.Finding `json:"findings"`
 	// FindingsOmitted are those for which there was no room.
 	FindingsOmitted int          `json:"findings_omitted,omitzero"`
 	Downgrades      []Downgrade  `json:"downgrades"`
@@ -27,7 +33,8 @@ type Clean struct {
 	Verdict         Verdict      `json:"verdict"`
 	Software        []Software   `json:"software"`
 	Tasks           []Task       `json:"tasks"`
-	FinishedAt      time.Time    `json:"finished_at"` // of the last thing that was looked at
+	TasksOmitted    int          `json:"tasks_omitted,omitzero"` // for which there was no room; none that counts
+	FinishedAt      time.Time    `json:"finished_at"`            // of the last thing that was looked at
 	IssuedAt        time.Time    `json:"issued_at"`
 	// ValidUntil is when the certificate has become stale: a machine does not stay
 	// as it was found.
@@ -84,6 +91,8 @@ type Validation struct {
 	Verdict       taskcatalog.Verdict `json:"verdict"`
 	ChecksMade    int                 `json:"checks_made"`
 	ChecksNotMade []taskcatalog.Check `json:"checks_not_made"`
+	// NotApplicable are of those that were made: the machine has nothing of the kind.
+	NotApplicable []taskcatalog.Check `json:"not_applicable,omitempty"`
 }
 
 // Downgrade is a weaker method than was asked for, and who let it pass.
@@ -106,9 +115,20 @@ type Exposure struct {
 const (
 	ExposureMAASToken taskcatalog.Code = "maas_token_not_rotated" // #nosec G101 -- a code, no token
 	ExposureRootkit   taskcatalog.Code = "rootkit_not_excluded"
+	// ExposureReportedOnly is what was found, or not looked at, and let pass.
+	ExposureReportedOnly taskcatalog.Code = "reported_only"
+	// ExposureAgent is where nothing but the agent's word says which agent it is.
+	ExposureAgent taskcatalog.Code = "agent_not_proven"
+	// ExposureAcceptedGone is a part that has left since a tenant came, which an operator
+	// has accepted, and of which nobody attests what became.
+	ExposureAcceptedGone taskcatalog.Code = "device_accepted_gone"
 )
 
 var rootkit = Exposure{ExposureRootkit, "the machine was looked at from inside the operating system that the tenant used: whoever controls its kernel decides what it says, and a new key proves nothing against that"}
+
+// ownWord stands beside every look from the tenant's own system that has the row of
+// the agent.
+var ownWord = Exposure{ExposureAgent, "that the agent found its own program and unit as they were published, or could not look, does not count: in the operating system that the tenant used it may be another agent that says so"}
 
 // Override is a stage that a person went on without.
 type Override struct {
@@ -131,6 +151,14 @@ var NeverCovered = []NotCovered{
 	{"dpu", "a DPU runs an operating system of its own, which the agent does not see"},
 	{"reserved_and_remapped_memory", "what a driver, a GPU or a disk keeps for itself, and cells taken out of use, cannot be written to"},
 	{"system_ram", "it is cleared by a power cycle or by the next use, and not by us"},
+}
+
+// NeverCoveredOfDisks stands in every certificate of a machine with disks. Certificates
+// from before it did are what they were, so none is refused for the lack of it.
+var NeverCoveredOfDisks = []NotCovered{
+	{"hidden_disk_capacity", "what HPA or DCO keep off a disk, and NVMe capacity in no namespace, is not looked at: a disk's size is compared with the one that was recorded first"},
+	{"nvme_boot_partitions", "they are in no namespace, and are neither erased nor compared"},
+	{"tcg_opal", "locking ranges, shadow MBR, data store and owner of a drive that encrypts itself are not looked at"},
 }
 
 // Software is a program that had a part in it.

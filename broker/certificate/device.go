@@ -1,10 +1,6 @@
 package certificate
 
-import (
-	"slices"
-
-	"github.com/hostler/hostler/taskcatalog"
-)
+import "github.com/hostler/hostler/taskcatalog"
 
 // Device is one part of the machine: what was expected, what was there, what was
 // done to it and how far that went.
@@ -58,67 +54,35 @@ func (d *Device) Name() string {
 }
 
 // Method is what was done, never what was asked for.
-type Method string
+type Method = taskcatalog.EraseMethod
 
-// The methods.
+// The methods: the list is the one that erase tasks are written in.
 const (
-	MethodNone              Method = "none"
-	MethodOverwrite         Method = "overwrite"
-	MethodFileDeletion      Method = "file_deletion"
-	MethodTrim              Method = "trim"
-	MethodMkfs              Method = "mkfs"
-	MethodMAASQuickErase    Method = "maas_quick_erase"
-	MethodATASecureErase    Method = "ata_secure_erase"
-	MethodATAEnhancedErase  Method = "ata_enhanced_secure_erase"
-	MethodNVMeFormatErase   Method = "nvme_format_user_data_erase"
-	MethodNVMeFormatCrypto  Method = "nvme_format_crypto_erase"
-	MethodNVMeSanitizeBlock Method = "nvme_sanitize_block_erase"
-	MethodNVMeSanitizeCrypt Method = "nvme_sanitize_crypto_erase"
-	MethodNVMeSanitizeWrite Method = "nvme_sanitize_overwrite"
-	MethodRemoved           Method = "removed"   // a person's word
-	MethodDestroyed         Method = "destroyed" // a person's word
+	MethodNone              = taskcatalog.MethodNone
+	MethodOverwrite         = taskcatalog.MethodOverwrite
+	MethodFileDeletion      = taskcatalog.MethodFileDeletion
+	MethodTrim              = taskcatalog.MethodTrim
+	MethodMkfs              = taskcatalog.MethodMkfs
+	MethodMAASQuickErase    = taskcatalog.MethodMAASQuickErase
+	MethodMAASSecureErase   = taskcatalog.MethodMAASSecureErase
+	MethodATASecureErase    = taskcatalog.MethodATASecureErase
+	MethodATAEnhancedErase  = taskcatalog.MethodATAEnhancedErase
+	MethodNVMeFormatErase   = taskcatalog.MethodNVMeFormatErase
+	MethodNVMeFormatCrypto  = taskcatalog.MethodNVMeFormatCrypto
+	MethodNVMeSanitizeBlock = taskcatalog.MethodNVMeSanitizeBlock
+	MethodNVMeSanitizeCrypt = taskcatalog.MethodNVMeSanitizeCrypt
+	MethodNVMeSanitizeWrite = taskcatalog.MethodNVMeSanitizeWrite
+	MethodRemoved           = taskcatalog.MethodRemoved
+	MethodDestroyed         = taskcatalog.MethodDestroyed
 )
 
-// Grade is what a method is worth, in the words of NIST SP 800-88: clear keeps
-// data from whoever uses the device as a device, purge from a laboratory.
-type Grade string
+// Grade is what a method is worth.
+type Grade = taskcatalog.EraseGrade
 
 // The grades, from the least to the most.
 const (
-	GradeNone    Grade = "none"
-	GradeClear   Grade = "clear"
-	GradePurge   Grade = "purge"
-	GradeDestroy Grade = "destroy"
+	GradeNone    = taskcatalog.GradeNone
+	GradeClear   = taskcatalog.GradeClear
+	GradePurge   = taskcatalog.GradePurge
+	GradeDestroy = taskcatalog.GradeDestroy
 )
-
-var grades = []Grade{GradeNone, GradeClear, GradePurge, GradeDestroy}
-
-// worth is the table of methods. What leaves blocks behind that can be read again
-// has no grade: deletion, trim, a new file system, MAAS's quick erase.
-var worth = map[Method]Grade{
-	MethodNone:              GradeNone,
-	MethodFileDeletion:      GradeNone,
-	MethodTrim:              GradeNone,
-	MethodMkfs:              GradeNone,
-	MethodMAASQuickErase:    GradeNone,
-	MethodOverwrite:         GradeClear,
-	MethodATASecureErase:    GradeClear,
-	MethodNVMeFormatErase:   GradeClear,
-	MethodATAEnhancedErase:  GradePurge,
-	MethodNVMeFormatCrypto:  GradePurge,
-	MethodNVMeSanitizeBlock: GradePurge,
-	MethodNVMeSanitizeCrypt: GradePurge,
-	MethodNVMeSanitizeWrite: GradePurge,
-	MethodRemoved:           GradeNone,
-	MethodDestroyed:         GradeDestroy,
-}
-
-// Grade returns what the method is worth; none where it is not known.
-func (m Method) Grade() Grade {
-	if g, ok := worth[m]; ok {
-		return g
-	}
-	return GradeNone
-}
-
-func (g Grade) below(least Grade) bool { return slices.Index(grades, g) < slices.Index(grades, least) }

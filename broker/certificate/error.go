@@ -21,6 +21,7 @@ const (
 	CodeEvidenceStale       taskcatalog.Code = "evidence_stale"        // from before this turnover
 	CodeEvidenceLate        taskcatalog.Code = "evidence_late"         // from after it
 	CodeDeviceContradicted  taskcatalog.Code = "device_contradicted"   // better than, or other than, in the evidence
+	CodeAttestationWrong    taskcatalog.Code = "attestation_wrong"     // of another node or device, or not carried
 	CodeFindingHidden       taskcatalog.Code = "finding_hidden"        // in the evidence and not in the certificate
 	CodeVerdictUnfounded    taskcatalog.Code = "verdict_unfounded"     // not what the rest comes to
 )

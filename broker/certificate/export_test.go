@@ -12,5 +12,8 @@ func Forge(c *Clean, signer pki.Signer) ([]byte, error) {
 	return pki.SignStatement(payload, signer)
 }
 
+// Always are the checks that every certificate tells of.
+var Always = always
+
 // Complete is what Issue does before it checks and signs.
 var Complete = (*Clean).complete

@@ -2,6 +2,8 @@ package certificate_test
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,16 +20,40 @@ func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 	full := w.issue(w.clean(gpu("GPU-1", "1650001"), gpu("GPU-2", "1650002")))
 	short := w.issue(w.fallen())
 	files := map[string][]byte{"clean": full, "short": short, "attestation": must(certificate.Attest(w.attestation(), w.statement))(t)}
-	for name, of := range map[string][]byte{"receipt": full, "short-receipt": short} {
-		files[name] = must(certificate.IssueReceipt(must(certificate.ReceiptOf(w.verify(of)))(t), w.statement))(t)
+	files["attested"] = w.issue(w.attested())
+	for name, of := range map[string][]byte{"attested-receipt": files["attested"], "receipt": full, "short-receipt": short} {
+		files[name] = must(certificate.IssueReceipt(must(certificate.ReceiptOf(w.verify(of), w.now))(t), w.statement))(t)
 	}
 	for name, file := range files {
 		golden(t, name+".json", file)
 		r := must(certificate.Verify(file, trust, w.now))(t)
 		golden(t, name+".html", must(certificate.Page(r))(t))
 		golden(t, name+".report.json", append(must(taskcatalog.Encode(withoutProofs(r)))(t), '\n'))
-		if want := name == "clean" || name == "receipt" || name == "attestation"; r.Holds() != want {
+		if want := name == "clean" || name == "receipt" || strings.HasPrefix(name, "attest"); r.Holds() != want {
 			t.Errorf("%s holds is %v: %v", name, r.Holds(), r.Remarks)
+		}
+	}
+}
+
+// Certificates say more of what is not covered than they did; one from before says what it
+// said, and holds.
+func TestACertificateFromBeforeStillHolds(t *testing.T) {
+	w := newWorld(t)
+	c := w.clean(gpu("GPU-1", "1650001"))
+	certificate.Complete(c)
+	c.NotCovered = slices.DeleteFunc(c.NotCovered, func(n certificate.NotCovered) bool { return slices.Contains(certificate.NeverCoveredOfDisks, n) })
+	file := must(certificate.Forge(c, w.statement))(t)
+	r := must(certificate.Verify(file, must(certificate.ReadTrust(w.trustFile()))(t), w.now))(t)
+	if !r.Holds() || len(r.Clean.NotCovered) != len(certificate.NeverCovered) {
+		t.Errorf("it holds is %v: %v, %v", r.Holds(), r.Remarks, r.Clean.NotCovered)
+	}
+	now := must(certificate.Verify(w.issue(w.clean(gpu("GPU-1", "1650001"))), must(certificate.ReadTrust(w.trustFile()))(t), w.now))(t)
+	for _, n := range certificate.NeverCoveredOfDisks {
+		if !slices.Contains(now.Clean.NotCovered, n) {
+			t.Errorf("it does not say that %s is not covered", n.Part)
+		}
+		if receipt := must(certificate.ReceiptOf(now, w.now))(t); !slices.Contains(receipt.NotCovered, n) {
+			t.Errorf("its receipt does not say that %s is not covered", n.Part)
 		}
 	}
 }
@@ -70,8 +96,9 @@ func TestAPageIsOneDocumentWithoutScript(t *testing.T) {
 func TestAReceiptHasNoInternalNames(t *testing.T) {
 	w := newWorld(t)
 	c := w.fallen()
+	c.ID = "run-17.2" // as a turnover names it
 	r := w.verify(w.issue(c))
-	receipt := must(certificate.ReceiptOf(r))(t)
+	receipt := must(certificate.ReceiptOf(r, w.now))(t)
 	file := must(certificate.IssueReceipt(receipt, w.statement))(t)
 	report := w.verify(file)
 	said := append(must(taskcatalog.Encode(report.Receipt))(t), must(certificate.Page(report))(t)...)
@@ -97,6 +124,6 @@ func TestThereIsNoReceiptWithoutAnAllocation(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1", "1"))
 	c.Allocation = nil
-	_, err := certificate.ReceiptOf(w.verify(w.issue(c)))
+	_, err := certificate.ReceiptOf(w.verify(w.issue(c)), w.now)
 	wantCode(t, "receipt", err, certificate.CodeIncomplete)
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// GPUs returns the rows that a GPU scrub leads to: one for each unit in its
-// result, and one for each GPU of the baseline that is not among them. The caller
-// may lower a verdict and never raise one.
-func GPUs(taskID string, expected []taskcatalog.BaselineGPU, r taskcatalog.GPUScrubResult) []Device {
-	rows := measured(taskID, r)
+// GPUs returns the rows that a GPU scrub leads to, with what the node signed beside
+// its result: one for each unit in the result, and one for each GPU of the baseline
+// that is not among them. The caller may lower a verdict and never raise one.
+func GPUs(taskID string, expected []taskcatalog.BaselineGPU, r taskcatalog.GPUScrubResult, report taskcatalog.Report) []Device {
+	rows := measured(taskID, r, report)
 	for i := range rows {
 		rows[i].Expected = slices.ContainsFunc(expected, func(e taskcatalog.BaselineGPU) bool {
 			return e.UUID == rows[i].UUID || e.UUID == rows[i].Parent || slices.Contains(e.Instances, rows[i].UUID)
@@ -28,9 +28,17 @@ func GPUs(taskID string, expected []taskcatalog.BaselineGPU, r taskcatalog.GPUSc
 	return rows
 }
 
-// measured are the rows of the units in a result, as far as the result knows.
-func measured(taskID string, r taskcatalog.GPUScrubResult) []Device {
+// measured are the rows of the units in a result, as far as the result knows. None is
+// better than its own figures, and none is clean where the node has signed that the
+// whole is less than the worst of them, or has findings that none of them explains.
+func measured(taskID string, r taskcatalog.GPUScrubResult, report taskcatalog.Report) []Device {
 	rows := make([]Device, 0, len(r.GPUs))
+	worst := taskcatalog.VerdictClean
+	for _, g := range r.GPUs {
+		worst = worse(worst, worse(g.Verdict, g.Figures()))
+	}
+	unexplained := worst == taskcatalog.VerdictClean && len(report.Findings)+report.FindingsOmitted > 0
+	doubted := better(worst, report.Verdict) || unexplained
 	for _, g := range r.GPUs {
 		d := Device{
 			Kind: KindGPU, Serial: g.Serial, UUID: g.UUID, Parent: g.Parent, Model: g.Name,
@@ -38,6 +46,12 @@ func measured(taskID string, r taskcatalog.GPUScrubResult) []Device {
 			Method: MethodOverwrite, Verification: g.Assurance.Overwrite, Reset: g.Assurance.Reset,
 			CoveredBytes: g.CoveredBytes, Exclusions: []Exclusion{},
 			Verdict: g.Verdict, Code: g.Code, Message: g.Message, TaskID: taskID,
+		}
+		switch {
+		case better(g.Verdict, g.Figures()):
+			d.Verdict, d.Code, d.Message = g.Figures(), taskcatalog.CodeGPUScrubIncomplete, "its own figures say less than its verdict"
+		case doubted && g.Verdict == taskcatalog.VerdictClean:
+			d.Verdict, d.Code, d.Message = taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the node has signed of the scrub as a whole that it is not clean"
 		}
 		if g.Assurance.Overwrite == taskcatalog.OverwriteNone || g.Assurance.Overwrite == "" {
 			d.Method, d.Verification = MethodNone, taskcatalog.OverwriteNone

@@ -20,13 +20,25 @@ func Issue(c *Clean, signer pki.Signer) ([]byte, error) {
 
 // complete fills in what follows from the rest.
 func (c *Clean) complete() {
-	for _, n := range NeverCovered {
+	never := NeverCovered
+	if slices.ContainsFunc(c.Devices, func(d Device) bool { return d.Kind == KindDisk }) {
+		never = slices.Concat(never, NeverCoveredOfDisks)
+	}
+	for _, n := range never {
 		if !slices.Contains(c.NotCovered, n) {
 			c.NotCovered = append(c.NotCovered, n)
 		}
 	}
 	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
 		c.Exposures = append(c.Exposures, rootkit)
+	}
+	for _, e := range c.letPass() {
+		if !slices.Contains(c.Exposures, e) {
+			c.Exposures = append(c.Exposures, e)
+		}
+	}
+	if c.speaksOfItself() && !slices.Contains(c.Exposures, ownWord) {
+		c.Exposures = append(c.Exposures, ownWord)
 	}
 	tidy(c)
 	c.Verdict = Judge(c)

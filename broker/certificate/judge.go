@@ -17,6 +17,9 @@ type Policy struct {
 	// GPUUnverified lets a GPU pass whose overwrite could not be verified.
 	GPUUnverified bool `json:"gpu_allow_unverified"`
 	GPUReset      bool `json:"gpu_require_reset"`
+	// ReportOnly are checks of what lies below the operating system that are told and
+	// not counted.
+	ReportOnly []string `json:"report_only,omitempty"`
 }
 
 // Verdict is what the policy says of the rest.
@@ -91,16 +94,16 @@ func (j *judge) device(d *Device) {
 		return
 	}
 	if d.Verdict != taskcatalog.VerdictClean {
-		j.short(CodeDeviceNotClean, name, "%s %s is %s", d.Kind, name, d.Verdict)
+		j.short(d.own(CodeDeviceNotClean), name, "%s %s is %s%s", d.Kind, name, d.Verdict, d.because())
 		return
 	}
-	if !j.proven(d.TaskID) {
+	if !j.proven(d.TaskID, d.provenBy()) && !(byMAAS(d.Method) && j.accepted(d)) {
 		j.short(CodeDeviceUnproven, name, "nothing that the node has signed says that %s %s is clean", d.Kind, name)
 	}
 	switch d.Kind {
 	case KindDisk:
 		j.graded(d)
-		if d.Method.Grade() == GradeClear && d.Verification != taskcatalog.OverwriteVerified {
+		if counts(d.Method) && !verified(d) && !j.accepted(d) {
 			j.short(CodeUnverified, name, "%s on disk %s was not verified", d.Method, name)
 		}
 	default:
@@ -113,17 +116,71 @@ func (j *judge) device(d *Device) {
 	}
 }
 
+// counts reports whether a method is worth anything by itself.
+func counts(m Method) bool { return GradeNone.Below(m.Grade()) }
+
+// verified reports whether a disk was read after its erase and nothing was left. A
+// drive that has sanitized itself keeps a log of how that ended, which the agent asks
+// for; of any other erase nothing but the reading shows that it took place.
+func verified(d *Device) bool {
+	switch d.Method {
+	case MethodNVMeSanitizeBlock, MethodNVMeSanitizeCrypt, MethodNVMeSanitizeWrite:
+		return d.Verification == taskcatalog.OverwriteVerified || d.Verification == taskcatalog.OverwriteUnverified
+	}
+	return d.Verification == taskcatalog.OverwriteVerified
+}
+
+// byMAAS reports whether MAAS did it, of which the broker has MAAS's word and nothing
+// that a node has signed: it counts where somebody has accepted it.
+func byMAAS(m Method) bool {
+	return m == MethodMAASSecureErase || m == MethodMAASQuickErase || m == MethodMkfs
+}
+
 // graded holds what was done to a disk to the grade that is asked for.
 func (j *judge) graded(d *Device) {
-	if d.Method.Grade().below(j.c.Policy.DiskGrade) && !j.accepted(d) {
-		j.short(CodeBelowPolicy, d.Name(), "%s on disk %s has the grade %s and the policy asks for %s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade)
+	if d.Method.Grade().Below(j.c.Policy.DiskGrade) && !j.accepted(d) {
+		j.short(d.own(CodeBelowPolicy), d.Name(), "%s on disk %s has the grade %s and the policy asks for %s%s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade, d.because())
 	}
 }
 
-func (j *judge) proven(taskID string) bool {
+// told are what the broker says of a disk by its record: a shortfall that comes of it is
+// told by its code.
+var told = []taskcatalog.Code{
+	taskcatalog.CodeDiskSmaller, taskcatalog.CodeDiskNotSystem, taskcatalog.CodeDiskRoleUnrecorded,
+	taskcatalog.CodeDiskTransportDiffers, taskcatalog.CodeDiskNotLocal,
+}
+
+// own is the device's own code where it has one that tells more than code.
+func (d *Device) own(code taskcatalog.Code) taskcatalog.Code {
+	if d.Kind == KindDisk && slices.Contains(told, d.Code) {
+		return d.Code
+	}
+	return code
+}
+
+func (d *Device) because() string {
+	if d.own("") == "" {
+		return ""
+	}
+	return ": " + d.Message
+}
+
+// proven reports whether a task of that type succeeded, by what the node has signed.
+func (j *judge) proven(taskID, typ string) bool {
 	return slices.ContainsFunc(j.c.Tasks, func(t Task) bool {
-		return t.ID == taskID && t.Proof != nil && t.Outcome == taskcatalog.OutcomeSucceeded
+		return t.ID == taskID && t.Type == typ && t.Proof != nil && t.Outcome == taskcatalog.OutcomeSucceeded
 	})
+}
+
+// provenBy is the type of task that can prove what was done to a device.
+func (d *Device) provenBy() string {
+	switch {
+	case d.Kind == KindGPU:
+		return "node.gpu_scrub"
+	case d.Method == MethodFileDeletion:
+		return "node.storage_cleanup"
+	}
+	return "node.disk_erase"
 }
 
 // accepted reports whether somebody has let what was done to a disk pass.
@@ -135,14 +192,18 @@ func (j *judge) accepted(d *Device) bool {
 
 func (j *judge) validation() {
 	v := &j.c.Validation
-	if v.Verdict != taskcatalog.VerdictClean || !j.proven(v.TaskID) {
+	if v.Verdict != taskcatalog.VerdictClean && !j.c.Passes() || !j.proven(v.TaskID, "node.validate_clean") {
 		j.short(CodeNotValidated, v.TaskID, "no look at the whole machine that the node has signed came to clean")
 	}
 	for _, c := range v.ChecksNotMade {
-		j.short(CodeCheckNotMade, c.Name, "the check %s was not made", c.Name)
+		if !j.c.needless(c.Name) {
+			j.short(CodeCheckNotMade, c.Name, "the check %s was not made", c.Name)
+		}
 	}
 	for _, f := range j.c.Findings {
-		j.short(CodeFinding, f.Check, "%s: %s", f.Check, f.Subject)
+		if !j.c.reportsOnly(f.Check) {
+			j.short(CodeFinding, f.Check, "%s: %s", f.Check, f.Subject)
+		}
 	}
 	if n := j.c.FindingsOmitted; n > 0 {
 		j.short(CodeFinding, "", "%d findings are not listed", n)

@@ -16,18 +16,30 @@ func TestEachLackIsToldByItsCode(t *testing.T) {
 		code    taskcatalog.Code // none: it meets the policy all the same
 		subject string
 	}{
-		"nothing":               {func(*certificate.Clean) {}, "", ""},
-		"a disk is missing":     {func(c *certificate.Clean) { c.Devices[1].Found = false }, certificate.CodeDeviceMissing, "S6ABNE0T"},
-		"a NIC is missing":      {func(c *certificate.Clean) { c.Devices[2].Found = false }, certificate.CodeDeviceMissing, "0c:42:a1:00:00:01"},
-		"a NIC too many":        {func(c *certificate.Clean) { c.Devices[2].Expected = false }, certificate.CodeDeviceUnexpected, "0c:42:a1:00:00:01"},
-		"a disk is not clean":   {func(c *certificate.Clean) { c.Devices[1].Verdict = taskcatalog.VerdictNotClean }, certificate.CodeDeviceNotClean, "S6ABNE0T"},
+		"nothing":             {func(*certificate.Clean) {}, "", ""},
+		"a disk is missing":   {func(c *certificate.Clean) { c.Devices[1].Found = false }, certificate.CodeDeviceMissing, "S6ABNE0T"},
+		"a NIC is missing":    {func(c *certificate.Clean) { c.Devices[2].Found = false }, certificate.CodeDeviceMissing, "0c:42:a1:00:00:01"},
+		"a NIC too many":      {func(c *certificate.Clean) { c.Devices[2].Expected = false }, certificate.CodeDeviceUnexpected, "0c:42:a1:00:00:01"},
+		"a disk is not clean": {func(c *certificate.Clean) { c.Devices[1].Verdict = taskcatalog.VerdictNotClean }, certificate.CodeDeviceNotClean, "S6ABNE0T"},
+		"a disk that is smaller": {func(c *certificate.Clean) {
+			c.Devices[1].Verdict, c.Devices[1].Code = taskcatalog.VerdictNotClean, taskcatalog.CodeDiskSmaller
+		}, taskcatalog.CodeDiskSmaller, "S6ABNE0T"},
+		"a disk that is called the system's": {func(c *certificate.Clean) {
+			c.Devices[1].Verdict, c.Devices[1].Code, c.Devices[1].Method = taskcatalog.VerdictNotClean, taskcatalog.CodeDiskNotSystem, certificate.MethodNone
+		}, taskcatalog.CodeDiskNotSystem, "S6ABNE0T"},
+		"a disk of a network": {func(c *certificate.Clean) {
+			c.Devices[1].Verdict, c.Devices[1].Code, c.Devices[1].Method = taskcatalog.VerdictInconclusive, taskcatalog.CodeDiskNotLocal, certificate.MethodNone
+		}, taskcatalog.CodeDiskNotLocal, "S6ABNE0T"},
 		"a disk is not known":   {func(c *certificate.Clean) { c.Devices[1].Verdict = taskcatalog.VerdictInconclusive }, certificate.CodeDeviceNotClean, "S6ABNE0T"},
 		"a disk by no task":     {func(c *certificate.Clean) { c.Devices[1].TaskID = "" }, certificate.CodeDeviceUnproven, "S6ABNE0T"},
 		"a proof not carried":   {func(c *certificate.Clean) { c.Tasks[0].Proof = nil }, certificate.CodeDeviceUnproven, "S6ABNE0T"},
 		"a task that failed":    {func(c *certificate.Clean) { c.Tasks[0].Outcome = taskcatalog.OutcomeFailed }, certificate.CodeDeviceUnproven, "S6ABNE0T"},
 		"a method nobody knows": {func(c *certificate.Clean) { c.Devices[1].Method = "magic" }, certificate.CodeBelowPolicy, "S6ABNE0T"},
-		"files deleted":         {func(c *certificate.Clean) { c.Devices[1].Method = certificate.MethodFileDeletion }, certificate.CodeBelowPolicy, "S6ABNE0T"},
-		"MAAS's quick erase":    {func(c *certificate.Clean) { c.Devices[1].Method = certificate.MethodMAASQuickErase }, certificate.CodeBelowPolicy, "S6ABNE0T"},
+		"files deleted": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Devices[1].TaskID = certificate.MethodFileDeletion, "t-cleanup"
+			c.Tasks = append(c.Tasks, certificate.Task{ID: "t-cleanup", Type: "node.storage_cleanup", Outcome: taskcatalog.OutcomeSucceeded, Proof: &certificate.Proof{}})
+		}, certificate.CodeBelowPolicy, "S6ABNE0T"},
+		"MAAS's quick erase": {func(c *certificate.Clean) { c.Devices[1].Method = certificate.MethodMAASQuickErase }, certificate.CodeBelowPolicy, "S6ABNE0T"},
 		"purge is asked for": {func(c *certificate.Clean) {
 			c.Policy.DiskGrade = certificate.GradePurge
 			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodOverwrite, "verified"
@@ -35,7 +47,21 @@ func TestEachLackIsToldByItsCode(t *testing.T) {
 		"an overwrite verified": {func(c *certificate.Clean) {
 			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodOverwrite, "verified"
 		}, "", ""},
-		"an overwrite unverified": {func(c *certificate.Clean) { c.Devices[1].Method = certificate.MethodOverwrite }, certificate.CodeUnverified, "S6ABNE0T"},
+		"an overwrite unverified": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodOverwrite, taskcatalog.OverwriteUnverified
+		}, certificate.CodeUnverified, "S6ABNE0T"},
+		"a key changed unverified": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodNVMeFormatCrypto, taskcatalog.OverwriteUnverified
+		}, certificate.CodeUnverified, "S6ABNE0T"},
+		"an enhanced erase unverified": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodATAEnhancedErase, taskcatalog.OverwriteUnverified
+		}, certificate.CodeUnverified, "S6ABNE0T"},
+		"a sanitize that only its log tells of": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodNVMeSanitizeBlock, taskcatalog.OverwriteUnverified
+		}, "", ""},
+		"a sanitize that nobody looked at": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Devices[1].Verification = certificate.MethodNVMeSanitizeBlock, taskcatalog.OverwriteNone
+		}, certificate.CodeUnverified, "S6ABNE0T"},
 		"a downgrade accepted": {func(c *certificate.Clean) {
 			c.Devices[1].Method = certificate.MethodTrim
 			c.Downgrades = []certificate.Downgrade{{Device: "S6ABNE0T", Did: certificate.MethodTrim, AcceptedBy: "alice", Because: "it goes back to the same tenant"}}
@@ -81,6 +107,12 @@ func TestEachLackIsToldByItsCode(t *testing.T) {
 		"a disk not erased": {func(c *certificate.Clean) {
 			c.Devices[1].Method, c.Devices[1].Verdict, c.Devices[1].TaskID = certificate.MethodNone, taskcatalog.VerdictInconclusive, ""
 		}, certificate.CodeBelowPolicy, "S6ABNE0T"},
+		"a disk by the word of another task": {func(c *certificate.Clean) { c.Devices[1].TaskID = "t-validate" }, certificate.CodeDeviceUnproven, "S6ABNE0T"},
+		"a GPU by the word of another task":  {func(c *certificate.Clean) { c.Devices[0].TaskID = "t-erase" }, certificate.CodeDeviceUnproven, "1650001"},
+		"files by the word of an erase": {func(c *certificate.Clean) {
+			c.Devices[1].Method, c.Policy.DiskGrade = certificate.MethodFileDeletion, certificate.GradeNone
+		}, certificate.CodeDeviceUnproven, "S6ABNE0T"},
+		"a look by the word of another task": {func(c *certificate.Clean) { c.Validation.TaskID = "t-erase" }, certificate.CodeNotValidated, "t-erase"},
 		"a disk that need not be": {func(c *certificate.Clean) {
 			c.Devices[1].Method, c.Devices[1].Verdict, c.Devices[1].TaskID = certificate.MethodNone, taskcatalog.VerdictInconclusive, ""
 			c.Policy.DiskGrade = certificate.GradeNone
@@ -125,7 +157,7 @@ func TestGPUsAreExpectedAgainstFound(t *testing.T) {
 	listed := gpu("GPU-4", "4")
 	listed.Code, listed.Verdict = taskcatalog.CodeGPUMissing, taskcatalog.VerdictInconclusive
 	rows := certificate.GPUs("t-1", baseline([]taskcatalog.GPUScrubbed{gpu("GPU-1", "1"), gpu("GPU-3", "3"), gpu("GPU-4", "4")}),
-		taskcatalog.GPUScrubResult{GPUs: []taskcatalog.GPUScrubbed{slice, gpu("GPU-2", "2"), listed}})
+		taskcatalog.GPUScrubResult{GPUs: []taskcatalog.GPUScrubbed{slice, gpu("GPU-2", "2"), listed}}, taskcatalog.Report{})
 	want := map[string][2]bool{"MIG-1": {true, true}, "GPU-2": {false, true}, "GPU-3": {true, false}, "GPU-4": {true, false}}
 	for _, d := range rows {
 		if w, ok := want[d.UUID]; !ok || w != [2]bool{d.Expected, d.Found} {

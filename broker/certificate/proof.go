@@ -74,6 +74,8 @@ func (c *Clean) proof(t *Task) (*taskcatalog.Evidence, error) {
 		return nil, wrong(CodeEvidenceWrongResult, "the result beside it is not the one that the node signed")
 	case ev.StartedAt.Before(c.Run.StartedAt.Add(-taskcatalog.ClockSkew)):
 		return nil, wrong(CodeEvidenceStale, "it is from %s, and the turnover began at %s", stamp(ev.StartedAt), stamp(c.Run.StartedAt))
+	case c.Allocation != nil && ev.StartedAt.Before(c.Allocation.ReleasedAt.Add(-taskcatalog.ClockSkew)):
+		return nil, wrong(CodeEvidenceStale, "it is from %s, and the tenant was on the machine until %s", stamp(ev.StartedAt), stamp(c.Allocation.ReleasedAt))
 	case ev.FinishedAt.After(c.FinishedAt.Add(taskcatalog.ClockSkew)), ev.FinishedAt.Before(ev.StartedAt):
 		return nil, wrong(CodeEvidenceLate, "it is from %s, and the turnover was looked at until %s", stamp(ev.FinishedAt), stamp(c.FinishedAt))
 	}
@@ -89,13 +91,20 @@ func resultDigest(result string) string {
 
 // rows are the devices that a result leads to, by the type of its task. A type
 // that is not here proves that a device's task ran, and no figures.
-var rows = map[string]func(taskID string, result []byte) ([]Device, error){
-	"node.gpu_scrub": func(taskID string, result []byte) ([]Device, error) {
+var rows = map[string]func(taskID string, result []byte, report taskcatalog.Report) ([]Device, error){
+	"node.gpu_scrub": func(taskID string, result []byte, report taskcatalog.Report) ([]Device, error) {
 		var r taskcatalog.GPUScrubResult // a later agent's result may have more in it
 		if err := json.Unmarshal(result, &r); err != nil {
 			return nil, err
 		}
-		return measured(taskID, r), nil
+		return measured(taskID, r, report), nil
+	},
+	"node.disk_erase": func(taskID string, result []byte, _ taskcatalog.Report) ([]Device, error) {
+		var r taskcatalog.DiskEraseResult
+		if err := json.Unmarshal(result, &r); err != nil {
+			return nil, err
+		}
+		return Disks(taskID, r), nil
 	},
 }
 
@@ -103,12 +112,15 @@ var rows = map[string]func(taskID string, result []byte) ([]Device, error){
 // signed, and those that the node has signed and the certificate leaves out.
 func (c *Clean) contradicted(p proven) error {
 	derive := rows[p.task.Type]
-	if derive == nil || p.task.Proof.Result == "" {
+	if derive == nil {
 		return nil
 	}
-	signed, err := derive(p.task.ID, []byte(p.task.Proof.Result))
-	if err != nil {
-		return refuse(CodeEvidenceWrongResult, "cannot believe the evidence of task %s: its result cannot be read", p.task.ID)
+	var signed []Device // none, where the node has signed no result
+	if p.task.Proof.Result != "" {
+		var err error
+		if signed, err = derive(p.task.ID, []byte(p.task.Proof.Result), p.evidence.Report); err != nil {
+			return refuse(CodeEvidenceWrongResult, "cannot believe the evidence of task %s: its result cannot be read", p.task.ID)
+		}
 	}
 	tidy(&signed)
 	for i := range c.Devices {
@@ -123,7 +135,7 @@ func (c *Clean) contradicted(p proven) error {
 			return refuse(CodeDeviceContradicted, "cannot believe certificate: task %s has found %s %s, which is not in it as it was found", p.task.ID, s.Kind, s.Name())
 		}
 	}
-	return nil
+	return c.downgraded(p)
 }
 
 // restsOn reports whether d says no more than s, which the node has signed. What
@@ -142,6 +154,14 @@ func better(a, b taskcatalog.Verdict) bool {
 	return slices.Index(verdicts, a) > max(slices.Index(verdicts, b), slices.Index(verdicts, taskcatalog.VerdictNotClean))
 }
 
+// worse is the lesser of two verdicts.
+func worse(a, b taskcatalog.Verdict) taskcatalog.Verdict {
+	if better(a, b) {
+		return b
+	}
+	return a
+}
+
 // validated holds the validation to what the node has signed.
 func (c *Clean) validated(all []proven) error {
 	v := &c.Validation
@@ -157,12 +177,26 @@ func (c *Clean) validated(all []proven) error {
 	if better(v.Verdict, report.Verdict) {
 		return refuse(CodeVerdictUnfounded, "cannot believe certificate: its validation is %s and the node has signed %q", v.Verdict, report.Verdict)
 	}
+	for _, name := range always {
+		is := func(check taskcatalog.Check) bool { return check.Name == name }
+		if !slices.ContainsFunc(report.Checks, is) && !slices.ContainsFunc(v.ChecksNotMade, is) {
+			return refuse(CodeFindingHidden, "cannot believe certificate: it does not say what became of the check %s", name)
+		}
+	}
 	made := 0
 	for _, check := range report.Checks {
+		if check.NotApplicable && !slices.Contains(v.NotApplicable, check) {
+			return refuse(CodeFindingHidden, "cannot believe certificate: the check %s did not apply, and it does not say so", check.Name)
+		}
 		if check.Made {
 			made++
 		} else if !slices.Contains(v.ChecksNotMade, check) {
 			return refuse(CodeFindingHidden, "cannot believe certificate: the check %s was not made, and it does not say so", check.Name)
+		}
+	}
+	for _, check := range v.NotApplicable {
+		if !slices.Contains(report.Checks, check) || !check.NotApplicable {
+			return refuse(CodeVerdictUnfounded, "cannot believe certificate: the node has not signed that the check %s does not apply", check.Name)
 		}
 	}
 	if v.ChecksMade > made {
@@ -177,6 +211,34 @@ func (c *Clean) validated(all []proven) error {
 		return refuse(CodeFindingHidden, "cannot believe certificate: %d findings are not listed, and it counts %d", report.FindingsOmitted, c.FindingsOmitted)
 	}
 	return nil
+}
+
+// always are the checks that every certificate of this version tells of: those that
+// were there when it was written down. A later look knows more of them.
+var always = []string{
+	"users", "processes", "jobs", "ipc", "files", "homes", "temporary", "scratch", "containers", "dumps", "swap", "hugepages", "block_devices",
+	"namespaces", "mounts", "listeners", "authorized_keys", "login_files", "cron", "units", "packages", "programs", "setuid", "config", "preload",
+	"pam", "sudoers", "ssh_server", "udev", "modprobe", "modules", "bpf", "firewall", "kernel_hooks", "boot", "cloud_init", "inventory", "gpu",
+}
+
+// speaksOfItself reports whether the last look had the agent's row, made or not, and
+// was one from inside the system that the tenant used. A proof that does not hold says
+// nothing.
+func (c *Clean) speaksOfItself() bool {
+	if c.Environment == TenantOS && tellsOfAgent(c.Validation.ChecksNotMade) {
+		return true
+	}
+	i := slices.IndexFunc(c.Tasks, func(t Task) bool { return t.ID == c.Validation.TaskID && t.Proof != nil })
+	if i < 0 || c.Environment != TenantOS {
+		return false
+	}
+	ev, err := c.proof(&c.Tasks[i])
+	return err == nil && tellsOfAgent(ev.Checks)
+}
+
+// tellsOfAgent: agents from before this row leave it out.
+func tellsOfAgent(checks []taskcatalog.Check) bool {
+	return slices.ContainsFunc(checks, func(check taskcatalog.Check) bool { return check.Name == taskcatalog.CheckAgent })
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -15,7 +15,6 @@ import (
 // the tenant could read them. Who doubts it asks for the certificate, which it
 // names by digest.
 type Receipt struct {
-	CertificateID     string          `json:"certificate_id"`
 	CertificateDigest string          `json:"certificate_digest"` // of the file
 	AllocationID      string          `json:"allocation_id"`
 	Tenant            string          `json:"tenant,omitempty"`
@@ -27,6 +26,7 @@ type Receipt struct {
 	NotCovered        []NotCovered    `json:"not_covered"`
 	Verdict           Verdict         `json:"verdict"`
 	FinishedAt        time.Time       `json:"finished_at"`
+	CertifiedAt       time.Time       `json:"certified_at"` // when the certificate was issued
 	IssuedAt          time.Time       `json:"issued_at"`
 	ValidUntil        time.Time       `json:"valid_until"`
 }
@@ -44,6 +44,8 @@ type ReceiptDevice struct {
 	CoveredBytes *uint64             `json:"covered_bytes,omitzero"`
 	OfBytes      *uint64             `json:"of_bytes,omitzero"`
 	Verdict      taskcatalog.Verdict `json:"verdict"`
+	// Attested: that it is gone is a person's word. The certificate has whose.
+	Attested bool `json:"attested,omitzero"`
 }
 
 // ReceiptLess is a downgrade: less was done than was asked for.
@@ -54,23 +56,30 @@ type ReceiptLess struct {
 	Accepted bool   `json:"accepted"`
 }
 
-// ReceiptOf makes the receipt of a verified certificate.
-func ReceiptOf(r *Report) (*Receipt, error) {
+// ReceiptOf makes the receipt of a verified certificate, at a time of its own: the
+// statement key in force may be another by then.
+func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 	c := r.Clean
 	if c == nil || c.Allocation == nil {
 		return nil, refuse(CodeIncomplete, "cannot make a receipt: the certificate is about no allocation")
 	}
 	out := &Receipt{
-		CertificateID: c.ID, CertificateDigest: r.Digest,
-		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
-		Environment: c.Environment, NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
+		CertificateDigest: r.Digest,
+		AllocationID:      c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
+		Environment: c.Environment, NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
 		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
+	}
+	for _, n := range NeverCoveredOfDisks {
+		if slices.Contains(c.NotCovered, n) {
+			out.NotCovered = append(out.NotCovered, n)
+		}
 	}
 	for _, d := range c.Devices {
 		if d.Kind != KindNIC {
 			out.Devices = append(out.Devices, ReceiptDevice{
 				Kind: d.Kind, Serial: d.Serial, UUID: d.UUID, Model: d.Model, Found: d.Found, Method: d.Method, Grade: d.Method.Grade(),
 				Verification: d.Verification, CoveredBytes: d.CoveredBytes, OfBytes: d.OfBytes, Verdict: d.Verdict,
+				Attested: d.Attestation != "",
 			})
 		}
 	}
@@ -98,12 +107,12 @@ func (r *Receipt) about() (name, sum string, err error) {
 	if !digestForm.MatchString(r.CertificateDigest) {
 		return "", "", refuse(CodeIncomplete, "cannot use receipt: it names no certificate")
 	}
-	return "certificate/" + r.CertificateID, r.CertificateDigest[len("sha256:"):], nil
+	return "certificate", r.CertificateDigest[len("sha256:"):], nil
 }
 
 func (r *Receipt) check() error {
-	if !name.MatchString(r.CertificateID) || !name.MatchString(r.AllocationID) || environments[r.Environment] == 0 ||
-		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.IssuedAt) ||
+	if !name.MatchString(r.AllocationID) || environments[r.Environment] == 0 ||
+		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.CertifiedAt) || r.IssuedAt.Before(r.CertifiedAt) || r.CertifiedAt.IsZero() ||
 		len(r.Devices) > maxDevices || len(r.Downgrades) > maxList || len(r.Exposures) > maxList {
 		return refuse(CodeIncomplete, "cannot use receipt: it is not complete, or contradicts itself")
 	}
@@ -131,6 +140,15 @@ var meanings = map[taskcatalog.Code]string{
 	CodeCheckNotMade:      "a check was not made",
 	CodeFinding:           "something was found that a clean machine does not have",
 	CodeValidationSkipped: "a stage was overridden that never may be",
-	ExposureMAASToken:     "a credential that the machine uses towards its installer was not changed",
-	ExposureRootkit:       rootkit.Message,
+
+	taskcatalog.CodeDiskSmaller:          "a disk is smaller than it was, so that not all of it was erased",
+	taskcatalog.CodeDiskNotSystem:        "a disk is said to be the system's, and the record says otherwise",
+	taskcatalog.CodeDiskRoleUnrecorded:   "a disk is said to be the system's, and nobody has recorded whether it is",
+	taskcatalog.CodeDiskTransportDiffers: "a disk is said not to be the machine's own, and the record says otherwise",
+	taskcatalog.CodeDiskNotLocal:         "a disk is not the machine's own, and nothing was done to it",
+
+	ExposureMAASToken:    "a credential that the machine uses towards its installer was not changed",
+	ExposureRootkit:      rootkit.Message,
+	ExposureAcceptedGone: "a device has left the machine since, and the operator has accepted that",
+	ExposureReportedOnly: "something below the operating system differs from what it was, or could not be looked at, and the operator lets it pass",
 }

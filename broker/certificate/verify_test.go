@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,14 @@ func TestACertificateSaysNoMoreThanItsProofs(t *testing.T) {
 	w := newWorld(t)
 	hour := func(n int) time.Time { return w.now.Add(time.Duration(n) * time.Hour) }
 	report := taskcatalog.Report{Verdict: taskcatalog.VerdictClean}
+	unlooked := []taskcatalog.Check{{Name: "mounts"}}
 	dirty := taskcatalog.Report{
-		Verdict: taskcatalog.VerdictNotClean, Checks: []taskcatalog.Check{{Name: "users", Made: true}, {Name: "mounts"}},
+		Verdict: taskcatalog.VerdictNotClean, Checks: looked(unlooked...),
 		Findings: []taskcatalog.Finding{{Check: "users", Subject: "mallory"}}, FindingsOmitted: 2,
 	}
+	reset := gpu("GPU-2", "1650002")
+	reset.Assurance.Reset = taskcatalog.ResetRefused
+	scrub := taskcatalog.GPUScrubResult{GPUs: []taskcatalog.GPUScrubbed{gpu("GPU-1", "1650001"), reset}}
 	was := w.node
 	was.Epoch--
 	for name, row := range map[string]struct {
@@ -96,7 +101,34 @@ func TestACertificateSaysNoMoreThanItsProofs(t *testing.T) {
 		"a better verdict of a GPU":         {func(c *certificate.Clean) { c.Devices[1].Verdict = taskcatalog.VerdictClean }, certificate.CodeDeviceContradicted},
 		"an exclusion left out":             {func(c *certificate.Clean) { c.Devices[0].Exclusions = nil }, certificate.CodeDeviceContradicted},
 		"a validation that was none":        {func(c *certificate.Clean) { c.Validation.TaskID = "t-erase" }, certificate.CodeEvidenceWrongTask},
-		"more checks than were made":        {func(c *certificate.Clean) { c.Validation.ChecksMade = 3 }, certificate.CodeVerdictUnfounded},
+		"more checks than were made":        {func(c *certificate.Clean) { c.Validation.ChecksMade++ }, certificate.CodeVerdictUnfounded},
+		"a disk by a better method":         {func(c *certificate.Clean) { c.Devices[2].Method = certificate.MethodNVMeSanitizeBlock }, certificate.CodeDeviceContradicted},
+		"more of a disk": {func(c *certificate.Clean) {
+			more := *c.Devices[2].CoveredBytes + 1
+			c.Devices[2].CoveredBytes = &more
+		}, certificate.CodeDeviceContradicted},
+		"a disk better verified": {func(c *certificate.Clean) {
+			d := purged()
+			d.Verification = taskcatalog.OverwriteUnverified
+			c.Tasks[0] = w.prove("t-erase", "node.disk_erase", hour(-1), report, erased(d))
+		}, certificate.CodeDeviceContradicted},
+		"a disk left out that was not erased": {func(c *certificate.Clean) {
+			d := purged()
+			d.Serial, d.WWN, d.Verdict, d.Method = "WD-7", "", taskcatalog.VerdictNotClean, certificate.MethodNone
+			c.Tasks[0] = w.prove("t-erase", "node.disk_erase", hour(-1), report, erased(purged(), d))
+		}, certificate.CodeDeviceContradicted},
+		"figures of a disk that the node has not signed": {func(c *certificate.Clean) {
+			c.Tasks[0] = w.prove("t-erase", "node.disk_erase", hour(-1), report, nil)
+		}, certificate.CodeDeviceContradicted},
+		"a disk's result of words": {func(c *certificate.Clean) {
+			c.Tasks[0] = w.prove("t-erase", "node.disk_erase", hour(-1), report, "words")
+		}, certificate.CodeEvidenceWrongResult},
+		"a downgrade left out": {func(c *certificate.Clean) {
+			d := purged()
+			d.Asked, d.Method = certificate.MethodNVMeSanitizeBlock, certificate.MethodOverwrite
+			c.Tasks[0] = w.prove("t-erase", "node.disk_erase", hour(-1), report, erased(d))
+			c.Devices[2].Method = certificate.MethodOverwrite
+		}, certificate.CodeDeviceContradicted},
 		"a better verdict of the machine": {func(c *certificate.Clean) {
 			c.Tasks[2] = w.prove("t-validate", "node.validate_clean", hour(-1), dirty, nil)
 		}, certificate.CodeVerdictUnfounded},
@@ -108,13 +140,34 @@ func TestACertificateSaysNoMoreThanItsProofs(t *testing.T) {
 			c.Tasks[2] = w.prove("t-validate", "node.validate_clean", hour(-1), unmade, nil)
 			c.Validation.Verdict, c.Validation.ChecksMade = taskcatalog.VerdictInconclusive, 1
 		}, certificate.CodeFindingHidden},
+		"a check that nothing is said of": {func(c *certificate.Clean) {
+			c.Tasks[2] = w.prove("t-validate", "node.validate_clean", hour(-1), taskcatalog.Report{Verdict: taskcatalog.VerdictClean, Checks: looked()[1:]}, nil)
+			c.Validation.ChecksMade--
+		}, certificate.CodeFindingHidden},
+		"a look that looked at nothing": {func(c *certificate.Clean) {
+			c.Tasks[2] = w.prove("t-validate", "node.validate_clean", hour(-1), report, nil)
+			c.Validation.ChecksMade = 0
+		}, certificate.CodeFindingHidden},
+		"a tenant that was there afterwards": {func(c *certificate.Clean) { c.Allocation.ReleasedAt = c.IssuedAt.Add(time.Second) }, certificate.CodeIncomplete},
+		"a look while the tenant was there":  {func(c *certificate.Clean) { c.Allocation.ReleasedAt = hour(-1).Add(10 * time.Minute) }, certificate.CodeEvidenceStale},
+		"a GPU with words that were not erased": {func(c *certificate.Clean) {
+			g := gpu("GPU-1", "1650001")
+			g.MismatchedWords, g.RemainingWords = &total, &total
+			c.Tasks[1] = w.prove("t-scrub", "node.gpu_scrub", hour(-1), report, taskcatalog.GPUScrubResult{GPUs: []taskcatalog.GPUScrubbed{g, reset}})
+		}, certificate.CodeDeviceContradicted},
+		"a scrub that was not clean as a whole": {func(c *certificate.Clean) {
+			c.Tasks[1] = w.prove("t-scrub", "node.gpu_scrub", hour(-1), taskcatalog.Report{Verdict: taskcatalog.VerdictNotClean}, scrub)
+		}, certificate.CodeDeviceContradicted},
+		"a scrub that found something": {func(c *certificate.Clean) {
+			c.Tasks[1] = w.prove("t-scrub", "node.gpu_scrub", hour(-1), taskcatalog.Report{Verdict: taskcatalog.VerdictClean, FindingsOmitted: 1}, scrub)
+		}, certificate.CodeDeviceContradicted},
 		"a finding left out": {func(c *certificate.Clean) {
 			c.Tasks[2] = w.prove("t-validate", "node.validate_clean", hour(-1), dirty, nil)
-			c.Validation.Verdict, c.Validation.ChecksMade, c.Validation.ChecksNotMade = taskcatalog.VerdictNotClean, 1, dirty.Checks[1:]
+			c.Validation.Verdict, c.Validation.ChecksMade, c.Validation.ChecksNotMade = taskcatalog.VerdictNotClean, 1, unlooked
 		}, certificate.CodeFindingHidden},
 		"findings not counted": {func(c *certificate.Clean) {
 			c.Tasks[2] = w.prove("t-validate", "node.validate_clean", hour(-1), dirty, nil)
-			c.Validation.Verdict, c.Validation.ChecksMade, c.Validation.ChecksNotMade = taskcatalog.VerdictNotClean, 1, dirty.Checks[1:]
+			c.Validation.Verdict, c.Validation.ChecksMade, c.Validation.ChecksNotMade = taskcatalog.VerdictNotClean, 1, unlooked
 			c.Findings = dirty.Findings
 		}, certificate.CodeFindingHidden},
 		"no node":              {func(c *certificate.Clean) { c.Node.ID = "gpu-07" }, certificate.CodeIncomplete},
@@ -134,7 +187,7 @@ func TestACertificateSaysNoMoreThanItsProofs(t *testing.T) {
 		"good for ever":        {func(c *certificate.Clean) { c.ValidUntil = time.Time{} }, certificate.CodeIncomplete},
 		"a GPU twice":          {func(c *certificate.Clean) { c.Devices[1] = c.Devices[0] }, certificate.CodeIncomplete},
 		"a task twice":         {func(c *certificate.Clean) { c.Tasks[1] = c.Tasks[0] }, certificate.CodeIncomplete},
-		"a device of no name":  {func(c *certificate.Clean) { c.Devices[2].Serial = "" }, certificate.CodeIncomplete},
+		"a device of no name":  {func(c *certificate.Clean) { c.Devices[2].Serial, c.Devices[2].UUID = "", "" }, certificate.CodeIncomplete},
 		"a device of no place": {func(c *certificate.Clean) { c.Devices[3].Found, c.Devices[3].Expected = false, false }, certificate.CodeIncomplete},
 		"a disk there and destroyed": {func(c *certificate.Clean) {
 			c.Devices[2].Method, c.Devices[2].Attestation = certificate.MethodDestroyed, pki.Digest(nil)
@@ -175,7 +228,9 @@ func TestACertificateOwnsUpToWhatItIsNot(t *testing.T) {
 		change func(c *certificate.Clean)
 		code   taskcatalog.Code
 	}{
-		"system RAM is covered":     {func(c *certificate.Clean) { c.NotCovered = c.NotCovered[:len(c.NotCovered)-1] }, certificate.CodeIncomplete},
+		"system RAM is covered": {func(c *certificate.Clean) {
+			c.NotCovered = slices.DeleteFunc(c.NotCovered, func(n certificate.NotCovered) bool { return n.Part == "system_ram" })
+		}, certificate.CodeIncomplete},
 		"no word of rootkits":       {func(c *certificate.Clean) { c.Exposures = nil }, certificate.CodeIncomplete},
 		"meets the policy":          {func(c *certificate.Clean) { c.Verdict.MeetsPolicy = true }, certificate.CodeVerdictUnfounded},
 		"a shortfall less":          {func(c *certificate.Clean) { c.Verdict.Shortfalls = c.Verdict.Shortfalls[1:] }, certificate.CodeVerdictUnfounded},
@@ -313,7 +368,9 @@ func TestTextIsCleanedWhenItGoesIn(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1\x1b[2J", "1\u202e"))
 	c.Findings = []taskcatalog.Finding{{Check: "users\x00", Subject: "\xff"}}
-	c.Devices[1].Found, c.Devices[1].Serial = false, "S6\n"
+	c.Devices = append(c.Devices, certificate.Device{
+		Kind: certificate.KindDisk, Serial: "S6\n", Expected: true, Method: certificate.MethodNone, Verification: "none", Verdict: taskcatalog.VerdictInconclusive,
+	})
 	r := w.verify(w.issue(c))
 	if text := string(must(taskcatalog.Encode(r.Remarks))(t)); strings.ContainsAny(text, "\n\x00\ufffd") || !strings.Contains(text, `S6\\x0a`) {
 		t.Errorf("remarks %s", text)
@@ -330,7 +387,7 @@ func TestAReceiptThatContradictsItselfIsRefused(t *testing.T) {
 		"no environment":   func(r *certificate.Receipt) { r.Environment = "" },
 		"good for ever":    func(r *certificate.Receipt) { r.ValidUntil = time.Time{} },
 	} {
-		r := must(certificate.ReceiptOf(w.verify(w.issue(w.fallen()))))(t)
+		r := must(certificate.ReceiptOf(w.verify(w.issue(w.fallen())), w.now))(t)
 		change(r)
 		_, err := certificate.IssueReceipt(r, w.statement)
 		wantCode(t, name, err, certificate.CodeIncomplete)

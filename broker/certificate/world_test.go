@@ -9,6 +9,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,6 +107,7 @@ func gpu(uuid, serial string) taskcatalog.GPUScrubbed {
 		Vendor: "nvidia", UUID: uuid, Serial: serial, PCIAddress: "0000:01:00.0", Name: "NVIDIA H100 80GB HBM3", Verdict: taskcatalog.VerdictClean,
 		Assurance:  taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven},
 		TotalBytes: &total, ReservedBytes: &reserved, CoveredBytes: &covered, MismatchedWords: &zero, RemainingWords: &zero,
+		ReadBackBytes: &reserved, ProbedBytes: &covered, ProbedNonZeroWords: &zero,
 		Excluded: []taskcatalog.GPUExclusion{{Reason: "no block of 2 MiB was free", Bytes: total - reserved - covered}},
 	}
 }
@@ -118,6 +120,36 @@ func baseline(gpus []taskcatalog.GPUScrubbed) []taskcatalog.BaselineGPU {
 	return out
 }
 
+func purged() taskcatalog.ErasedDisk {
+	return taskcatalog.ErasedDisk{
+		Name: "nvme0n1", Serial: "S6ABNE0T", WWN: "eui.36344630529042690025384500000001", Model: "SAMSUNG MZQL2", SizeBytes: int64(total),
+		Asked: certificate.MethodNVMeSanitizeCrypt, Method: certificate.MethodNVMeSanitizeCrypt, Verification: taskcatalog.OverwriteVerified,
+		CoveredBytes: total, OfBytes: total, ReadBackBytes: 8 << 20, Verdict: taskcatalog.VerdictClean,
+	}
+}
+
+func erased(disks ...taskcatalog.ErasedDisk) taskcatalog.DiskEraseResult {
+	return taskcatalog.DiskEraseResult{Disks: disks}
+}
+
+func expected(rows []certificate.Device) []certificate.Device {
+	for i := range rows {
+		rows[i].Expected = true
+	}
+	return rows
+}
+
+// looked are the checks of a whole look: all were made, but for how these ended.
+func looked(but ...taskcatalog.Check) []taskcatalog.Check {
+	all := but
+	for _, name := range certificate.Always {
+		if !slices.ContainsFunc(but, func(c taskcatalog.Check) bool { return c.Name == name }) {
+			all = append(all, taskcatalog.Check{Name: name, Made: true})
+		}
+	}
+	return all
+}
+
 // clean is a reimaged machine of one disk and these GPUs, on which nothing is wrong.
 func (w *world) clean(gpus ...taskcatalog.GPUScrubbed) *certificate.Clean {
 	w.t.Helper()
@@ -126,7 +158,8 @@ func (w *world) clean(gpus ...taskcatalog.GPUScrubbed) *certificate.Clean {
 		Verdict: taskcatalog.VerdictClean, GPUs: gpus,
 		Assurance: taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven},
 	}
-	report := taskcatalog.Report{Verdict: taskcatalog.VerdictClean, Checks: []taskcatalog.Check{{Name: "users", Made: true}, {Name: "mounts", Made: true}}}
+	erase := erased(purged())
+	report := taskcatalog.Report{Verdict: taskcatalog.VerdictClean, Checks: looked()}
 	c := &certificate.Clean{
 		ID: "c-1", Environment: certificate.FreshOS,
 		Node: certificate.Node{
@@ -135,23 +168,21 @@ func (w *world) clean(gpus ...taskcatalog.GPUScrubbed) *certificate.Clean {
 		},
 		Run:        certificate.Run{ID: "run-17", Mode: "reimage", Reason: "the tenant left", StartedAt: at(-180)},
 		Allocation: &certificate.Allocation{ID: "alloc-42", Tenant: "example", HadRoot: true, ReleasedAt: at(-190)},
-		Validation: certificate.Validation{TaskID: "t-validate", Verdict: taskcatalog.VerdictClean, ChecksMade: 2},
+		Validation: certificate.Validation{TaskID: "t-validate", Verdict: taskcatalog.VerdictClean, ChecksMade: len(certificate.Always)},
 		Policy: certificate.Policy{
 			Version: "7", Environment: certificate.TenantOS, RootNeedsFreshOS: true, DiskGrade: certificate.GradeClear, GPUReset: true,
 		},
 		Software: []certificate.Software{{Name: "hostler-broker", Version: "0.1.0"}, {Name: "hostler-agent", Version: "0.1.0"}},
 		Tasks: []certificate.Task{
-			w.prove("t-erase", "node.disk_erase", at(-60), taskcatalog.Report{Verdict: taskcatalog.VerdictClean}, nil),
+			w.prove("t-erase", "node.disk_erase", at(-60), taskcatalog.Report{}, erase),
 			w.prove("t-scrub", "node.gpu_scrub", at(-50), taskcatalog.Report{Verdict: taskcatalog.VerdictClean}, scrub),
 			w.prove("t-validate", "node.validate_clean", at(-40), report, nil),
 			{ID: "t-drain", Type: "node.drain", Version: 1, Outcome: taskcatalog.OutcomeSucceeded, Digest: pki.Digest([]byte("drain"))},
 		},
 		FinishedAt: at(-40), IssuedAt: at(-39), ValidUntil: at(30 * 24 * 60),
 	}
-	c.Devices = append(certificate.GPUs("t-scrub", baseline(gpus), scrub), certificate.Device{
-		Kind: certificate.KindDisk, Serial: "S6ABNE0T", Model: "SAMSUNG MZQL2", Expected: true, Found: true,
-		Method: certificate.MethodNVMeSanitizeCrypt, Verification: "none", Verdict: taskcatalog.VerdictClean, TaskID: "t-erase",
-	}, certificate.Device{
+	c.Devices = append(certificate.GPUs("t-scrub", baseline(gpus), scrub, taskcatalog.Report{Verdict: taskcatalog.VerdictClean}), expected(certificate.Disks("t-erase", erase))...)
+	c.Devices = append(c.Devices, certificate.Device{
 		Kind: certificate.KindNIC, UUID: "0c:42:a1:00:00:01", Expected: true, Found: true,
 		Method: certificate.MethodNone, Verification: "none", Verdict: taskcatalog.VerdictClean,
 	})
@@ -168,23 +199,26 @@ func (w *world) fallen() *certificate.Clean {
 	c := w.clean(gpu("GPU-1", "1650001"), residue, stranger)
 	c.ID, c.Run.Mode, c.Environment = "c-2", "soft_reset", certificate.TenantOS
 	c.Devices[2].Expected = false
-	c.Devices = append(c.Devices, certificate.GPUs("t-scrub", baseline([]taskcatalog.GPUScrubbed{gone}), taskcatalog.GPUScrubResult{})...)
-	c.Devices = append(c.Devices, certificate.Device{
-		Kind: certificate.KindDisk, Serial: "WD-99", Model: "<b>WDC</b> & co", Expected: true, Found: true,
-		Method: certificate.MethodTrim, Verification: "none", Verdict: taskcatalog.VerdictClean, TaskID: "t-erase",
-	})
+	c.Devices = append(c.Devices, certificate.GPUs("t-scrub", baseline([]taskcatalog.GPUScrubbed{gone}), taskcatalog.GPUScrubResult{}, taskcatalog.Report{})...)
+	frozen := purged()
+	frozen.Serial, frozen.WWN, frozen.Model = "WD-99", "naa.5000cca200000063", "<b>WDC</b> & co"
+	frozen.Asked, frozen.Method, frozen.ReadBackBytes = certificate.MethodATAEnhancedErase, certificate.MethodOverwrite, frozen.OfBytes
+	frozen.Attempts = []taskcatalog.EraseAttempt{{Method: frozen.Asked, Code: taskcatalog.CodeATAFrozen, Message: "its security is frozen"}}
+	erase := erased(purged(), frozen)
+	c.Tasks[0] = w.prove("t-erase", "node.disk_erase", w.now.Add(-time.Hour), taskcatalog.Report{}, erase)
+	c.Devices = append(c.Devices, expected(certificate.Disks("t-erase", erase))[1])
 	finding := taskcatalog.Finding{Check: "users", Subject: "mallory\x1b[2J", Detail: "<script>alert(1)</script>", NextAction: "reimage"}
 	c.Findings = []taskcatalog.Finding{finding}
 	c.Validation = certificate.Validation{
-		TaskID: "t-validate", Verdict: taskcatalog.VerdictNotClean, ChecksMade: 1,
+		TaskID: "t-validate", Verdict: taskcatalog.VerdictNotClean, ChecksMade: len(certificate.Always) - 1,
 		ChecksNotMade: []taskcatalog.Check{{Name: "mounts", Reason: "/proc/mounts cannot be read"}},
 	}
 	c.Tasks[2] = w.prove("t-validate", "node.validate_clean", w.now.Add(-40*time.Minute), taskcatalog.Report{
 		Verdict: taskcatalog.VerdictNotClean, Findings: c.Findings,
-		Checks: []taskcatalog.Check{{Name: "users", Made: true}, c.Validation.ChecksNotMade[0]},
+		Checks: looked(c.Validation.ChecksNotMade[0]),
 	}, nil)
 	c.Downgrades = []certificate.Downgrade{
-		{Device: "WD-99", Asked: certificate.MethodOverwrite, Did: certificate.MethodTrim, Reason: "gpu-07 was needed by ops-team"},
+		{Device: "WD-99", Asked: certificate.MethodATAEnhancedErase, Did: certificate.MethodOverwrite, Reason: "gpu-07 was needed by ops-team"},
 		{Device: "S6ABNE0T", Asked: certificate.MethodNVMeSanitizeBlock, Did: certificate.MethodNVMeSanitizeCrypt, Reason: "block erase is not supported", AcceptedBy: "alice", Because: "as good"},
 	}
 	c.Exposures = []certificate.Exposure{{Code: certificate.ExposureMAASToken, Message: "MAAS keeps the token of gpu-07 while it is Deployed"}}

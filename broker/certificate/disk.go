@@ -1,0 +1,60 @@
+package certificate
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Disks returns the rows that an erase leads to: one for each disk in its result.
+// The caller says which were expected, adds those that are not among them, and
+// may lower a verdict and never raise one.
+func Disks(taskID string, r taskcatalog.DiskEraseResult) []Device {
+	rows := make([]Device, 0, len(r.Disks))
+	for _, d := range r.Disks {
+		covered, of := d.CoveredBytes, d.OfBytes
+		rows = append(rows, Device{
+			Kind: KindDisk, Serial: d.Serial, UUID: d.WWN, Model: d.Model, Found: true,
+			Method: d.Method, Verification: d.Verification, CoveredBytes: &covered, OfBytes: &of, Exclusions: []Exclusion{},
+			Verdict: d.Verdict, Code: d.Code, Message: d.Message, TaskID: taskID,
+		})
+	}
+	return rows
+}
+
+// DiskDowngrades are the disks of a result on which less was done than they can,
+// for a person or a policy to accept.
+func DiskDowngrades(r taskcatalog.DiskEraseResult) []Downgrade {
+	var all []Downgrade
+	for i := range r.Disks {
+		d := &r.Disks[i]
+		if reason, yes := d.Downgraded(); yes {
+			device := Device{Serial: d.Serial, UUID: d.WWN}
+			all = append(all, Downgrade{Device: device.Name(), Asked: d.Asked, Did: d.Method, Reason: reason})
+		}
+	}
+	return all
+}
+
+// downgraded refuses a certificate that keeps a downgrade to itself which the node
+// has signed.
+func (c *Clean) downgraded(p proven) error {
+	if p.task.Type != "node.disk_erase" || p.task.Proof.Result == "" {
+		return nil
+	}
+	var r taskcatalog.DiskEraseResult
+	if err := json.Unmarshal([]byte(p.task.Proof.Result), &r); err != nil {
+		return refuse(CodeEvidenceWrongResult, "cannot believe the evidence of task %s: its result cannot be read", p.task.ID)
+	}
+	for _, d := range DiskDowngrades(r) {
+		told := slices.ContainsFunc(c.Downgrades, func(g Downgrade) bool {
+			return g.Device == d.Device && g.Asked == d.Asked && g.Did == d.Did
+		})
+		if !told {
+			return refuse(CodeDeviceContradicted, "cannot believe certificate: disk %s was to be erased by %s and task %s did %s, which it does not say", d.Device, d.Asked, p.task.ID, d.Did)
+		}
+	}
+	return nil
+}
