@@ -19,7 +19,7 @@ type startAdoptionInput struct {
 // all others; the install command comes with the node's enrolment token.
 func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*resource.Onboarding, error) {
 	b := in.Body
-	return a.beginOne(ctx, order{b, in.IdempotencyKey, "/adoptions", b.SiteID, b.Reason}, func() (orders, error) {
+	return a.beginOnboarding(ctx, order{b, in.IdempotencyKey, "/adoptions", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
 		return a.adoptions(ctx, resource.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []resource.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
 	})
 }
@@ -32,7 +32,7 @@ type startAdoptionsInput struct {
 // startAdoptions begins runs for all machines of a list, or for none.
 func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingBatchStarted, error) {
 	b := in.Body
-	return a.beginBatch(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", b.SiteID, b.Reason}, maas.AdoptionKind, func() (orders, error) {
+	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", a.refusedAt(b.SiteID, b.Reason)}, maas.AdoptionKind, func() (orders, error) {
 		return a.adoptions(ctx, b)
 	})
 }
@@ -98,7 +98,7 @@ func (a *API) machineFree(ctx context.Context, s maas.Onboarding) error {
 	if err != nil || node == "" {
 		return err
 	}
-	live, _, err := a.runsOf(ctx, chain.Filter{Site: s.Site, Statuses: liveStatuses}, "", 0)
+	live, _, err := a.runsOf(ctx, bringsIn, chain.Filter{Site: s.Site, Statuses: liveStatuses}, nil, 0)
 	for _, r := range live {
 		if o := onboardingResource(r); o.MAASSystemID != nil && *o.MAASSystemID == s.Adopts {
 			return nil // the engine names the run that has it

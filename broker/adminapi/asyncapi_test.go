@@ -16,6 +16,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
 const asyncAPI = "../../docs/asyncapi.yaml"
@@ -81,8 +82,11 @@ func eventSchemas(t *testing.T) map[string]*validator.Schema {
 }
 
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
-	sent := []string{"node.status.changed"}
-	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind} {
+	sent := []string{
+		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released",
+		"site.reconciliation.stopped", "site.reconciliation.resumed",
+	}
+	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind()} {
 		sent = append(sent, chain.Types(kind)...)
 	}
 	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/baseline"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki"
@@ -93,7 +94,9 @@ func (a *API) diffBaseline(ctx context.Context, in *NodeInput) (*resource.Baseli
 		return nil, err
 	}
 	out.Candidate, out.TakenAt = digest, is.TakenAt
-	out.Lines = diffBaselines(was, &is)
+	for _, l := range baseline.Diff(was, &is) {
+		out.Lines = append(out.Lines, resource.BaselineLine(l))
+	}
 	return out, nil
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
@@ -21,9 +20,10 @@ type RequestKey struct {
 
 // order is a request to begin something.
 type order struct {
-	body         any
-	key, path    string
-	site, reason string
+	body      any
+	key, path string
+	// refused leaves a trace of a refusal, and gives what the caller is told.
+	refused func(context.Context, error) error
 }
 
 // once is the key of an order, for the store to keep with what is begun. Another
@@ -40,57 +40,43 @@ func (o order) once(who caller) (store.RequestKey, error) {
 	return store.RequestKey{Actor: who.Name, Key: o.key, Digest: hex.EncodeToString(digest[:])}, nil
 }
 
-// beginOne starts the run of an order, or answers the one that the order's key
-// began before. Codes: those of check, onboarding_running, idempotency_conflict.
-func (a *API) beginOne(ctx context.Context, o order, check func() (orders, error)) (*resource.Onboarding, error) {
-	var r chain.Record
+// beginOne starts the run of an order, or gives the one that the order's key began
+// before. Codes: those of check, onboarding_running, node_in_run, idempotency_conflict.
+func (a *API) beginOne(ctx context.Context, o order, of kinds, check func() (chain.Start, error)) (r chain.Record, err error) {
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
-		all, err := check()
+		s, err := check()
 		if err != nil {
 			return err
 		}
-		r, err = a.c.Runs.Start(ctx, all.starts[0])
+		r, err = a.c.Runs.Start(ctx, s)
 		return err
 	})
 	if err == nil && before != "" {
-		r, err = a.onboarding(ctx, before)
+		return a.run(ctx, of, before)
 	}
-	if err != nil {
-		return nil, err
-	}
-	out := onboardingResource(r)
-	return &out, nil
+	return r, err
 }
 
-// beginBatch starts all runs of an order, or answers as beginOne does.
-func (a *API) beginBatch(ctx context.Context, o order, kind string, check func() (orders, error)) (*resource.OnboardingBatchStarted, error) {
-	var runs []chain.Record
-	id := uuid.NewString()
+// beginBatch starts all runs of an order or none, or gives those that the order's key
+// began before. check gives the batch without its ID. Codes: as of beginOne.
+func (a *API) beginBatch(ctx context.Context, o order, of kinds, check func() (chain.Batch, []chain.Start, error)) (id string, runs []chain.Record, err error) {
+	id = uuid.NewString()
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
-		all, err := check()
+		b, starts, err := check()
 		if err != nil {
 			return err
 		}
-		runs, err = a.c.Runs.StartBatch(ctx, chain.Batch{
-			ID: id, Kind: kind, Site: all.site.Name, RequestedBy: callerOf(ctx).Name,
-			Parallel: all.profile.Policy.BatchMaxParallel, StopAfter: all.profile.Policy.BatchStopAfterFailures,
-		}, all.starts)
+		b.ID, b.RequestedBy = id, callerOf(ctx).Name
+		runs, err = a.c.Runs.StartBatch(ctx, b, starts)
 		return err
 	})
-	if err == nil && before != "" {
-		id = before
-		if _, err = a.batch(ctx, id); err == nil {
-			runs, _, err = a.runsOf(ctx, chain.Filter{Batch: id}, "", 0)
-		}
+	if err != nil || before == "" {
+		return id, runs, err
 	}
-	if err != nil {
-		return nil, err
+	if _, err = a.batch(ctx, of, before); err == nil {
+		runs, _, err = a.runsOf(ctx, of, chain.Filter{Batch: before}, nil, 0)
 	}
-	out := &resource.OnboardingBatchStarted{BatchID: id, Onboardings: make([]resource.OnboardingBatchRun, len(runs))}
-	for i, r := range runs {
-		out.Onboardings[i] = resource.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
-	}
-	return out, nil
+	return before, runs, err
 }
 
 // begin calls start, unless the order's key has begun something before: then it
@@ -113,5 +99,5 @@ func (a *API) begin(ctx context.Context, o order, start func(context.Context) er
 	if before, _ := a.c.DB.Begun(ctx, key); before != "" { // it may have taken its hostname already
 		return before, nil
 	}
-	return "", a.refusedStart(ctx, o.site, o.reason, err)
+	return "", o.refused(ctx, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/cloudinit"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -92,6 +93,14 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*resource.
 	boot, token, err := a.bootstrap(ctx, n.Bootstrap, n.MAASSystemID, in.Body.TTLSeconds, nil, "")
 	if err != nil {
 		return nil, err
+	}
+	// A reimage is enrolled by its own token alone: another would make that void, and
+	// let in whoever has it.
+	switch id, kind, err := a.c.DB.RunOfNode(ctx, n.ID); {
+	case err != nil:
+		return nil, err
+	case kind == turnover.Reimage.Kind():
+		return nil, a.refusedOf(ctx, "token.issue", n, broker.Errorf(broker.Refused, "node_in_run", "cannot issue a token for node %s: run %s reimages it, and enrols it by its own (cancel the run, if that is not wanted)", n.ID, id))
 	}
 	if err := a.c.DB.IssueToken(ctx, callerOf(ctx).actor(), n.ID, pki.HashToken(token.Reveal()), boot.ExpiresAt, in.Body.Reason); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*resou
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.c.DB.AcceptDevices(ctx, callerOf(ctx).actor(), n.ID, in.Body.Devices, reason)
+	all, err := a.c.DB.AcceptDevices(ctx, callerOf(ctx).actor(), n.ID, in.Body.Devices, in.Body.System, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func deviceResources(all []broker.Device) []resource.NodeDevice {
 	for _, d := range all {
 		out = append(out, resource.NodeDevice{
 			Kind: string(d.Kind), ID: d.ID, Serial: d.Serial, Model: d.Model, Place: d.Place, SizeBytes: d.Size,
-			State: string(d.State), Source: d.Source, Since: d.Since, Reason: d.Reason,
+			Role: string(d.Role), Transport: d.Transport, State: string(d.State), Source: d.Source, Since: d.Since, Reason: d.Reason,
 		})
 	}
 	return out

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 )
 
@@ -16,4 +17,14 @@ func (a *API) showFacts(ctx context.Context, in *NodeInput) (*resource.NodeFacts
 		return nil, err
 	}
 	return &resource.NodeFacts{NodeID: n.ID, Hostname: n.Hostname, ReportedAt: reportedAt, Facts: f}, nil
+}
+
+// chassis is the serial of a node's machine, as its agent reports it; empty: it has
+// not, or there is none.
+func (a *API) chassis(ctx context.Context, nodeID string) (string, error) {
+	f, _, err := a.c.DB.Facts(ctx, nodeID)
+	if err != nil && broker.AsError(err).Code != "facts_unknown" {
+		return "", err
+	}
+	return f.ChassisSerial, nil
 }

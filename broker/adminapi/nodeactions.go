@@ -100,7 +100,7 @@ func (a *API) quarantine(ctx context.Context, n broker.Node, in resource.NodeAct
 // activate makes a node available again. One that was drained is told to take
 // its mark back. One that a run would not let in is let in by an override only.
 func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
-	if n.Status == broker.Active {
+	if n.Status == broker.Active && !in.Override {
 		if drained, err := a.stillDrained(ctx, n); err != nil || !drained {
 			return n, nil, err
 		}

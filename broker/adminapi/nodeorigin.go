@@ -21,6 +21,12 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 	if len(parts) > 0 {
 		o.Devices = deviceResources(parts)
 	}
+	if o.Handout, err = a.handout(ctx, n); err != nil {
+		return o, err
+	}
+	if o.Serial, err = a.chassis(ctx, n.ID); err != nil {
+		return o, err
+	}
 	deployUser := ""
 	if n.Site != "" {
 		s, err := a.c.DB.Site(ctx, n.Site)
@@ -38,6 +44,11 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 			return o, err
 		}
 	}
+	seen, _, err := a.c.DB.MAASState(ctx, n.ID)
+	if err != nil {
+		return o, err
+	}
+	o.Host = seen.Host
 	if o.OnboardingID, err = a.c.DB.MadeByRun(ctx, n.ID); err != nil || o.OnboardingID == "" {
 		return o, err
 	}
@@ -53,7 +64,7 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 	} else {
 		o.Port, o.SSHUsername = sshseed.Port, deployUser
 	}
-	if len(s.Seen.IPs) > 0 {
+	if o.Host == "" && len(s.Seen.IPs) > 0 {
 		o.Host = s.Seen.IPs[0]
 	}
 	return o, nil

@@ -77,12 +77,12 @@ func TestANodeIsDrainedActivatedAndRemoved(t *testing.T) {
 	line := servertest.Must[resource.Timeline](t, b, http.MethodGet, "/nodes/"+n.NodeID+"/timeline?limit=1000", nil)
 	seen := map[string]bool{}
 	for i, e := range line.Items {
-		seen[e.What] = true
-		if i > 0 && e.At.After(line.Items[i-1].At) {
+		seen[strings.TrimSpace(e.Kind+" "+e.What+" "+e.Status)] = true
+		if i > 0 && e.At.Before(line.Items[i-1].At) {
 			t.Errorf("the timeline goes back at %s", e.What)
 		}
 	}
-	for _, what := range []string{"node.create", "task.queued", "task.succeeded"} {
+	for _, what := range []string{"audit node.create", "task node.drain succeeded", "state node.transition"} {
 		if !seen[what] {
 			t.Errorf("the timeline lacks %s: %v", what, seen)
 		}

@@ -25,9 +25,41 @@ type startOnboardingInput struct {
 // or its BMC is named in the refusal.
 func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*resource.Onboarding, error) {
 	b := in.Body
-	return a.beginOne(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", b.SiteID, b.Reason}, func() (orders, error) {
+	return a.beginOnboarding(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
 		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []resource.OnboardingMachine{b.OnboardingMachine})
 	})
+}
+
+// beginOnboarding starts the run of an order, or answers the one of before.
+func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders, error)) (*resource.Onboarding, error) {
+	r, err := a.beginOne(ctx, o, bringsIn, func() (chain.Start, error) {
+		all, err := check()
+		if err != nil {
+			return chain.Start{}, err
+		}
+		return all.starts[0], nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := onboardingResource(r)
+	return &out, nil
+}
+
+// beginOnboardings starts all runs of an order, or answers those of before.
+func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*resource.OnboardingBatchStarted, error) {
+	id, runs, err := a.beginBatch(ctx, o, bringsIn, func() (chain.Batch, []chain.Start, error) {
+		all, err := check()
+		return chain.Batch{Kind: kind, Site: all.site.Name, Parallel: all.profile.Policy.BatchMaxParallel, StopAfter: all.profile.Policy.BatchStopAfterFailures}, all.starts, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.OnboardingBatchStarted{BatchID: id, Onboardings: make([]resource.OnboardingBatchRun, len(runs))}
+	for i, r := range runs {
+		out.Onboardings[i] = resource.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
+	}
+	return out, nil
 }
 
 type startBatchInput struct {
@@ -38,7 +70,7 @@ type startBatchInput struct {
 // startBatch begins runs for all machines of a list, or for none.
 func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.OnboardingBatchStarted, error) {
 	b := in.Body
-	return a.beginBatch(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", b.SiteID, b.Reason}, maas.OnboardingKind, func() (orders, error) {
+	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", a.refusedAt(b.SiteID, b.Reason)}, maas.OnboardingKind, func() (orders, error) {
 		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	})
 }
@@ -123,14 +155,22 @@ func (a *API) where(ctx context.Context, o *orders, site, profile string) (err e
 
 // add takes one more run into an order, unless another of it has one of its locks.
 func (o *orders) add(who caller, s chain.Start, state maas.Onboarding) (other string, twice bool) {
-	for _, before := range o.starts {
-		if slices.ContainsFunc(s.Locks, func(l string) bool { return slices.Contains(before.Locks, l) }) {
-			return before.Subject, true
-		}
+	if other, twice := clash(o.starts, s); twice {
+		return other, true
 	}
 	s.Site, s.RequestedBy, s.Role, s.CorrelationID = o.site.Name, who.Name, string(who.Role), who.correlationID
 	s.Reason = taskcatalog.Clean(s.Reason, 500)
 	o.states, o.starts = append(o.states, state), append(o.starts, s)
+	return "", false
+}
+
+// clash finds the run among those that are to begin together which has a lock of s.
+func clash(starts []chain.Start, s chain.Start) (other string, twice bool) {
+	for _, before := range starts {
+		if slices.ContainsFunc(s.Locks, func(l string) bool { return slices.Contains(before.Locks, l) }) {
+			return before.Subject, true
+		}
+	}
 	return "", false
 }
 
@@ -141,7 +181,7 @@ func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	live, _, err := a.runsOf(ctx, chain.Filter{Site: s.Site, Statuses: liveStatuses}, s.Hostname, 1)
+	live, _, err := a.runsOf(ctx, bringsIn, chain.Filter{Site: s.Site, Statuses: liveStatuses}, called(s.Hostname), 1)
 	if err != nil || len(live) > 0 {
 		return err
 	}
@@ -152,7 +192,10 @@ func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
 func runError(err error) error {
 	if l, ok := errors.AsType[*chain.Locked](err); ok {
 		t := l.Taken[0]
-		what, _, _ := strings.Cut(t.Lock, "/")
+		what, which, _ := strings.Cut(t.Lock, "/")
+		if what == "node" {
+			return broker.Errorf(broker.Refused, "node_in_run", "cannot begin: run %s has node %s (wait until it ends, or cancel it)", t.Run, which)
+		}
 		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s has the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
 	}
 	if r, ok := errors.AsType[*chain.Refused](err); ok {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
@@ -20,41 +19,16 @@ type OnboardingInput struct {
 	Onboarding string `path:"onboarding" maxLength:"64"`
 }
 
-// bringsIn reports whether runs of a kind end in a node: they are listed, watched
-// and acted on as one.
-func bringsIn(kind string) bool { return kind == maas.OnboardingKind || kind == maas.AdoptionKind }
-
-// onboarding finds a run of a site that the caller may see.
-func (a *API) onboarding(ctx context.Context, id string) (chain.Record, error) {
-	r, err := a.c.DB.Run(ctx, id)
-	if err == nil && (!bringsIn(r.Kind) || !callerOf(ctx).MaySee(r.Site)) {
-		err = chain.NotFound("run", taskcatalog.Clean(id, 64))
-	}
-	if err != nil {
-		return r, runError(err)
-	}
-	return r, nil
-}
-
-// maxRunEvents are answered with a run.
-const maxRunEvents = 500
-
 func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resource.OnboardingDetail, error) {
-	r, err := a.onboarding(ctx, in.Onboarding)
+	r, err := a.run(ctx, bringsIn, in.Onboarding)
 	if err != nil {
 		return nil, err
 	}
-	events, err := a.c.DB.RecentEvents(ctx, r.ID, maxRunEvents)
+	events, told, err := a.history(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingDetail{Onboarding: onboardingResource(r), Events: []resource.OnboardingEvent{}}
-	for _, e := range events[max(0, len(events)-maxRunEvents):] {
-		out.Events = append(out.Events, resource.OnboardingEvent{
-			ID: e.ID, Stage: e.Stage, Direction: string(e.Direction), Attempt: e.Attempt, Status: string(e.Status),
-			Message: taskcatalog.Clean(e.Message, 2000), Details: e.Details, OccurredAt: e.At,
-		})
-	}
+	out := &resource.OnboardingDetail{Onboarding: onboardingResource(r), Events: told}
 	out.Stages, err = a.stages(r, events)
 	return out, err
 }
@@ -72,6 +46,11 @@ func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.Onboardin
 	if err != nil {
 		return nil, err
 	}
+	return stagesOf(r, plan, events), nil
+}
+
+// stagesOf says how each planned stage stands in a run.
+func stagesOf(r chain.Record, plan []chain.Planned, events []chain.Event) []resource.OnboardingStage {
 	cursor := slices.IndexFunc(plan, func(p chain.Planned) bool { return p.Stage == r.Stage })
 	out := make([]resource.OnboardingStage, len(plan))
 	for i, p := range plan {
@@ -84,7 +63,7 @@ func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.Onboardin
 		}
 		out[i] = s
 	}
-	return out, nil
+	return out
 }
 
 // tellStage fills in what events say of a stage: the last attempt.
@@ -111,7 +90,7 @@ func plannedResource(p chain.Planned) resource.PlannedStage {
 
 type onboardingsInput struct {
 	Site     string `query:"site" maxLength:"63"`
-	Status   string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended"`
+	Status   string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
 	Stage    string `query:"stage" maxLength:"64"`
 	Class    string `query:"class" maxLength:"64" doc:"of the failure"`
 	BatchID  string `query:"batch_id" maxLength:"64"`
@@ -130,12 +109,10 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*resou
 		return nil, err
 	}
 	out := &resource.OnboardingList{Items: []resource.Onboarding{}}
-	if in.BatchID != "" {
-		if out.Batch, err = a.batchState(ctx, in.BatchID); err != nil {
-			return nil, err
-		}
+	if out.Batch, err = a.batchState(ctx, bringsIn, in.BatchID); err != nil {
+		return nil, err
 	}
-	page, next, err := a.runsOf(ctx, f, strings.ToLower(in.Hostname), pageLimit(in.Limit))
+	page, next, err := a.runsOf(ctx, bringsIn, f, called(in.Hostname), pageLimit(in.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -146,43 +123,13 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*resou
 	return out, nil
 }
 
-func (a *API) batchState(ctx context.Context, id string) (*resource.OnboardingBatchState, error) {
-	b, err := a.batch(ctx, id)
-	if err != nil {
-		return nil, err
+// called picks the runs whose machine is called so; nil where that is empty.
+func called(hostname string) func(chain.Record) bool {
+	if hostname == "" {
+		return nil
 	}
-	out := &resource.OnboardingBatchState{
-		BatchID: b.ID, Site: b.Site, Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt, StopReason: taskcatalog.Clean(b.StopReason, 500),
-		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
-	}
-	out.Counts, err = a.c.DB.BatchCounts(ctx, b.ID)
-	return out, err
-}
-
-// runsOf reads onboardings of the sites that the caller may see, up to a limit (0:
-// all), and the cursor of what comes after them.
-func (a *API) runsOf(ctx context.Context, f chain.Filter, hostname string, limit int) (out []chain.Record, next string, err error) {
-	const page = 500
-	who := callerOf(ctx)
-	f.Limit = page
-	for {
-		some, err := a.c.DB.Runs(ctx, f)
-		if err != nil {
-			return nil, "", err
-		}
-		for i, r := range some {
-			if !bringsIn(r.Kind) || !who.MaySee(r.Site) || hostname != "" && hostnameOf(r) != hostname {
-				continue
-			}
-			if out = append(out, r); len(out) == limit && (i+1 < len(some) || len(some) == page) {
-				return out, r.ID, nil
-			}
-		}
-		if len(some) < page {
-			return out, "", nil
-		}
-		f.After = some[len(some)-1].ID
-	}
+	hostname = strings.ToLower(hostname)
+	return func(r chain.Record) bool { return hostnameOf(r) == hostname }
 }
 
 // hostnameOf is what the machine of a run is called: an adoption may have begun with
@@ -193,25 +140,6 @@ func hostnameOf(r chain.Record) string {
 		return s.Hostname
 	}
 	return r.Subject
-}
-
-// liveStatuses are those of runs that have not ended.
-var liveStatuses = []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}
-
-func runStatuses(list string) (out []chain.Status, err error) {
-	for name := range strings.SplitSeq(list, ",") {
-		switch s := chain.Status(name); s {
-		case "":
-		case "live":
-			out = append(out, liveStatuses...)
-		default:
-			if !slices.Contains(liveStatuses, s) && !s.Ended() {
-				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: no run is ever that", taskcatalog.Clean(name, 40))
-			}
-			out = append(out, s)
-		}
-	}
-	return out, nil
 }
 
 // onboardingResource is the read model of a run. What came from MAAS is untrusted

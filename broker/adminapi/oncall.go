@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -45,9 +46,21 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 		parts = append(parts, resource.StatusDevices{NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing, Unexpected: d.Unexpected, Since: d.Since})
 	}
 	out.Devices = cut(out, "devices", parts)
+	drift, err := a.drifted(ctx, out, sites)
+	if err != nil {
+		return err
+	}
+	out.Drift = cut(out, "drift", drift)
 	sets, err := a.c.DB.ResolverSets(ctx)
 	if err != nil {
 		return err
+	}
+	left, err := a.c.DB.SecretsLeft(ctx, sites)
+	if err != nil {
+		return err
+	}
+	for _, l := range left[:min(len(left), onScreen)] {
+		out.Alerts = append(out.Alerts, resource.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is gone, could not be removed; it is tried every few minutes (see the secrets' own store)"})
 	}
 	out.Behind = cut(out, "behind", behind(nodes, releases, sets))
 	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
@@ -85,6 +98,31 @@ func byReason(stopped []store.StoppedRun) []resource.StoppedRuns {
 	}
 	slices.SortStableFunc(groups, func(a, b resource.StoppedRuns) int { return cmp.Compare(b.Runs, a.Runs) })
 	return groups
+}
+
+// drifted lists open drifts, the worst first, and adds to the alerts why
+// reconciliation has stopped.
+func (a *API) drifted(ctx context.Context, out *resource.Status, sites []string) (all []resource.StatusDrift, err error) {
+	rows, _, err := a.c.DB.Drifts(ctx, store.DriftFilter{Sites: sites, Limit: maxStopped})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range rows {
+		all = append(all, resource.StatusDrift{
+			NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Rule: d.Rule, Severity: d.Severity, MAASStatus: d.Status, NodeStatus: string(d.NodeStatus), FirstSeen: d.FirstSeen,
+		})
+	}
+	worst := []string{string(reconcile.Critical), string(reconcile.High), string(reconcile.Medium), string(reconcile.Low)}
+	slices.SortStableFunc(all, func(a, b resource.StatusDrift) int {
+		return cmp.Or(cmp.Compare(slices.Index(worst, a.Severity), slices.Index(worst, b.Severity)), a.FirstSeen.Compare(b.FirstSeen))
+	})
+	looks, err := a.c.DB.ReconcileLooks(ctx, sites)
+	for _, l := range looks {
+		for _, s := range l.Stops {
+			out.Alerts = append(out.Alerts, resource.Alert{Code: s.Code, Since: s.Since, Message: "site " + l.Site + ": " + s.Text})
+		}
+	}
+	return all, err
 }
 
 func example(have []string, name string) []string {

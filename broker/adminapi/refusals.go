@@ -34,14 +34,20 @@ func (a *API) due(what string, e *broker.AuditEntry) bool {
 	return due
 }
 
-// refusedStart leaves a row of a run that somebody asked for and did not get: it
-// says what err says, which it gives back.
-func (a *API) refusedStart(ctx context.Context, site, reason string, err error) error {
-	err = runError(err)
-	if e := broker.AsError(err); e.Kind == broker.Refused {
-		a.auditNo(ctx, "run.start", "site/"+taskcatalog.Clean(site, 63), reason, e)
+// refusedAt leaves a row of what somebody asked to begin at a site and did not get. It
+// says what the refusal says, which it gives back.
+func (a *API) refusedAt(site, reason string) func(context.Context, error) error {
+	return a.refusedStart("site/"+taskcatalog.Clean(site, 63), reason)
+}
+
+func (a *API) refusedStart(subject, reason string) func(context.Context, error) error {
+	return func(ctx context.Context, err error) error {
+		err = runError(err)
+		if e := broker.AsError(err); e.Kind == broker.Refused {
+			a.auditNo(ctx, "run.start", subject, reason, e)
+		}
+		return err
 	}
-	return err
 }
 
 // reasonFor is a reason that must be given, fit to be kept. What is refused for
@@ -70,4 +76,10 @@ func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *b
 	if err != nil {
 		a.c.Log.Error("cannot write an audit row", zap.String("action", action), zap.String("code", no.Code), zap.Error(err))
 	}
+}
+
+// refusedOf leaves a row of what somebody wanted of a node and was refused.
+func (a *API) refusedOf(ctx context.Context, action string, n broker.Node, why *broker.Error) error {
+	a.auditNo(ctx, action, "node/"+n.ID, "", why)
+	return why
 }

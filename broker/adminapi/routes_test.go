@@ -23,7 +23,8 @@ func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
 		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
 		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
-		"{onboarding}", "r-none", "{batch}", "none").Replace(path)
+		"{onboarding}", "r-none", "{decommission}", "r-none", "{batch}", "none",
+		"{certificate}", "r-none.1", "{attestation}", "att-none").Replace(path)
 }
 
 func body(method string) any {
@@ -127,10 +128,15 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 		}
 		path := strings.ReplaceAll(filled(strings.ReplaceAll(r.Path, "{task}", task.ID), other.NodeID), "t-none", task.ID)
 		send := map[string]any{
-			"/nodes/{node}/labels":          resource.Labels{Labels: map[string]string{"a": "b"}},
-			"/nodes/{node}/tasks":           resource.TaskCreate{Type: "node.heartbeat_check"},
-			"/nodes/{node}/devices/accept":  resource.DeviceAccept{Devices: []string{"d"}, Reason: "r"},
-			"/nodes/{node}/baseline/accept": resource.BaselineAccept{Digest: "sha256:" + strings.Repeat("0", 64), Reason: "r"},
+			"/nodes/{node}/decommission":         resource.DecommissionStart{Mode: "soft_reset", Reason: "r"},
+			"/nodes/{node}/decommission/plan":    resource.DecommissionStart{Mode: "soft_reset", Reason: "r"},
+			"/nodes/{node}/attestations":         resource.AttestationPut{Device: "d", Method: "removed", Witness: "w"},
+			"/nodes/{node}/storage-cleanup":      resource.StorageCleanupStart{Scope: "local", Reason: "r"},
+			"/nodes/{node}/storage-cleanup/plan": resource.StorageCleanupStart{Scope: "local", Reason: "r"},
+			"/nodes/{node}/labels":               resource.Labels{Labels: map[string]string{"a": "b"}},
+			"/nodes/{node}/tasks":                resource.TaskCreate{Type: "node.heartbeat_check"},
+			"/nodes/{node}/devices/accept":       resource.DeviceAccept{Devices: []string{"d"}, Reason: "r"},
+			"/nodes/{node}/baseline/accept":      resource.BaselineAccept{Digest: "sha256:" + strings.Repeat("0", 64), Reason: "r"},
 		}[r.Path]
 		if send == nil {
 			send = body(r.Method)

@@ -107,8 +107,8 @@ func TestASKUIsMadeWithDefaultsAndChangedInPart(t *testing.T) {
 	if s.BootDisk.Pattern == "" || s.GPUSettings.ECC == nil || s.GPUMemoryBytes != 192<<30 {
 		t.Errorf("%+v", s)
 	}
-	s = servertest.Must[resource.SKU](t, b, http.MethodPatch, "/skus/"+s.ID, `{"boot_disk":{"pick":"smallest"},"scrub_floor":{"min_coverage_percent":98,"require_reset":true}}`)
-	if s.BootDisk.Pattern == "" || s.BootDisk.Pick != "smallest" || !s.ScrubFloor.RequireReset || s.GPUCount != 8 || s.GPUSettings.Partition != "SPX" {
+	s = servertest.Must[resource.SKU](t, b, http.MethodPatch, "/skus/"+s.ID, `{"boot_disk":{"pick":"smallest"},"scrub_floor":{"min_coverage_percent":98,"require_reset":true},"dpu_emulated_disks":true}`)
+	if s.BootDisk.Pattern == "" || s.BootDisk.Pick != "smallest" || !s.ScrubFloor.RequireReset || !s.DPUDisks || s.GPUCount != 8 || s.GPUSettings.Partition != "SPX" {
 		t.Errorf("%+v", s)
 	}
 	for body, code := range map[string]string{`{"id":"x"}`: "sku_invalid", `{"gpu_count":0}`: "sku_invalid", `{"gpu_vendor":"intel"}`: "invalid_request", `{"boot_disk":{"pattern":"("}}`: "sku_invalid"} {

@@ -82,7 +82,7 @@ func skuOf(c resource.SKUConfig) broker.SKU {
 	return broker.SKU{
 		ID: c.ID, Description: c.Description, GPUVendor: c.GPUVendor, GPUModel: c.GPUModel, GPUCount: c.GPUCount, GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
 		BootDisk:    broker.BootDiskRule{Pattern: c.BootDisk.Pattern, Pick: broker.BootDiskPick(c.BootDisk.Pick)},
-		GPUSettings: c.GPUSettings, ScrubFloor: broker.ScrubFloor(c.ScrubFloor),
+		GPUSettings: c.GPUSettings, ScrubFloor: broker.ScrubFloor(c.ScrubFloor), DPUDisks: c.DPUDisks,
 	}
 }
 
@@ -90,7 +90,7 @@ func skuConfig(s broker.SKU) resource.SKUConfig {
 	return resource.SKUConfig{
 		ID: s.ID, Description: s.Description, GPUVendor: s.GPUVendor, GPUModel: s.GPUModel, GPUCount: s.GPUCount, GPUMemoryBytes: s.GPUMemoryBytes, NICs: s.NICs,
 		BootDisk:    resource.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
-		GPUSettings: s.GPUSettings, ScrubFloor: resource.ScrubFloor(s.ScrubFloor),
+		GPUSettings: s.GPUSettings, ScrubFloor: resource.ScrubFloor(s.ScrubFloor), DPUDisks: s.DPUDisks,
 	}
 }
 

@@ -3,51 +3,116 @@ package adminapi
 import (
 	"cmp"
 	"context"
-	"slices"
+	"encoding/json"
+	"fmt"
+	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 type timelineInput struct {
 	NodeInput
-	Limit int `query:"limit" minimum:"0" maximum:"1000"`
+	Since  time.Time `query:"since" doc:"from this time on, the oldest first; without it the newest"`
+	Cursor string    `query:"cursor" maxLength:"64"`
+	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-// timeline puts a node's audit rows and tasks into one list, newest first. A
-// task is told twice: when it was issued and how it ended.
+// timeline puts what happened to a node on one line of time, oldest first.
 func (a *API) timeline(ctx context.Context, in *timelineInput) (*resource.Timeline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	limit := pageLimit(in.Limit)
-	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: "node/" + n.ID, Newest: true, Limit: limit})
-	if err != nil {
-		return nil, err
-	}
-	tasks, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: n.ID, Limit: limit})
-	if err != nil {
-		return nil, err
-	}
-	out := &resource.Timeline{NodeID: n.ID, Items: []resource.TimelineEvent{}}
-	for _, e := range rows {
-		out.Items = append(out.Items, resource.TimelineEvent{
-			At: e.At, Kind: "audit", What: e.Action, Actor: e.Actor, Code: e.Code, Detail: e.Reason,
-		})
-	}
-	for _, t := range tasks {
-		out.Items = append(out.Items, resource.TimelineEvent{
-			At: t.IssuedAt, Kind: "task", What: "task.queued", Actor: t.EnqueuedBy, TaskID: t.ID, Type: t.Type,
-		})
-		if t.Status.Ended() {
-			out.Items = append(out.Items, resource.TimelineEvent{
-				At: t.EndedAt, Kind: "task", What: "task." + string(t.Status), TaskID: t.ID, Type: t.Type,
-				Code: string(t.Code), Detail: cmp.Or(t.Message, string(t.Verdict)),
-			})
+	w := store.Window{Since: in.Since}
+	switch {
+	case in.Cursor != "" && !in.Since.IsZero():
+		return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot take since and cursor at once: the cursor says from where on")
+	case in.Cursor != "":
+		if w, err = store.WindowAt(in.Cursor); err != nil {
+			return nil, err
 		}
 	}
-	slices.SortStableFunc(out.Items, func(x, y resource.TimelineEvent) int { return y.At.Compare(x.At) })
-	out.Items = out.Items[:min(len(out.Items), limit)]
+	w.Limit = pageLimit(in.Limit)
+	page, next, earlier, err := a.c.DB.Timeline(ctx, n.ID, w)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.Timeline{NodeID: n.ID, Items: []resource.TimelineEvent{}, Earlier: earlier}
+	if next != nil {
+		out.NextCursor = next.Cursor()
+	}
+	for _, m := range page {
+		out.Items = append(out.Items, momentResource(m, a.c.Now()))
+	}
 	return out, nil
+}
+
+// momentResource is a moment as it is told by a time.
+func momentResource(m store.Moment, now time.Time) resource.TimelineEvent {
+	e := resource.TimelineEvent{
+		At: m.At, EndedAt: m.Until, Kind: m.Kind, What: m.What, Status: m.Status, Actor: m.Actor, TaskID: m.TaskID, RunID: m.RunID, Code: m.Code,
+		Detail: taskcatalog.Clean(m.Detail, 500),
+	}
+	if !m.Until.IsZero() {
+		e.TookSeconds = m.Until.Sub(m.At).Seconds()
+	}
+	switch m.Kind {
+	case store.MomentState:
+		e.Detail = moved(m)
+	case store.MomentOutage:
+		var lost struct {
+			GPUs int64 `json:"gpus"`
+		}
+		_ = json.Unmarshal(m.After, &lost) // written by the broker
+		hours := broker.Outage{BeganAt: m.At, EndedAt: m.Until}.Lost(time.Time{}, now).Hours()
+		gpus := float64(lost.GPUs) * hours
+		e.NodeHoursLost, e.GPUHoursLost = &hours, &gpus
+		e.Detail = fmt.Sprintf("out of use: %.1f GPU-hours lost (GPUs: %d)", gpus, lost.GPUs)
+	case store.MomentStage:
+		var why struct {
+			Class string `json:"failure_class"`
+			Code  string `json:"error_code"`
+		}
+		_ = json.Unmarshal(m.After, &why) // what succeeded has other details
+		e.Code = cmp.Or(why.Code, why.Class)
+	case store.MomentCertificate:
+		var c struct {
+			ID    string `json:"certificate"`
+			Meets bool   `json:"meets_policy"`
+			Part  string `json:"device"` // of an attestation
+			Said  string `json:"said"`
+		}
+		if json.Unmarshal(m.After, &c) == nil && c.ID != "" {
+			e.Detail = c.ID + " falls short of the policy"
+			if c.Meets {
+				e.Detail = c.ID + " meets the policy"
+			}
+		} else if c.Said != "" {
+			e.Detail = c.Part + " was " + c.Said
+		}
+	}
+	return e
+}
+
+// moved is from where to where, and why.
+func moved(m store.Moment) string {
+	type standing struct {
+		Status string `json:"status"`
+		Owed   bool   `json:"turnover_owed"`
+	}
+	var from, to standing
+	if json.Unmarshal(m.Before, &from) != nil || json.Unmarshal(m.After, &to) != nil || m.Code != "" {
+		return taskcatalog.Clean(m.Detail, 500) // it was refused, and moved nowhere
+	}
+	text := from.Status + " → " + to.Status
+	if to.Owed && !from.Owed {
+		text += ", a turnover is owed"
+	}
+	if m.Detail != "" {
+		text += ": " + m.Detail
+	}
+	return taskcatalog.Clean(text, 500)
 }

@@ -34,6 +34,10 @@ type contact struct {
 	sentAt  time.Time // when it was last sent the trust bundle
 	sent    int64     // and which
 	polls   int       // that wait
+	// instance is the running agent that polled last, if told: since the record was
+	// read, by what the database has.
+	instance string
+	told     bool
 }
 
 // contacts is all of them, and when nodes were heard since that was last
@@ -115,6 +119,9 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 			return nil, err
 		}
 	}
+	if _, err := a.c.DB.RotationUsed(ctx, p.NodeID, p.Epoch, p.Serial); err != nil {
+		return nil, err
+	}
 	if node.Status == broker.Enrolling {
 		if err := a.takeBaseline(ctx, p); err != nil {
 			// The node stays as it is, and is asked when its record is read again.
@@ -128,7 +135,7 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 		n = new(contact)
 		a.contacts.nodes[p.NodeID] = n
 	}
-	n.serial, n.epoch, n.readAt = p.Serial, p.Epoch, a.c.Now()
+	n.serial, n.epoch, n.readAt, n.told = p.Serial, p.Epoch, a.c.Now(), false
 	n.trust, n.report = node.TrustVersion, node.ReportDigest
 	return n, nil
 }

@@ -23,10 +23,25 @@ type denyList struct {
 }
 
 func (d *denyList) denied(serial string) bool {
+	_, ok := d.reason(serial)
+	return ok
+}
+
+func (d *denyList) reason(serial string) (string, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	_, ok := d.serials[serial]
-	return ok
+	reason, ok := d.serials[serial]
+	return reason, ok
+}
+
+// shutOut reports whether a certificate gets no connection. One that a rotation
+// has replaced gets as far as its request, where the refusal tells the node what
+// to do, and a renewal with it what there is to know. So does one from before the
+// machine was given back: that its system lives is to be told of, and it is answered
+// the same when a person knows that.
+func (d *denyList) shutOut(serial string) bool {
+	reason, ok := d.reason(serial)
+	return ok && reason != store.DenyRotated && reason != store.DenyReleased && reason != store.DenyKnown
 }
 
 // unknown reports whether the list was last read too long ago.
@@ -36,9 +51,13 @@ func (d *denyList) unknown(now time.Time) bool {
 	return now.Sub(d.readAt) > denyListGrace
 }
 
+// replace takes the list as it was read then, unless a later reading is there.
 func (d *denyList) replace(serials map[string]string, readAt time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if readAt.Before(d.readAt) {
+		return
+	}
 	d.serials, d.readAt = serials, readAt
 }
 

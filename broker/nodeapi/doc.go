@@ -10,7 +10,8 @@
 //
 //	the deny list is known      deny_list_unknown (503)
 //	certificate, chain, use     certificate_required, certificate_unknown_authority, …
-//	not denied                  certificate_denied
+//	not denied                  certificate_denied; for a renewal with what a
+//	                            rotation has replaced, identity_conflict
 //	the node of the path        wrong_node
 //	not run out                 certificate_expired, except for renewal
 //	not too often               too_many_requests, too_many_renewals
@@ -19,7 +20,8 @@
 //
 // A certificate that is no good is refused in the TLS handshake already, in
 // VerifyConnection, which sees resumed sessions too. One that ran out gets as
-// far as the request, since it may renew. The checks are made again for each
+// far as the request, since it may renew, and one that a rotation has replaced,
+// to be told so. The checks are made again for each
 // request: a connection lives longer than what was true when it was made.
 //
 // The deny list is in memory, read at the start, on a hint, and every two
@@ -27,6 +29,46 @@
 //
 // Every refusal is audited. Equal ones from one address are written once a
 // minute with their number, so that nobody fills the log by knocking.
+//
+// # One key, one enrolment
+//
+// A key enrols once (enrol_key_known), whatever the token: an agent makes a key for
+// each token, so one that was certified before is a copy, or a system of before. The
+// same token with the same key is answered again until the node was heard, as after a
+// lost answer. If the key is from before the node's machine was given back, that is
+// told of like a request with its certificate.
+//
+// # Another key
+//
+// A node.rotate_identity has the node ask for a certificate for a key of its own
+// making: the renew route, with the task's id, shown with the certificate in force.
+// Another key is taken for nothing else, and only while the node holds that task's
+// lease. The same task and key get the same certificate until the first request
+// with it. That request denies every other certificate of the node, in one
+// transaction with what it notes, and is when the identity has changed: evidence by
+// an earlier key counts for nothing from then on.
+//
+// # Two holders of one identity
+//
+// Two things show that a key is in two hands. A renewal with the old key, once a
+// certificate for another was made: an agent on the way to a new key renews nothing,
+// and has no old one afterwards. And an agent that polls again after another took
+// its place: each running agent polls under a random id of its own, and one that was
+// started again never bears the old one. A poll counts as one from after its
+// successor's only if it came ten seconds later, so that one which was on its way, or
+// another broker's clock, shows nothing. Updates and restarts, however often, are new
+// ids and no conflict; a machine put back to a snapshot of its memory is one, and is
+// told.
+//
+// Such a node is quarantined and both addresses are told; what it then does is for a
+// person. Neither certificate is denied. Nothing here tells which of the two is the
+// node: to deny both would let anyone with a copy of the key, such as a tenant, take
+// the machine from its operator, and to deny the later one would let him choose. A
+// quarantined node serves nobody, while its certificate still lets it be probed,
+// turned over, and given another key, which settles the matter. No turnover hands it
+// out by what was signed before that. For the same reason a key that was replaced
+// quarantines once and not for ever, and one from before the machine was given back is
+// told of until a person says that it is known of (machine_released_known).
 //
 // # What a waiting node costs
 //

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -38,6 +39,12 @@ func FuzzBodies(f *testing.F) {
 		wire.MintRequest{Attempt: 1, CredentialType: "oci_pull"},
 	} {
 		f.Add(i, must(taskcatalog.Encode(seed))(f))
+	}
+	rotating := b.enqueue(n, "node.rotate_identity", "{}")
+	for _, id := range []string{rotating.ID, task.ID, "t-nosuch", " ", strings.Repeat("t", 100)} {
+		req := n.renewRequest()
+		req.CSR, req.RotationTask = string(must(pki.NewCSR(must(pki.GenerateKey(pki.Ed25519))(f)))(f)), id
+		f.Add(1, must(taskcatalog.Encode(req))(f))
 	}
 	for _, seed := range []string{"", "{}", "[]", "null", `{"attempt":1e309}`, `{"attempt":-9223372036854775808}`, `{"Attempt":1}`, `{"attempt":1,"attempt":2}`, strings.Repeat("[", 200), "{\"message\":\"\xff\"}", `{"message":"\u0000\u202e\ud800"}`} {
 		for i := range posts {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -37,7 +38,7 @@ func subjectOf(cs tls.ConnectionState) string {
 }
 
 func (a *API) verifyPeer(cs tls.ConnectionState) (*pki.Peer, error) {
-	return pki.VerifyNodePeer(cs, a.c.Trust.Roots(), a.c.Now(), a.deny.denied)
+	return pki.VerifyNodePeer(cs, a.c.Trust.Roots(), a.c.Now(), a.deny.shutOut)
 }
 
 // identify makes the checks of the package's documentation, in their order.
@@ -54,6 +55,9 @@ func (a *API) identify(c *call, who admit) (any, error) {
 		return nil, forbidden(err)
 	}
 	c.peer = peer
+	if a.deny.denied(peer.Serial) {
+		return nil, a.deniedPeer(c, who)
+	}
 	if id := c.r.PathValue("id"); id != peer.NodeID {
 		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode), "cannot act for node %s: the certificate is of node %s", taskcatalog.Clean(id, 40), peer.NodeID)
 	}
@@ -77,9 +81,6 @@ func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 	conn, _ := r.Context().Value(connectionKey{}).(*connection)
 	roots := a.c.Trust.Roots()
 	if conn != nil && conn.peer != nil && conn.roots == roots {
-		if a.deny.denied(conn.peer.Serial) {
-			return nil, deniedError(conn.peer)
-		}
 		return conn.peer, nil
 	}
 	peer, err := a.verifyPeer(*r.TLS)
@@ -87,6 +88,32 @@ func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 		conn.peer, conn.roots = peer, roots
 	}
 	return peer, err
+}
+
+// deniedPeer is the refusal for whoever shows a denied certificate. To renew one
+// that a rotation has replaced is more than that: the node has no key for it.
+func (a *API) deniedPeer(c *call, who admit) error {
+	p := c.peer
+	switch reason, _ := a.deny.reason(p.Serial); reason {
+	case store.DenyRotated:
+	case store.DenyReleased:
+		if !a.requests.allow(p.Serial, a.c.Now()) { // not the node's own share
+			return deniedError(p)
+		}
+		if err := a.c.DB.PreviousSystem(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)); err != nil {
+			return err
+		}
+		return deniedError(p)
+	default:
+		return deniedError(p)
+	}
+	if who != renewing || c.r.PathValue("id") != p.NodeID {
+		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, as a rotation gave the node another key", p.NodeID, p.Serial)
+	}
+	if err := a.limitNode(c.w, p.NodeID, who); err != nil {
+		return err
+	}
+	return inAudit(a.c.DB.OldKeyRenews(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)))
 }
 
 func deniedError(p *pki.Peer) error {

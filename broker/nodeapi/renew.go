@@ -4,12 +4,15 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// renew gives a node a new certificate for the key it has. A certificate that
-// ran out may renew too, within the grace: a node that was off for a while
-// comes back by itself.
+const maxTaskID = 64
+
+// renew gives a node a new certificate for the key it has, or for another where a
+// task that it carries out says so. A certificate that ran out may renew too,
+// within the grace: a node that was off for a while comes back by itself.
 func (a *API) renew(c *call) (any, error) {
 	var req wire.RenewRequest
 	if err := c.decode(&req); err != nil {
@@ -32,17 +35,25 @@ func (a *API) renew(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if certified, err := pki.PublicKeyDigest(old.PublicKey); err != nil || digest != certified {
+	if len(req.RotationTask) > maxTaskID {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot renew: that is no task id")
+	}
+	if certified, err := pki.PublicKeyDigest(old.PublicKey); req.RotationTask == "" && (err != nil || digest != certified) {
 		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the key you have, or enrol again)", c.peer.NodeID)
 	}
 	issued, err := a.issue(csr, c.peer.NodeIdentity)
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.c.DB.RecordRenewal(c.r.Context(), store.Renewal{
-		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, OldSerial: c.peer.Serial,
-		PublicKeyDigest: digest, Cert: issued, Report: report, TrustVersion: min(req.TrustVersion, a.c.Trust.Version()), Late: late,
-	})
+	asked := store.Renewal{
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, OldSerial: c.peer.Serial, PublicKeyDigest: digest, Cert: issued,
+		Report: report, TrustVersion: min(req.TrustVersion, a.c.Trust.Version()), Late: late, Remote: remoteHost(c.r),
+	}
+	if req.RotationTask != "" {
+		issued, err = a.c.DB.Rotate(c.r.Context(), req.RotationTask, asked)
+	} else {
+		_, err = a.c.DB.RecordRenewal(c.r.Context(), asked)
+	}
 	if err != nil {
 		return nil, inAudit(err)
 	}

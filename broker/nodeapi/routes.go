@@ -45,6 +45,7 @@ type call struct {
 	r    *http.Request
 	peer *pki.Peer // nil where a route admits anyone
 	node *contact  // what is known of the peer's node
+	came time.Time
 }
 
 // streamed is returned by a handler that has written its answer itself.
@@ -55,7 +56,7 @@ func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
-			c := &call{w: w, r: r}
+			c := &call{w: w, r: r, came: a.c.Now()}
 			value, err := a.identify(c, route.admit)
 			if err == nil {
 				value, err = route.handle(a, c)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -17,6 +18,9 @@ import (
 func (a *API) wait(c *call) (any, error) {
 	lanes, err := lanesOf(c.r.URL.RawQuery)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.tellApart(c); err != nil {
 		return nil, err
 	}
 	if !a.contacts.beginPoll(c.node) {
@@ -92,7 +96,10 @@ func (a *API) result(c *call) (any, error) {
 }
 
 func (c *call) queuePeer() taskqueue.Peer {
-	return taskqueue.Peer{NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, Serial: c.peer.Serial, Key: c.peer.Cert.PublicKey}
+	return taskqueue.Peer{
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, Serial: c.peer.Serial, Key: c.peer.Cert.PublicKey,
+		Certified: c.peer.Cert.NotBefore.Add(pki.Backdate),
+	}
 }
 
 // lanesOf reads lanes=exclusive,concurrent. A node without a free lane names

@@ -42,6 +42,10 @@
 //	hostler_runs{kind,status,class}                       runs; by failure class where they have stopped
 //	hostler_outbox_events                                 events that are not in the feed yet
 //	hostler_outbox_lag_seconds                            how long the oldest of them has waited
+//	hostler_turnover_stage_seconds{mode,stage}            mean of a stage in a turnover, of the last seven days
+//	hostler_turnover_lost_gpu_hours                       GPU-hours that turnovers took of the last seven days
+//	hostler_turnover_open                                 nodes that are out because of a turnover
+//	hostler_turnover_slowest_seconds{stage,class}         what the slowest tenth of these days was spent on most
 //
 // and those of the Go runtime and the process.
 //

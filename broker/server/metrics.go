@@ -34,7 +34,7 @@ func newMetrics(db *store.DB, authority *trust.Authority, version string) *metri
 	})
 	build.Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, build, &inventory{db: db, trust: authority})
+		m.requests, build, &inventory{db: db, trust: authority}, &turnovers{db: db})
 	return m
 }
 

@@ -8,9 +8,11 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/onboard"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
 // stepGrace is what a stage in flight has when the broker stops.
@@ -18,11 +20,14 @@ const stepGrace = 4 * time.Second
 
 // openRuns makes the engine of chains, and the chains that it runs.
 func (s *Server) openRuns() error {
-	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: &onboard.Nodes{
-		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader,
-	}, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
+	onboarded := &onboard.Nodes{DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader}
+	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
 	var err error
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, s.lifecycle.Onboarding(), s.lifecycle.Adoption())
+	redeploying := *s.lifecycle
+	redeploying.Nodes = offboard.Redeployed{Nodes: onboarded}
+	turnovers := &turnover.Chains{Nodes: &offboard.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
+	kinds := append([]chain.Kind{s.lifecycle.Onboarding(), s.lifecycle.Adoption()}, turnovers.All()...)
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds...)
 	return err
 }
 

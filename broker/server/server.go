@@ -22,8 +22,10 @@ import (
 	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
+	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -282,7 +284,10 @@ func (s *Server) lead(ctx context.Context) {
 	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Log: s.c.Log.Named("lifecycle")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
-	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, profiles.Run, keeper.Run, s.sweep} {
+	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
+	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
+	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
+	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, drift.Run, profiles.Run, keeper.Run, leftovers.Run, silence.Run, s.sweep} {
 		group.Go(func() error {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.c.Log.Error("periodic work ended", zap.Error(err))

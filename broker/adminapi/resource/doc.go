@@ -18,7 +18,7 @@
 //	PUT    /nodes/{node}/labels                 Labels → Node (an empty value removes the label)
 //	POST   /nodes/{node}/actions/{action}       NodeAction → NodeActionResult; action: drain, resume,
 //	                                            quarantine, activate, retire, remove
-//	GET    /nodes/{node}/timeline               Timeline          ?limit=
+//	GET    /nodes/{node}/timeline               Timeline          ?since= &cursor= &limit=
 //	POST   /nodes/{node}/token                  TokenRequest → NodeBootstrap (a new enrolment token)
 //	POST   /nodes/{node}/token/extend           TokenRequest → EnrollToken
 //	GET    /nodes/{node}/baseline               Baseline
@@ -72,11 +72,38 @@
 //	GET    /onboardings/{onboarding}            OnboardingDetail
 //	POST   /onboardings/{onboarding}/{action}   RunOrder → Onboarding; action: retry, resume, rerun,
 //	                                            restart-clean, cancel, adopt, mark-manual-intervention
+//	POST   /nodes/{node}/decommission           DecommissionStart → Decommission
+//	POST   /nodes/{node}/decommission/plan      DecommissionStart → DecommissionPlan
+//	POST   /nodes/{node}/storage-cleanup        StorageCleanupStart → Decommission
+//	POST   /nodes/{node}/storage-cleanup/plan   StorageCleanupStart → DecommissionPlan
+//	GET    /decommissions                       DecommissionList  ?node_id= &site= &mode= &status= &stage= &class= &batch_id= &cursor= &limit=
+//	GET    /decommissions/figures               TurnoverFigures   ?site= &since=
+//	POST   /decommissions/batch                 DecommissionBatch → DecommissionBatchStarted
+//	POST   /decommissions/batch/{batch}/retry   ReasonBody → DecommissionBatchRetried
+//	POST   /decommissions/plan                  DecommissionBatch → DecommissionBatchPlan
+//	GET    /decommissions/{decommission}        DecommissionDetail
+//	POST   /decommissions/{decommission}/accept-downgrade  DowngradeAccept → DowngradeAccepted
+//	POST   /decommissions/{decommission}/{action}  RunOrder → Decommission; actions as of onboardings
+//	GET    /certificates                        CleanCertificateList  ?node_id= &cursor= &limit=
+//	GET    /certificates/{certificate}          CleanCertificate
+//	POST   /certificates/{certificate}/receipt  CleanCertificate (the tenant's version)
+//	POST   /nodes/{node}/attestations           AttestationPut → Attestation
+//	GET    /attestations/{attestation}          Attestation
+//	GET    /reconciliation/status               ReconciliationStatus   ?site=
+//	GET    /reconciliation/drift                DriftList         ?site= &rule= &severity= &resolved= &cursor= &limit=
+//	POST   /reconciliation/drift/{node}/resolve ReasonBody → Drift
+//	POST   /reconciliation/run                  ReconciliationRun ?site= &plan=
+//	GET    /maas-sites/{site}/reconciliation    SiteReconcilePolicy
+//	PUT    /maas-sites/{site}/reconciliation    SiteReconcilePolicyPut → SiteReconcilePolicy (what it leaves out stays)
 //	GET    /agent-releases                      AgentReleaseList
 //	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease
 //	                                            ?version= &arch= &filename=; {digest} is the hex SHA-256
 //	GET    /clean-policy                        CleanPolicy       ?site=
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
+//
+// What begins runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch,
+// and a node's decommission and storage-cleanup) takes an Idempotency-Key: asked again
+// with the same body it answers what was begun.
 //
 // Every answer that is not a success is a Problem. Lists carry next_cursor
 // where there is more.

@@ -38,8 +38,9 @@ type NodeOrigin struct {
 	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that made it"`
 	SiteID         string `json:"site_id,omitempty"`
 	RegionCode     string `json:"region_code,omitempty" doc:"of its site"`
-	Host           string `json:"host,omitempty" doc:"address that MAAS told of last, during the onboarding"`
+	Host           string `json:"host,omitempty" doc:"the address that MAAS tells of, or told of during the onboarding"`
 	IPMIIP         string `json:"ipmi_ip,omitempty"`
+	Serial         string `json:"serial,omitempty" doc:"of the chassis, as its agent reports it"`
 	PXEMAC         string `json:"pxe_mac,omitempty"`
 	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"by its SKU"`
 	AccessMethod   string `json:"access_method,omitempty" doc:"node_agent: how tenants are let in"`
@@ -47,6 +48,7 @@ type NodeOrigin struct {
 	SSHUsername    string `json:"ssh_username,omitempty" doc:"deploy user of its site, never root; of a node that an onboarding deployed"`
 
 	Devices []NodeDevice `json:"devices,omitempty" doc:"its parts by serial: what it shall have, and what its agent reports"`
+	Handout *Handout     `json:"handout,omitempty" doc:"whether it may be handed to a tenant, and why not"`
 }
 
 // NodeList is one page of nodes.
@@ -115,23 +117,4 @@ type NodeAction struct {
 type NodeActionResult struct {
 	Node Node  `json:"node"`
 	Task *Task `json:"task,omitempty"`
-}
-
-// Timeline is what happened to a node, newest first.
-type Timeline struct {
-	Standing
-	NodeID string          `json:"node_id"`
-	Items  []TimelineEvent `json:"items"`
-}
-
-// TimelineEvent is one line of a timeline.
-type TimelineEvent struct {
-	At     time.Time `json:"at"`
-	Kind   string    `json:"kind" doc:"audit or task"`
-	What   string    `json:"what" doc:"for example node.transition, or task.succeeded"`
-	Actor  string    `json:"actor,omitempty"`
-	TaskID string    `json:"task_id,omitempty"`
-	Type   string    `json:"type,omitempty" doc:"of the task"`
-	Code   string    `json:"code,omitempty"`
-	Detail string    `json:"detail,omitempty"`
 }

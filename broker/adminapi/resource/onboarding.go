@@ -153,13 +153,13 @@ type OnboardingEvent struct {
 // OnboardingList is one page of runs, in the order of their start.
 type OnboardingList struct {
 	Standing
-	Batch      *OnboardingBatchState `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
-	Items      []Onboarding          `json:"items"`
-	NextCursor string                `json:"next_cursor,omitempty"`
+	Batch      *BatchState  `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Items      []Onboarding `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty"`
 }
 
-// OnboardingBatchState is how a batch stands as a whole.
-type OnboardingBatchState struct {
+// BatchState is how a batch stands as a whole.
+type BatchState struct {
 	BatchID     string           `json:"batch_id"`
 	Site        string           `json:"site"`
 	Parallel    int              `json:"parallel" doc:"runs that move at a time"`
@@ -191,4 +191,5 @@ type RunOrder struct {
 	Reason       string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log; restart-clean, cancel, adopt and mark-manual-intervention need one"`
 	Stage        string `json:"stage,omitempty" maxLength:"64" doc:"where the run stood when this was decided: one that has stopped elsewhere since is left alone (run_moved)"`
 	FailureClass string `json:"failure_class,omitempty" maxLength:"64" doc:"with stage: with what failure"`
+	Override     string `json:"override,omitempty" maxLength:"64" doc:"resume: go on without this stage, which is recorded as not made; a drain or a cleanup, and for platform_admin"`
 }

@@ -37,6 +37,24 @@ type SitePolicy struct {
 
 	StageRetries        map[string]int `json:"stage_retries" doc:"how often a stage is tried again by itself; a change changes the stages that it names"`
 	RetryBackoffSeconds int            `json:"retry_backoff_seconds" minimum:"1" maximum:"3600" doc:"before the first retry; it doubles; default 10"`
+
+	TurnoverEnvironment     string `json:"turnover_environment" enum:"tenant_os,fresh_os" doc:"from where a node must have been looked at, at least, before it is handed out again; default tenant_os"`
+	RootRequiresReimage     bool   `json:"root_requires_reimage" doc:"fresh_os is asked for after a tenant who had root; default true"`
+	DiskGrade               string `json:"disk_grade" enum:"none,clear,purge" doc:"what must have been done to each disk, at least; default clear"`
+	AcceptSystemDisk        bool   `json:"accept_system_disk" doc:"lets pass that files were deleted, or MAAS erased as it was asked, on the disk that the system runs from"`
+	AcceptMAASErase         bool   `json:"accept_maas_erase" doc:"lets pass that MAAS erased a disk (erase secure), which nobody has read again; not that it could not; default true"`
+	AcceptNetworkDisks      bool   `json:"accept_network_disks" doc:"lets pass that nothing was done to disks of a network or a hypervisor that were there when the node was let in"`
+	GPUAllowUnverified      bool   `json:"gpu_allow_unverified" doc:"lets a GPU pass whose overwrite could not be verified"`
+	GPURequireReset         bool   `json:"gpu_require_reset" doc:"asks for proof that each GPU was reset"`
+	ReimageWhenSilent       bool   `json:"reimage_when_silent" doc:"a soft reset whose node does not answer the drain in time is cancelled, and the node reimaged, where MAAS has its machine"`
+	SilentReimagesAtOnce    int    `json:"silent_reimages_at_once" minimum:"1" maximum:"500" doc:"such reimages at the site within an hour: when there would be more, none begins, and a person decides; default 3"`
+	DrainTimeoutSeconds     int    `json:"drain_timeout_seconds" minimum:"1" maximum:"86400" doc:"after which an agent counts as silent; default 1800"`
+	DrainGraceSeconds       int    `json:"drain_grace_seconds" minimum:"0" maximum:"300" doc:"between SIGTERM and SIGKILL; default 30"`
+	CertificateValidSeconds int    `json:"certificate_valid_seconds" minimum:"60" maximum:"31536000" doc:"after which a clean certificate is stale; default a week"`
+
+	AcceptEraseDowngrade string `json:"accept_erase_downgrade" enum:"never,none,clear,purge" doc:"lets a disk pass to which less was done than was asked for, or than it can, if that has at least this grade and was verified; none: whatever was done, and that MAAS released the machine without the erase that it could not make; default never"`
+
+	ReportOnly []string `json:"report_only,omitempty" maxItems:"6" doc:"checks below the operating system that are told and do not keep a node from use, of bmc_users, bmc_lan, bmc_firmware, efi, firmware_versions, sriov; default none"`
 }
 
 // SiteProfileConfig is what an operator says of a profile. A create takes the

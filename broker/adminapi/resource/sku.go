@@ -20,6 +20,7 @@ type SKUConfig struct {
 	BootDisk    BootDiskRule            `json:"boot_disk"`
 	GPUSettings taskcatalog.GPUSettings `json:"gpu_settings" doc:"wanted; what is left out may be anything"`
 	ScrubFloor  ScrubFloor              `json:"scrub_floor"`
+	DPUDisks    bool                    `json:"dpu_emulated_disks,omitempty" doc:"a DPU may show such machines their disks, and an erase takes them: it reaches as far as the DPU lets it"`
 	Reason      string                  `json:"reason,omitempty" maxLength:"500" doc:"for the audit log"`
 }
 

@@ -11,6 +11,7 @@ type Status struct {
 	Runs        []StoppedRuns    `json:"runs,omitempty" doc:"runs that need a person"`
 	Quarantined []StatusNode     `json:"quarantined,omitempty"`
 	Devices     []StatusDevices  `json:"devices,omitempty" doc:"nodes with other parts than they shall have"`
+	Drift       []StatusDrift    `json:"drift,omitempty" doc:"nodes that MAAS says something else of, the worst first"`
 	Behind      []NodesBehind    `json:"behind,omitempty" doc:"nodes that lack what they shall have"`
 	Expiring    []Expiring       `json:"expiring,omitempty" doc:"what runs out soon, or has"`
 	Omitted     map[string]int64 `json:"omitted,omitempty" doc:"by list"`
@@ -52,6 +53,18 @@ type StatusNode struct {
 	Site      string    `json:"site,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// StatusDrift is a node that MAAS says something else of.
+type StatusDrift struct {
+	NodeID     string    `json:"node_id"`
+	Hostname   string    `json:"hostname"`
+	Site       string    `json:"site"`
+	Rule       string    `json:"rule"`
+	Severity   string    `json:"severity"`
+	MAASStatus string    `json:"maas_status"`
+	NodeStatus string    `json:"node_status"`
+	FirstSeen  time.Time `json:"first_seen"`
 }
 
 // NodesBehind are nodes that have one thing and shall have another.

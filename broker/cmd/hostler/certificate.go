@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 
@@ -18,7 +18,7 @@ import (
 
 func certificateCommand(a *app) *cobra.Command {
 	return noun("certificate", "what was done to a machine between two tenants, signed", "  hostler certificate verify gpu-07.json --trust trust.json",
-		certificateVerifyCommand(a))
+		certificateListCommand(a), certificateGetCommand(a), certificateVerifyCommand(a), certificateAttestCommand(a))
 }
 
 func certificateVerifyCommand(a *app) *cobra.Command {
@@ -55,12 +55,8 @@ missing or not clean, it falls short of its policy, or it is stale.`,
 				return unbelievable(err)
 			}
 			if page != "" {
-				html, err := certificate.Page(r)
-				if err != nil {
+				if err := writeHTML(page, r); err != nil {
 					return err
-				}
-				if err := os.WriteFile(page, html, 0o644); err != nil {
-					return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", page, err)
 				}
 			}
 			if err := a.show(r, []string{r.Sentence()}, func(p *render.Page) { certificatePage(p, r, trust) }); err != nil || r.Holds() {
@@ -128,7 +124,7 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 		receiptPage(p, r.Receipt)
 	case r.Attestation != nil:
 		t := r.Attestation
-		p.Fields("part", t.Device.Kind+" "+t.Device.Serial, "model", t.Device.Model, "was", string(t.Method), "says", t.Witness,
+		p.Fields("part", t.Device.Kind+" "+cmp.Or(t.Device.Serial, t.Device.UUID), "model", t.Device.Model, "was", string(t.Method), "says", t.Witness,
 			"recorded by", t.By, "reason", t.Reason, "node", t.Node.Hostname+" ("+t.Node.ID+")", "site", t.Node.Site)
 	}
 	rows := [][]string{}
@@ -152,10 +148,14 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 			allocation += ", with root"
 		}
 	}
+	machine := string(c.Validation.Verdict) + ", " + strconv.Itoa(c.Validation.ChecksMade) + " checks made, " + strconv.Itoa(len(c.Validation.ChecksNotMade)) + " not made"
+	for i, check := range c.Validation.NotApplicable {
+		machine += []string{", not applicable ", " "}[min(i, 1)] + check.Name
+	}
 	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+", enrolment "+strconv.FormatInt(c.Node.Epoch, 10)+")", "site", c.Node.Site,
 		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt), "allocation", allocation,
 		"environment", string(c.Environment), "policy", "version "+c.Policy.Version, "good until", render.Time(c.ValidUntil),
-		"whole machine", string(c.Validation.Verdict)+", "+strconv.Itoa(c.Validation.ChecksMade)+" checks made, "+strconv.Itoa(len(c.Validation.ChecksNotMade))+" not made")
+		"whole machine", machine)
 	devices, downgrades, overrides, tasks := [][]string{}, [][]string{}, [][]string{}, [][]string{}
 	for _, d := range c.Devices {
 		grade := string(d.Method.Grade())
@@ -163,11 +163,17 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 			grade = "" // it is looked for, and nothing is done to it
 		}
 		devices = append(devices, []string{
-			d.Kind, d.Name(), render.YesNo(d.Expected), render.YesNo(d.Found), string(d.Method), grade,
+			d.Kind, d.Name(), render.YesNo(d.Expected), found(d.Found, d.Attestation != ""), string(d.Method), grade,
 			certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Reset, string(d.Verdict), d.Model,
 		})
 	}
 	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "EXPECTED", "FOUND", "METHOD", "GRADE", "COVERED", "VERIFIED", "RESET", "VERDICT", "MODEL"}, devices)
+	words := [][]string{}
+	for _, w := range c.Attested {
+		s := w.Statement
+		words = append(words, []string{s.Device.Kind, cmp.Or(s.Device.Serial, s.Device.UUID), string(s.Method), s.Witness, s.By, render.Time(s.IssuedAt), s.ID, s.Reason})
+	}
+	resultTable(p, "Gone, by a person's word, which no machine has signed", []string{"KIND", "SERIAL OR UUID", "WAS", "SAYS", "RECORDED BY", "AT", "STATEMENT", "REASON"}, words)
 	for _, d := range c.Downgrades {
 		downgrades = append(downgrades, []string{d.Device, string(d.Asked), string(d.Did), d.AcceptedBy, strings.TrimSpace(d.Reason + " " + d.Because)})
 	}
@@ -187,9 +193,17 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 	resultTable(p, "Evidence", []string{"TASK", "TYPE", "OUTCOME", "SIGNED BY THE NODE", "DIGEST"}, tasks)
 }
 
+// found is whether a part was there, or whose word stands for it.
+func found(there, attested bool) string {
+	if attested {
+		return "attested"
+	}
+	return render.YesNo(there)
+}
+
 func receiptPage(p *render.Page, r *certificate.Receipt) {
 	p.Fields("allocation", r.AllocationID, "tenant", r.Tenant, "released", render.Time(r.ReleasedAt), "cleaned until", render.Time(r.FinishedAt),
-		"environment", string(r.Environment), "good until", render.Time(r.ValidUntil), "certificate", r.CertificateID, "its digest", r.CertificateDigest)
+		"environment", string(r.Environment), "good until", render.Time(r.ValidUntil), "certificate", r.CertificateDigest)
 	rows := [][]string{}
 	for _, d := range r.Devices {
 		name := d.Serial
@@ -197,7 +211,7 @@ func receiptPage(p *render.Page, r *certificate.Receipt) {
 			name = d.UUID
 		}
 		rows = append(rows, []string{
-			d.Kind, name, render.YesNo(d.Found), string(d.Method), string(d.Grade), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, string(d.Verdict), d.Model,
+			d.Kind, name, found(d.Found, d.Attested), string(d.Method), string(d.Grade), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, string(d.Verdict), d.Model,
 		})
 	}
 	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "FOUND", "METHOD", "GRADE", "COVERED", "VERIFIED", "VERDICT", "MODEL"}, rows)

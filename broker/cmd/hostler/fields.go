@@ -151,6 +151,8 @@ func knobValue(t reflect.Type, value string) (any, error) {
 			return nil, usage("it is true or false")
 		}
 		return value == "true", nil
+	case reflect.Slice: // a, b; empty: none
+		return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }), nil
 	}
 	if value == "" {
 		return json.RawMessage("null"), nil

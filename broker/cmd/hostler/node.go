@@ -132,14 +132,15 @@ func nodeShowCommand(a *app) *cobra.Command {
 
 func (a *app) showNode(n *resource.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
-		p.Fields("id", n.ID, "hostname", n.Hostname, "site", n.Site, "sku", n.SKU,
-			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
+		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "sku", n.SKU,
+			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed), "may be handed out", handoutWord(n.Handout),
 			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),
 			"agent", n.AgentVersion, "trust bundle", "version "+strconv.FormatInt(n.TrustVersion, 10),
 			"baseline", n.BaselineDigest, "created", moment(a, n.CreatedAt),
 			"task types", strings.Join(n.TaskTypes, " "))
+		handoutPage(p, n.Handout)
 		if len(n.Devices) > 0 {
 			p.Title("Devices")
 			partTable(a, p, n.Devices)
@@ -167,34 +168,6 @@ func pairs(p *render.Page, title string, of map[string]string) {
 		list = append(list, k, of[k])
 	}
 	p.Fields(list...)
-}
-
-func nodeTimelineCommand(a *app) *cobra.Command {
-	var limit int
-	c := &cobra.Command{
-		Use: "timeline NODE", Short: "show what happened to a node, newest first", Args: exactly("NODE"),
-		Example:           "  hostler node timeline gpu-07 --limit 20",
-		ValidArgsFunction: a.completeNode,
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			t, err := api.Timeline(c.Context(), args[0], strconv.Itoa(limit))
-			if err != nil {
-				return err
-			}
-			return a.show(t, nil, func(p *render.Page) {
-				rows := [][]string{}
-				for _, e := range t.Items {
-					rows = append(rows, []string{render.Time(e.At), e.What, e.Type, e.TaskID, e.Actor, e.Code, e.Detail})
-				}
-				p.Table([]string{"AT", "WHAT", "TYPE", "TASK", "ACTOR", "CODE", "DETAIL"}, rows)
-			})
-		},
-	}
-	c.Flags().IntVar(&limit, "limit", 100, "at most so many lines")
-	return c
 }
 
 func nodeLabelCommand(a *app) *cobra.Command {

@@ -95,7 +95,7 @@ none; the profile says how many move at a time.`,
 	f.DurationVar(&ttl, "ttl", 2*time.Hour, "how long the enrolment tokens live")
 	f.BoolVar(&plan, "plan", false, "say what would be done, and begin nothing")
 	reasonFlag(c, &b.Reason)
-	onboardingWaitFlags(c, &wait, &timeout)
+	runWaitFlags(c, &wait, &timeout)
 	return c
 }
 
@@ -179,7 +179,7 @@ func (w *adoptions) follow(ctx context.Context, ids []string) error {
 
 func (w *adoptions) runs(ctx context.Context) ([]resource.Onboarding, error) {
 	if w.batch != "" {
-		l, err := w.api.Onboardings(ctx, client.OnboardingFilter{Batch: w.batch})
+		l, err := w.api.Onboardings(ctx, client.OnboardingFilter{RunFilter: client.RunFilter{Batch: w.batch}})
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +253,7 @@ func (w *adoptions) showBoots() error {
 func (w *adoptions) end(ctx context.Context) error {
 	if w.wait {
 		if w.batch != "" {
-			return w.watchBatch(ctx, w.api, w.batch, w.timeout)
+			return onboardings.watchBatch(w.app, ctx, w.api, w.batch, w.timeout)
 		}
 		return w.watchOnboarding(ctx, w.api, w.run, w.timeout)
 	}

@@ -19,9 +19,9 @@ func partTable(a *app, p *render.Page, all []resource.NodeDevice) {
 		if d.SizeBytes > 0 {
 			size = render.Bytes(d.SizeBytes)
 		}
-		rows = append(rows, []string{d.Kind, d.State, d.ID, d.Serial, d.Model, size, d.Place, render.Ago(d.Since, a.now()), d.Reason})
+		rows = append(rows, []string{d.Kind, d.State, d.ID, d.Serial, d.Model, size, d.Place, d.Role, d.Transport, render.Ago(d.Since, a.now()), d.Reason})
 	}
-	p.Table([]string{"KIND", "STATE", "ID", "SERIAL", "MODEL", "SIZE", "PLACE", "SINCE", "BECAUSE"}, rows)
+	p.Table([]string{"KIND", "STATE", "ID", "SERIAL", "MODEL", "SIZE", "PLACE", "ROLE", "BUS", "SINCE", "BECAUSE"}, rows)
 }
 
 func deviceIDs(all []resource.NodeDevice) []string {
@@ -66,7 +66,13 @@ func nodeDeviceAcceptCommand(a *app) *cobra.Command {
 		Long: `Accept that a missing part was removed, and that an unexpected one belongs there: a
 replacement is both. All that are named are accepted, or none. A part that was
 removed stays on record, because what was written on it has left with it. The
-node's status is not changed by this.`,
+node's status is not changed by this.
+
+A disk that is there, and of which the node says another size, another bus or another
+role than the record, is taken for what the node says of size and bus. With --system it
+is one that the system runs from, which no erase names; without, one of which nobody has
+recorded that is a data disk. Look at the machine first: this is the record that says
+which disks are erased.`,
 		Example:           "  hostler node device accept gpu-07 S5XANE0R400123 S5XANE0R400987 --reason 'disk replaced, ticket 4711'",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -85,6 +91,7 @@ node's status is not changed by this.`,
 			return a.show(l, deviceIDs(l.Items), func(p *render.Page) { partTable(a, p, l.Items) })
 		},
 	}
+	c.Flags().BoolVar(&d.System, "system", false, "they are disks that the system runs from")
 	reasonFlag(c, &d.Reason)
 	return c
 }

@@ -27,7 +27,7 @@ the keys, and so do selectors (gpu.vendor=nvidia).`,
 				return err
 			}
 			return a.show(f, []string{f.NodeID}, func(p *render.Page) {
-				p.Fields("node", f.NodeID, "hostname", f.Hostname, "reported", moment(a, f.ReportedAt))
+				p.Fields("node", f.NodeID, "hostname", f.Hostname, "serial", f.Facts.ChassisSerial, "reported", moment(a, f.ReportedAt))
 				pairs(p, "Keys", f.Facts.Keys)
 				gpuTable(p, f.Facts.GPUs)
 				softwareTable(p, f.Facts)

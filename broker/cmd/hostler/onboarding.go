@@ -1,7 +1,7 @@
 package main
 
 import (
-	"slices"
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -18,19 +18,60 @@ func onboardingCommand(a *app) *cobra.Command {
 		onboardingStartCommand(a), onboardingBatchCommand(a), onboardingPlanCommand(a),
 		onboardingListCommand(a), onboardingShowCommand(a), onboardingWatchCommand(a))
 	for _, act := range onboardingActions {
-		c.AddCommand(onboardingActionCommand(a, act))
+		c.AddCommand(onboardings.command(a, act))
 	}
 	return c
 }
 
-var onboardingHeads = []string{"ID", "HOSTNAME", "SITE", "STATUS", "STAGE", "SINCE", "CLASS", "MAAS", "NEXT"}
+var onboardings = runs[resource.Onboarding]{
+	noun: "onboarding", thing: "onboarding", short: "made no active node", many: "--class hardware_mismatch --stage configure_storage --reason 'disks fitted'",
+	heads: []string{"ID", "HOSTNAME", "SITE", "STATUS", "STAGE", "SINCE", "CLASS", "MAAS", "NEXT"},
+	row: func(a *app, o resource.Onboarding) []string {
+		return []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(since(o), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o)}
+	},
+	look: func(o resource.Onboarding) runLook {
+		return runLook{o.OnboardingID, o.Hostname, o.Status, o.CurrentStage, o.FailureClass, o.Asked}
+	},
+	list: func(ctx context.Context, api *client.Client, f client.RunFilter) (runPage[resource.Onboarding], error) {
+		return onboardingPageOf(api.Onboardings(ctx, client.OnboardingFilter{RunFilter: f}))
+	},
+	show: func(ctx context.Context, api *client.Client, id string) (resource.Onboarding, error) {
+		o, err := api.Onboarding(ctx, id)
+		return o.Onboarding, err
+	},
+	act: func(ctx context.Context, api *client.Client, id, action string, order resource.RunOrder) (resource.Onboarding, error) {
+		o, err := api.ActOnOnboarding(ctx, id, action, order)
+		return *o, err
+	},
+	retry: func(ctx context.Context, api *client.Client, batch, reason string) (retriedBatch[resource.Onboarding], error) {
+		r, err := api.RetryOnboardingBatch(ctx, batch, reason)
+		if err != nil {
+			return retriedBatch[resource.Onboarding]{}, err
+		}
+		out := retriedBatch[resource.Onboarding]{answer: r, continued: r.Continued, runs: r.Retried}
+		for _, no := range r.Refused {
+			out.refused = append(out.refused, refusedRun{no.OnboardingID, no.Code, no.Detail})
+		}
+		return out, nil
+	},
+	watch: (*app).watchOnboarding,
+}
 
-func onboardingRows(a *app, list []resource.Onboarding) (ids []string, rows [][]string) {
-	for _, o := range list {
-		ids = append(ids, o.OnboardingID)
-		rows = append(rows, []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(since(o), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o)})
+func onboardingPageOf(l *resource.OnboardingList, err error) (runPage[resource.Onboarding], error) {
+	if err != nil {
+		return runPage[resource.Onboarding]{}, err
 	}
-	return ids, rows
+	return runPage[resource.Onboarding]{l, l.Items, l.Batch}, nil
+}
+
+var onboardingActions = []runAction{
+	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts", on: stoppedRuns},
+	{name: "resume", path: "resume", short: "go on after what kept it was mended", on: stoppedRuns},
+	{name: "rerun", path: "rerun", short: "go through all stages again; what is there is adopted", on: stoppedRuns},
+	{name: "restart-clean", path: "restart-clean", short: "take everything back, then begin anew", on: stoppedRuns, asks: "MAAS releases the machine, and what is installed on it is lost."},
+	{name: "cancel", path: "cancel", short: "stop it, and take back what it did", on: "live", asks: "Before the machine is deployed, it is released to MAAS; after that it is left deployed, and the node is quarantined."},
+	{name: "adopt", path: "adopt", short: "accept what is there, and go on from it", on: stoppedRuns},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
 }
 
 // since is when what a run does now began.
@@ -62,50 +103,18 @@ func onboardingListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := api.Onboardings(c.Context(), f)
+			l, err := onboardingPageOf(api.Onboardings(c.Context(), f))
 			if err != nil {
 				return err
 			}
-			slices.Reverse(l.Items)
-			ids, rows := onboardingRows(a, l.Items)
-			return a.show(l, ids, func(p *render.Page) {
-				if b := l.Batch; b != nil {
-					p.Fields("batch", b.BatchID, "site", b.Site, "asked by", b.RequestedBy, "asked", moment(a, b.RequestedAt), "at a time", strconv.Itoa(b.Parallel),
-						"runs", countsOf(b), "stopped", moment(a, b.StoppedAt), "because", b.StopReason)
-					p.Blank()
-				}
-				p.Table(onboardingHeads, rows)
-				if len(rows) == 0 {
-					a.note("no onboardings")
-				}
-			})
+			return onboardings.printPage(a, l)
 		},
 	}
-	onboardingFilter(c, &f)
-	c.Flags().StringVar(&f.Status, "status", "", "only of this status, or of several joined by commas; live: not ended")
+	runFilter(c, &f.RunFilter)
+	statusFilter(c, &f.RunFilter)
 	c.Flags().StringVar(&f.Hostname, "hostname", "", "only of this host")
 	return c
 }
-
-func onboardingFilter(c *cobra.Command, f *client.OnboardingFilter) {
-	c.Flags().StringVar(&f.Site, "site", "", "only at this site")
-	c.Flags().StringVar(&f.Class, "class", "", "only those with a failure of this class")
-	c.Flags().StringVar(&f.Stage, "stage", "", "only those at this stage")
-	c.Flags().StringVar(&f.Batch, "batch", "", "only those of this batch")
-}
-
-// countsOf is how many runs of a batch are in which status.
-func countsOf(b *resource.OnboardingBatchState) string {
-	var words []string
-	for _, status := range onboardingStatuses {
-		if n := b.Counts[status]; n > 0 {
-			words = append(words, strconv.FormatInt(n, 10)+" "+status)
-		}
-	}
-	return strings.Join(words, ", ")
-}
-
-var onboardingStatuses = []string{"pending", "running", "compensating", "failed_retryable", "failed_manual_intervention", "completed", "reconciled", "cancelled"}
 
 func onboardingShowCommand(a *app) *cobra.Command {
 	var events bool
@@ -147,11 +156,15 @@ func onboardingPage(a *app, p *render.Page, o *resource.OnboardingDetail, events
 		}
 	}
 	p.Table([]string{"STAGE", "STATUS", "ATTEMPT", "TOOK", "MESSAGE"}, rows)
-	if !events {
-		return
+	if events {
+		eventsPage(p, o.Events)
 	}
-	rows = nil
-	for _, e := range o.Events {
+}
+
+// eventsPage is the history of a run.
+func eventsPage(p *render.Page, events []resource.OnboardingEvent) {
+	rows := [][]string{}
+	for _, e := range events {
 		rows = append(rows, []string{render.Time(e.OccurredAt), e.Stage, e.Direction, strconv.Itoa(e.Attempt), e.Status, e.Message})
 	}
 	p.Title("Events")

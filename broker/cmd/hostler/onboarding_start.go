@@ -38,13 +38,13 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 			if wait {
 				return a.watchOnboarding(c.Context(), api, o.OnboardingID, timeout)
 			}
-			return a.showOnboardings([]resource.Onboarding{*o}, "it goes on by itself (hostler onboarding watch "+o.OnboardingID+")")
+			return onboardings.print(a, []resource.Onboarding{*o}, "it goes on by itself (hostler onboarding watch "+o.OnboardingID+")")
 		},
 	}
 	onboardingFlags(c, &s.SiteID, &s.ProfileID, &s.SKUID)
 	machineFlags(c, &s.OnboardingMachine)
 	reasonFlag(c, &s.Reason)
-	onboardingWaitFlags(c, &wait, &timeout)
+	runWaitFlags(c, &wait, &timeout)
 	return c
 }
 
@@ -60,11 +60,6 @@ func machineFlags(c *cobra.Command, m *resource.OnboardingMachine) {
 	c.Flags().StringVar(&m.PXEMAC, "pxe-mac", "", "MAC address of the interface that boots, where it is known")
 }
 
-func onboardingWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
-	c.Flags().BoolVar(wait, "wait", false, "wait until it has ended or needs a person, and show its progress")
-	timeoutFlag(c, timeout)
-}
-
 func needsFlags(c *cobra.Command, names ...string) error {
 	for _, n := range names {
 		if c.Flag(n).Value.String() == "" {
@@ -72,15 +67,6 @@ func needsFlags(c *cobra.Command, names ...string) error {
 		}
 	}
 	return nil
-}
-
-func (a *app) showOnboardings(list []resource.Onboarding, note string) error {
-	ids, rows := onboardingRows(a, list)
-	err := showAll(a, list, ids, func(p *render.Page) { p.Table(onboardingHeads, rows) })
-	if err == nil && note != "" {
-		a.note("%s", note)
-	}
-	return err
 }
 
 func onboardingBatchCommand(a *app) *cobra.Command {
@@ -112,27 +98,16 @@ ipmi_ip, and perhaps pxe_mac.`,
 			if err != nil {
 				return err
 			}
-			if wait {
-				return a.watchBatch(c.Context(), api, started.BatchID, timeout)
-			}
-			ids, rows := []string{}, [][]string{}
+			rows := [][]string{}
 			for _, r := range started.Onboardings {
-				ids, rows = append(ids, r.OnboardingID), append(rows, []string{r.OnboardingID, r.Hostname})
+				rows = append(rows, []string{r.OnboardingID, r.Hostname})
 			}
-			if err := a.show(started, ids, func(p *render.Page) {
-				p.Fields("batch", started.BatchID)
-				p.Blank()
-				p.Table([]string{"ID", "HOSTNAME"}, rows)
-			}); err != nil {
-				return err
-			}
-			a.note("they go on by themselves (hostler onboarding list --batch %s)", started.BatchID)
-			return nil
+			return onboardings.startedBatch(a, c.Context(), api, started, started.BatchID, rows, wait, timeout)
 		},
 	}
 	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
 	reasonFlag(c, &b.Reason)
-	onboardingWaitFlags(c, &wait, &timeout)
+	runWaitFlags(c, &wait, &timeout)
 	return c
 }
 
@@ -207,8 +182,23 @@ func planPage(p *render.Page, plan *resource.OnboardingPlan) {
 	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)+len(plan.Machines)), "at a time", strconv.Itoa(plan.Parallel),
 		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
 	p.Blank()
+	stagesPage(p, plan.Stages)
+	p.Blank()
+	for _, n := range plan.Nodes[:min(len(plan.Nodes), 20)] {
+		p.Line(n.Hostname + " at " + n.IPMIIP)
+	}
+	for _, m := range plan.Machines[:min(len(plan.Machines), 20)] {
+		p.Line(strings.TrimSpace(m.SystemID + " " + m.Hostname))
+	}
+	if more := max(len(plan.Nodes), len(plan.Machines)) - 20; more > 0 {
+		p.Line(fmt.Sprintf("… and %d more", more))
+	}
+}
+
+// stagesPage is the table of what stages would do.
+func stagesPage(p *render.Page, stages []resource.PlannedStage) {
 	rows := [][]string{}
-	for _, s := range plan.Stages {
+	for _, s := range stages {
 		name, about := s.Stage, ""
 		switch {
 		case s.Rescues != "":
@@ -226,14 +216,4 @@ func planPage(p *render.Page, plan *resource.OnboardingPlan) {
 		rows = append(rows, []string{name, expected, s.Touches, s.Destructive, about})
 	}
 	p.Table([]string{"STAGE", "TAKES", "TOUCHES", "DESTROYS", "NOTE"}, rows)
-	p.Blank()
-	for _, n := range plan.Nodes[:min(len(plan.Nodes), 20)] {
-		p.Line(n.Hostname + " at " + n.IPMIIP)
-	}
-	for _, m := range plan.Machines[:min(len(plan.Machines), 20)] {
-		p.Line(strings.TrimSpace(m.SystemID + " " + m.Hostname))
-	}
-	if more := max(len(plan.Nodes), len(plan.Machines)) - 20; more > 0 {
-		p.Line(fmt.Sprintf("… and %d more", more))
-	}
 }

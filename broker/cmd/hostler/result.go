@@ -11,6 +11,7 @@ import (
 // resultPages are the results that have a page of their own, by task type.
 var resultPages = map[string]func(*render.Page, json.RawMessage) bool{
 	"node.gpu_scrub@1":       as(gpuScrubPage),
+	"node.disk_erase@1":      as(diskErasePage),
 	"node.resolver_config@1": as(resolverConfigPage),
 	"node.hw_sync_reseed@1":  as(hwSyncPage),
 }

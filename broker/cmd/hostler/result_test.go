@@ -38,3 +38,25 @@ func TestAShareIsNeverRoundedUp(t *testing.T) {
 		}
 	}
 }
+
+// A weaker method is never shown as if it had been asked for.
+func TestADowngradeOfADiskIsShown(t *testing.T) {
+	raw, err := taskcatalog.Encode(taskcatalog.DiskEraseResult{Disks: []taskcatalog.ErasedDisk{{
+		Name: "nvme0n1", Serial: "S6", Asked: taskcatalog.MethodNVMeSanitizeBlock, Method: taskcatalog.MethodOverwrite, Verification: "verified", Verdict: "clean",
+		Attempts: []taskcatalog.EraseAttempt{{Method: taskcatalog.MethodNVMeSanitizeBlock, Code: taskcatalog.CodeEraseRefused, Message: "nvme ended with 1"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := render.NewPage(false)
+	taskResult(p, "node.disk_erase@1", raw)
+	var out bytes.Buffer
+	if _, err := p.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"overwrite", "clear", "less than nvme_sanitize_block_erase", "erase_refused", "nvme ended with 1"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not shown:\n%s", want, out.String())
+		}
+	}
+}

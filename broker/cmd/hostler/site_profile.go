@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -174,6 +175,9 @@ func (a *app) showProfile(v *resource.SiteProfile) error {
 			}
 			var value any
 			_ = json.Unmarshal(values[k.name], &value)
+			if k.typ.Kind() == reflect.Slice {
+				value = strings.Join(v.ReportOnly, ",") // the one list
+			}
 			switch value {
 			case nil, "":
 				value = "-"

@@ -51,6 +51,8 @@ func skuFields(c *cobra.Command) *fields {
 	})
 	reset := c.Flags().Bool("scrub-require-reset", false, "a scrub must prove a reset of the GPU")
 	f.on("scrub-require-reset", func(d client.Document) error { inside(d, "scrub_floor")["require_reset"] = *reset; return nil })
+	dpu := c.Flags().Bool("dpu-emulated-disks", false, "a DPU may show such machines their disks, and an erase takes them: it reaches as far as the DPU lets it")
+	f.on("dpu-emulated-disks", func(d client.Document) error { d["dpu_emulated_disks"] = *dpu; return nil })
 	f.reason()
 	return f
 }
@@ -187,7 +189,7 @@ func (a *app) showSKU(s *resource.SKU) error {
 			coverage = fmt.Sprint(s.ScrubFloor.MinCoveragePercent) + "%"
 		}
 		p.Fields("sku", s.ID, "description", s.Description, "gpus", gpusOf(*s), "nics", strings.Join(s.NICs, ", "),
-			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage, "reset must be proven", render.YesNo(s.ScrubFloor.RequireReset),
+			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage, "reset must be proven", render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})

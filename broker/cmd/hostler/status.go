@@ -17,8 +17,9 @@ func statusCommand(a *app) *cobra.Command {
 		Use: "status", Short: "show what a person should look at, and how much there is of what", Args: exactly(),
 		Long: `Show, on one screen for the person on call: sites that are frozen or cannot be
 reached, alerts, runs that need a person and what to do about them, quarantined
-nodes, nodes behind in agent or resolver profiles, and what expires soon. Below it
-stands how much there is of what. What needs nobody is left out.`,
+nodes, nodes that MAAS says something else of, nodes behind in agent or resolver
+profiles, and what expires soon. Below it stands how much there is of what. What
+needs nobody is left out.`,
 		Example: "  hostler status\n  hostler status --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			api, err := a.connect()
@@ -76,6 +77,11 @@ func (a *app) toLookAt(p *render.Page, s *resource.Status) {
 		rows = append(rows, []string{d.Hostname, d.Site, count(d.Missing), count(d.Unexpected), render.Ago(d.Since, a.now()), "hostler node device list " + d.NodeID})
 	}
 	section("devices", "Other parts than they shall have", []string{"NODE", "SITE", "MISSING", "UNEXPECTED", "SINCE", "NEXT"}, rows)
+	rows = nil
+	for _, d := range s.Drift {
+		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.MAASStatus, d.NodeStatus, render.Ago(d.FirstSeen, a.now())})
+	}
+	section("drift", "MAAS says something else", []string{"SEVERITY", "NODE", "SITE", "RULE", "MAAS", "NODE IS", "SINCE"}, rows)
 	rows = nil
 	for _, b := range s.Behind {
 		rows = append(rows, []string{strconv.FormatInt(b.Nodes, 10), b.What, b.Has, b.Wants, few(b.Examples, b.Nodes)})

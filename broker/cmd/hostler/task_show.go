@@ -113,17 +113,21 @@ func reportTables(p *render.Page, r taskcatalog.Report) {
 		omitted(p, r.DispositionsOmitted, "line")
 	}
 	made := 0
-	rows := [][]string{}
+	rows, without := [][]string{}, [][]string{}
 	for _, c := range r.Checks {
 		if c.Made {
 			made++
 		} else {
 			rows = append(rows, []string{c.Name, c.Reason})
 		}
+		if c.NotApplicable {
+			without = append(without, []string{c.Name, c.Reason})
+		}
 	}
 	if len(r.Checks) > 0 {
 		p.Title(fmt.Sprintf("Checks: %d of %d made", made, len(r.Checks)))
 		p.Table([]string{"NOT MADE", "REASON"}, rows)
+		p.Table([]string{"DOES NOT APPLY", "REASON"}, without)
 	}
 }
 

@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 )
@@ -58,9 +60,19 @@ func (c *Client) Act(ctx context.Context, ref, action string, a resource.NodeAct
 	return submit[resource.NodeActionResult](ctx, c, http.MethodPost, at("nodes", ref, "actions", action), a)
 }
 
-// Timeline is what happened to a node, newest first.
-func (c *Client) Timeline(ctx context.Context, ref string, limit string) (*resource.Timeline, error) {
-	return fetch[resource.Timeline](ctx, c, at("nodes", ref, "timeline"), query("limit", limit))
+// Timeline is what happened to a node, oldest first: the newest limit of it, or with
+// since up to limit from then on, asked for in pages.
+func (c *Client) Timeline(ctx context.Context, ref string, since time.Time, limit int) (*resource.Timeline, error) {
+	const page = 1000
+	all, err := fetch[resource.Timeline](ctx, c, at("nodes", ref, "timeline"), query("since", timestamp(since), "limit", strconv.Itoa(min(limit, page))))
+	for err == nil && all.NextCursor != "" && len(all.Items) < limit {
+		var more *resource.Timeline
+		more, err = fetch[resource.Timeline](ctx, c, at("nodes", ref, "timeline"), query("cursor", all.NextCursor, "limit", strconv.Itoa(min(limit-len(all.Items), page))))
+		if err == nil {
+			all.Items, all.NextCursor = append(all.Items, more.Items...), more.NextCursor
+		}
+	}
+	return all, err
 }
 
 // Facts are what a node is made of.

@@ -8,9 +8,13 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 )
 
-// OnboardingFilter narrows a list of onboardings; empty fields narrow nothing.
+// RunFilter narrows a list of runs; empty fields narrow nothing.
+type RunFilter struct{ Site, Status, Stage, Class, Batch string }
+
+// OnboardingFilter narrows a list of onboardings.
 type OnboardingFilter struct {
-	Site, Status, Stage, Class, Batch, Hostname string
+	RunFilter
+	Hostname string
 }
 
 // Onboardings lists all onboardings that a filter means, in the order of their

@@ -1,0 +1,112 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+)
+
+// CertificateInput names a clean certificate.
+type CertificateInput struct {
+	Certificate string `path:"certificate" maxLength:"128"`
+}
+
+type certificatesInput struct {
+	Node   string `query:"node_id" maxLength:"253" doc:"an id, a hostname or site/hostname"`
+	Cursor string `query:"cursor" maxLength:"128"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*resource.CleanCertificateList, error) {
+	sites, err := narrow(callerOf(ctx), "")
+	if err != nil {
+		return nil, err
+	}
+	f := store.CleanFilter{Sites: sites, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	if in.Node != "" {
+		n, err := a.node(ctx, in.Node)
+		if err != nil {
+			return nil, err
+		}
+		f.NodeID = n.ID
+	}
+	page, next, err := a.c.DB.CleanCertificates(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.CleanCertificateList{Items: []resource.CleanCertificate{}, NextCursor: next}
+	for _, c := range page {
+		out.Items = append(out.Items, cleanResource(c))
+	}
+	return out, nil
+}
+
+// certificate finds one of a site that the caller may see.
+func (a *API) certificate(ctx context.Context, id string) (store.CleanCertificate, error) {
+	c, err := a.c.DB.CleanCertificate(ctx, id)
+	if err == nil && !callerOf(ctx).MaySee(c.Site) {
+		err = broker.Errorf(broker.NotFound, "certificate_not_found", "there is no clean certificate %q (see hostler certificate list)", id)
+	}
+	return c, err
+}
+
+func (a *API) showCertificate(ctx context.Context, in *CertificateInput) (*resource.CleanCertificate, error) {
+	c, err := a.certificate(ctx, in.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	out := cleanResource(c)
+	out.File = string(c.File)
+	return &out, nil
+}
+
+// issueReceipt signs the tenant's version of a certificate. It names nothing of the
+// operator's, and is made anew each time: what it says is the certificate's.
+func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*resource.CleanCertificate, error) {
+	c, err := a.certificate(ctx, in.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	bundle, _ := a.c.Trust.Bundle()
+	report, err := certificate.Verify(c.File, bundle, a.c.Now())
+	if err != nil {
+		return nil, broker.Errorf(broker.Refused, "certificate_unbelievable", "cannot make a receipt of certificate %s: what is on record does not verify: %v", c.ID, err)
+	}
+	receipt, err := certificate.ReceiptOf(report, a.c.Now())
+	if err != nil {
+		return nil, broker.Errorf(broker.Refused, "allocation_none", "cannot make a receipt of certificate %s: it is about no allocation", c.ID)
+	}
+	signer, err := a.c.Trust.StatementSigner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	file, err := certificate.IssueReceipt(receipt, signer)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := certificate.Verify(file, bundle, a.c.Now()); err != nil {
+		return nil, broker.Errorf(broker.Refused, "receipt_unbelievable", "cannot give out the receipt of certificate %s: the tenant could not verify it: %v", c.ID, err)
+	}
+	out := cleanResource(c)
+	out.File, out.Digest = string(file), pki.Digest(file)
+	e := broker.AuditEntry{Actor: callerOf(ctx).actor().Name, Action: "certificate.receipt", Subject: "certificate/" + c.ID}
+	if e.After, err = json.Marshal(map[string]string{"certificate": c.Digest, "receipt": out.Digest}); err != nil {
+		return nil, err
+	}
+	if err := a.c.DB.Audit(ctx, e); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+func cleanResource(c store.CleanCertificate) resource.CleanCertificate {
+	return resource.CleanCertificate{
+		CertificateID: c.ID, DecommissionID: c.RunID, NodeID: c.NodeID, NodeEpoch: c.NodeEpoch, Site: c.Site, Mode: c.Mode, AllocationID: c.AllocationID,
+		MeetsPolicy: c.MeetsPolicy, Shortfalls: c.Shortfalls, Digest: c.Digest, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
+	}
+}

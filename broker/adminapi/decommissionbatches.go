@@ -1,0 +1,150 @@
+package adminapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/turnover"
+)
+
+type startDecommissionsInput struct {
+	RequestKey
+	Body resource.DecommissionBatch
+}
+
+// startDecommissions begins a turnover of all nodes of a list, or of none.
+func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInput) (*resource.DecommissionBatchStarted, error) {
+	req := requestOf(in.Body.DecommissionStart)
+	var all []tenanted
+	o := order{in.Body, in.IdempotencyKey, "/decommissions/batch", func(ctx context.Context, err error) error {
+		subject := "site/"
+		if len(all) > 0 {
+			subject += all[0].start.Site
+		}
+		return a.refusedTurnover(ctx, all, subject, req.Reason, err)
+	}}
+	id, runs, err := a.beginBatch(ctx, o, turnsOver, func() (b chain.Batch, starts []chain.Start, err error) {
+		if all, err = a.turnoversOf(ctx, in.Body, req); err != nil {
+			return b, nil, err
+		}
+		for _, t := range all {
+			starts = append(starts, t.start)
+		}
+		first := all[0]
+		b = chain.Batch{Kind: first.start.Kind, Site: first.start.Site, Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+		return b, starts, vacant(all, req)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.DecommissionBatchStarted{BatchID: id, Decommissions: make([]resource.DecommissionBatchRun, len(runs))}
+	for i, r := range runs {
+		out.Decommissions[i] = resource.DecommissionBatchRun{NodeID: nodeOf(r), Hostname: r.Subject, DecommissionID: r.ID}
+	}
+	return out, nil
+}
+
+// turnoversOf works out the runs of a batch. Codes: those of turnover.New, and
+// batch_sites.
+func (a *API) turnoversOf(ctx context.Context, b resource.DecommissionBatch, req turnover.Request) (all []tenanted, err error) {
+	var starts []chain.Start
+	for _, ref := range b.Nodes {
+		t, err := a.turnoverOf(ctx, ref, b.ProfileID, req)
+		if err != nil {
+			return all, err
+		}
+		if len(all) > 0 && t.start.Site != starts[0].Site {
+			return all, broker.Errorf(broker.Invalid, "batch_sites", "cannot turn over nodes of two sites in one batch: %s is at %s, and %s at %s (one batch for each site)", all[0].node.ID, said(starts[0].Site), t.node.ID, said(t.start.Site))
+		}
+		if other, twice := clash(starts, t.start); twice {
+			return all, broker.Errorf(broker.Invalid, "turnover_invalid", "cannot turn over %s and %s in one batch: they are one node, or have one machine in MAAS", other, t.node.Hostname)
+		}
+		all, starts = append(all, t), append(starts, t.start)
+	}
+	return all, nil
+}
+
+func said(site string) string {
+	if site = siteOf(site); site == "" {
+		return "no site"
+	}
+	return site
+}
+
+// planDecommission says what a turnover would do, and to whom. It begins nothing.
+func (a *API) planDecommission(ctx context.Context, in *startDecommissionInput) (*resource.DecommissionPlan, error) {
+	return a.planOne(ctx, in.Node, in.Body.ProfileID, requestOf(in.Body))
+}
+
+// planStorageCleanup is planDecommission of a cleanup of storage.
+func (a *API) planStorageCleanup(ctx context.Context, in *startCleanupInput) (*resource.DecommissionPlan, error) {
+	return a.planOne(ctx, in.Node, in.Body.ProfileID, cleanupOf(in.Body))
+}
+
+func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Request) (*resource.DecommissionPlan, error) {
+	t, err := a.turnoverOf(ctx, ref, profile, req)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(vacant([]tenanted{t}, req))}
+	out.Stages, out.ExpectedSeconds, err = stagesAhead(t)
+	return out, err
+}
+
+type planDecommissionsInput struct{ Body resource.DecommissionBatch }
+
+// planDecommissions says what a batch would do, and to whom. It begins nothing.
+func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput) (*resource.DecommissionBatchPlan, error) {
+	req := requestOf(in.Body.DecommissionStart)
+	all, err := a.turnoversOf(ctx, in.Body, req)
+	if err != nil {
+		return nil, err
+	}
+	first := all[0]
+	out := &resource.DecommissionBatchPlan{Refused: refusalOf(vacant(all, req)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+	for _, t := range all {
+		out.Nodes = append(out.Nodes, tenantsOf(t))
+	}
+	out.Stages, out.ExpectedSeconds, err = stagesAhead(first)
+	return out, err
+}
+
+// refusalOf is what a start would be answered with; nil: nothing stands in its way.
+func refusalOf(err error) *resource.Refusal {
+	if err == nil {
+		return nil
+	}
+	e := broker.AsError(err)
+	return &resource.Refusal{Code: e.Code, Detail: e.Message}
+}
+
+// stagesAhead are those of a run, and how long they usually take together.
+func stagesAhead(t tenanted) (stages []resource.PlannedStage, seconds int64, err error) {
+	list, _ := (&turnover.Chains{}).Of(t.state.Mode)
+	plan, err := chain.Plan(list, t.state)
+	for _, p := range plan {
+		stages = append(stages, plannedResource(p))
+		seconds += int64(p.Expected / time.Second)
+	}
+	return stages, seconds, err
+}
+
+func tenantsOf(t tenanted) resource.NodeTenants {
+	out := resource.NodeTenants{Node: nodeResource(t.node), Live: []resource.Allocation{}, LastCertified: t.clean}
+	out.Node.Serial = t.serial
+	for _, l := range t.live {
+		out.Live = append(out.Live, allocationResource(l))
+	}
+	if t.past != nil {
+		last := allocationResource(*t.past)
+		out.Last = &last
+	}
+	return out
+}
+
+func allocationResource(l broker.Allocation) resource.Allocation {
+	return resource.Allocation{AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since, EndedAt: l.EndedAt}
+}

@@ -1,0 +1,172 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// DecommissionInput names a run.
+type DecommissionInput struct {
+	Decommission string `path:"decommission" maxLength:"64"`
+}
+
+func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*resource.DecommissionDetail, error) {
+	r, err := a.run(ctx, turnsOver, in.Decommission)
+	if err != nil {
+		return nil, err
+	}
+	events, told, err := a.history(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	next, err := a.starts().Handover(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Events: told}
+	var s turnover.Turnover
+	_ = json.Unmarshal(r.State, &s) // another version's is planned as an empty one
+	list, _ := (&turnover.Chains{}).Of(turnover.Mode(strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/")))
+	plan, err := chain.Plan(list, s)
+	if err != nil {
+		return nil, err
+	}
+	out.Stages = stagesOf(r, plan, events)
+	return out, nil
+}
+
+type decommissionsInput struct {
+	Node    string `query:"node_id" maxLength:"253" doc:"an id, a hostname or site/hostname"`
+	Site    string `query:"site" maxLength:"63"`
+	Mode    string `query:"mode" maxLength:"40"`
+	Status  string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
+	Stage   string `query:"stage" maxLength:"64"`
+	Class   string `query:"class" maxLength:"64" doc:"of the failure"`
+	BatchID string `query:"batch_id" maxLength:"64"`
+	Cursor  string `query:"cursor" maxLength:"64"`
+	Limit   int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*resource.DecommissionList, error) {
+	f := chain.Filter{Site: in.Site, Batch: in.BatchID, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
+	if in.Mode != "" {
+		f.Kind = turnover.Mode(in.Mode).Kind()
+	}
+	var err error
+	if f.Statuses, err = runStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+		return nil, err
+	}
+	var node broker.Node
+	if in.Node != "" {
+		if node, err = a.node(ctx, in.Node); err != nil {
+			return nil, err
+		}
+	}
+	out := &resource.DecommissionList{Items: []resource.Decommission{}, Frozen: callerOf(ctx).frozen}
+	if out.Batch, err = a.batchState(ctx, turnsOver, in.BatchID); err != nil {
+		return nil, err
+	}
+	var page []chain.Record
+	if node.ID != "" {
+		page, out.NextCursor, err = a.runsOfNode(ctx, turnsOver, node.ID, f, pageLimit(in.Limit))
+	} else {
+		page, out.NextCursor, err = a.runsOf(ctx, turnsOver, f, nil, pageLimit(in.Limit))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range page {
+		out.Items = append(out.Items, decommissionResource(r))
+	}
+	return out, nil
+}
+
+// nodeOf is the node that a run turns over.
+func nodeOf(r chain.Record) string {
+	var s struct {
+		NodeID string `json:"node_id"`
+	}
+	_ = json.Unmarshal(r.State, &s) // of another version: then it is told of none
+	return s.NodeID
+}
+
+type decommissionActionInput struct {
+	DecommissionInput
+	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
+	Body   resource.RunOrder
+}
+
+func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput) (*resource.Decommission, error) {
+	r, err := a.run(ctx, turnsOver, in.Decommission)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.orderOn(ctx, r, in.Action, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	if o.Without = in.Body.Override; o.Without != "" {
+		if err := a.must(ctx, admin, "override a stage of a turnover"); err != nil {
+			return nil, err
+		}
+		if o.Reason, err = a.reasonFor(ctx, in.Body.Reason, "decommission.override", "run/"+r.ID, "go on without a stage"); err != nil {
+			return nil, err
+		}
+		if o.Action != chain.Resume {
+			return nil, broker.Errorf(broker.Invalid, "override_invalid", "cannot %s run %s without a stage: only resume takes override", in.Action, r.ID)
+		}
+	}
+	if r, err = a.c.Runs.Act(ctx, o); err != nil {
+		return nil, runError(err)
+	}
+	out := decommissionResource(r)
+	return &out, nil
+}
+
+// retryDecommissions tries again what failed of a batch, and lets one that stopped
+// begin runs again.
+func (a *API) retryDecommissions(ctx context.Context, in *retryBatchInput) (*resource.DecommissionBatchRetried, error) {
+	did, err := a.retryFailed(ctx, turnsOver, in.Batch, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.DecommissionBatchRetried{BatchID: did.batch.ID, Continued: did.continued, Retried: []resource.Decommission{}}
+	for _, r := range did.runs {
+		out.Retried = append(out.Retried, decommissionResource(r))
+	}
+	for _, no := range did.refused {
+		out.Refused = append(out.Refused, resource.DecommissionRefusal{DecommissionID: no.id, Code: no.code, Detail: no.detail})
+	}
+	return out, nil
+}
+
+// decommissionResource is the read model of a run.
+func decommissionResource(r chain.Record) resource.Decommission {
+	var s turnover.Turnover
+	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
+	out := resource.Decommission{
+		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch, Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
+		ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,
+		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
+		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
+		CertificateID: s.Issued, MeetsPolicy: s.MeetsPolicy, Shortfalls: s.Shortfalls, Warnings: s.Warnings,
+		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+	}
+	for _, d := range s.Tasks {
+		out.Tasks = append(out.Tasks, d.ID)
+	}
+	if f := r.Failure; f != nil {
+		out.FailureClass, out.ErrorCode, out.ErrorMessage, out.ErrorDetails = string(f.Class), f.Code, taskcatalog.Clean(f.Message, 2000), f.Details
+	}
+	return out
+}

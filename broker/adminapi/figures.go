@@ -1,0 +1,60 @@
+package adminapi
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/offboard"
+	"github.com/hostler/hostler/broker/turnover"
+)
+
+// How far back figures are told: what was asked for, and at most.
+const (
+	usualFigures = 7 * 24 * time.Hour
+	mostFigures  = 100 * 24 * time.Hour
+)
+
+type figuresInput struct {
+	Site  string    `query:"site" maxLength:"63"`
+	Since time.Time `query:"since" doc:"seven days ago where it is left out, at most a hundred"`
+}
+
+// turnoverFigures tells what turnovers cost, from what is on record.
+func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*resource.TurnoverFigures, error) {
+	sites, err := narrow(callerOf(ctx), in.Site)
+	if err != nil {
+		return nil, err
+	}
+	to := a.c.Now().UTC()
+	from := to.Add(-usualFigures)
+	if !in.Since.IsZero() {
+		from = in.Since.UTC()
+	}
+	if !from.Before(to) || to.Sub(from) > mostFigures {
+		return nil, broker.Errorf(broker.Invalid, "since_invalid", "cannot tell figures since %s: they are told of up to a hundred days before now", from.Format(time.RFC3339))
+	}
+	f, err := offboard.FiguresOf(ctx, a.c.DB, sites, from, to)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.TurnoverFigures{From: f.From, To: f.To, Sites: []resource.SiteFigures{}, Stages: []resource.StageFigures{}, Slow: int64(f.Slow), Slowest: []resource.SlowestFigure{}, Truncated: f.Truncated}
+	for _, s := range f.Sites {
+		out.Sites = append(out.Sites, resource.SiteFigures{
+			Site: s.Site, Turnovers: int64(s.Turnovers), Open: int64(s.Open), NodeHoursLost: s.NodeLost.Hours(), GPUHoursLost: s.GPULost.Hours(),
+			MedianMinutes: s.Median.Minutes(), MostMinutes: s.Most.Minutes(),
+		})
+	}
+	for _, s := range f.Stages {
+		out.Stages = append(out.Stages, resource.StageFigures{
+			Mode: strings.TrimPrefix(s.Kind, turnover.KindPrefix+"/"), Stage: s.Stage, Turnovers: s.Runs, Attempts: s.Attempts, Failed: s.Failed,
+			MeanMinutes: s.Total.Minutes() / float64(max(s.Runs, 1)), LongestMinutes: s.Longest.Minutes(),
+		})
+	}
+	for _, c := range f.Slowest {
+		out.Slowest = append(out.Slowest, resource.SlowestFigure{Stage: c.Stage, FailureClass: c.Class, Turnovers: int64(c.Turnovers), Hours: c.Took.Hours()})
+	}
+	return out, nil
+}

@@ -1,0 +1,90 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+)
+
+// decommissioned lets time pass until a turnover is as it is waited for.
+func (r *rack) decommissioned(id, what string, ok func(resource.DecommissionDetail) bool) resource.DecommissionDetail {
+	r.t.Helper()
+	var last resource.DecommissionDetail
+	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if last = servertest.Must[resource.DecommissionDetail](r.t, r.Broker, http.MethodGet, "/decommissions/"+id, nil); ok(last) {
+			return last
+		}
+		if last.Waiting != "" {
+			r.Advance(5 * time.Second)
+		}
+	}
+	r.t.Fatalf("waited in vain for %s: %s at %s: %s %s %s", what, last.Status, last.CurrentStage, last.Waiting, last.ErrorCode, last.ErrorMessage)
+	return last
+}
+
+func stoppedWith(code string) func(resource.DecommissionDetail) bool {
+	return func(d resource.DecommissionDetail) bool {
+		return d.ErrorCode == code && d.Status == "failed_manual_intervention"
+	}
+}
+
+// The whole way over a real broker: the old system is shut out and told of, the node
+// enrols by the token of its reimage and by no other, and keeps its id.
+func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
+	r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false,"drain_timeout_seconds":60}`)
+	o := r.start(r.box(1))
+	waits := r.until(o.OnboardingID, "the agent's turn", atStage("wait_for_agent_enrollment"))
+	system := *waits.MAASSystemID
+	machine, _ := r.region.Machine(system)
+	first := string(enrolToken.Find(machine.UserData))
+	r.rested()
+	old := r.EnrollMachine(t, first, "c01", system).Settle(t)
+	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+
+	d := servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/nodes/c01/decommission", resource.DecommissionStart{Mode: "reimage", Erase: "secure", Reason: "patches"})
+	r.decommissioned(d.DecommissionID, "the new agent's turn", func(d resource.DecommissionDetail) bool { return d.CurrentStage == "wait_for_agent_enrollment" })
+	if n := show(t, r.Broker, "c01"); n.Status != "retired" || !n.TurnoverOwed || n.ID != old.NodeID {
+		t.Errorf("the node is %s, owed %v", n.Status, n.TurnoverOwed)
+	}
+	if a := r.Ask(t, r.Token, http.MethodPost, "/nodes/c01/token", resource.TokenRequest{Reason: "by hand"}); a.Code() != "node_in_run" {
+		t.Errorf("another token: %d %s", a.Status, a.Body)
+	}
+	r.rested()
+	if status, code, err := old.Try(http.MethodGet, "/tasks/wait?lanes=exclusive"); err != nil || status != http.StatusForbidden || code != "certificate_denied" {
+		t.Errorf("the old system is answered %d %s, %v", status, code, err)
+	}
+	stopped := r.decommissioned(d.DecommissionID, "the run to stop", stoppedWith("previous_os_alive"))
+	if stopped.CurrentStage != "wait_for_agent_enrollment" {
+		t.Errorf("it stopped at %s", stopped.CurrentStage)
+	}
+	drifts := servertest.Must[resource.DriftList](t, r.Broker, http.MethodGet, "/reconciliation/drift", nil)
+	if len(drifts.Items) != 1 || drifts.Items[0].Rule != "previous_os_alive" || !strings.Contains(drifts.Items[0].Text, "was shown from ") {
+		t.Errorf("%+v", drifts.Items)
+	}
+	servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+d.DecommissionID+"/resume", resource.RunOrder{Reason: "its disk was pulled"})
+
+	machine, _ = r.region.Machine(system)
+	second := string(enrolToken.Find(machine.UserData))
+	if second == "" || second == first {
+		t.Fatalf("the machine was deployed with %q", machine.UserData)
+	}
+	r.rested()
+	fresh := r.EnrollMachine(t, second, "c01", system, servertest.H100s(8))
+	if fresh.NodeID != old.NodeID || fresh.Epoch != old.Epoch+1 {
+		t.Errorf("it enrolled as %s, epoch %d", fresh.NodeID, fresh.Epoch)
+	}
+	r.decommissioned(d.DecommissionID, "the GPUs' turn", func(d resource.DecommissionDetail) bool { return d.CurrentStage == "scrub_gpu" })
+	if n := show(t, r.Broker, "c01"); n.Status != "retired" || !n.TurnoverOwed {
+		t.Errorf("with its agent there the node is %s, owed %v", n.Status, n.TurnoverOwed)
+	}
+	if n := r.region.Count("release"); n != 1 {
+		t.Errorf("MAAS was asked for %d releases", n)
+	}
+	if got := servertest.Must[resource.DecommissionDetail](t, r.Broker, http.MethodGet, "/decommissions/"+d.DecommissionID, nil); got.Mode != "reimage" || len(got.Stages) < 18 {
+		t.Errorf("%+v", got)
+	}
+}

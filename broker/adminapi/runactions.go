@@ -1,0 +1,80 @@
+package adminapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// runActions are the actions of seed 001 §4.15 by their paths.
+var runActions = map[string]chain.Action{
+	"retry": chain.RetryStage, "resume": chain.Resume, "rerun": chain.Rerun, "restart-clean": chain.RestartClean,
+	"cancel": chain.Cancel, "adopt": chain.Adopt, "mark-manual-intervention": chain.MarkManual,
+}
+
+// needsReason are the actions that overrule what the run would do by itself.
+var needsReason = []chain.Action{chain.RestartClean, chain.Cancel, chain.Adopt, chain.MarkManual}
+
+// orderOn is an operator's action on a run, as it was asked for. Code: reason_missing.
+func (a *API) orderOn(ctx context.Context, r chain.Record, action string, body resource.RunOrder) (o chain.Order, err error) {
+	o = chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[action], Reason: taskcatalog.Clean(strings.TrimSpace(body.Reason), 500)}
+	if body.Stage != "" {
+		o.Seen = &chain.Seen{Stage: body.Stage, Class: chain.Class(body.FailureClass)}
+	}
+	if slices.Contains(needsReason, o.Action) {
+		o.Reason, err = a.reasonFor(ctx, body.Reason, "run."+string(o.Action), "run/"+r.ID, action+" run "+r.ID)
+	}
+	return o, err
+}
+
+func (a *API) orderedBy(ctx context.Context) chain.Actor {
+	who := callerOf(ctx)
+	return chain.Actor{Name: who.Name, Role: string(who.Role)}
+}
+
+// retried is what came of a batch's retry.
+type retried struct {
+	batch     chain.Batch
+	continued bool
+	runs      []chain.Record
+	refused   []refusedRun
+}
+
+// refusedRun is one that was left as it is.
+type refusedRun struct{ id, code, detail string }
+
+// retryFailed tries again what failed of a batch, and lets one that stopped begin
+// runs again.
+func (a *API) retryFailed(ctx context.Context, of kinds, batch, reason string) (out retried, err error) {
+	if out.batch, err = a.batch(ctx, of, batch); err != nil {
+		return out, err
+	}
+	reason = taskcatalog.Clean(reason, 500)
+	if out.continued = !out.batch.StoppedAt.IsZero(); out.continued {
+		if err := a.c.Runs.ContinueBatch(ctx, chain.Order{ID: out.batch.ID, Actor: a.orderedBy(ctx), Reason: reason}); err != nil {
+			return out, runError(err)
+		}
+	}
+	failed, _, err := a.runsOf(ctx, of, chain.Filter{Batch: out.batch.ID, Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}}, nil, 0)
+	if err != nil {
+		return out, err
+	}
+	for _, r := range failed {
+		if r.Failure != nil && r.Failure.Code == chain.CodeMarked {
+			continue // a person stopped it, and has not looked yet
+		}
+		now, err := a.c.Runs.Act(ctx, chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: chain.RetryStage, Reason: reason})
+		if err != nil {
+			e := broker.AsError(runError(err))
+			out.refused = append(out.refused, refusedRun{r.ID, e.Code, taskcatalog.Clean(e.Message, 500)})
+			continue
+		}
+		out.runs = append(out.runs, now)
+	}
+	return out, nil
+}

@@ -1,0 +1,149 @@
+package adminapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// kinds are those of the chains whose runs one noun lists, shows and acts on.
+type kinds func(kind string) bool
+
+// bringsIn reports whether runs of a kind end in a node: they are listed, watched
+// and acted on as one.
+func bringsIn(kind string) bool { return kind == maas.OnboardingKind || kind == maas.AdoptionKind }
+
+// turnsOver reports whether runs of a kind turn a node over.
+func turnsOver(kind string) bool { return broker.TurnsOver(kind) }
+
+// siteOf is what a run's or a batch's site is called to callers; empty: its nodes
+// have none.
+func siteOf(site string) string {
+	if site == turnover.NoSite {
+		return ""
+	}
+	return site
+}
+
+// run finds a run of a site that the caller may see.
+func (a *API) run(ctx context.Context, of kinds, id string) (chain.Record, error) {
+	r, err := a.c.DB.Run(ctx, id)
+	if err == nil && (!of(r.Kind) || !callerOf(ctx).MaySee(siteOf(r.Site))) {
+		err = chain.NotFound("run", taskcatalog.Clean(id, 64))
+	}
+	if err != nil {
+		return r, runError(err)
+	}
+	return r, nil
+}
+
+// maxRunEvents are answered with a run.
+const maxRunEvents = 500
+
+// history is what happened to a run.
+func (a *API) history(ctx context.Context, run string) ([]chain.Event, []resource.OnboardingEvent, error) {
+	events, err := a.c.DB.RecentEvents(ctx, run, maxRunEvents)
+	told := []resource.OnboardingEvent{}
+	for _, e := range events[max(0, len(events)-maxRunEvents):] {
+		told = append(told, resource.OnboardingEvent{
+			ID: e.ID, Stage: e.Stage, Direction: string(e.Direction), Attempt: e.Attempt, Status: string(e.Status),
+			Message: taskcatalog.Clean(e.Message, 2000), Details: e.Details, OccurredAt: e.At,
+		})
+	}
+	return events, told, err
+}
+
+// runsOf reads runs of the sites that the caller may see, up to a limit (0: all), and
+// the cursor of what comes after them. which nil: all that the filter means.
+func (a *API) runsOf(ctx context.Context, of kinds, f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record, next string, err error) {
+	return a.pageOf(ctx, of, a.c.DB.Runs, f, which, limit)
+}
+
+// runsOfNode is runsOf of those that have had a node.
+func (a *API) runsOfNode(ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int) (out []chain.Record, next string, err error) {
+	read := func(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
+		return a.c.DB.RunsOfNode(ctx, nodeID, f)
+	}
+	return a.pageOf(ctx, of, read, f, nil, limit)
+}
+
+func (a *API) pageOf(ctx context.Context, of kinds, read func(context.Context, chain.Filter) ([]chain.Record, error), f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record, next string, err error) {
+	const page = 500
+	who := callerOf(ctx)
+	f.Limit = page
+	for {
+		some, err := read(ctx, f)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, r := range some {
+			if !of(r.Kind) || !who.MaySee(siteOf(r.Site)) || which != nil && !which(r) {
+				continue
+			}
+			if out = append(out, r); len(out) == limit && (i+1 < len(some) || len(some) == page) {
+				return out, r.ID, nil
+			}
+		}
+		if len(some) < page {
+			return out, "", nil
+		}
+		f.After = some[len(some)-1].ID
+	}
+}
+
+// batch finds a batch of a site that the caller may see.
+func (a *API) batch(ctx context.Context, of kinds, id string) (chain.Batch, error) {
+	b, err := a.c.DB.Batch(ctx, id)
+	if err == nil && (!of(b.Kind) || !callerOf(ctx).MaySee(siteOf(b.Site))) {
+		err = chain.NotFound("batch", taskcatalog.Clean(id, 64))
+	}
+	if err != nil {
+		return b, runError(err)
+	}
+	return b, nil
+}
+
+// batchState is the read model of a batch; nil where none is named.
+func (a *API) batchState(ctx context.Context, of kinds, id string) (*resource.BatchState, error) {
+	if id == "" {
+		return nil, nil //nolint:nilnil // a list without a batch has none
+	}
+	b, err := a.batch(ctx, of, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.BatchState{
+		BatchID: b.ID, Site: siteOf(b.Site), Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt, StopReason: taskcatalog.Clean(b.StopReason, 500),
+		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
+	}
+	out.Counts, err = a.c.DB.BatchCounts(ctx, b.ID)
+	return out, err
+}
+
+// liveStatuses are those of runs that have not ended.
+var liveStatuses = []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}
+
+func runStatuses(list string) (out []chain.Status, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		switch s := chain.Status(name); s {
+		case "":
+		case "live":
+			out = append(out, liveStatuses...)
+		case "failed":
+			out = append(out, chain.FailedRetryable, chain.FailedManual)
+		default:
+			if !slices.Contains(liveStatuses, s) && !s.Ended() {
+				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: no run is ever that", taskcatalog.Clean(name, 40))
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}

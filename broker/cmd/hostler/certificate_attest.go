@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func certificateAttestCommand(a *app) *cobra.Command {
+	var d resource.AttestationPut
+	var out string
+	c := &cobra.Command{
+		Use: "attest NODE", Short: "record a person's word for a part that no longer runs", Args: exactly("NODE"),
+		Long: `Record a person's word for a part that no longer runs: no machine can sign anything
+about it. It is for a part that shall be there and is not, takes a witness who is not
+you, and is on the node's next certificate, marked as what it is. The part is no
+longer expected from then on.`,
+		Example:           "  hostler certificate attest gpu-07 --device S5X0A11 --method destroyed --witness 'Bo Lindqvist' --reason 'shredded, ticket 4711'",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, f := range []struct{ flag, value string }{{"device", d.Device}, {"method", d.Method}, {"witness", d.Witness}} {
+				if f.value == "" {
+					return usage("say --%s", f.flag)
+				}
+			}
+			if d.Method != "destroyed" && d.Method != "removed" {
+				return usage("--method is destroyed or removed")
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.Attest(c.Context(), args[0], d)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				if err := os.WriteFile(out, []byte(t.File), 0o644); err != nil {
+					return broker.Errorf(broker.Internal, "output_failed", "it is recorded as %s, and cannot be written to %s: %v", t.AttestationID, out, err)
+				}
+			}
+			return a.show(t, []string{t.AttestationID}, func(p *render.Page) {
+				p.Fields("attestation", t.AttestationID, "part", t.Kind+" "+t.Device, "node", t.NodeID, "was", d.Method, "says", d.Witness, "recorded", moment(a, t.IssuedAt), "file", t.Digest)
+				a.note("it is a person's word, and is on the node's next certificate as one")
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&d.Device, "device", "", "the part, by its `SERIAL` or id (hostler node device list)")
+	f.StringVar(&d.Method, "method", "", "what became of it: destroyed or removed")
+	f.StringVar(&d.Witness, "witness", "", "who saw it, another than you")
+	f.StringVar(&out, "out", "", "write the signed statement to `FILE`")
+	reasonFlag(c, &d.Reason)
+	return c
+}

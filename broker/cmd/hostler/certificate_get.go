@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func certificateListCommand(a *app) *cobra.Command {
+	var node string
+	c := &cobra.Command{
+		Use: "list", Short: "list clean certificates, newest first", Args: exactly(),
+		Example: "  hostler certificate list --node gpu-07",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.CleanCertificates(c.Context(), node)
+			if err != nil {
+				return err
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, k := range l.Items {
+				ids = append(ids, k.CertificateID)
+				rows = append(rows, []string{k.CertificateID, k.NodeID, k.Mode, render.YesNo(k.MeetsPolicy), strings.Join(k.Shortfalls, ", "), k.AllocationID, render.Ago(k.IssuedAt, a.now()), render.Time(k.ValidUntil)})
+			}
+			return a.show(l, ids, func(p *render.Page) {
+				p.Table([]string{"ID", "NODE", "MODE", "MEETS POLICY", "FALLS SHORT IN", "ALLOCATION", "ISSUED", "GOOD UNTIL"}, rows)
+				if len(rows) == 0 {
+					a.note("no certificates")
+				}
+			})
+		},
+	}
+	c.Flags().StringVar(&node, "node", "", "only of this `NODE`")
+	return c
+}
+
+func certificateGetCommand(a *app) *cobra.Command {
+	var out, page string
+	var receipt bool
+	c := &cobra.Command{
+		Use: "get ID", Short: "get a clean certificate, or an attestation, as it was signed", Args: exactly("ID"),
+		Long: `Get a clean certificate as it was signed, byte for byte, for hostler certificate
+verify or any other verifier. --receipt is the tenant's version, without a name of
+yours. ID may be that of an attestation, too.`,
+		Example: "  hostler certificate get r-019f2c1a7b3k5x7e2q9d4.1 --out gpu-07.json\n  hostler certificate get r-019f2c1a7b3k5x7e2q9d4.1 --receipt --out receipt.json",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			file, digest, err := signedFile(c.Context(), api, args[0], receipt)
+			if err != nil {
+				return err
+			}
+			if page != "" {
+				if err := a.writePage(c.Context(), page, file); err != nil {
+					return err
+				}
+			}
+			if out == "" {
+				_, err := a.out.Write([]byte(file))
+				return err
+			}
+			if err := os.WriteFile(out, []byte(file), 0o644); err != nil {
+				return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", out, err)
+			}
+			a.note("%s: %s", out, digest)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "write it to `FILE`; to stdout without it")
+	c.Flags().StringVar(&page, "html", "", "write a page for people to `FILE`, too, once it verifies with the broker's trust bundle")
+	c.Flags().BoolVar(&receipt, "receipt", false, "the tenant's version")
+	return c
+}
+
+// signedFile is a certificate, its receipt, or an attestation, as it was signed.
+func signedFile(ctx context.Context, api *client.Client, id string, receipt bool) (file, digest string, err error) {
+	switch {
+	case receipt:
+		k, err := api.Receipt(ctx, id)
+		if err != nil {
+			return "", "", err
+		}
+		return k.File, k.Digest, nil
+	case strings.HasPrefix(id, "att-"):
+		t, err := api.Attestation(ctx, id)
+		if err != nil {
+			return "", "", err
+		}
+		return t.File, t.Digest, nil
+	}
+	k, err := api.CleanCertificate(ctx, id)
+	if err != nil {
+		return "", "", err
+	}
+	return k.File, k.Digest, nil
+}
+
+// writePage writes the page of what verifies by the broker's own trust bundle.
+func (a *app) writePage(ctx context.Context, path, file string) error {
+	trust, err := a.trustOf(ctx, "")
+	if err != nil {
+		return err
+	}
+	r, err := certificate.Verify([]byte(file), trust, a.now())
+	if err != nil {
+		return unbelievable(err)
+	}
+	return writeHTML(path, r)
+}
+
+func writeHTML(path string, r *certificate.Report) error {
+	html, err := certificate.Page(r)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, html, 0o644); err != nil {
+		return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", path, err)
+	}
+	return nil
+}

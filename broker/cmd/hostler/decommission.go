@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func decommissionCommand(a *app) *cobra.Command {
+	c := noun("decommission", "turn nodes over between two tenants", "  hostler decommission start gpu-07 --mode soft_reset --reason 'allocation a-42 ended' --wait",
+		decommissionStartCommand(a), decommissionBatchCommand(a), decommissionPlanCommand(a), decommissionListCommand(a), decommissionShowCommand(a), decommissionWatchCommand(a), decommissionFiguresCommand(a), decommissionAcceptCommand(a))
+	for _, act := range decommissionActions {
+		c.AddCommand(decommissions.command(a, act))
+	}
+	return c
+}
+
+var decommissions = runs[resource.Decommission]{
+	noun: "decommission", thing: "turnover", short: "did not complete", many: "--class agent_silent --stage drain_node --reason 'the switch is mended'",
+	heads: []string{"ID", "HOSTNAME", "MODE", "STATUS", "STAGE", "SINCE", "CLASS", "CERTIFICATE", "NEXT"},
+	row: func(a *app, d resource.Decommission) []string {
+		return []string{d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage, render.Ago(decommissionSince(d), a.now()), d.FailureClass, d.CertificateID, decommissionNext(d)}
+	},
+	look: func(d resource.Decommission) runLook {
+		return runLook{d.DecommissionID, d.Hostname, d.Status, d.CurrentStage, d.FailureClass, d.Asked}
+	},
+	list: func(ctx context.Context, api *client.Client, f client.RunFilter) (runPage[resource.Decommission], error) {
+		return decommissionPageOf(api.Decommissions(ctx, client.DecommissionFilter{RunFilter: f}))
+	},
+	show: func(ctx context.Context, api *client.Client, id string) (resource.Decommission, error) {
+		d, err := api.Decommission(ctx, id)
+		return d.Decommission, err
+	},
+	act: func(ctx context.Context, api *client.Client, id, action string, order resource.RunOrder) (resource.Decommission, error) {
+		d, err := api.ActOnDecommission(ctx, id, action, order)
+		return *d, err
+	},
+	retry: func(ctx context.Context, api *client.Client, batch, reason string) (retriedBatch[resource.Decommission], error) {
+		r, err := api.RetryDecommissionBatch(ctx, batch, reason)
+		if err != nil {
+			return retriedBatch[resource.Decommission]{}, err
+		}
+		out := retriedBatch[resource.Decommission]{answer: r, continued: r.Continued, runs: r.Retried}
+		for _, no := range r.Refused {
+			out.refused = append(out.refused, refusedRun{no.DecommissionID, no.Code, no.Detail})
+		}
+		return out, nil
+	},
+	watch: (*app).watchDecommission,
+}
+
+func decommissionPageOf(l *resource.DecommissionList, err error) (runPage[resource.Decommission], error) {
+	if err != nil {
+		return runPage[resource.Decommission]{}, err
+	}
+	return runPage[resource.Decommission]{l, l.Items, l.Batch}, nil
+}
+
+// decommissionActions are those of a run. What it did to a tenant's state is not
+// taken back by any.
+var decommissionActions = []runAction{
+	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts", on: stoppedRuns},
+	{name: "resume", path: "resume", short: "go on after what kept it was mended", on: stoppedRuns, overrides: true},
+	{name: "rerun", path: "rerun", short: "go through all stages again", on: stoppedRuns},
+	{name: "restart-clean", path: "restart-clean", short: "quarantine the node, then begin anew", on: stoppedRuns},
+	{name: "cancel", path: "cancel", short: "stop it; the node is quarantined, and owed a turnover", on: "live", asks: "The node stays out of use until another turnover has been made."},
+	{name: "adopt", path: "adopt", short: "as resume, and say so at the end", on: stoppedRuns},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
+}
+
+// decommissionSince is when what a run does now began.
+func decommissionSince(d resource.Decommission) time.Time {
+	switch {
+	case d.Ended:
+		return d.CompletedAt
+	case !d.StageEnteredAt.IsZero():
+		return d.StageEnteredAt
+	}
+	return d.RequestedAt
+}
+
+func decommissionNext(d resource.Decommission) string {
+	if d.RecommendedNextAction != "" {
+		return d.RecommendedNextAction
+	}
+	return d.Waiting
+}
+
+func decommissionListCommand(a *app) *cobra.Command {
+	var f client.DecommissionFilter
+	c := &cobra.Command{
+		Use: "list", Short: "list turnovers, newest first", Args: exactly(),
+		Example: "  hostler decommission list --node gpu-07\n  hostler decommission list --status failed -o json\n  hostler decommission list --batch 0198c2b4-7c11-7bd2-9a55-2f0c2f6a1b1d",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := decommissionPageOf(api.Decommissions(c.Context(), f))
+			if err != nil {
+				return err
+			}
+			return decommissions.printPage(a, l)
+		},
+	}
+	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
+	c.Flags().StringVar(&f.Mode, "mode", "", "only of this mode")
+	runFilter(c, &f.RunFilter)
+	statusFilter(c, &f.RunFilter)
+	return c
+}
+
+func decommissionShowCommand(a *app) *cobra.Command {
+	var events bool
+	c := &cobra.Command{
+		Use: "show ID", Short: "show a turnover with its stages", Args: exactly("ID"),
+		Example: "  hostler decommission show r-019f2c1a7b3k5x7e2q9d4 --events",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			d, err := api.Decommission(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(d, []string{d.DecommissionID}, func(p *render.Page) { decommissionPage(a, p, d, events) })
+		},
+	}
+	c.Flags().BoolVar(&events, "events", false, "with its history")
+	return c
+}
+
+func decommissionPage(a *app, p *render.Page, d *resource.DecommissionDetail, events bool) {
+	certificate := d.CertificateID
+	switch {
+	case certificate != "" && d.MeetsPolicy:
+		certificate += ", meets the policy"
+	case certificate != "":
+		certificate += ", falls short: " + strings.Join(d.Shortfalls, ", ")
+	}
+	p.Fields("turnover", d.DecommissionID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "batch", d.BatchID, "mode", d.Mode, "storage", d.StorageCleanup, "erase", d.Erase, "reason", d.Reason,
+		"asked by", d.RequestedBy, "in place of", d.Follows, "in its place", d.FollowedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
+		"waits for", d.Waiting, "asked for", d.Asked, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction,
+		"certificate", certificate, "ended", moment(a, d.CompletedAt))
+	for _, w := range d.Warnings {
+		p.Line("warning: " + w)
+	}
+	p.Title("Stages")
+	rows := [][]string{}
+	for _, s := range d.Stages {
+		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
+	}
+	p.Table([]string{"STAGE", "STATUS", "ATTEMPT", "TOOK", "MESSAGE"}, rows)
+	if events {
+		eventsPage(p, d.Events)
+	}
+}
+
+// decommissionEnd is the error of a run that did not hand its node out again.
+func decommissionEnd(d resource.Decommission) error {
+	switch d.Status {
+	case "completed", "reconciled":
+		return nil
+	case "cancelled":
+		return broker.Errorf(broker.Internal, "decommission_cancelled", "turnover %s of %s was cancelled", d.DecommissionID, d.Hostname)
+	}
+	code := d.ErrorCode
+	if code == "" {
+		code = d.Status
+	}
+	return broker.Errorf(broker.Internal, code, "turnover %s of %s stopped at %s: %s (%s)", d.DecommissionID, d.Hostname, d.CurrentStage, d.ErrorMessage, d.RecommendedNextAction)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+const nodesUsage = "`SELECTOR|FILE`: all, NODE,NODE or key=value,key=value; or a file with a NODE a line"
+
+func decommissionBatchCommand(a *app) *cobra.Command {
+	var b resource.DecommissionBatch
+	var nodes string
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "batch", Short: "turn many nodes over between two tenants", Args: exactly(),
+		Long: `Turn many nodes of one site over: all of a list are begun, or none. The site's profile
+says how many move at a time, and after how many failures in a row, at one stage and
+of one class, no more are begun. While a node of the list has a live allocation the
+whole is refused, and each is named, unless --force-release. The nodes and whose they
+are are listed, and you are asked for how many they are, unless --yes.
+
+--nodes takes a selector; what ends in .txt or .csv, begins with / or . or is - is a
+file, with a NODE a line; a line that begins with # is left out.`,
+		Example: "  hostler decommission batch --nodes gpu-07,gpu-08 --mode soft_reset --reason 'the project ended' --wait\n  hostler decommission batch --nodes rack-c07.txt --mode reimage --erase secure --reason 'new image'\n  hostler node list --status quarantined -q | hostler decommission batch --nodes - --mode reimage --reason R --yes",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := needsFlags(c, "nodes", "mode"); err != nil {
+				return err
+			}
+			if err := needReason(b.Reason); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if b.Nodes, err = a.nodesOf(c.Context(), api, nodes); err != nil {
+				return err
+			}
+			if !saidYes(c) {
+				if err := a.askAll(c.Context(), api, b); err != nil {
+					return err
+				}
+			}
+			started, err := api.StartDecommissionBatch(c.Context(), b)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{}
+			for _, r := range started.Decommissions {
+				rows = append(rows, []string{r.DecommissionID, r.Hostname})
+			}
+			return decommissions.startedBatch(a, c.Context(), api, started, started.BatchID, rows, wait, timeout)
+		},
+	}
+	c.Flags().StringVar(&nodes, "nodes", "", nodesUsage)
+	decommissionFlags(c, &b.DecommissionStart)
+	yesFlag(c)
+	runWaitFlags(c, &wait, &timeout)
+	return c
+}
+
+// nodesOf reads which nodes are meant. A selector never means a file that happens to
+// be there.
+func (a *app) nodesOf(ctx context.Context, api *client.Client, text string) (refs []string, err error) {
+	if !isFile(text) {
+		found, err := selectNodes(ctx, api, text)
+		for _, n := range found {
+			refs = append(refs, n.ID)
+		}
+		return refs, err
+	}
+	raw, err := readUpTo(maxMachinesFile, text, a.in)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			refs = append(refs, line)
+		}
+	}
+	if len(refs) == 0 {
+		return nil, broker.Errorf(broker.Invalid, "turnover_invalid", "cannot use %s: it names no node", text)
+	}
+	return refs, nil
+}
+
+func isFile(text string) bool {
+	return text == "-" || slices.ContainsFunc([]string{"/", "."}, func(p string) bool { return strings.HasPrefix(text, p) }) ||
+		slices.ContainsFunc([]string{".txt", ".csv"}, func(s string) bool { return strings.HasSuffix(text, s) })
+}
+
+// askAll tells whose the nodes are, and has the person type how many: a selector may
+// mean more than they think. What would be refused is not asked for at all.
+func (a *app) askAll(ctx context.Context, api *client.Client, b resource.DecommissionBatch) error {
+	plan, err := api.PlanDecommissionBatch(ctx, b)
+	if err == nil {
+		err = refusedBy(plan.Refused)
+	}
+	if err != nil {
+		return err
+	}
+	live := 0
+	for _, n := range plan.Nodes {
+		live += len(n.Live)
+	}
+	page := render.NewPage(false)
+	batchPage(a, page, plan)
+	_, _ = page.WriteTo(a.err)
+	ends := ""
+	if live > 0 {
+		ends = " Ended for the tenant as well: " + plural(live, "allocation") + "."
+	}
+	question := plan.Mode + " of " + plural(len(plan.Nodes), "node") + "?" + ends
+	if !a.ask {
+		return broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
+	}
+	_, _ = fmt.Fprintf(a.err, "%s Type how many nodes these are to go on: ", question)
+	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	if strings.TrimSpace(line) != strconv.Itoa(len(plan.Nodes)) {
+		return broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not how many they are")
+	}
+	return nil
+}
+
+// batchPage is whose nodes a batch is of.
+func batchPage(a *app, p *render.Page, plan *resource.DecommissionBatchPlan) {
+	stop := "never"
+	if plan.StopAfter > 0 {
+		stop = "after " + plural(plan.StopAfter, "failure") + " in a row"
+	}
+	p.Fields("site", plan.Site, "mode", plan.Mode, "nodes", strconv.Itoa(len(plan.Nodes)), "at a time", strconv.Itoa(plan.Parallel), "stops", stop,
+		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
+	p.Blank()
+	rows := [][]string{}
+	for _, n := range plan.Nodes {
+		var now []string
+		for _, l := range n.Live {
+			now = append(now, named(l))
+		}
+		last := ""
+		if n.Last != nil {
+			last = named(*n.Last) + ", until " + render.Ago(n.Last.EndedAt, a.now()) + certifiedSince(n)
+		}
+		rows = append(rows, []string{n.Node.ID, n.Node.Hostname, n.Node.Serial, n.Node.Site, n.Node.Status, strings.Join(now, "; "), last})
+	}
+	if plan.Refused != nil {
+		p.Line("refused: " + plan.Refused.Code + ": " + plan.Refused.Detail)
+	}
+	p.Table([]string{"ID", "HOSTNAME", "SERIAL", "SITE", "STATUS", "ON IT NOW", "ON IT LAST"}, rows)
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func decommissionFlags(c *cobra.Command, s *resource.DecommissionStart) {
+	c.Flags().StringVar(&s.Mode, "mode", "", "soft_reset: cleaned where it stands; reimage: a fresh system by MAAS; full_decommission: out of the fleet for good")
+	c.Flags().StringVar(&s.StorageCleanup, "storage-cleanup", "local", "none, local, weka or all")
+	c.Flags().StringVar(&s.Erase, "erase", "none", "none, quick or secure: of a soft_reset the disks that the system does not run from; else all of them, by MAAS")
+	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site; its default without one")
+	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the allocations that are on the node, for the tenant as well")
+	c.Flags().BoolVar(&s.RemoveMAASRecord, "remove-maas-record", false, "of a full_decommission: have MAAS forget the machine at the end")
+	reasonFlag(c, &s.Reason)
+}
+
+func decommissionStartCommand(a *app) *cobra.Command {
+	var s resource.DecommissionStart
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "start NODE", Short: "turn a node over between two tenants", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Long: `Turn a node over: it takes no tenant, its users end, its storage and GPUs are
+cleaned, it is looked at, and a signed certificate says how far all that went. It
+is handed out again only if that meets the policy of its site; else it is
+quarantined. A node with a live allocation is refused without --force-release.
+You are asked for the node's hostname, unless --yes.`,
+		Example: "  hostler decommission start gpu-07 --mode soft_reset --reason 'allocation a-42 ended' --wait\n  hostler decommission start gpu-07 --mode soft_reset --force-release --reason 'unpaid' --yes",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needsFlags(c, "mode"); err != nil {
+				return err
+			}
+			if err := needReason(s.Reason); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			ref := args[0]
+			if !saidYes(c) {
+				plan, err := api.PlanDecommission(c.Context(), ref, s)
+				if err != nil {
+					return err
+				}
+				if ref, err = a.askWhich(plan); err != nil {
+					return err
+				}
+			}
+			d, err := api.StartDecommission(c.Context(), ref, s)
+			if err != nil {
+				return err
+			}
+			return a.begun(c.Context(), api, d, wait, timeout)
+		},
+	}
+	decommissionFlags(c, &s)
+	yesFlag(c)
+	runWaitFlags(c, &wait, &timeout)
+	return c
+}
+
+func (a *app) begun(ctx context.Context, api *client.Client, d *resource.Decommission, wait bool, timeout time.Duration) error {
+	if wait {
+		return a.watchDecommission(ctx, api, d.DecommissionID, timeout)
+	}
+	return decommissions.print(a, []resource.Decommission{*d}, "it goes on by itself (hostler decommission watch "+d.DecommissionID+")")
+}
+
+// askWhich tells whose node it is, and has the person type its hostname: a slip on
+// the command line must not cost a tenant their work. What would be refused is not
+// asked for at all: who is on the node now may be gone a moment later.
+func (a *app) askWhich(plan *resource.DecommissionPlan) (id string, err error) {
+	if err := refusedBy(plan.Refused); err != nil {
+		return "", err
+	}
+	if !a.ask {
+		return "", broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here whether %s is meant (say --yes)", plan.Node.Hostname)
+	}
+	page := render.NewPage(false)
+	tenantsOf(page, plan)
+	_, _ = page.WriteTo(a.err)
+	_, _ = fmt.Fprintf(a.err, "type the hostname to go on: ")
+	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	if strings.TrimSpace(line) != plan.Node.Hostname {
+		return "", broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not the hostname")
+	}
+	return plan.Node.ID, nil
+}
+
+// refusedBy is the refusal that a plan foresees.
+func refusedBy(r *resource.Refusal) error {
+	if r == nil {
+		return nil
+	}
+	return broker.Errorf(broker.Refused, r.Code, "%s", r.Detail)
+}
+
+func tenantsOf(p *render.Page, plan *resource.DecommissionPlan) {
+	n := plan.Node
+	pairs := []string{"node", n.Hostname + " (" + n.ID + ")", "serial", cmp.Or(n.Serial, "its agent has reported none"), "site", n.Site, "maas system", n.MAASSystemID, "status", n.Status, "mode", plan.Mode}
+	if len(plan.Live) == 0 {
+		pairs = append(pairs, "on it now", "nobody")
+	}
+	for _, l := range plan.Live {
+		pairs = append(pairs, "on it now", named(l))
+	}
+	if plan.Last == nil {
+		pairs = append(pairs, "on it last", "nobody on record")
+	} else {
+		pairs = append(pairs, "on it last", named(*plan.Last)+", until "+render.Time(plan.Last.EndedAt)+certifiedSince(plan.NodeTenants))
+	}
+	if plan.Refused != nil {
+		pairs = append(pairs, "refused", plan.Refused.Code+": "+plan.Refused.Detail)
+	}
+	p.Fields(append(pairs, "takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second))...)
+}
+
+// certifiedSince says whether the node was clean after who was on it last.
+func certifiedSince(n resource.NodeTenants) string {
+	if n.LastCertified {
+		return "; certified since"
+	}
+	return "; not certified since"
+}
+
+func named(l resource.Allocation) string {
+	text := "allocation " + l.AllocationID + ", user " + l.Username
+	if l.Tenant != "" {
+		text += ", tenant " + taskcatalog.Clean(l.Tenant, 100)
+	}
+	if l.HadRoot {
+		text += ", with root"
+	}
+	return text
+}
+
+func decommissionPlanCommand(a *app) *cobra.Command {
+	var s resource.DecommissionStart
+	var nodes string
+	c := &cobra.Command{
+		Use: "plan [NODE]", Short: "say what a turnover would do, and begin nothing", ValidArgsFunction: a.completeNode,
+		Example: "  hostler decommission plan gpu-07 --mode soft_reset\n  hostler decommission plan --nodes rack-c07.txt --mode reimage",
+		Args: func(c *cobra.Command, args []string) error {
+			if nodes != "" {
+				return exactly()(c, args)
+			}
+			return exactly("NODE")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needsFlags(c, "mode"); err != nil {
+				return err
+			}
+			if s.Reason == "" {
+				s.Reason = "plan"
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if nodes != "" {
+				return a.planBatch(c.Context(), api, nodes, s)
+			}
+			plan, err := api.PlanDecommission(c.Context(), args[0], s)
+			if err != nil {
+				return err
+			}
+			return a.show(plan, nil, func(p *render.Page) {
+				tenantsOf(p, plan)
+				p.Blank()
+				stagesPage(p, plan.Stages)
+			})
+		},
+	}
+	c.Flags().StringVar(&nodes, "nodes", "", "of many, "+nodesUsage)
+	decommissionFlags(c, &s)
+	return c
+}
+
+func (a *app) planBatch(ctx context.Context, api *client.Client, nodes string, s resource.DecommissionStart) error {
+	refs, err := a.nodesOf(ctx, api, nodes)
+	if err != nil {
+		return err
+	}
+	plan, err := api.PlanDecommissionBatch(ctx, resource.DecommissionBatch{Nodes: refs, DecommissionStart: s})
+	if err != nil {
+		return err
+	}
+	return a.show(plan, nil, func(p *render.Page) {
+		batchPage(a, p, plan)
+		p.Blank()
+		stagesPage(p, plan.Stages)
+	})
+}
+
+func storageCleanupCommand(a *app) *cobra.Command {
+	var s resource.StorageCleanupStart
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "storage-cleanup NODE", Short: "empty a node's storage and look at it", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Long: `Empty what a tenant could have written to, and look at the whole node: temporary and
+scratch space, homes, containers and dumps are lost. It stays in service; no user is
+provisioned meanwhile, and what is found unclean is quarantined. A node with a live
+allocation is refused without --force-release. You are asked for the node's hostname,
+unless --yes.`,
+		Example: "  hostler storage-cleanup gpu-07 --scope local --reason 'between two jobs' --wait\n  hostler storage-cleanup gpu-07 --scope all --force-release --reason 'the disk is full, ticket 4711' --yes",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needsFlags(c, "scope"); err != nil {
+				return err
+			}
+			if err := needReason(s.Reason); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			ref := args[0]
+			if !saidYes(c) {
+				plan, err := api.PlanStorageCleanup(c.Context(), ref, s)
+				if err != nil {
+					return err
+				}
+				if ref, err = a.askWhich(plan); err != nil {
+					return err
+				}
+			}
+			d, err := api.StartStorageCleanup(c.Context(), ref, s)
+			if err != nil {
+				return err
+			}
+			return a.begun(c.Context(), api, d, wait, timeout)
+		},
+	}
+	c.Flags().StringVar(&s.Scope, "scope", "", "local, weka or all")
+	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the allocations that are on the node, for the tenant as well")
+	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site; its default without one")
+	reasonFlag(c, &s.Reason)
+	yesFlag(c)
+	runWaitFlags(c, &wait, &timeout)
+	return c
+}

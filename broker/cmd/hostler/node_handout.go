@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// handoutWord says whether a node may be handed out; a broker that does not say is
+// of an earlier version.
+func handoutWord(h *resource.Handout) string {
+	switch {
+	case h == nil:
+		return ""
+	case h.MayBeHandedOut && h.Certificate != nil:
+		return "yes, by certificate " + h.Certificate.CertificateID
+	case h.MayBeHandedOut:
+		return "yes"
+	case len(h.Reasons) == 1:
+		return "no: " + h.Reasons[0].Message
+	}
+	return "no, for " + strconv.Itoa(len(h.Reasons)) + " reasons"
+}
+
+// handoutPage is what keeps a node from being handed out, and what to do.
+func handoutPage(p *render.Page, h *resource.Handout) {
+	if h == nil || h.MayBeHandedOut {
+		return
+	}
+	rows := [][]string{}
+	for _, r := range h.Reasons {
+		rows = append(rows, []string{r.Code, r.Message, r.NextAction})
+	}
+	p.Title("Why it may not be handed out")
+	p.Table([]string{"CODE", "BECAUSE", "NEXT"}, rows)
+}

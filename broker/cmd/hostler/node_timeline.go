@@ -1,0 +1,84 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// maxTimeline bounds what one command asks for, in lines.
+const maxTimeline = 10000
+
+func nodeTimelineCommand(a *app) *cobra.Command {
+	var since string
+	var limit int
+	c := &cobra.Command{
+		Use: "timeline NODE", Short: "show what happened to a node, on one line of time", Args: exactly("NODE"),
+		Long: `Show what happened to a node, oldest first: its status, its tasks, the runs that had
+it and each attempt at their stages, drift, certificates, how long a turnover kept it
+out of use and how many GPU-hours that cost, and what else was done to it by whom.
+What takes time stands where it began, with how long it took. Without --since you see
+the newest lines.`,
+		Example:           "  hostler node timeline gpu-07 --limit 20\n  hostler node timeline gpu-07 --since 24h -o json",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			if limit < 1 || limit > maxTimeline {
+				return usage("--limit takes a number from 1 to %d", maxTimeline)
+			}
+			from, err := a.timeFlag("since", since)
+			if err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.Timeline(c.Context(), args[0], from, limit)
+			if err != nil {
+				return err
+			}
+			if err := a.show(t, nil, func(p *render.Page) { timelinePage(a, p, t) }); err != nil {
+				return err
+			}
+			switch {
+			case t.Earlier:
+				a.note("these are the newest %d lines (--since shows from a time on, --limit more)", len(t.Items))
+			case t.NextCursor != "":
+				a.note("more came after these %d lines (--limit shows more of them)", len(t.Items))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&since, "since", "", "from a `TIME` on: a date, RFC 3339, or so long ago as in 24h")
+	c.Flags().IntVar(&limit, "limit", 100, "at most so many lines")
+	return c
+}
+
+func timelinePage(a *app, p *render.Page, t *resource.Timeline) {
+	rows := [][]string{}
+	for _, e := range t.Items {
+		of := e.TaskID
+		if of == "" {
+			of = e.RunID
+		}
+		rows = append(rows, []string{render.Time(e.At), timelineTook(a, e), e.Kind, e.What, e.Status, of, e.Actor, e.Code, e.Detail})
+	}
+	p.Table([]string{"AT", "TOOK", "KIND", "WHAT", "STATUS", "OF", "BY", "CODE", "DETAIL"}, rows)
+}
+
+// going are the statuses of what has not ended.
+var going = []string{"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable", "failed_manual_intervention"}
+
+// timelineTook is how long something took, or goes on by now. Most things take none.
+func timelineTook(a *app, e resource.TimelineEvent) string {
+	switch {
+	case !e.EndedAt.IsZero():
+		return render.Span(max(e.EndedAt.Sub(e.At), 0))
+	case slices.Contains(going, e.Status):
+		return render.Span(max(a.now().Sub(e.At), 0)) + " so far"
+	}
+	return ""
+}

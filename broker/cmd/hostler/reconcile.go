@@ -1,0 +1,163 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func reconcileCommand(a *app) *cobra.Command {
+	return noun("reconcile", "compare MAAS's machines with the nodes", "  hostler reconcile run dc1 --plan",
+		reconcileRunCommand(a), reconcileStatusCommand(a))
+}
+
+func reconcileRunCommand(a *app) *cobra.Command {
+	var plan bool
+	c := &cobra.Command{
+		Use: "run SITE", Short: "look at a site now", Args: exactly("SITE"),
+		Long: `Look at a site's machines in MAAS now instead of within five minutes. A drift is
+written down, and acted upon where the site wants that, once two looks in a row have
+found it: the next one comes by itself within a minute.
+
+With --plan nothing is written and nothing done: it prints what a look would lead to.`,
+		Example:           "  hostler reconcile run dc1\n  hostler reconcile run dc1 --plan",
+		ValidArgsFunction: a.completeSite,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.Reconcile(c.Context(), args[0], plan)
+			if err != nil {
+				return err
+			}
+			var nodes []string
+			for _, p := range r.Plan {
+				nodes = append(nodes, p.NodeID)
+			}
+			if err := a.show(r, nodes, func(p *render.Page) { reconcilePage(a, p, r, plan) }); err != nil {
+				return err
+			}
+			switch {
+			case !r.Looked:
+				return timedOut("the look at site %s has not ended yet (it goes on; hostler reconcile status --site %s)", r.Site, r.Site)
+			case r.Trouble != "" && !plan:
+				return broker.Errorf(broker.Unavailable, "maas_unread", "cannot reconcile site %s: %s", r.Site, r.Trouble)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&plan, "plan", false, "only say what a look would lead to")
+	return c
+}
+
+func reconcilePage(a *app, p *render.Page, r *resource.ReconciliationRun, plan bool) {
+	if !plan {
+		reconciliations(a, p, []resource.SiteReconciliation{r.SiteReconciliation})
+		return
+	}
+	rows := [][]string{}
+	for _, d := range r.Plan {
+		rows = append(rows, []string{d.Hostname, d.NodeStatus, d.MAASStatus, d.Severity, d.Rule, planWords(a, d)})
+	}
+	p.Table([]string{"NODE", "NODE IS", "MAAS", "SEVERITY", "RULE", "WOULD BE DONE"}, rows)
+	if len(rows) == 0 {
+		a.note("MAAS and the nodes of site %s agree", r.Site)
+	}
+	for _, d := range r.Plan {
+		if d.StoppedBy != "" {
+			a.note("stopped: %s", d.StoppedBy)
+			break
+		}
+	}
+}
+
+// planWords says what would be done about a drift.
+func planWords(a *app, d resource.PlannedDrift) string {
+	switch {
+	case d.StoppedBy != "":
+		return "nothing: too many at once"
+	case !d.Acts || d.Action == "tell":
+		return "nothing but the alert"
+	case d.ActsAfter.After(a.now()):
+		return d.Action + " " + render.Ago(d.ActsAfter, a.now())
+	}
+	return d.Action
+}
+
+func reconcileStatusCommand(a *app) *cobra.Command {
+	var site string
+	c := &cobra.Command{
+		Use: "status", Short: "show whether MAAS and the nodes agree, site by site", Args: exactly(),
+		Example: "  hostler reconcile status",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := api.ReconciliationStatus(c.Context(), site)
+			if err != nil {
+				return err
+			}
+			var names []string
+			for _, r := range s.Sites {
+				names = append(names, r.Site)
+			}
+			return a.show(s, names, func(p *render.Page) { reconciliations(a, p, s.Sites) })
+		},
+	}
+	c.Flags().StringVar(&site, "site", "", "this site only")
+	return c
+}
+
+func reconciliations(a *app, p *render.Page, all []resource.SiteReconciliation) {
+	rows := [][]string{}
+	for _, r := range all {
+		looked := "never"
+		if !r.CompleteAt.IsZero() {
+			looked = render.Ago(r.CompleteAt, a.now())
+		}
+		rows = append(rows, []string{r.Site, r.Status, count(r.Nodes), count(r.OK), count(r.Drifted), count(r.InHand), count(r.Unreconciled), count(r.Machines), count(r.Unmanaged), looked, r.Trouble})
+	}
+	p.Table([]string{"SITE", "STATUS", "NODES", "OK", "DRIFTED", "IN HAND", "UNRECONCILED", "MACHINES", "NOBODY'S", "READ", "TROUBLE"}, rows)
+	rows = nil
+	for _, r := range all {
+		for _, s := range r.Stops {
+			rows = append(rows, []string{r.Site, s.Code, render.Ago(s.Since, a.now()), s.Text})
+		}
+	}
+	if len(rows) > 0 {
+		p.Title("Stopped")
+		p.Table([]string{"SITE", "CODE", "SINCE", "BECAUSE"}, rows)
+	}
+}
+
+func driftCommand(a *app) *cobra.Command {
+	return noun("drift", "nodes that MAAS says something else of", "  hostler drift list --site dc1",
+		driftListCommand(a), driftResolveCommand(a))
+}
+
+func driftPage(a *app, p *render.Page, all []resource.Drift) {
+	rows := [][]string{}
+	for _, d := range all {
+		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, doneWords(a, d), render.Ago(d.FirstSeen, a.now()), d.Text})
+	}
+	p.Table([]string{"SEVERITY", "NODE", "SITE", "RULE", "MAAS", "NODE IS", "MODE", "DONE", "SINCE", "WHAT"}, rows)
+}
+
+// doneWords says what was done about a drift, or when something will be.
+func doneWords(a *app, d resource.Drift) string {
+	switch {
+	case !d.Open:
+		return "resolved by " + d.ResolvedBy + ": " + d.Resolution
+	case d.Acts > 0:
+		return strings.TrimSpace(d.Action + " " + render.Ago(d.ActedAt, a.now()) + " " + d.Work)
+	case !d.ActsAfter.IsZero():
+		return d.Action + " " + render.Ago(d.ActsAfter, a.now())
+	}
+	return ""
+}

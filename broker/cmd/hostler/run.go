@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// runs is how the commands of a noun look at its runs: what they are called, and what
+// the API does with them.
+type runs[R any] struct {
+	noun  string // as in hostler NOUN list
+	thing string // what one run is called
+	short string // what runs of a batch did that did not end well
+	many  string // flags of an example with --all
+	heads []string
+	row   func(*app, R) []string // under heads
+	look  func(R) runLook
+
+	list  func(context.Context, *client.Client, client.RunFilter) (runPage[R], error)
+	show  func(context.Context, *client.Client, string) (R, error)
+	act   func(ctx context.Context, api *client.Client, id, action string, o resource.RunOrder) (R, error)
+	retry func(ctx context.Context, api *client.Client, batch, reason string) (retriedBatch[R], error)
+	watch func(a *app, ctx context.Context, api *client.Client, id string, timeout time.Duration) error
+}
+
+// runPage is runs, and the batch if they are of one; answer is what -o json prints.
+type runPage[R any] struct {
+	answer any
+	runs   []R
+	batch  *resource.BatchState
+}
+
+// runLook is what commands need of a run.
+type runLook struct {
+	id, hostname, status, stage, class string
+	asked                              string // what was asked of it and comes after the step in flight
+}
+
+func (k runs[R]) rows(a *app, list []R) (ids []string, rows [][]string) {
+	for _, r := range list {
+		ids, rows = append(ids, k.look(r).id), append(rows, k.row(a, r))
+	}
+	return ids, rows
+}
+
+// print shows runs, and says on stderr how it goes on.
+func (k runs[R]) print(a *app, list []R, note string) error {
+	ids, rows := k.rows(a, list)
+	err := showAll(a, list, ids, func(p *render.Page) { p.Table(k.heads, rows) })
+	if err == nil && note != "" {
+		a.note("%s", note)
+	}
+	return err
+}
+
+// printPage shows runs, the newest first.
+func (k runs[R]) printPage(a *app, l runPage[R]) error {
+	slices.Reverse(l.runs)
+	ids, rows := k.rows(a, l.runs)
+	return a.show(l.answer, ids, func(p *render.Page) {
+		if b := l.batch; b != nil {
+			p.Fields("batch", b.BatchID, "site", b.Site, "asked by", b.RequestedBy, "asked", moment(a, b.RequestedAt), "at a time", strconv.Itoa(b.Parallel),
+				"runs", countsOf(b), "stopped", moment(a, b.StoppedAt), "because", b.StopReason)
+			p.Blank()
+		}
+		p.Table(k.heads, rows)
+		if len(rows) == 0 {
+			a.note("no %ss", k.thing)
+		}
+	})
+}
+
+func runFilter(c *cobra.Command, f *client.RunFilter) {
+	c.Flags().StringVar(&f.Site, "site", "", "only at this site")
+	c.Flags().StringVar(&f.Class, "class", "", "only those with a failure of this class")
+	c.Flags().StringVar(&f.Stage, "stage", "", "only those at this stage")
+	c.Flags().StringVar(&f.Batch, "batch", "", "only those of this batch")
+}
+
+func statusFilter(c *cobra.Command, f *client.RunFilter) {
+	c.Flags().StringVar(&f.Status, "status", "", "only of this status, or of several joined by commas; live: not ended; failed: both failures")
+}
+
+func runWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
+	c.Flags().BoolVar(wait, "wait", false, "wait until it has ended or needs a person, and show its progress")
+	timeoutFlag(c, timeout)
+}
+
+// countsOf is how many runs of a batch are in which status.
+func countsOf(b *resource.BatchState) string {
+	var words []string
+	for _, status := range runStatuses {
+		if n := b.Counts[status]; n > 0 {
+			words = append(words, strconv.FormatInt(n, 10)+" "+status)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+var runStatuses = []string{"pending", "running", "compensating", "failed_retryable", "failed_manual_intervention", "completed", "reconciled", "cancelled"}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// runAction is what an operator may do to a run.
+type runAction struct {
+	name, path, short string
+	on                string // statuses that --all means
+	asks              string // what is asked before it; empty: nothing
+	overrides         bool   // it may go on without a stage
+}
+
+const stoppedRuns = "failed_retryable,failed_manual_intervention"
+
+// runAsk is how an action was asked for.
+type runAsk struct {
+	runAction
+	filter           client.RunFilter
+	all, wait        bool
+	reason, override string
+	timeout          time.Duration
+}
+
+// ofBatch: it is for what failed of a batch, and the broker knows what that is.
+func (q *runAsk) ofBatch() bool { return q.name == "retry" && q.filter.Batch != "" && !q.all }
+
+// many: no one run is named.
+func (q *runAsk) many() bool { return q.all || q.ofBatch() }
+
+// wrong refuses flags that do not go together.
+func (q *runAsk) wrong(c *cobra.Command, noun string) error {
+	switch path := c.CommandPath(); {
+	case q.ofBatch() && q.filter != (client.RunFilter{Batch: q.filter.Batch}):
+		return usage("%s --batch is for all that failed of it (for some of them, add --all)", path)
+	case q.many() && (q.wait || c.Flags().Changed("timeout")):
+		return usage("%s waits for one run only (for many: hostler %s list, or hostler events --follow)", path, noun)
+	case q.many() && q.override != "":
+		return usage("%s goes on without a stage for one run only", path)
+	case !q.many() && q.filter != (client.RunFilter{}):
+		return usage("%s takes --site, --class, --stage and --batch only with --all", path)
+	}
+	return nil
+}
+
+// command is hostler NOUN ACTION.
+func (k runs[R]) command(a *app, act runAction) *cobra.Command {
+	q := runAsk{runAction: act}
+	name := "hostler " + k.noun + " " + act.name
+	c := &cobra.Command{
+		Use: act.name + " ID", Short: act.short,
+		Long: strings.ToUpper(act.short[:1]) + act.short[1:] + `. With --all it is done to every run
+that --site, --class, --stage and --batch mean: they are listed, and you are asked.`,
+		Example: "  " + name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'\n  " + name + " --all --site dc1 " + k.many,
+		Args: func(c *cobra.Command, args []string) error {
+			if q.many() {
+				return exactly()(c, args)
+			}
+			return exactly("ID")(c, args)
+		},
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := q.wrong(c, k.noun); err != nil {
+			return err
+		}
+		api, err := a.connect()
+		switch {
+		case err != nil:
+			return err
+		case q.ofBatch():
+			return k.retryBatch(a, c, api, q)
+		case q.all:
+			return k.actOnAll(a, c, api, q)
+		}
+		return k.actOnOne(a, c, api, q, args[0])
+	}
+	runFilter(c, &q.filter)
+	c.Flags().BoolVar(&q.all, "all", false, "every run that the filters mean, after asking")
+	if act.overrides {
+		c.Flags().StringVar(&q.override, "override", "", "go on without this `STAGE`, a drain or a cleanup: it stands on the certificate as not made (platform_admin)")
+	}
+	reasonFlag(c, &q.reason)
+	yesFlag(c)
+	runWaitFlags(c, &q.wait, &q.timeout)
+	return c
+}
+
+// orderFor is for a run that still stands as it was shown.
+func (q *runAsk) orderFor(r runLook) resource.RunOrder {
+	order := resource.RunOrder{Reason: q.reason, Override: q.override}
+	if slices.Contains(strings.Split(stoppedRuns, ","), r.status) {
+		order.Stage, order.FailureClass = r.stage, r.class
+	}
+	return order
+}
+
+func (k runs[R]) actOnOne(a *app, c *cobra.Command, api *client.Client, q runAsk, id string) error {
+	r, err := k.show(c.Context(), api, id)
+	if err != nil {
+		return err
+	}
+	was := k.look(r)
+	if q.asks != "" {
+		if err := a.confirm(c, "%s the %s of %s (%s, at %s)? %s", q.name, k.thing, was.hostname, was.status, was.stage, q.asks); err != nil {
+			return err
+		}
+	}
+	now, err := k.act(c.Context(), api, was.id, q.path, q.orderFor(was))
+	if err != nil {
+		return err
+	}
+	if q.wait {
+		return k.watch(a, c.Context(), api, was.id, q.timeout)
+	}
+	note := ""
+	if k.look(now).asked != "" {
+		note = "it is done when the step in flight has ended (hostler " + k.noun + " watch " + was.id + ")"
+	}
+	return k.print(a, []R{now}, note)
+}
+
+// actOnAll lists what it is about to do, and asks. One run's refusal does not keep
+// the others from their turn.
+func (k runs[R]) actOnAll(a *app, c *cobra.Command, api *client.Client, q runAsk) error {
+	if err := needReason(q.reason); err != nil {
+		return err
+	}
+	q.filter.Status = q.on
+	l, err := k.list(c.Context(), api, q.filter)
+	if err != nil {
+		return err
+	}
+	list := l.runs
+	if len(list) == 0 {
+		return broker.Errorf(broker.NotFound, "run_not_found", "no %s is meant by that (see hostler %s list)", k.thing, k.noun)
+	}
+	if !saidYes(c) {
+		page := render.NewPage(false)
+		_, rows := k.rows(a, list)
+		page.Table(k.heads, rows)
+		_, _ = page.WriteTo(a.err)
+	}
+	if err := a.confirm(c, "%s %s? %s", q.name, plural(len(list), k.thing), q.asks); err != nil {
+		return err
+	}
+	done := []R{}
+	var first error
+	for _, r := range list {
+		was := k.look(r)
+		now, err := k.act(c.Context(), api, was.id, q.path, q.orderFor(was))
+		if err != nil {
+			e := broker.AsError(err)
+			a.note("%s (%s): %s: %s", was.id, was.hostname, e.Code, e.Message)
+			first = errors.Join(first, err)
+			continue
+		}
+		done = append(done, now)
+	}
+	ids, rows := k.rows(a, done)
+	if err := a.show(done, ids, func(p *render.Page) { p.Table(k.heads, rows) }); err != nil || first == nil {
+		return err
+	}
+	e := broker.AsError(first)
+	return broker.Errorf(e.Kind, e.Code, "%d of %s were refused: %s", len(list)-len(done), plural(len(list), k.thing), e.Message)
+}

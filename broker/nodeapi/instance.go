@@ -1,0 +1,41 @@
+package nodeapi
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// tellApart notes which running agent polls. The database is asked when it is
+// another than at this node's last poll here, and when the node's record is read
+// again, as the other may poll at another broker. A conflict is the node's, not the
+// poll's: it goes on.
+func (a *API) tellApart(c *call) error {
+	id := "" // of an agent from before there were any
+	if said := c.r.Header.Values(wire.HeaderInstance); len(said) == 1 && wire.ValidInstance(said[0]) {
+		id = said[0]
+	} else if len(said) > 0 {
+		return broker.Errorf(broker.Invalid, "bad_instance", "cannot wait for node %s: %s is one id of 32 lower-case hexadecimal digits, or is not sent", c.peer.NodeID, wire.HeaderInstance)
+	}
+	a.contacts.mu.Lock()
+	same := c.node.told && c.node.instance == id
+	a.contacts.mu.Unlock()
+	if same {
+		return nil
+	}
+	judged, conflict, err := a.c.DB.Polled(c.r.Context(), store.Poll{
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, Instance: id, Remote: remoteHost(c.r), Came: c.came,
+	})
+	if err != nil {
+		return err
+	}
+	if conflict {
+		a.c.Log.Error("two agents poll with the identity of one node", zap.String("node", c.peer.NodeID), zap.String("remote", remoteHost(c.r)))
+	}
+	a.contacts.mu.Lock()
+	defer a.contacts.mu.Unlock()
+	c.node.instance, c.node.told = id, judged
+	return nil
+}

@@ -1,0 +1,617 @@
+package nodeapi
+
+import (
+	"crypto"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// rotation is a node that carries out a node.rotate_identity.
+type rotation struct {
+	*testNode
+	task     *taskcatalog.Task
+	delivery wire.Delivery
+	next     crypto.Signer // the new key
+}
+
+// rotating gives an active node the task, and has it fetched.
+func (b *testBroker) rotating() *rotation {
+	b.t.Helper()
+	n := b.member()
+	n.post(n.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // it is heard
+	must(b.db.Transition(b.t.Context(), admin, n.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(b.t)
+	b.advance(time.Minute)
+	return b.rotate(n)
+}
+
+func (b *testBroker) rotate(n *testNode) *rotation {
+	b.t.Helper()
+	b.enqueue(n, "node.rotate_identity", "{}")
+	r := &rotation{testNode: n, next: must(pki.GenerateKey(pki.Ed25519))(b.t)}
+	r.delivery, r.task = n.fetch("node.rotate_identity")
+	return r
+}
+
+func (r *rotation) request() wire.RenewRequest {
+	req := r.renewRequest()
+	req.CSR, req.RotationTask = string(must(pki.NewCSR(r.next))(r.b.t)), r.task.TaskID
+	return req
+}
+
+// ask sends the request with the certificate in force.
+func (r *rotation) ask() *answer { return r.post(r.path("/renew"), r.request()) }
+
+// successor is the node with its new key, once it was given a certificate.
+func (r *rotation) successor() *testNode {
+	r.b.t.Helper()
+	var reply wire.RenewReply
+	r.ask().into(&reply)
+	return r.as(reply)
+}
+
+func (r *rotation) as(reply wire.RenewReply) *testNode {
+	n := *r.testNode
+	n.key = r.next
+	n.adopt(reply.Certificate)
+	return &n
+}
+
+// heard makes a first request with the new certificate.
+func (r *rotation) heard(n *testNode) {
+	r.b.t.Helper()
+	n.post(n.path("/tasks/"+r.task.TaskID+"/progress"), wire.ProgressRequest{
+		Attempt: r.delivery.Attempt, TotalSteps: 1, StepStatus: "running", StepStartedAt: r.b.clock.Now(),
+	}).into(new(wire.ProgressReply))
+}
+
+// says is the result of the task.
+func (r *rotation) says(n *testNode) string {
+	digest := must(pki.PublicKeyDigest(n.key.Public()))(r.b.t)
+	return string(must(taskcatalog.Encode(taskcatalog.RotateIdentityResult{
+		Serial: pki.Serial(n.cert.Leaf), KeySHA256: strings.TrimPrefix(digest, "sha256:"), NotAfter: n.cert.Leaf.NotAfter.UTC(),
+	}))(r.b.t))
+}
+
+func (b *testBroker) node(n *testNode) broker.Node {
+	b.t.Helper()
+	return must(b.db.Node(b.t.Context(), n.id))(b.t)
+}
+
+// conflicts counts the events that tell of two holders.
+func (b *testBroker) conflicts(n *testNode) int {
+	b.t.Helper()
+	for placed := int64(1); placed > 0; {
+		placed = must(b.db.PlaceEvents(b.t.Context(), 100))(b.t)
+	}
+	page, _, err := b.db.Outbox(b.t.Context(), store.OutboxFilter{Types: []string{"node.identity_conflict"}, Subject: "node/" + n.id})
+	must0(b.t, err)
+	return len(page)
+}
+
+func TestANodeTakesANewKeyAndTheOldOneIsDeniedAtItsFirstRequest(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		r := b.rotating()
+		before := b.node(r.testNode)
+		poll := r.waits(t.Context(), "")
+		next := r.successor()
+		if got := b.node(r.testNode); !got.IdentitySince.Equal(before.IdentitySince) {
+			t.Errorf("the identity changed with the answer, and not with the first request")
+		}
+		r.post(r.path("/tasks/"+r.task.TaskID+"/progress"), wire.ProgressRequest{
+			Attempt: r.delivery.Attempt, TotalSteps: 1, StepStatus: "running", StepStartedAt: clock.Now(),
+		}).into(new(wire.ProgressReply)) // the old certificate is good until then
+
+		began := time.Now()
+		r.heard(next)
+		(<-poll).refused(b, 403, "certificate_denied")
+		eventually(t, "the old certificate is denied", func() bool {
+			return r.get(r.path("/tasks/wait?lanes=nothing")).status == http.StatusForbidden
+		})
+		if took := time.Since(began); took > denyListReread {
+			t.Errorf("the old certificate was refused after %v", took)
+		}
+		for _, route := range routes {
+			if route.admit != anyone && !strings.HasSuffix(route.path, "/renew") {
+				r.connect(r.cert)
+				r.try(route.method, route.path, r.id).refused(b, 403, "certificate_denied")
+			}
+		}
+		after := b.node(r.testNode)
+		if !after.IdentitySince.After(before.IdentitySince) || after.Epoch != before.Epoch || !after.CertNotAfter.Equal(next.cert.Leaf.NotAfter) {
+			t.Errorf("on record since %v (before: %v), epoch %d, until %v", after.IdentitySince, before.IdentitySince, after.Epoch, after.CertNotAfter)
+		}
+		if life := next.cert.Leaf.NotAfter.Sub(clock.Now()); life != DefaultCertLife {
+			t.Errorf("the new certificate lives %v", life)
+		}
+		var reply wire.ResultReply
+		next.post(next.path("/tasks/"+r.task.TaskID+"/result"), next.succeed(r.delivery, r.task, r.says(next))).into(&reply)
+		if reply.Status != "succeeded" {
+			t.Errorf("%+v", reply)
+		}
+		key := must(db.CertKey(t.Context(), pki.Serial(next.cert.Leaf)))(t)
+		must(pki.VerifyEvidence(must(db.Task(t.Context(), r.task.TaskID))(t).Evidence, key))(t)
+
+		// Renewals go on with the new key, and so does the next rotation.
+		b.advance(16 * time.Hour)
+		var renewed wire.RenewReply
+		next.post(next.path("/renew"), next.renewRequest()).into(&renewed)
+		next.adopt(renewed.Certificate)
+		b.advance(time.Second)
+		again := b.rotate(next)
+		third := again.successor()
+		again.heard(third)
+		if got := b.node(next); got.Status != broker.Active || b.conflicts(next) != 0 {
+			t.Errorf("the node is %s (%s)", got.Status, got.StatusReason)
+		}
+	})
+}
+
+func TestALostAnswerToARotationIsGivenAgain(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		r := b.rotating()
+		var first, second wire.RenewReply
+		r.ask().into(&first)
+		b.advance(wire.LeaseTime + time.Second) // the lease is over, the task is not
+		r.ask().into(&second)
+		if first.Certificate != second.Certificate {
+			t.Error("another certificate for the same key and task")
+		}
+		next := r.as(second)
+		next.post(next.path("/tasks/"+r.task.TaskID+"/progress"), wire.ProgressRequest{StepStatus: "running"})
+		eventually(t, "the old certificate is denied", func() bool { return b.deny.denied(pki.Serial(r.cert.Leaf)) })
+		// With the new certificate the same request is one for the key it has.
+		next.post(next.path("/renew"), r.request()).refused(b, 409, "rotation_over")
+	})
+}
+
+// Each is an attempt to get a certificate for another key that is not what the
+// broker has asked for. None changes anything.
+func TestAKeyIsTakenForARunningRotationAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		do     func(b *testBroker, r *rotation) *answer
+		status int
+		code   string
+	}{
+		{"without a task", func(b *testBroker, r *rotation) *answer {
+			req := r.request()
+			req.RotationTask = ""
+			return r.post(r.path("/renew"), req)
+		}, 403, "renew_key_changed"},
+		{"with no task there is", func(b *testBroker, r *rotation) *answer {
+			r.task.TaskID = "t-nosuch"
+			return r.ask()
+		}, 404, "task_not_found"},
+		{"with a task id that is none", func(b *testBroker, r *rotation) *answer {
+			r.task.TaskID = strings.Repeat("t", maxTaskID+1)
+			return r.ask()
+		}, 400, "malformed"},
+		{"with another node's rotation", func(b *testBroker, r *rotation) *answer {
+			other := b.rotating()
+			r.task.TaskID = other.task.TaskID
+			return r.ask()
+		}, 404, "task_not_found"},
+		{"with another task of the node", func(b *testBroker, r *rotation) *answer {
+			k := b.enqueue(r.testNode, "node.heartbeat_check", "")
+			r.fetch("node.heartbeat_check")
+			r.task.TaskID = k.ID
+			return r.ask()
+		}, 409, "not_a_rotation"},
+		{"before the task is delivered", func(b *testBroker, r *rotation) *answer {
+			k := b.enqueue(r.testNode, "node.rotate_identity", "{}")
+			r.task.TaskID = k.ID
+			return r.ask()
+		}, 409, "lease_lost"},
+		{"after the lease", func(b *testBroker, r *rotation) *answer {
+			b.advance(wire.LeaseTime)
+			return r.ask()
+		}, 409, "lease_lost"},
+		{"while a person wants it stopped", func(b *testBroker, r *rotation) *answer {
+			must(b.queue.Cancel(b.t.Context(), admin, r.task.TaskID, "no"))(b.t)
+			return r.ask()
+		}, 409, "lease_lost"},
+		{"after the task has ended", func(b *testBroker, r *rotation) *answer {
+			r.fails()
+			return r.ask()
+		}, 409, "rotation_over"},
+		{"of an enrolment that is over", func(b *testBroker, r *rotation) *answer {
+			_, token := b.reissue(r.id)
+			again := b.machine()
+			again.enroll(token)
+			again.post(again.path("/tasks/t-1/progress"), wire.ProgressRequest{})
+			r.testNode = again // with the task of its own earlier enrolment
+			return r.ask()
+		}, 403, "epoch_superseded"},
+		{"for the key that it has", func(b *testBroker, r *rotation) *answer {
+			r.next = r.key
+			return r.ask()
+		}, 409, "rotation_same_key"},
+		{"for another node's key", func(b *testBroker, r *rotation) *answer {
+			r.next = b.member().key
+			return r.ask()
+		}, 409, "rotation_key_known"},
+		{"for a key that its sender does not have", func(b *testBroker, r *rotation) *answer {
+			req := r.request()
+			csr := []byte(req.CSR)
+			csr[len(csr)/2] ^= 1
+			req.CSR = string(csr)
+			return r.post(r.path("/renew"), req)
+		}, 0, ""},
+		{"in the second of a renewal", func(b *testBroker, r *rotation) *answer {
+			r.post(r.path("/renew"), r.renewRequest()).into(new(wire.RenewReply))
+			return r.ask()
+		}, 429, "rotation_too_soon"},
+		{"with another node's certificate", func(b *testBroker, r *rotation) *answer {
+			return b.member().post(r.path("/renew"), r.request())
+		}, 403, "wrong_node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBroker(t)
+			r := b.rotating()
+			id, serial := r.id, pki.Serial(r.cert.Leaf)
+			before := len(must(b.db.Certificates(t.Context(), id))(t))
+			a := tt.do(b, r)
+			if tt.code == "" && a.status/100 != 4 {
+				t.Errorf("status %d, %s", a.status, a.body)
+			} else if tt.code != "" {
+				a.refused(b, tt.status, tt.code)
+			}
+			if rec := must(b.db.Certificate(t.Context(), serial))(t); tt.code != "epoch_superseded" && !rec.DeniedAt.IsZero() {
+				t.Error("the certificate in force was denied")
+			}
+			key := must(pki.PublicKeyDigest(r.next.Public()))(t)
+			for _, c := range must(b.db.Certificates(t.Context(), id))(t)[before:] {
+				if c.PublicKeyDigest == key && r.next != r.key {
+					t.Error("the new key was certified")
+				}
+			}
+		})
+	}
+}
+
+// fails ends the task as the node with its old key.
+func (r *rotation) fails() {
+	r.b.t.Helper()
+	r.post(r.path("/tasks/"+r.task.TaskID+"/result"), wire.ResultRequest{
+		Attempt: r.delivery.Attempt, Outcome: taskcatalog.OutcomeFailed, Code: "handler_failed",
+	}).into(new(wire.ResultReply))
+}
+
+// A node whose task ended otherwise never shows the new certificate. Whoever does has
+// it from elsewhere, and it opens nothing.
+func TestARotationThatItsTaskDidNotEndIsVoid(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		r := b.rotating()
+		next := r.successor()
+		r.fails()
+		eventually(t, "the new certificate is denied", func() bool { return b.deny.denied(pki.Serial(next.cert.Leaf)) })
+		next.connect(next.cert)
+		next.get(next.path("/tasks/wait?lanes=nothing")).shutOut(b, "certificate_denied")
+		r.ask().refused(b, 409, "rotation_over")
+		// The old one goes on as if nothing had been.
+		b.advance(time.Second)
+		r.post(r.path("/renew"), r.renewRequest()).into(new(wire.RenewReply))
+		if got := b.node(r.testNode); got.Status != broker.Active {
+			t.Errorf("the node is %s (%s)", got.Status, got.StatusReason)
+		}
+	})
+}
+
+// The denial of the replicas that have not read it yet: no certificate of a rotation
+// that is over gets in by its first request.
+func TestAVoidRotationGetsNoFirstContact(t *testing.T) {
+	b := newBroker(t)
+	r := b.rotating()
+	next := r.successor()
+	b.stop() // nobody reads the deny list any more
+	r.fails()
+	next.get(next.path("/tasks/wait?lanes=nothing")).refused(b, 403, "certificate_denied")
+}
+
+func TestWhoSaysThatItRotatedShowsTheNewKey(t *testing.T) {
+	b := newBroker(t)
+	r := b.rotating()
+	next := r.successor()
+	path := r.path("/tasks/" + r.task.TaskID + "/result")
+	r.post(path, r.succeed(r.delivery, r.task, r.says(next))).refused(b, 409, "rotation_not_made")
+	b.advance(time.Minute)
+	r.heard(next)
+	next.post(path, next.succeed(r.delivery, r.task, r.says(r.testNode))).refused(b, 409, "rotation_not_made")
+	next.post(path, next.succeed(r.delivery, r.task, r.says(next))).into(new(wire.ResultReply))
+
+	other := b.rotating() // has asked for nothing
+	other.post(other.path("/tasks/"+other.task.TaskID+"/result"), other.succeed(other.delivery, other.task, other.says(other.testNode))).refused(b, 409, "rotation_not_made")
+}
+
+// Another broker knows of the denial two seconds later. What the old key signs counts
+// for nothing at once.
+func TestEvidenceByAnEarlierKeyIsRefused(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		r := b.rotating()
+		k := b.enqueue(r.testNode, "node.heartbeat_check", "")
+		d, task := r.fetch("node.heartbeat_check")
+		next := r.successor()
+		b.stop() // nobody reads the deny list any more
+		r.heard(next)
+		if b.deny.denied(pki.Serial(r.cert.Leaf)) {
+			t.Fatal("the deny list knows already: the test shows nothing")
+		}
+		r.post(r.path("/tasks/"+k.ID+"/result"), r.succeed(d, task, heartbeat)).refused(b, 409, "evidence_key_too_old")
+		// Signed again by the new key it is the node's word.
+		next.post(next.path("/tasks/"+k.ID+"/result"), next.succeed(d, task, heartbeat)).into(new(wire.ResultReply))
+	})
+}
+
+func TestARenewalWithTheOldKeyIsAConflict(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status broker.NodeStatus
+		want   broker.NodeStatus
+		do     func(b *testBroker, r *rotation, next *testNode) *answer
+	}{
+		{"while the new one was not heard", broker.Active, broker.Quarantined, func(_ *testBroker, r *rotation, _ *testNode) *answer {
+			return r.post(r.path("/renew"), r.renewRequest())
+		}},
+		{"after the new one was heard", broker.Active, broker.Quarantined, func(b *testBroker, r *rotation, next *testNode) *answer {
+			r.heard(next)
+			eventually(b.t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(r.cert.Leaf)) })
+			return r.post(r.path("/renew"), r.renewRequest())
+		}},
+		{"on a new connection", broker.Active, broker.Quarantined, func(b *testBroker, r *rotation, next *testNode) *answer {
+			r.heard(next)
+			eventually(b.t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(r.cert.Leaf)) })
+			r.connect(r.cert)
+			return r.post(r.path("/renew"), r.renewRequest())
+		}},
+		{"for another key with the same task", broker.Active, broker.Quarantined, func(b *testBroker, r *rotation, _ *testNode) *answer {
+			r.next = must(pki.GenerateKey(pki.Ed25519))(b.t)
+			return r.ask()
+		}},
+		{"of a node that is being turned over", broker.Draining, broker.Quarantined, func(_ *testBroker, r *rotation, _ *testNode) *answer {
+			return r.post(r.path("/renew"), r.renewRequest())
+		}},
+		{"of a node that is out of service", broker.Retired, broker.Quarantined, func(_ *testBroker, r *rotation, _ *testNode) *answer {
+			return r.post(r.path("/renew"), r.renewRequest())
+		}},
+		{"of a node that is on its way out", broker.Removing, broker.Removing, func(_ *testBroker, r *rotation, _ *testNode) *answer {
+			return r.post(r.path("/renew"), r.renewRequest())
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+				b := newBrokerOn(t, db, clock)
+				r := b.rotating()
+				for status, by := range map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerOperator} {
+					if tt.status != broker.Active {
+						must(db.Transition(t.Context(), admin, r.id, store.Change{To: status, By: by}))(t)
+					}
+				}
+				if tt.status == broker.Retired || tt.status == broker.Removing {
+					must(db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
+				}
+				if tt.status == broker.Removing {
+					must(db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Removing, By: broker.OwnerTurnover}))(t)
+				}
+				next := r.successor()
+				certs := len(must(db.Certificates(t.Context(), r.id))(t))
+				b.advance(time.Second)
+				tt.do(b, r, next).refused(b, 403, "identity_conflict")
+				if now := len(must(db.Certificates(t.Context(), r.id))(t)); now != certs {
+					t.Error("another certificate was made")
+				}
+				got := b.node(r.testNode)
+				if got.Status != tt.want || tt.want == broker.Quarantined && strings.Count(got.StatusReason, "127.0.0.1") != 2 {
+					t.Errorf("the node is %s (%s), want %s and both addresses", got.Status, got.StatusReason, tt.want)
+				}
+				if row := b.audited("identity_conflict"); row.Action != "node.identity_conflict" {
+					t.Errorf("the audit log has %s", row.Action)
+				}
+				if b.conflicts(r.testNode) != 1 {
+					t.Errorf("%d events", b.conflicts(r.testNode))
+				}
+				// The node with its new key is reached all the same.
+				next.get(next.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes")
+			})
+		})
+	}
+}
+
+// Whoever kept a copy of a key that is denied by now must not be able to keep the
+// machine out of service.
+func TestAKeyThatIsOverQuarantinesOnce(t *testing.T) {
+	b := newBroker(t)
+	r := b.rotating()
+	next := r.successor()
+	r.heard(next)
+	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(r.cert.Leaf)) })
+	r.post(r.path("/renew"), r.renewRequest()).refused(b, 403, "identity_conflict")
+	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerReconciler, Reason: "looked at"}))(t)
+	b.advance(2 * time.Minute)
+	r.connect(r.cert)
+	r.post(r.path("/renew"), r.renewRequest()).refused(b, 403, "identity_conflict")
+	if got := b.node(r.testNode); got.Status != broker.Active || b.conflicts(r.testNode) != 1 {
+		t.Errorf("the node is %s (%s), %d events", got.Status, got.StatusReason, b.conflicts(r.testNode))
+	}
+	for i := range 2 * renewBurst { // and is slowed down as everyone is
+		if r.post(r.path("/renew"), r.renewRequest()).status == http.StatusTooManyRequests {
+			return
+		} else if i == 2*renewBurst-1 {
+			t.Error("a denied certificate may ask without end")
+		}
+	}
+}
+
+func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
+	id := func(c int) string { return fmt.Sprintf("%032x", c) }
+	const a, b1, c1, none, late = 1, 2, 3, 0, -1
+	for _, tt := range []struct {
+		name     string
+		polls    []int // which agent polls, half a minute after the last
+		conflict bool
+	}{
+		{"one that goes on", []int{a, a, a}, false},
+		{"one that was started again", []int{a, b1, b1, b1}, false},
+		{"one that is started again and again", []int{a, b1, c1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, false},
+		{"one whose last poll comes late", []int{a, b1, late, b1, b1}, false},
+		{"one from before ids", []int{none, none, none}, false},
+		{"one that was updated, put back and updated", []int{none, a, none, none, b1, none, c1}, false},
+		{"two", []int{a, b1, a}, true},
+		{"two, and the second hides its id", []int{a, none, none, a}, true},
+		{"two, and the first is slow", []int{a, b1, b1, b1, b1, b1, a}, true},
+		{"one beside one that is started again and again", []int{a, b1, c1, 4, 5, 6, 7, 8, a}, true},
+		{"three", []int{a, b1, c1, a}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+				b := newBrokerOn(t, db, clock)
+				r := b.rotating() // has a task, so that polls end
+				for i, who := range tt.polls {
+					k := b.enqueue(r.testNode, "node.heartbeat_check", "")
+					if who == late {
+						who = a
+					} else {
+						b.advance(30 * time.Second)
+					}
+					copied := *r.testNode
+					copied.header = http.Header{}
+					if who != none {
+						copied.header.Set(wire.HeaderInstance, id(who))
+					}
+					copied.get(copied.path("/tasks/wait?lanes=concurrent")).into(new(wire.WaitReply))
+					must(b.queue.Cancel(t.Context(), admin, k.ID, "done"))(t)
+					if got := b.node(r.testNode); (got.Status == broker.Quarantined) != (tt.conflict && i == len(tt.polls)-1) {
+						t.Fatalf("after poll %d the node is %s (%s)", i+1, got.Status, got.StatusReason)
+					}
+				}
+				want := 0
+				if tt.conflict {
+					want = 1
+					if got := b.node(r.testNode); strings.Count(got.StatusReason, "127.0.0.1") != 2 {
+						t.Errorf("the reason names not both addresses: %s", got.StatusReason)
+					}
+					b.audited("identity_conflict")
+				}
+				if got := b.conflicts(r.testNode); got != want {
+					t.Errorf("%d events, want %d", got, want)
+				}
+			})
+		})
+	}
+}
+
+// Two brokers on one database see what each has seen.
+func TestAgentsAreToldApartAcrossBrokers(t *testing.T) {
+	b := newBroker(t)
+	r := b.rotating()
+	there := must(New(t.Context(), b.c))(t)
+	poll := func(api *API, c int) {
+		t.Helper()
+		b.advance(recheckEvery)
+		must0(t, there.readDenyList(t.Context()))
+		n := must(b.db.Node(t.Context(), r.id))(t)
+		call := &call{r: must(http.NewRequest(http.MethodGet, "/", nil))(t), came: b.clock.Now(), peer: &pki.Peer{
+			NodeIdentity: pki.NodeIdentity{NodeID: n.ID, Epoch: n.Epoch}, Cert: r.cert.Leaf, Serial: pki.Serial(r.cert.Leaf),
+		}}
+		call.r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", c)
+		call.r.Header.Set(wire.HeaderInstance, fmt.Sprintf("%032x", c))
+		call.node = must(api.meet(call))(t)
+		must0(t, api.tellApart(call))
+	}
+	poll(b.API, 1)
+	poll(there, 2)
+	poll(b.API, 1)
+	got := b.node(r.testNode)
+	if got.Status != broker.Quarantined || !strings.Contains(got.StatusReason, "192.0.2.1") || !strings.Contains(got.StatusReason, "192.0.2.2") {
+		t.Errorf("the node is %s (%s)", got.Status, got.StatusReason)
+	}
+	for i := range 10 { // it lasts: told of once an hour
+		poll(there, 2)
+		poll(b.API, 1)
+		if b.conflicts(r.testNode) != 1 && i < 10 {
+			t.Fatalf("%d events in %d minutes", b.conflicts(r.testNode), 2*i)
+		}
+	}
+	// Whoever puts the node back into service while both run sees it go again.
+	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerReconciler}))(t)
+	poll(there, 2)
+	if got := b.node(r.testNode); got.Status != broker.Quarantined {
+		t.Errorf("the node is %s", got.Status)
+	}
+}
+
+func TestAnInstanceHasOneForm(t *testing.T) {
+	b := newBroker(t)
+	r := b.rotating()
+	for _, said := range [][]string{
+		{""},
+		{"x"},
+		{strings.Repeat("a", 31)},
+		{strings.Repeat("a", 33)},
+		{strings.Repeat("A", 32)},
+		{strings.Repeat("g", 32)},
+		{strings.Repeat("a", 32), strings.Repeat("a", 32)},
+		{strings.Repeat("a", 31) + " b"},
+	} {
+		r.header = http.Header{wire.HeaderInstance: said}
+		b.advance(time.Minute)
+		r.get(r.path("/tasks/wait?lanes=")).refused(b, 422, "bad_instance")
+	}
+	r.header = http.Header{}
+	if got := b.node(r.testNode); got.Status != broker.Active {
+		t.Errorf("the node is %s", got.Status)
+	}
+}
+
+// An enrolment begins anew: the same process may be a node's agent before and after.
+func TestAnEnrolmentForgetsWhoPolledBefore(t *testing.T) {
+	b := newBroker(t)
+	r := b.rotating()
+	polled := func(epoch int64, c int) bool {
+		t.Helper()
+		b.advance(time.Minute)
+		_, conflict, err := b.db.Polled(t.Context(), store.Poll{NodeID: r.id, Epoch: epoch, Instance: fmt.Sprintf("%032x", c), Came: b.clock.Now()})
+		must0(t, err)
+		return conflict
+	}
+	polled(1, 1)
+	polled(1, 2)
+	_, token := b.reissue(r.id)
+	b.machine().enroll(token)
+	if polled(2, 1) || polled(2, 2) {
+		t.Error("what polled at the last enrolment counts for this one")
+	}
+	if !polled(2, 1) {
+		t.Error("two of one enrolment are not told apart")
+	}
+	if _, _, err := b.db.Polled(t.Context(), store.Poll{NodeID: r.id, Epoch: 1, Instance: fmt.Sprintf("%032x", 9)}); broker.AsError(err).Code != "epoch_superseded" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheResultOfARotationIsBounded(t *testing.T) {
+	typ := must(taskcatalog.Lookup("node.rotate_identity", 1))(t)
+	for _, raw := range []string{
+		`{"serial":"` + strings.Repeat("a", 65) + `","key_sha256":"` + strings.Repeat("0", 64) + `","not_after":"2026-07-01T12:00:00Z"}`,
+		`{"serial":"a","key_sha256":"sha256:` + strings.Repeat("0", 64) + `","not_after":"2026-07-01T12:00:00Z"}`,
+		`{"serial":"a","key_sha256":"` + strings.Repeat("0", 64) + `"}`,
+	} {
+		if _, err := typ.DecodeResult(json.RawMessage(raw)); err == nil {
+			t.Errorf("took %s", raw)
+		}
+	}
+}

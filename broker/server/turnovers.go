@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hostler/hostler/broker/offboard"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/turnover"
+)
+
+// turnovers are the figures of turnovers as metrics: worked out from what is on
+// record, so that they outlive a restart and are the same of every replica.
+type turnovers struct {
+	db *store.DB
+
+	mu   sync.Mutex
+	at   time.Time
+	last offboard.Figures
+}
+
+const (
+	figuresOf    = 7 * 24 * time.Hour
+	figuresEvery = time.Minute // they move slowly, and several may scrape
+)
+
+var (
+	stageSecondsDesc = prometheus.NewDesc("hostler_turnover_stage_seconds", "Mean of a stage in a turnover, all attempts together, of the last seven days.", []string{"mode", "stage"}, nil)
+	lostDesc         = prometheus.NewDesc("hostler_turnover_lost_gpu_hours", "GPU-hours of the last seven days in which nodes were out because of a turnover.", nil, nil)
+	openDesc         = prometheus.NewDesc("hostler_turnover_open", "Nodes that are out because of a turnover.", nil, nil)
+	slowestDesc      = prometheus.NewDesc("hostler_turnover_slowest_seconds", "Node-seconds of the slowest tenth of turnovers of the last seven days, by the stage that each was at for longest and the class of what failed there.", []string{"stage", "class"}, nil)
+)
+
+// Describe is of prometheus.Collector.
+func (t *turnovers) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{stageSecondsDesc, lostDesc, openDesc, slowestDesc} {
+		out <- d
+	}
+}
+
+// Collect is of prometheus.Collector. A store that does not answer costs these
+// figures and not the scrape: hostler_store_up says so.
+func (t *turnovers) Collect(out chan<- prometheus.Metric) {
+	f, err := t.figures()
+	if err != nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, s := range f.Stages {
+		gauge(stageSecondsDesc, s.Total.Seconds()/float64(max(s.Runs, 1)), strings.TrimPrefix(s.Kind, turnover.KindPrefix+"/"), s.Stage)
+	}
+	lost, open := 0.0, 0
+	for _, s := range f.Sites {
+		lost += s.GPULost.Hours()
+		open += s.Open
+	}
+	gauge(lostDesc, lost)
+	gauge(openDesc, float64(open))
+	for _, c := range f.Slowest {
+		gauge(slowestDesc, c.Took.Seconds(), c.Stage, c.Class)
+	}
+}
+
+func (t *turnovers) figures() (offboard.Figures, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.db.Now()
+	if !t.at.IsZero() && now.Sub(t.at) < figuresEvery {
+		return t.last, nil
+	}
+	ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
+	defer done()
+	f, err := offboard.FiguresOf(ctx, t.db, nil, now.Add(-figuresOf), now)
+	if err == nil {
+		t.at, t.last = now, f
+	}
+	return f, err
+}
