@@ -11,16 +11,17 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding test test-vault sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage test test-vault sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
+	@echo 'make demo-reimage  a tenant had root: a fresh system on the same node, a disk erased, drift, and the end of a node; in a QEMU guest'
 	@echo 'make demo-onboarding  a rack at once: a batch, what goes wrong, the stop button; no guest, no root'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
-	@echo 'make sim N=10000  that many seeds of the simulation of onboardings (FIRST=0), 500 of which make test plays'
+	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make lint fuzz package clean   as usual'
 
@@ -39,20 +40,24 @@ setup-guest: ; @.ci/setup guest
 
 demo: setup-guest build package
 	@go run ./test/demo/node
+demo-reimage: setup-guest build package
+	@go run ./test/demo/reimage
 demo-onboarding: build
 	@go run ./test/demo/onboarding
 
 # cgo is on for the race detector, and for the agent's GPU bindings.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
-	$(GO) test -count=1 -run '^TestSimulation|^TestFiveHundred' ./broker/maas ./broker/cmd/hostler-broker
+	$(GO) test -count=1 -run '^TestSimulation|^TestFiveHundred' ./broker/maas ./broker/turnover ./broker/cmd/hostler-broker
 	$(GO) test -count=1 -run 'ByteOf' ./broker/certificate
 
-# The simulation is built without the race detector: it has one goroutine. 500
+# The simulations are built without the race detector: they have one goroutine. 500
 # onboardings at once are a matter of time and memory.
 N     ?= 10000
 FIRST ?= 0
-sim: ; $(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/maas -sim.n $(N) -sim.first $(FIRST)
+sim:
+	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/maas -sim.n $(N) -sim.first $(FIRST)
+	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/turnover -sim.n $(N) -sim.first $(FIRST)
 
 # Vault is built from a module of its own: nothing of it becomes a dependency of ours.
 test-vault:

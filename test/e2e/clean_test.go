@@ -189,16 +189,11 @@ func startedAgain(s *site) {
 func (s *site) reboot() {
 	s.t.Helper()
 	before := s.root("cat", "/proc/sys/kernel/random/boot_id")
-	_, _ = s.guest.Run(s.ctx, "systemctl", "reboot")
-	err := s.Wait(s.ctx, "the guest to boot again", func() error {
-		r, err := s.guest.Run(s.ctx, "cat", "/proc/sys/kernel/random/boot_id")
-		if err == nil && strings.TrimSpace(r.Stdout) == before {
-			err = errors.New("it has not gone down yet")
-		}
-		return err
-	})
-	if err != nil {
+	if err := errors.Join(s.guest.Reboot(s.ctx), s.guest.WaitSSH(s.ctx)); err != nil {
 		s.t.Fatal(err)
+	}
+	if now := s.root("cat", "/proc/sys/kernel/random/boot_id"); now == before {
+		s.t.Fatal("it is the same boot")
 	}
 }
 

@@ -66,7 +66,7 @@ func impatient(t *testing.T, userData string) string {
 // A machine's first boot meets all that goes wrong on first boots, one after
 // the other, and comes through by itself as each is mended.
 func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
-	s := newSite(t)
+	s := newSiteOfItsOwn(t)
 	ctx := s.ctx
 	var m mirror
 	userData := s.hostler("node", "create", "--hostname", node, "--bootstrap", "cloud-init", "--ttl", "1m", "--package-url", m.serve(t))

@@ -112,7 +112,7 @@ func (s *site) layers() map[string]string {
 }
 
 func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
-	s := newSite(t)
+	s := newSiteOfItsOwn(t)
 	// A first boot from its beginning, with everything in it: twice a case's time.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*caseTime)
 	defer cancel()

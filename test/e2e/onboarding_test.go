@@ -23,22 +23,17 @@ import (
 // of the secrets on the way is told by the broker, and none that still opens
 // something is left on the machine.
 func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
-	s := newSite(t)
-	region, metal, box := s.region()
+	s := newSiteOfItsOwn(t)
+	rack := s.rack(func(box *maassim.Hardware) { box.BMC.Password = "planted-bmc-password-51e8" })
 	secrets := map[string]string{
-		"the site's API key": strings.Split(region.APIKey(), ":")[2], "the BMC's password": box.BMC.Password, "the deploy user's password": "planted-deploy-password-77c1",
+		"the site's API key": strings.Split(rack.APIKey(), ":")[2], "the BMC's password": rack.Box.BMC.Password, "the deploy user's password": "planted-deploy-password-77c1",
 	}
-	key, bmc, deploy := s.Path("maas.key"), s.Path("bmc.pw"), s.Path("deploy.pw")
-	write(t, key, region.APIKey()+"\n")
-	write(t, bmc, box.BMC.Password+"\n")
+	deploy := s.Path("deploy.pw")
 	write(t, deploy, secrets["the deploy user's password"]+"\n")
-	s.hostler("site", "create", "dc1", "--region-code", "eu-1", "--api-base-url", region.At("127.0.0.1")+"/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303")
-	s.hostler("site", "credentials", "dc1", "--maas-token-file", key, "--power-user", box.BMC.User, "--power-password-file", bmc, "--deploy-password-file", deploy)
+	s.siteOf(rack, "--deploy-password-file", deploy)
 	// A host that reports before anybody looked is believed when it reports again. One
 	// that has not by one and a half times this is seeded anew, from a rack that is none.
 	s.hostler("site", "profile", "update", "dc1", "default", "--set", "hardware_sync_interval=4m")
-	s.hostler("sku", "create", "xe9680.no-gpu")
-
 	var run struct {
 		ID     string `json:"onboarding_id"`
 		Status string `json:"status"`
@@ -46,7 +41,7 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 		MAASID string `json:"maas_system_id"`
 		NodeID string `json:"node_id"`
 	}
-	s.json(&run, "onboarding", "start", "--site", "dc1", "--hostname", "c01", "--ipmi-ip", box.BMC.Address, "--sku", "xe9680.no-gpu")
+	s.json(&run, "onboarding", "start", "--site", "dc1", "--hostname", "c01", "--ipmi-ip", rack.Box.BMC.Address, "--sku", "xe9680.no-gpu")
 	watched := make(chan error, 1)
 	begun := time.Now()
 	go func() {
@@ -70,15 +65,15 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	if err := s.WaitNode(s.ctx, "c01", "active"); err != nil || run.Status != "completed" {
 		t.Fatalf("the run is %s at %s: %v", run.Status, run.Stage, err)
 	}
-	if n := region.Happened(box.Serial, "deploy"); n != 1 {
+	if n := rack.Happened(rack.Box.Serial, "deploy"); n != 1 {
 		t.Errorf("MAAS deployed it %d times", n)
 	}
-	machine, _ := region.Machine(run.MAASID)
+	machine, _ := rack.Machine(run.MAASID)
 	if secrets["the enrol token"] = lab.EnrollToken(machine.UserData); secrets["the enrol token"] == "" {
 		t.Fatalf("the machine was deployed with no enrol token: %q", machine.UserData)
 	}
-	deployed := slices.IndexFunc(region.History(run.MAASID), func(c maassim.Change) bool { return c.What == "status" && c.To == "Deployed" })
-	if deployed < 0 || !machine.LastSync.After(region.History(run.MAASID)[deployed].At) {
+	deployed := slices.IndexFunc(rack.History(run.MAASID), func(c maassim.Change) bool { return c.What == "status" && c.To == "Deployed" })
+	if deployed < 0 || !machine.LastSync.After(rack.History(run.MAASID)[deployed].At) {
 		t.Errorf("last_sync is %v, and that is not after it was deployed", machine.LastSync)
 	}
 	for what := range seen {
@@ -87,7 +82,7 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	s.brokerTellsNone(run.ID, secrets)
 
 	var err error
-	if s.guest, err = metal.Guest(); err != nil {
+	if s.guest, err = rack.Metal.Guest(); err != nil {
 		t.Fatal(err)
 	}
 	if on := s.root("systemctl", "is-enabled", "maas_hardware_sync.timer"); on != "enabled" {
@@ -96,28 +91,40 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	s.diskTells(secrets, machine.Token)
 }
 
-// region is a simulated one with one machine in its rack, which is a guest.
-func (s *site) region() (*lab.Region, *lab.Metal, maassim.Hardware) {
+// rack is a simulated region with one machine in its rack, which is a guest.
+func (s *site) rack(change func(*maassim.Hardware), drives ...*lab.Drive) *lab.Rack {
 	s.t.Helper()
-	sim := &maassim.Region{Version: "3.6", Seed: uint64(time.Now().UnixNano()), Timing: maassim.Usual.Faster(200)}
-	sim.Timing.NodeTimeout = 30 * time.Minute
-	region, err := lab.ServeRegion(sim)
+	box := maassim.Box(1)
+	if change != nil {
+		change(&box)
+	}
+	rack, err := lab.NewRack(shared.image, qemu.Config{Name: "c01", CPUs: 2}, box, drives...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	metal := lab.NewMetal(shared.image, qemu.Config{Name: "c01", CPUs: 2}, func() string { return region.At(qemu.HostAddress) })
 	s.t.Cleanup(func() {
-		if g, err := metal.Guest(); s.t.Failed() && g != nil {
+		if g, err := rack.Metal.Guest(); s.t.Failed() && g != nil {
 			text, _ := g.Console()
 			s.t.Logf("%v; console:\n%s", err, text[max(0, len(text)-3000):])
 		}
-		metal.Close()
-		region.Close()
+		rack.Close()
 	})
-	box := maassim.Box(1)
-	box.BMC.Password, box.Guest = "planted-bmc-password-51e8", metal
-	sim.PlugIn(box)
-	return region, metal, box
+	return rack
+}
+
+// siteOf makes the rack's region a site that can onboard its machine. Flags are for
+// the site's credentials.
+func (s *site) siteOf(rack *lab.Rack, flags ...string) {
+	s.t.Helper()
+	commands, err := rack.Site(s.Lab, "dc1")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	last := len(commands) - 1
+	commands[last] = append(commands[last], flags...)
+	for _, args := range append(commands, []string{"sku", "create", "xe9680.no-gpu"}) {
+		s.hostler(args...)
+	}
 }
 
 // argvs are secrets that were seen in the arguments of a process of this machine.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,67 +30,74 @@ const (
 	installed = "installed" // it has the agent's package, which has nothing to do yet
 )
 
-// shared is the one guest that the cases take turns with, and its image.
+// shared is what cases share: the image, and guests, which they take turns with.
 var shared struct {
 	image *qemu.Image
-	guest *qemu.Guest
+	pool  *qemu.Pool
+}
+
+// longest are the cases that take a shared guest for minutes.
+var longest = []string{
+	"TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed",
+	"TestANodeIsJudgedAndCleaned",
+	"TestContainersGoAndTheirEnginesComeBack",
+	"TestABareNode",
+	"TestDisksAreErasedAndTheWrongOnesAreLeftAlone",
+	"TestANodeIsStartedAgainAndUninstalled",
+	"TestAFullDiskIsDrainedCleanedAndJudged",
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	err := prepare(ctx)
-	if shared.guest != nil {
-		defer shared.guest.Close()
+	flag.Parse()
+	// Cases wait for a turn of the pool's, which knows who goes first.
+	err := flag.Set("test.parallel", "64")
+	if err == nil {
+		shared.image, err = qemu.BuildImage(context.Background(), os.Stderr)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot prepare the guest:", err)
+		fmt.Fprintln(os.Stderr, "cannot prepare the guests:", err)
 		return 1
 	}
+	shared.pool = qemu.NewPool(prepare, longest...)
+	defer shared.pool.Close()
 	return m.Run()
 }
 
-func prepare(ctx context.Context) (err error) {
-	if shared.image, err = qemu.BuildImage(ctx, os.Stderr); err != nil {
-		return err
-	}
-	if shared.guest, err = qemu.Boot(ctx, shared.image, qemu.Config{Name: node, CPUs: 1, ReachHost: true}); err != nil {
-		return err
-	}
-	if err := shared.guest.WaitCloudInit(ctx); err != nil {
-		return err
-	}
-	if err := shared.guest.WaitBooted(ctx); err != nil {
-		return err
-	}
-	// Nobody deployed this machine with Hostler's user-data: it is for its operator to
-	// turn cloud-init off.
-	if _, err := shared.guest.Run(ctx, "touch", firstboot.Off); err != nil {
-		return err
-	}
-	if err := shared.guest.SaveVM(ctx, booted); err != nil {
-		return err
+// prepare boots a guest and saves the moments that cases start from.
+func prepare(ctx context.Context) (*qemu.Guest, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+	defer cancel()
+	g, err := qemu.Boot(ctx, shared.image, qemu.Config{Name: node, CPUs: 1, ReachHost: true})
+	if err != nil {
+		return nil, err
 	}
 	file, err := agentDeb()
 	if err != nil {
-		return err
+		return g, err
 	}
 	deb, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return g, err
 	}
-	if err := shared.guest.Put(ctx, "/root/agent.deb", deb, 0o600); err != nil {
-		return err
+	for _, do := range []func() error{
+		func() error { return g.WaitCloudInit(ctx) },
+		func() error { return g.WaitBooted(ctx) },
+		// Nobody deployed this machine with Hostler's user-data: it is for its operator
+		// to turn cloud-init off.
+		func() error { _, err := g.Run(ctx, "touch", firstboot.Off); return err },
+		func() error { return g.SaveVM(ctx, booted) },
+		func() error { return g.Put(ctx, "/root/agent.deb", deb, 0o600) },
+		func() error { _, err := g.Run(ctx, "dpkg", "-i", "/root/agent.deb"); return err },
+		func() error { _, err := g.Run(ctx, "rm", "/root/agent.deb"); return err },
+		func() error { return g.SaveVM(ctx, installed) },
+	} {
+		if err := do(); err != nil {
+			return g, err
+		}
 	}
-	if _, err := shared.guest.Run(ctx, "dpkg", "-i", "/root/agent.deb"); err != nil {
-		return err
-	}
-	if _, err := shared.guest.Run(ctx, "rm", "/root/agent.deb"); err != nil {
-		return err
-	}
-	return shared.guest.SaveVM(ctx, installed)
+	return g, nil
 }
 
 // site is what a case works with: a broker of its own and the guest.
@@ -102,11 +110,38 @@ type site struct {
 	config string
 }
 
-// newSite starts a broker with a published agent. There is no node yet.
-func newSite(t *testing.T) *site {
+// newCase is a case whose turn it is, by one of the pool's ways to wait for that. Its
+// time begins then. There is no broker yet.
+func newCase(t *testing.T, turn func(testing.TB)) *site {
 	t.Helper()
+	t.Parallel()
+	turn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), caseTime)
 	t.Cleanup(cancel)
+	return &site{t: t, ctx: ctx}
+}
+
+// newSite is a case with a broker and a published agent, for a shared guest. There is
+// no node yet.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := newCase(t, shared.pool.Turn)
+	s.open()
+	return s
+}
+
+// newSiteOfItsOwn is newSite for a case that boots a guest itself.
+func newSiteOfItsOwn(t *testing.T) *site {
+	t.Helper()
+	s := newCase(t, shared.pool.OwnTurn)
+	s.open()
+	return s
+}
+
+// open starts the broker.
+func (s *site) open() {
+	t := s.t
+	t.Helper()
 	l, err := lab.New(bin, qemu.HostAddress)
 	if err != nil {
 		t.Fatal(err)
@@ -117,12 +152,11 @@ func newSite(t *testing.T) *site {
 		}
 		l.Close()
 	})
-	s := &site{Lab: l, t: t, ctx: ctx}
-	if err := l.StartBroker(ctx); err != nil {
+	s.Lab = l
+	if err := l.StartBroker(s.ctx); err != nil {
 		t.Fatal(err)
 	}
 	s.hostler("agent-release", "publish", agentPackage(t))
-	return s
 }
 
 func agentPackage(t *testing.T) string {
@@ -143,13 +177,10 @@ func agentDeb() (string, error) {
 	return debs[len(debs)-1], nil
 }
 
-// restore puts the shared guest back to a moment.
+// restore gives the case a shared guest, put back to a moment.
 func (s *site) restore(moment string) {
 	s.t.Helper()
-	s.guest = shared.guest
-	if err := s.guest.LoadVM(s.ctx, moment, time.Now()); err != nil {
-		s.t.Fatal(err)
-	}
+	s.guest = shared.pool.Guest(s.t, s.ctx, moment)
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
 			r, _ := s.guest.Run(context.Background(), "journalctl", "--no-pager", "-n", "60", "-u", "hostler-agent")

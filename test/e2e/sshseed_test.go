@@ -26,9 +26,8 @@ import (
 // A machine without an agent is given its hardware sync over its own sshd, by a user
 // who is root only with sudo.
 func TestHardwareSyncIsSeededOverSSH(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), caseTime)
-	defer cancel()
-	s := &site{t: t, ctx: ctx}
+	s := newCase(t, shared.pool.Turn)
+	ctx := s.ctx
 	s.restore(booted)
 	of := broker.Site{Name: "dc1"}
 	private, err := maas.NewDeployKey(rand.Reader, &of)

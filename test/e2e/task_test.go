@@ -60,9 +60,11 @@ func (s *site) order(taskType string, params any) []string {
 	return []string{"task", "enqueue", node, taskType, "--params", file, "--yes"}
 }
 
-// end waits for a task's end.
+// end waits for a task's end. It is the broker that waits, unless it is away: whoever
+// asks again and again takes a tenth of a core from the guests.
 func (s *site) end(id string) task {
 	s.t.Helper()
+	_, _ = s.Hostler(s.ctx, "task", "watch", id)
 	var t task
 	err := s.Wait(s.ctx, "task "+id, func() error {
 		s.json(&t, "task", "show", id)

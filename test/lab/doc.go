@@ -3,5 +3,6 @@
 // command line beside it, and room for guests that enrol with it.
 //
 // A lab lives in one temporary directory and leaves nothing behind. It knows
-// the programs only by their command lines, as a user would.
+// the programs only by their command lines, as a user would; what a thief does
+// with a node's key it does itself.
 package lab

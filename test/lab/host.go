@@ -66,6 +66,9 @@ func (h *Host) Switch(on bool) {
 	}
 }
 
+// Erase implements maassim.Guest: there is no disk.
+func (h *Host) Erase(string) {}
+
 // Err is what kept the host from running.
 func (h *Host) Err() error {
 	h.mu.Lock()

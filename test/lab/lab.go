@@ -182,8 +182,17 @@ func (l *Lab) HostlerLive(ctx context.Context, w io.Writer, args ...string) (str
 	return l.run(ctx, "", nil, w, args...)
 }
 
+// HostlerOffline is Hostler for somebody who knows of no broker.
+func (l *Lab) HostlerOffline(ctx context.Context, args ...string) (string, error) {
+	return l.runWith(ctx, filepath.Join(l.dir, "none.yaml"), "", nil, io.Discard, args...)
+}
+
 func (l *Lab) run(ctx context.Context, token string, stdin io.Reader, live io.Writer, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler"), append([]string{"--config", filepath.Join(l.DataDir(), "client.yaml")}, args...)...)
+	return l.runWith(ctx, filepath.Join(l.DataDir(), "client.yaml"), token, stdin, live, args...)
+}
+
+func (l *Lab) runWith(ctx context.Context, config, token string, stdin io.Reader, live io.Writer, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler"), append([]string{"--config", config}, args...)...)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "XDG_CONFIG_HOME="+l.dir)
 	if token != "" {
 		cmd.Env = append(cmd.Env, "HOSTLER_TOKEN="+token)
@@ -225,7 +234,8 @@ func (l *Lab) JSON(ctx context.Context, out any, args ...string) error {
 
 // WaitNode waits until the node has the status.
 func (l *Lab) WaitNode(ctx context.Context, node, status string) error {
-	return l.Wait(ctx, fmt.Sprintf("node %s %s", node, status), func() error {
+	// To enrol takes most of a minute in a guest, which needs the core that asking takes.
+	return l.wait(ctx, time.Second, fmt.Sprintf("node %s %s", node, status), func() error {
 		var n struct {
 			Status string `json:"status"`
 		}
@@ -242,7 +252,11 @@ func (l *Lab) WaitNode(ctx context.Context, node, status string) error {
 // Wait polls a condition until it holds or ctx ends; then the error says what
 // the last look saw.
 func (l *Lab) Wait(ctx context.Context, what string, look func() error) error {
-	ticker := time.NewTicker(300 * time.Millisecond)
+	return l.wait(ctx, 300*time.Millisecond, what, look)
+}
+
+func (l *Lab) wait(ctx context.Context, every time.Duration, what string, look func() error) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		err := look()

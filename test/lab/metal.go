@@ -10,11 +10,13 @@ import (
 )
 
 // Metal is a piece of hardware that is a QEMU guest: what a simulated region
-// installs on it boots, and takes its data from the region. It is a maassim.Guest.
+// installs on it boots, and takes its data from the region. Its root disk is another
+// one for each system; its drives stay. It is a maassim.Guest.
 // Orders are carried out one after the other, behind the caller's back.
 type Metal struct {
 	image  *qemu.Image
 	config qemu.Config
+	drives []*Drive
 	region func() string // its address as guests see it
 
 	ctx    context.Context
@@ -27,11 +29,19 @@ type Metal struct {
 	failed error
 }
 
-// NewMetal makes hardware of a guest with that configuration, switched off and with
-// nothing installed. Region gives the address at which guests find the region; it is
-// asked when the first system is installed. The caller must Close it.
-func NewMetal(image *qemu.Image, config qemu.Config, region func() string) *Metal {
-	m := &Metal{image: image, config: config, region: region, orders: make(chan func(context.Context) error, 64), ended: make(chan struct{})}
+// newMetal makes hardware of a guest with that configuration and those drives, switched
+// off and with nothing installed. Region gives the address at which guests find the
+// region; it is asked when the first system is installed. The caller must Close it.
+func newMetal(image *qemu.Image, config qemu.Config, region func() string, drives ...*Drive) (*Metal, error) {
+	operator, err := qemu.NewOperator() // the same whatever is installed, as MAAS's keys are
+	if err != nil {
+		return nil, err
+	}
+	config.Operator = operator
+	for _, d := range drives {
+		config.Args = append(config.Args, d.args()...)
+	}
+	m := &Metal{image: image, config: config, drives: drives, region: region, orders: make(chan func(context.Context) error, 64), ended: make(chan struct{})}
 	m.ctx, m.end = context.WithCancel(context.Background())
 	go func() {
 		defer close(m.ended)
@@ -48,7 +58,7 @@ func NewMetal(image *qemu.Image, config qemu.Config, region func() string) *Meta
 			}
 		}
 	}()
-	return m
+	return m, nil
 }
 
 // Install implements maassim.Guest.
@@ -64,6 +74,20 @@ func (m *Metal) Install(seed string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.guest = g
+		return nil
+	}
+}
+
+// Erase implements maassim.Guest. The root disk needs none: the next system gets
+// another one.
+func (m *Metal) Erase(how string) {
+	m.orders <- func(context.Context) error {
+		m.pull()
+		for _, d := range m.drives {
+			if err := d.erase(how); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
 }

@@ -61,6 +61,10 @@ const (
 	EventsUnordered     Kind = "events out of order" // the next one commits late, by After
 )
 
+// TokenKept is no trouble that was ever seen of a region, and no chance draws it: the
+// machine's own token outlives its owner.
+const TokenKept Kind = "token kept"
+
 // What a person does behind everybody's back, right after the operation, or
 // later by After.
 const (

@@ -11,6 +11,9 @@ type Guest interface {
 	// Install boots a freshly installed system, in place of what there was. It takes
 	// its data by cloud-init's nocloud-net below seed, a path at the region.
 	Install(seed string)
+	// Erase erases all disks: "secure" and "overwrite" from end to end, "quick" at their
+	// ends alone. The power is on, and nothing that was installed runs.
+	Erase(how string)
 	// Switch turns the power off, or on again with what was installed last. Off may
 	// be said of what is off, or was never installed.
 	Switch(on bool)

@@ -15,6 +15,8 @@ type stub struct{ told []string }
 
 func (s *stub) Install(seed string) { s.told = append(s.told, "install "+seed) }
 
+func (s *stub) Erase(how string) { s.told = append(s.told, "erase "+how) }
+
 func (s *stub) Switch(on bool) {
 	s.told = append(s.told, map[bool]string{true: "on", false: "off"}[on])
 }

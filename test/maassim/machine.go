@@ -151,7 +151,9 @@ func (m *machine) setOwner(name string) {
 	}
 	m.change("owner", m.owner, name)
 	m.owner = name
-	m.token = nil
+	if m.token != nil && !m.hit(TokenKept) {
+		m.token = nil
+	}
 }
 
 // forgetSystem drops what was known of the installed system, and what it was to be.

@@ -21,14 +21,36 @@ func (c *call) release() answer {
 	if c.since("3.5") {
 		erase = erase || c.flag("secure_erase") || c.flag("quick_erase")
 	}
-	if refusal := c.letGo(m, erase); refusal != nil {
+	if refusal := c.letGo(m, c.erasure(erase)); refusal != nil {
 		return *refusal
 	}
 	return ok(m.body())
 }
 
-func (c *call) letGo(m *machine, erase bool) *answer {
-	if erase {
+// erasure is how the disks are erased: as the region's settings say where the call
+// does not. Empty: not at all.
+func (c *call) erasure(erase bool) string {
+	said := func(name string) bool {
+		if c.params.Has(name) {
+			return c.flag(name)
+		}
+		return c.settings["disk_erase_with_"+name] == true
+	}
+	switch secure, quick := said("secure_erase"), said("quick_erase"); {
+	case !erase:
+		return ""
+	case secure && quick:
+		return "secure, or quick"
+	case secure:
+		return "secure"
+	case quick:
+		return "quick"
+	}
+	return "overwrite"
+}
+
+func (c *call) letGo(m *machine, erase string) *answer {
+	if erase != "" {
 		c.asked(m, "User erasing disk")
 	} else {
 		c.asked(m, "User releasing node")
@@ -38,10 +60,10 @@ func (c *call) letGo(m *machine, erase bool) *answer {
 
 // release gives the machine back. When its power cannot be switched off the status
 // is as before, but what was known of the installed system is lost.
-func (m *machine) release(by *user, erase bool) *answer {
+func (m *machine) release(by *user, erase string) *answer {
 	m.change("release", m.status.String(), "")
-	if erase {
-		return m.erase(by)
+	if erase != "" {
+		return m.erase(by, erase)
 	}
 	m.forgetSystem()
 	if !m.switchable() || m.powerState == "off" {
@@ -68,20 +90,25 @@ func (m *machine) release(by *user, erase bool) *answer {
 	return nil
 }
 
-func (m *machine) erase(by *user) *answer {
+func (m *machine) erase(by *user, how string) *answer {
 	if refusal := m.start(by, DiskErasing); refusal != nil {
 		return refusal
 	}
 	m.begin()
 	m.forgetSystem()
-	m.change("erase", "", "")
+	m.change("erase", "", how)
 	t := m.timing()
 	switch {
 	case m.hit(EraseHangs):
 	case m.hit(EraseFails):
 		m.after(t.Erase, func() { m.fail(FailedDiskErasing, "Failed to erase disks.") })
 	default:
-		m.after(t.Erase, m.erased)
+		m.after(t.Erase, func() {
+			if h := m.metal(); h != nil && h.Guest != nil {
+				h.Guest.Erase(how)
+			}
+			m.erased()
+		})
 	}
 	return nil
 }
@@ -118,7 +145,7 @@ func (c *call) releaseMany() answer {
 	}
 	released := []string{}
 	for _, m := range chosen {
-		if refusal := c.letGo(m, c.settings["enable_disk_erasing_on_release"] == true); refusal != nil {
+		if refusal := c.letGo(m, c.erasure(c.settings["enable_disk_erasing_on_release"] == true)); refusal != nil {
 			return *refusal
 		}
 		released = append(released, m.systemID)

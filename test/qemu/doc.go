@@ -17,6 +17,10 @@
 // [Guest.LoadVM]. A loaded guest believes it is still the moment of the save,
 // so LoadVM sets its clock to the time that the test gives.
 //
+// A [Guest.Twin] has a copy of all that a guest has saved and needs no boot of its
+// own. A [Pool] is a guest and its twins, for tests that run side by side: emulated,
+// a guest keeps about one core busy, so one at a time leaves the others idle.
+//
 // # Rules
 //
 //   - Software emulation is the default. KVM is used only after a kernel was

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,15 +37,21 @@ type Config struct {
 	Disks     []int64           // sizes in bytes of empty disks beside the root disk, /dev/vdc and on
 	Cmdline   string            // added to the kernel's command line
 	FwCfg     map[string]string // QEMU fw_cfg entries, by name (opt/…)
+	Args      []string          // more of QEMU's own, for devices that no other field has; no snapshot is then to be had
 	Rootfs    string            // a tar on the host, unpacked at / before anything else of the first boot
+	Serial    string            // of the root disk, up to 20 characters; it has none by default
+	Operator  ssh.Signer        // whose key root accepts; by default one that is made for this guest alone
 }
 
 // Guest is one running machine.
 type Guest struct {
 	name       string
+	image      *Image
+	config     Config
 	dir        string
 	lock       *os.File
 	keys       keys
+	drives     []string // names of the writable ones in dir; the root disk is the first
 	monitor    *monitor
 	sshAddress string
 	alive      context.Context // ends with the QEMU process; its cause says how
@@ -78,46 +85,60 @@ func Boot(ctx context.Context, img *Image, c Config) (*Guest, error) {
 		c.Name = "guest"
 	}
 	sweep()
-	g := &Guest{name: c.Name}
-	if err := g.start(ctx, img, c); err != nil {
+	g := &Guest{name: c.Name, image: img, config: c}
+	err := g.settle()
+	if err == nil {
+		err = g.furnish(ctx)
+	}
+	if err == nil {
+		err = g.start(ctx)
+	}
+	if err != nil {
 		g.Close()
 		return nil, fmt.Errorf("cannot start guest %s: %w", c.Name, err)
 	}
 	return g, nil
 }
 
-func (g *Guest) start(ctx context.Context, img *Image, c Config) (err error) {
+// settle gives the guest a directory of its own.
+func (g *Guest) settle() (err error) {
 	if g.dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 		return err
 	}
 	if g.lock, err = os.Create(g.path("lock")); err != nil {
 		return err
 	}
-	if err := unix.Flock(int(g.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	return unix.Flock(int(g.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// furnish makes what a new guest boots from.
+func (g *Guest) furnish(ctx context.Context) (err error) {
+	if g.keys, err = newKeys(g.config.Operator); err != nil {
 		return err
 	}
-	if g.keys, err = newKeys(); err != nil {
+	if err := writeSeed(ctx, g.dir, g.config, g.keys); err != nil {
 		return err
 	}
-	seed, err := writeSeed(ctx, g.dir, c, g.keys)
-	if err != nil {
+	g.drives = []string{rootDrive}
+	if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", g.image.Disk, g.Disk()); err != nil {
 		return err
 	}
-	drives := []string{g.Disk()}
-	if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", img.Disk, drives[0]); err != nil {
-		return err
-	}
-	for i, size := range c.Disks {
-		disk := g.path(fmt.Sprintf("disk%d.qcow2", i))
-		if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", disk, strconv.FormatInt(size, 10)); err != nil {
+	for i, size := range g.config.Disks {
+		name := fmt.Sprintf("disk%d.qcow2", i)
+		if err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", g.path(name), strconv.FormatInt(size, 10)); err != nil {
 			return err
 		}
-		drives = append(drives, disk)
+		g.drives = append(g.drives, name)
 	}
-	if err := g.spawn(append(img.probe(ctx), g.args(img, c, drives, seed)...)); err != nil {
+	return nil
+}
+
+// start runs QEMU, with these arguments more.
+func (g *Guest) start(ctx context.Context, more ...string) error {
+	if err := g.spawn(slices.Concat(g.image.probe(ctx), g.args(), more)); err != nil {
 		return err
 	}
-	err = g.wait(ctx, "QEMU's monitor", func() (err error) {
+	err := g.wait(ctx, "QEMU's monitor", func() (err error) {
 		g.monitor, err = dialMonitor(ctx, g.path("qmp"))
 		return err
 	})
@@ -129,8 +150,8 @@ func (g *Guest) start(ctx context.Context, img *Image, c Config) (err error) {
 
 // args is the machine. Every writable drive is qcow2, or savevm would refuse.
 // The seed comes second, so that it is /dev/vdb whatever other disks there are.
-func (g *Guest) args(img *Image, c Config, drives []string, seed string) []string {
-	restrict := "on"
+func (g *Guest) args() []string {
+	img, c, restrict := g.image, g.config, "on"
 	if c.ReachHost {
 		restrict = "off"
 	}
@@ -146,22 +167,28 @@ func (g *Guest) args(img *Image, c Config, drives []string, seed string) []strin
 	}
 	args := []string{
 		"-name", c.Name, "-machine", "q35", "-smp", strconv.Itoa(cmp.Or(c.CPUs, 2)), "-m", strconv.Itoa(cmp.Or(c.MemoryMB, 1024)),
-		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "file:" + g.path("console.log"),
+		"-nodefaults", "-no-user-config", "-display", "none",
+		"-chardev", "file,id=console,append=on,path=" + g.path("console.log"), "-serial", "chardev:console",
 		"-qmp", "unix:" + g.path("qmp") + ",server=on,wait=off",
 		"-kernel", img.Kernel, "-initrd", img.Initrd, "-append", strings.TrimSpace(cmdline),
 		"-netdev", "user,id=net,restrict=" + restrict, "-device", "virtio-net-pci,netdev=net,romfile=",
 		"-device", "virtio-rng-pci",
 	}
-	for i, drive := range drives {
-		args = append(args, "-drive", "if=virtio,format=qcow2,cache=unsafe,discard=unmap,file="+drive)
+	for i, drive := range g.drives {
+		how := "format=qcow2,cache=unsafe,discard=unmap,file=" + g.path(drive)
+		if i == 0 && c.Serial != "" {
+			args = append(args, "-drive", "if=none,id=root,"+how, "-device", "virtio-blk-pci,drive=root,serial="+c.Serial)
+		} else {
+			args = append(args, "-drive", "if=virtio,"+how)
+		}
 		if i == 0 {
-			args = append(args, "-drive", "if=virtio,format=raw,readonly=on,file="+seed)
+			args = append(args, "-drive", "if=virtio,format=raw,readonly=on,file="+g.path(seedVolume))
 		}
 	}
 	for name, value := range c.FwCfg {
 		args = append(args, "-fw_cfg", "name="+name+",string="+strings.ReplaceAll(value, ",", ",,"))
 	}
-	return args
+	return append(args, c.Args...)
 }
 
 // spawn starts QEMU in a process group of its own, on a thread that stays until
@@ -237,7 +264,12 @@ func (g *Guest) Close() error {
 	return err
 }
 
-const dirPrefix = "hostler-qemu-"
+// What is in a guest's directory, beside its other drives.
+const (
+	dirPrefix  = "hostler-qemu-"
+	rootDrive  = "root.qcow2"
+	seedVolume = "seed.iso"
+)
 
 // sweep removes the directories of guests whose process was killed before it
 // could: nobody holds their lock. A young directory may not have one yet.
@@ -261,6 +293,6 @@ func sweep() {
 
 // Disk is the file with all that the guest has written on its root disk and not
 // written over, as it was written but for its order.
-func (g *Guest) Disk() string { return g.path("root.qcow2") }
+func (g *Guest) Disk() string { return g.path(rootDrive) }
 
 func (g *Guest) path(name string) string { return filepath.Join(g.dir, name) }

@@ -92,6 +92,22 @@ func TestGuestBootsAndComesBackFromItsSnapshot(t *testing.T) {
 	if err := g.LoadVM(ctx, "never-saved", time.Now()); err == nil {
 		t.Error("a snapshot that was never saved was loaded")
 	}
+	began = time.Now()
+	twin, err := g.Twin(ctx)
+	must(t, err)
+	defer twin.Close()
+	must(t, twin.LoadVM(ctx, "ready", time.Now()))
+	lap("a twin, where it was saved")
+	output(t, g, "touch", "/etc/of-the-first")
+	output(t, twin, "touch", "/etc/of-the-twin")
+	for guest, theirs := range map[*qemu.Guest]string{g: "/etc/of-the-twin", twin: "/etc/of-the-first"} {
+		if got := output(t, guest, "stat", "-c", "%s %a", "/opt/a/b"); got != "16777216 755\n" {
+			t.Errorf("what was saved is %q", got)
+		}
+		if _, err := guest.Run(ctx, "test", "-e", theirs); err == nil {
+			t.Errorf("%s is on both guests", theirs)
+		}
+	}
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

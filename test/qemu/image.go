@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is what the guest's root file system may grow to; the file is sparse.
-const diskSize = 8 << 30
+// DiskSize is that of a guest's root disk, in bytes; the file is sparse.
+const DiskSize = 8 << 30
 
 // Image is what guests boot from. Nothing ever writes to it.
 type Image struct {
@@ -147,7 +147,7 @@ func makeDisk(ctx context.Context, tree, disk string) error {
 	if err := os.WriteFile(disk, nil, 0o644); err != nil {
 		return err
 	}
-	if err := os.Truncate(disk, diskSize); err != nil {
+	if err := os.Truncate(disk, DiskSize); err != nil {
 		return err
 	}
 	return run(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-L", "root", "-d", tree, disk)

@@ -18,6 +18,25 @@ func (g *Guest) SwitchOn(ctx context.Context) error {
 	return errors.Join(g.tell(ctx, "system_reset"), g.tell(ctx, "cont"))
 }
 
+// Reboot has the guest go down as a user would, and returns once its firmware starts
+// again. It starts in a new QEMU: one that has translated the code of a whole system
+// searches what it has translated at each write over it, and a second kernel writes
+// over all that the first one was, which takes it as long as the boot.
+func (g *Guest) Reboot(ctx context.Context) error {
+	if err := g.monitor.execute(ctx, "set-action", map[string]string{"reboot": "shutdown"}, nil); err != nil {
+		return err
+	}
+	_, _ = g.Run(ctx, "systemctl", "reboot")
+	g.hangUp()
+	select {
+	case <-g.alive.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("guest %s does not go down: %w\n%s", g.name, context.Cause(ctx), g.consoleTail())
+	}
+	g.monitor.conn.Close()
+	return g.start(ctx)
+}
+
 // tell runs a command of QEMU's that says nothing when it is content.
 func (g *Guest) tell(ctx context.Context, command string) error {
 	said, err := g.monitor.human(ctx, command)

@@ -18,19 +18,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// keys are the two ends of a guest's ssh, made for this guest alone.
+// keys are the two ends of a guest's ssh. The host's is made for this guest alone.
 type keys struct {
 	host     ssh.PublicKey
 	hostPEM  []byte
 	operator ssh.Signer
 }
 
-func newKeys() (keys, error) {
+func newKeys(operator ssh.Signer) (keys, error) {
 	hostPub, hostKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return keys{}, err
-	}
-	_, userKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return keys{}, err
 	}
@@ -42,8 +38,19 @@ func newKeys() (keys, error) {
 	if err != nil {
 		return keys{}, err
 	}
-	operator, err := ssh.NewSignerFromSigner(userKey)
+	if operator == nil {
+		operator, err = NewOperator()
+	}
 	return keys{host: host, hostPEM: pem.EncodeToMemory(block), operator: operator}, err
+}
+
+// NewOperator makes the key of somebody who may log in as root.
+func NewOperator() (ssh.Signer, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewSignerFromSigner(key)
 }
 
 func (k keys) authorized() string {
@@ -56,10 +63,10 @@ func (k keys) hostLine() string {
 
 // writeSeed makes the volume that is the guest's second disk: a NoCloud seed, or,
 // for a guest that takes its data from elsewhere, what the harness lays over it.
-func writeSeed(ctx context.Context, dir string, c Config, k keys) (string, error) {
+func writeSeed(ctx context.Context, dir string, c Config, k keys) error {
 	seed := filepath.Join(dir, "seed")
 	if err := os.Mkdir(seed, 0o700); err != nil {
-		return "", err
+		return err
 	}
 	label, files := "cidata", noCloud
 	if c.SeedURL != "" {
@@ -67,25 +74,24 @@ func writeSeed(ctx context.Context, dir string, c Config, k keys) (string, error
 	}
 	content, err := files(c, k)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if c.Rootfs != "" {
 		raw, err := os.ReadFile(c.Rootfs)
 		if err != nil {
-			return "", err
+			return err
 		}
 		content[rootfsTar] = raw
 	}
 	for name, raw := range content {
 		if err := os.WriteFile(filepath.Join(seed, name), raw, 0o600); err != nil {
-			return "", err
+			return err
 		}
 	}
-	iso := filepath.Join(dir, "seed.iso")
-	if err := run(ctx, "genisoimage", "-quiet", "-V", label, "-J", "-r", "-o", iso, seed); err != nil {
-		return "", fmt.Errorf("cannot make the guest's volume (apt-get install genisoimage): %w", err)
+	if err := run(ctx, "genisoimage", "-quiet", "-V", label, "-J", "-r", "-o", filepath.Join(dir, seedVolume), seed); err != nil {
+		return fmt.Errorf("cannot make the guest's volume (apt-get install genisoimage): %w", err)
 	}
-	return iso, nil
+	return nil
 }
 
 const (

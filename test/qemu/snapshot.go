@@ -28,8 +28,10 @@ func (g *Guest) LoadVM(ctx context.Context, name string, now time.Time) error {
 		return fmt.Errorf("guest %s: cannot load %q (no such snapshot)", g.name, name)
 	}
 	g.hangUp()
-	if err := g.tell(ctx, "loadvm "+name); err != nil {
-		return err
+	for _, command := range []string{"loadvm " + name, "cont"} { // a twin, or who is switched off, stands
+		if err := g.tell(ctx, command); err != nil {
+			return err
+		}
 	}
 	if err := g.WaitSSH(ctx); err != nil {
 		return err

@@ -55,16 +55,12 @@ func (g *Guest) RunWith(ctx context.Context, stdin io.Reader, argv ...string) (R
 	return result, nil
 }
 
+// put makes a file of its standard input: its directory, its mode, its name.
+const put = `mkdir -p "$1" && install -m "$2" /dev/stdin "$3.partial" && mv -T "$3.partial" "$3"`
+
 // Put writes a file in the guest, whole or not at all, with its directories.
 func (g *Guest) Put(ctx context.Context, name string, content []byte, mode os.FileMode) error {
-	dir, partial := path.Dir(name), name+".partial"
-	if _, err := g.Run(ctx, "mkdir", "-p", dir); err != nil {
-		return err
-	}
-	if _, err := g.RunWith(ctx, bytes.NewReader(content), "install", "-m", fmt.Sprintf("%04o", mode.Perm()), "/dev/stdin", partial); err != nil {
-		return err
-	}
-	_, err := g.Run(ctx, "mv", "-T", partial, name)
+	_, err := g.RunWith(ctx, bytes.NewReader(content), "sh", "-c", put, "put", path.Dir(name), fmt.Sprintf("%04o", mode.Perm()), name)
 	return err
 }
 

@@ -73,6 +73,10 @@ func (g *Guest) WaitConsole(ctx context.Context, line *regexp.Regexp) (found str
 	return found, err
 }
 
+// awaitResult waits in the guest, where a look is cheap: a session for each look takes
+// as much of an emulated CPU as the boot leaves it.
+const awaitResult = "until [ -s /run/cloud-init/result.json ]; do sleep 0.5; done; cat /run/cloud-init/result.json"
+
 // WaitCloudInit waits until cloud-init has ended, and returns its errors as one.
 func (g *Guest) WaitCloudInit(ctx context.Context) error {
 	var result struct {
@@ -81,7 +85,7 @@ func (g *Guest) WaitCloudInit(ctx context.Context) error {
 		} `json:"v1"`
 	}
 	err := g.wait(ctx, "cloud-init", func() error {
-		r, err := g.Run(ctx, "cat", "/run/cloud-init/result.json")
+		r, err := g.Run(ctx, "sh", "-c", awaitResult)
 		if err != nil {
 			return err
 		}
@@ -120,7 +124,7 @@ func (g *Guest) WaitUnit(ctx context.Context, unit, state string) error {
 // is an error that names the failed units.
 func (g *Guest) WaitBooted(ctx context.Context) error {
 	err := g.wait(ctx, "the end of the boot", func() error {
-		r, err := g.Run(ctx, "systemctl", "is-system-running")
+		r, err := g.Run(ctx, "systemctl", "is-system-running", "--wait")
 		switch now := strings.TrimSpace(r.Stdout); now {
 		case "running", "degraded":
 			return nil

@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	_ "modernc.org/sqlite" // the attacker with the database in hand
+
+	"github.com/hostler/hostler/test/demo/play"
 )
 
 func (d *demo) attacks(ctx context.Context) error {
 	for _, a := range []struct {
 		who  string
-		play func(context.Context) (string, error)
+		how  func(context.Context) (string, error)
 		want string // the refusal's code
 	}{
 		{"Somebody who has the database changes a queued task", d.changeQueuedTask, "bad_signature"},
@@ -23,7 +25,7 @@ func (d *demo) attacks(ctx context.Context) error {
 		{"A viewer enqueues a task", d.viewerRunsTask, "role_insufficient"},
 		{"An operator asks for a shell", d.askForShell, "unknown_type"},
 	} {
-		said, err := a.play(ctx)
+		said, err := a.how(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.who, err)
 		}
@@ -40,14 +42,14 @@ func (d *demo) attacks(ctx context.Context) error {
 // changeQueuedTask stops the agent so that a task stays queued, swaps two
 // bytes of the signed envelope in the table, and lets the agent fetch it.
 func (d *demo) changeQueuedTask(ctx context.Context) (string, error) {
-	if err := d.inGuest(ctx, "systemctl", "stop", "hostler-agent"); err != nil {
+	if _, err := d.InGuest(ctx, "systemctl", "stop", "hostler-agent"); err != nil {
 		return "", err
 	}
-	var t task
-	if err := d.lab.JSON(ctx, &t, "task", "enqueue", node, "node.heartbeat_check"); err != nil {
+	var t play.Task
+	if err := d.Lab.JSON(ctx, &t, "task", "enqueue", node, "node.heartbeat_check"); err != nil {
 		return "", err
 	}
-	db, err := sql.Open("sqlite", filepath.Join(d.lab.DataDir(), "hostler.db")+"?_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", filepath.Join(d.Lab.DataDir(), "hostler.db")+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return "", err
 	}
@@ -63,11 +65,11 @@ func (d *demo) changeQueuedTask(ctx context.Context) (string, error) {
 	if _, err := db.ExecContext(ctx, "UPDATE task_envelopes SET envelope = $1 WHERE task_id = $2", changed, t.ID); err != nil {
 		return "", err
 	}
-	if err := d.inGuest(ctx, "systemctl", "start", "hostler-agent"); err != nil {
+	if _, err := d.InGuest(ctx, "systemctl", "start", "hostler-agent"); err != nil {
 		return "", err
 	}
-	err = d.lab.Wait(ctx, "the refusal", func() error {
-		if err := d.lab.JSON(ctx, &t, "task", "show", t.ID); err != nil {
+	err = d.Lab.Wait(ctx, "the refusal", func() error {
+		if err := d.Lab.JSON(ctx, &t, "task", "show", t.ID); err != nil {
 			return err
 		}
 		if t.Status != "failed" {
@@ -83,12 +85,12 @@ func (d *demo) stealToken(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	config := d.lab.Path("thief.yaml")
-	if err := os.WriteFile(config, []byte("state_dir: "+d.lab.Path("thief")+"\n"), 0o600); err != nil {
+	config := d.Lab.Path("thief.yaml")
+	if err := os.WriteFile(config, []byte("state_dir: "+d.Lab.Path("thief")+"\n"), 0o600); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "hostler-agent"), "enroll", "--config", config,
-		"--broker", "https://"+d.lab.AgentAddress(), "--token-file", "-", "--ca-sha256", trust.CASHA256)
+	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "hostler-agent"), "enroll", "--config", config,
+		"--broker", "https://"+d.Lab.AgentAddress(), "--token-file", "-", "--ca-sha256", trust.CASHA256)
 	cmd.Stdin = strings.NewReader(d.token + "\n")
 	said, err := cmd.CombinedOutput()
 	if err == nil {
@@ -98,15 +100,15 @@ func (d *demo) stealToken(ctx context.Context) (string, error) {
 }
 
 func (d *demo) viewerRunsTask(ctx context.Context) (string, error) {
-	secret, err := d.lab.CreateToken(ctx, "eve", "viewer")
+	secret, err := d.Lab.CreateToken(ctx, "eve", "viewer")
 	if err != nil {
 		return "", err
 	}
-	_, err = d.lab.HostlerAs(ctx, secret, nil, "task", "enqueue", node, "node.drain", "--yes")
+	_, err = d.Lab.HostlerAs(ctx, secret, nil, "task", "enqueue", node, "node.drain", "--yes")
 	return refusal(err)
 }
 
 func (d *demo) askForShell(ctx context.Context) (string, error) {
-	_, err := d.lab.Hostler(ctx, "task", "enqueue", node, "node.run_command", "-p", "command=id")
+	_, err := d.Lab.Hostler(ctx, "task", "enqueue", node, "node.run_command", "-p", "command=id")
 	return refusal(err)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -16,12 +17,13 @@ const (
 	gpuMemory  = "16M"
 	lyingGPU   = 5
 	vramCanary = "secret-in-vram"
+	fakeState  = "/var/lib/fakegpu"
 )
 
 // gpuRootfs is what the machine has from its first boot: libraries of the vendor's
 // ABI over eight GPUs whose memory keeps what was in it.
 func (d *demo) gpuRootfs() (string, error) {
-	name := d.lab.Path("gpus.tar")
+	name := d.Lab.Path("gpus.tar")
 	f, err := os.Create(name)
 	if err != nil {
 		return "", err
@@ -33,79 +35,96 @@ func (d *demo) gpuRootfs() (string, error) {
 }
 
 func (d *demo) vram(ctx context.Context) error {
-	if err := d.hostler(ctx, 24, "node", "facts", node); err != nil {
+	if err := d.Hostler(ctx, 24, "node", "facts", node); err != nil {
 		return err
 	}
-	if err := d.hostler(ctx, 14, "resolver", "explain", node, "gpu.scrub.overwrite"); err != nil {
+	if err := d.Hostler(ctx, 14, "resolver", "explain", node, "gpu.scrub.overwrite"); err != nil {
 		return err
 	}
 	d.Saw("%d GPUs among the node's facts, and the rule that says how their memory is overwritten", gpus)
 	// A tenant's program may open GPUs: their files are everybody's, as /dev/nvidia0 is.
-	if err := d.inGuest(ctx, "chmod", "-R", "a+rwX", "/var/lib/fakegpu"); err != nil {
+	if _, err := d.InGuest(ctx, "chmod", "-R", "a+rwX", fakeState); err != nil {
 		return err
 	}
-	if err := d.inGuest(ctx, "runuser", "-u", "nobody", "--", "fakegpu-tenant", "8388608", vramCanary); err != nil {
+	if _, err := d.InGuest(ctx, "runuser", "-u", tenant, "--", "fakegpu-tenant", "8388608", vramCanary); err != nil {
 		return err
 	}
-	d.Say("A program of the last tenant left its weights in the memory of all %d GPUs: this driver does not clear what is freed.", gpus)
+	d.Say("A program of %s's left its weights in the memory of all %d GPUs: this driver does not clear what is freed.", tenant, gpus)
 	d.Say("GPU %d keeps some of it, whatever is written.", lyingGPU)
-	return d.inGuest(ctx, "sh", "-c", fmt.Sprintf("echo 'fault.%d keeps_chunk 4194304' >> /var/lib/fakegpu/config", lyingGPU))
+	_, err := d.InGuest(ctx, "sh", "-c", fmt.Sprintf("echo 'fault.%d keeps_chunk 4194304' >> %s/config", lyingGPU, fakeState))
+	return err
 }
 
-func (d *demo) scrub(ctx context.Context) error {
-	args := []string{"task", "enqueue", node, "node.gpu_scrub", "--wait", "--yes"}
-	d.Typed("hostler " + strings.Join(args, " "))
-	text, err := d.lab.HostlerLive(ctx, d.Live(12), args...)
-	d.Printed(text, 60)
+// mendGPU takes the fault away. What is in the GPU's memory stays.
+func (d *demo) mendGPU(ctx context.Context) error {
+	_, err := d.InGuest(ctx, "sed", "-i", "/^fault/d", fakeState+"/config")
+	return err
+}
+
+// vramOf searches the memory of the GPUs itself, past the agent's word: the tenant's
+// secret is in that of these, and of no other.
+func (d *demo) vramOf(ctx context.Context, numbers ...int) error {
+	found, err := d.Guest().Run(ctx, "grep", "-rl", vramCanary, fakeState, "--include=*.vram")
+	left := strings.Fields(found.Stdout)
+	if len(left) != len(numbers) {
+		return fmt.Errorf("the canary is in the memory of %v: %w", left, err)
+	}
+	for i, n := range numbers {
+		if !strings.Contains(left[i], fmt.Sprintf("gpu%d.vram", n)) {
+			return fmt.Errorf("the canary is in the memory of %v", left)
+		}
+	}
+	return nil
+}
+
+// scrubbed shows the scrub of the turnover, and judges it.
+func (d *demo) scrubbed(ctx context.Context) error {
+	t, err := d.LastTask(ctx, node, "node.gpu_scrub")
 	if err != nil {
 		return err
 	}
-	var t struct {
-		Result struct {
-			Verdict string `json:"verdict"`
-			GPUs    []struct {
-				UUID, Verdict, Code string
-				ResidueWords        uint64  `json:"residue_words"`
-				Coverage            float64 `json:"coverage_percent"`
-				Probed              *uint64 `json:"probed_non_zero_words"`
-			} `json:"gpus"`
-			Assurance struct{ Overwrite, Reset string } `json:"assurance"`
-		} `json:"result"`
-	}
-	var list []task
-	if err := d.lab.JSON(ctx, &list, "task", "list", "--node", node); err != nil {
+	d.Typed("hostler task show " + t.ID)
+	text, err := d.Lab.Hostler(ctx, "task", "show", t.ID)
+	if err != nil {
 		return err
 	}
-	for _, k := range list {
-		if k.Type == "node.gpu_scrub" {
-			if err := d.lab.JSON(ctx, &t, "task", "show", k.ID); err != nil {
-				return err
-			}
-			break
-		}
+	if _, table, found := strings.Cut(text, "\nGPU scrub\n"); found {
+		d.Printed(table, 20)
+	}
+	var result struct {
+		Verdict string `json:"verdict"`
+		GPUs    []struct {
+			Verdict, Code string
+			ResidueWords  uint64  `json:"residue_words"`
+			Coverage      float64 `json:"coverage_percent"`
+			Filled        *uint64 `json:"fill_rate"`
+			Verified      *uint64 `json:"verify_rate"`
+			Probed        *uint64 `json:"probed_non_zero_words"`
+		} `json:"gpus"`
+	}
+	if err := json.Unmarshal(t.Result, &result); err != nil {
+		return err
 	}
 	clean, dirty, held, residue := 0, 0, 0, uint64(0)
-	for _, g := range t.Result.GPUs {
+	for _, g := range result.GPUs {
 		residue += g.ResidueWords
 		if g.ResidueWords > 0 {
 			held++
 		}
 		switch {
-		case g.Verdict == "clean" && g.Probed != nil && *g.Probed == 0:
+		case g.Verdict == "clean" && g.Probed != nil && *g.Probed == 0 && g.Coverage > 90 && g.Filled != nil && g.Verified != nil:
 			clean++
 		case g.Verdict == "not_clean" && g.Code == "gpu_residue":
 			dirty++
 		}
 	}
-	if len(t.Result.GPUs) != gpus || clean != gpus-1 || dirty != 1 || t.Result.Verdict != "not_clean" || held != gpus {
-		return fmt.Errorf("the scrub says %+v", t.Result)
+	if len(result.GPUs) != gpus || clean != gpus-1 || dirty != 1 || result.Verdict != "not_clean" || held != gpus {
+		return fmt.Errorf("the scrub says %+v", result)
 	}
-	// Not the agent's word: the memory itself is searched.
-	found, err := d.guest().Run(ctx, "grep", "-lc", vramCanary, "-r", "/var/lib/fakegpu", "--include=*.vram")
-	if left := strings.Fields(found.Stdout); len(left) != 1 || !strings.Contains(left[0], fmt.Sprintf("gpu%d.vram", lyingGPU)) {
-		return fmt.Errorf("the canary is in the memory of %v: %w", left, err)
+	if err := d.vramOf(ctx, lyingGPU); err != nil {
+		return err
 	}
 	d.Saw("%d words of the last tenant's found in the memory of %d GPUs; %d overwritten, verified and looked at again: clean", residue, held, clean)
-	d.Saw("one GPU that keeps old data is not_clean by itself: a GPU's word is not taken")
+	d.Saw("one GPU that keeps old data is not_clean by itself, and stops the turnover: a GPU's word is not taken")
 	return nil
 }

@@ -2,28 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
-
-	"golang.org/x/crypto/ssh"
 
 	"github.com/hostler/hostler/test/lab"
 )
-
-// inGuest runs a command as root in the guest, where only success will do.
-func (d *demo) inGuest(ctx context.Context, argv ...string) error {
-	r, err := d.guest().Run(ctx, argv...)
-	if err == nil && r.Exit != 0 {
-		err = fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), r.Exit, r.Stderr)
-	}
-	return err
-}
 
 // redirect swaps the task type in a signed envelope for another and leaves
 // the signature as it was.
@@ -51,7 +37,7 @@ type trust struct {
 
 func (d *demo) trust(ctx context.Context) (trust, error) {
 	var t trust
-	return t, d.lab.JSON(ctx, &t, "trust", "show")
+	return t, d.Lab.JSON(ctx, &t, "trust", "show")
 }
 
 // refusal returns what a refused command said.
@@ -64,24 +50,4 @@ func refusal(err error) (string, error) {
 		err = errors.New("it was not refused")
 	}
 	return "", err
-}
-
-// tenantParams describes the tenant's account, with a key that nobody has.
-func tenantParams(file string) error {
-	public, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return err
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(map[string]any{
-		"allocation_id": allocation, "username": tenant,
-		"ssh_keys": []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))},
-	})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, 0o600)
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/hostler/hostler/test/demo/play"
 	"github.com/hostler/hostler/test/demo/story"
 	"github.com/hostler/hostler/test/lab"
 )
@@ -33,7 +33,7 @@ func run(ctx context.Context, bin string) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{Story: s, lab: l}
+	d := &demo{Play: &play.Play{Story: s, Lab: l}}
 	defer d.close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -62,16 +62,11 @@ func run(ctx context.Context, bin string) error {
 
 // diagnosis is what a failed scene leaves for the reader.
 func (d *demo) diagnosis() string {
-	text := "broker:\n" + tail(d.lab.BrokerLog(), 15)
+	text := "broker:\n" + play.Tail(d.Lab.BrokerLog(), 15)
 	for name, h := range d.hosts {
 		if err := h.Err(); err != nil {
 			text += fmt.Sprintf("\nhost at %s: %v", name, err)
 		}
 	}
 	return text
-}
-
-func tail(text string, lines int) string {
-	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

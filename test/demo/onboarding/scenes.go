@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/test/demo/story"
+	"github.com/hostler/hostler/test/demo/play"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -28,8 +28,7 @@ const (
 )
 
 type demo struct {
-	*story.Story
-	lab    *lab.Lab
+	*play.Play
 	region *lab.Region
 	hosts  map[string]*lab.Host // by BMC address
 	boss   maassim.Disk         // that was left out
@@ -55,28 +54,10 @@ func (d *demo) close() {
 	if d.region != nil {
 		d.region.Close()
 	}
-	d.lab.Close()
+	d.Lab.Close()
 }
 
 func hostname(n int) string { return fmt.Sprintf("c07u4%d", n) }
-
-// hostler types a command, runs it, and shows what it printed.
-func (d *demo) hostler(ctx context.Context, limit int, args ...string) error {
-	d.Typed("hostler " + strings.Join(args, " "))
-	text, err := d.lab.Hostler(ctx, args...)
-	d.Printed(text, limit)
-	return err
-}
-
-// watched types a command, draws its progress, and shows what it printed.
-func (d *demo) watched(ctx context.Context, limit int, args ...string) error {
-	d.Typed("hostler " + strings.Join(args, " "))
-	w, done := d.Drawing(30)
-	text, err := d.lab.HostlerLive(ctx, w, args...)
-	done()
-	d.Printed(text, limit)
-	return err
-}
 
 // refused is for a command that must fail. What it said of that was shown.
 func refused(err error) error {
@@ -88,7 +69,7 @@ func refused(err error) error {
 
 func (d *demo) site(ctx context.Context) error {
 	d.Typed("hostler-broker serve --data-dir …")
-	if err := d.lab.StartBroker(ctx); err != nil {
+	if err := d.Lab.StartBroker(ctx); err != nil {
 		return err
 	}
 	sim := &maassim.Region{Version: "3.6", Seed: uint64(time.Now().UnixNano()), Timing: maassim.Usual.Faster(200)}
@@ -100,7 +81,7 @@ func (d *demo) site(ctx context.Context) error {
 	var bmc maassim.BMC
 	for n := 1; n <= late; n++ {
 		box := maassim.Box(n)
-		h := d.lab.NewHost(func() string { return d.region.At("127.0.0.1") })
+		h := d.Lab.NewHost(func() string { return d.region.At("127.0.0.1") })
 		box.Guest, d.hosts[box.BMC.Address] = h, h
 		box.BMC.User, box.BMC.Password = "root", "rack-c07"
 		if n == blank {
@@ -113,7 +94,7 @@ func (d *demo) site(ctx context.Context) error {
 	}
 	sim.Arrange(maassim.Arranged{Hardware: maassim.Box(taken), Status: maassim.Deployed, Owner: "somebody", Hostname: db, PowerOn: true})
 	d.Say("A simulated MAAS 3.6 at %s has %d new machines in its rack. It has deployed %s, which is somebody's.", d.region.At("127.0.0.1"), late, db)
-	key, password := d.lab.Path("maas.key"), d.lab.Path("bmc.pw")
+	key, password := d.Lab.Path("maas.key"), d.Lab.Path("bmc.pw")
 	if err := errors.Join(os.WriteFile(key, []byte(d.region.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(bmc.Password+"\n"), 0o600)); err != nil {
 		return err
 	}
@@ -123,7 +104,7 @@ func (d *demo) site(ctx context.Context) error {
 		{"site", "profile", "update", dc, "default", "--set", "hardware_sync_interval=3m"},
 		{"sku", "create", sku},
 	} {
-		if err := d.hostler(ctx, 3, args...); err != nil {
+		if err := d.Hostler(ctx, 3, args...); err != nil {
 			return err
 		}
 	}
@@ -135,13 +116,13 @@ func (d *demo) batch(ctx context.Context) error {
 	for n := 1; n <= rack; n++ {
 		csv += hostname(n) + "," + maassim.Box(n).BMC.Address + "\n"
 	}
-	file := d.lab.Path("rack-c07.csv")
+	file := d.Lab.Path("rack-c07.csv")
 	if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
 		return err
 	}
 	d.Typed("cat rack-c07.csv")
 	d.Printed(csv, 9)
-	if err := refused(d.watched(ctx, 12, "onboarding", "batch", "--site", dc, "--sku", sku, file, "--wait")); err != nil {
+	if err := refused(d.Watched(ctx, 12, "onboarding", "batch", "--site", dc, "--sku", sku, file, "--wait")); err != nil {
 		return err
 	}
 	good := 0
@@ -166,12 +147,12 @@ func (d *demo) all(ctx context.Context) (all []onboarding, err error) {
 	var list struct {
 		Items []onboarding `json:"items"`
 	}
-	err = d.lab.JSON(ctx, &list, "onboarding", "list")
+	err = d.Lab.JSON(ctx, &list, "onboarding", "list")
 	return list.Items, err
 }
 
 func (d *demo) one(ctx context.Context, id string) (o onboarding, err error) {
-	return o, d.lab.JSON(ctx, &o, "onboarding", "show", id)
+	return o, d.Lab.JSON(ctx, &o, "onboarding", "show", id)
 }
 
 // door asks at the simulator's own door, where the hardware is.
@@ -202,14 +183,14 @@ func (d *demo) mend(ctx context.Context) error {
 	if err := d.door(ctx, "/sim/hardware/"+maassim.Box(blank).BMC.Address+"/disks", d.boss); err != nil {
 		return err
 	}
-	if err := d.watched(ctx, 12, "onboarding", "resume", d.failed.ID, "--reason", "disk fitted", "--wait"); err != nil {
+	if err := d.Watched(ctx, 12, "onboarding", "resume", d.failed.ID, "--reason", "disk fitted", "--wait"); err != nil {
 		return err
 	}
 	o, err := d.one(ctx, d.failed.ID)
 	if err != nil || o.Status != "completed" {
 		return fmt.Errorf("resumed, it is %+v: %w", o, err)
 	}
-	if err := d.hostler(ctx, 8, "node", "list"); err != nil {
+	if err := d.Hostler(ctx, 8, "node", "list"); err != nil {
 		return err
 	}
 	for n := 1; n <= rack; n++ {
@@ -223,7 +204,7 @@ func (d *demo) mend(ctx context.Context) error {
 
 func (d *demo) typo(ctx context.Context) error {
 	before := len(d.region.History(maassim.Box(taken).Serial))
-	err := refused(d.watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip", maassim.Box(late).BMC.Address, "--wait"))
+	err := refused(d.Watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip", maassim.Box(late).BMC.Address, "--wait"))
 	if err != nil {
 		return err
 	}
@@ -241,14 +222,14 @@ func (d *demo) typo(ctx context.Context) error {
 		return fmt.Errorf("%s was touched: %d changes", db, n-before)
 	}
 	d.Saw("a hostname that is another machine's was refused as %s, and nothing was touched in MAAS", all[i].Class)
-	return d.hostler(ctx, 3, "onboarding", "cancel", all[i].ID, "--reason", "typo", "--yes")
+	return d.Hostler(ctx, 3, "onboarding", "cancel", all[i].ID, "--reason", "typo", "--yes")
 }
 
 func (d *demo) freeze(ctx context.Context) error {
-	if err := d.hostler(ctx, 4, "freeze", "--site", dc, "--reason", "the fabric is being rewired"); err != nil {
+	if err := d.Hostler(ctx, 4, "freeze", "--site", dc, "--reason", "the fabric is being rewired"); err != nil {
 		return err
 	}
-	if err := d.hostler(ctx, 3, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", hostname(late), "--ipmi-ip", maassim.Box(late).BMC.Address); err != nil {
+	if err := d.Hostler(ctx, 3, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", hostname(late), "--ipmi-ip", maassim.Box(late).BMC.Address); err != nil {
 		return err
 	}
 	all, err := d.all(ctx)
@@ -259,18 +240,18 @@ func (d *demo) freeze(ctx context.Context) error {
 	// Whoever looks at the screen sees it on top of everything.
 	d.Say("The agents here look at the machine that runs this demo, not at the simulated ones: the disks that status tells of are therefore not the expected ones.")
 	d.Typed("hostler status")
-	text, err := d.lab.Hostler(ctx, "status")
+	text, err := d.Lab.Hostler(ctx, "status")
 	d.Printed(text, 40)
 	if err != nil || !strings.Contains(text, "the fabric is being rewired") {
 		return fmt.Errorf("status does not say that the site is frozen: %w", err)
 	}
-	if err := d.hostler(ctx, 4, "unfreeze", "--site", dc, "--reason", "rewired"); err != nil {
+	if err := d.Hostler(ctx, 4, "unfreeze", "--site", dc, "--reason", "rewired"); err != nil {
 		return err
 	}
-	if err := d.watched(ctx, 12, "onboarding", "watch", all[i].ID); err != nil {
+	if err := d.Watched(ctx, 12, "onboarding", "watch", all[i].ID); err != nil {
 		return err
 	}
-	if err := d.hostler(ctx, 40, "status"); err != nil {
+	if err := d.Hostler(ctx, 40, "status"); err != nil {
 		return err
 	}
 	d.Saw("frozen, nothing began and status said why; unfrozen, it went on by itself to an active node")

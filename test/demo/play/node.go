@@ -1,0 +1,157 @@
+package play
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/hostler/hostler/test/lab"
+)
+
+// Broker starts a broker from nothing, and publishes the agent.
+func (p *Play) Broker(ctx context.Context) error {
+	p.Typed("hostler-broker serve --data-dir …")
+	if err := p.Lab.StartBroker(ctx); err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(p.dist, "hostler-agent_*.deb"))
+	if err != nil || len(debs) == 0 {
+		return fmt.Errorf("cannot find the agent's package in %s (make package)", p.dist)
+	}
+	slices.Sort(debs)
+	if err := p.Hostler(ctx, 4, "agent-release", "publish", debs[len(debs)-1]); err != nil {
+		return err
+	}
+	return p.Hostler(ctx, 4, "resolver", "push", "resolver-profiles", "--nodes", "all", "--version", "shipped")
+}
+
+// Site makes the rack's region a site, whose default profile has these knobs besides.
+func (p *Play) Site(ctx context.Context, site string, knobs ...string) error {
+	commands, err := p.Rack.Site(p.Lab, site)
+	if err != nil {
+		return err
+	}
+	profile := []string{"site", "profile", "update", site, "default", "--set", "hardware_sync_interval=3m"}
+	for _, k := range knobs {
+		profile = append(profile, "--set", k)
+	}
+	for _, args := range append(commands, profile) {
+		if err := p.Hostler(ctx, 4, args...); err != nil {
+			return err
+		}
+	}
+	return p.Hostler(ctx, 20, "site", "probe", site)
+}
+
+// Node is what the scenes read of a node's JSON.
+type Node struct {
+	ID           string `json:"id"`
+	Status       string `json:"status"`
+	StatusReason string `json:"status_reason"`
+	TurnoverOwed bool   `json:"turnover_owed"`
+	Epoch        int64  `json:"epoch"`
+	Handout      struct {
+		OK      bool `json:"may_be_handed_out"`
+		Reasons []struct {
+			Code string `json:"code"`
+		} `json:"reasons"`
+	} `json:"handout"`
+}
+
+// Node reads a node.
+func (p *Play) Node(ctx context.Context, name string) (n Node, err error) {
+	return n, p.Lab.JSON(ctx, &n, "node", "show", name)
+}
+
+// Task is what the scenes read of a task's JSON.
+type Task struct {
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Status  string          `json:"status"`
+	Verdict string          `json:"verdict"`
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	Result  json.RawMessage `json:"result"`
+}
+
+// LastTask is the last task of a type that a node had.
+func (p *Play) LastTask(ctx context.Context, node, taskType string) (t Task, err error) {
+	var list []Task
+	if err := p.Lab.JSON(ctx, &list, "task", "list", "--node", node); err != nil {
+		return t, err
+	}
+	at := slices.IndexFunc(list, func(t Task) bool { return t.Type == taskType })
+	if at < 0 {
+		return t, fmt.Errorf("node %s never had a task %s", node, taskType)
+	}
+	return t, p.Lab.JSON(ctx, &t, "task", "show", list[at].ID)
+}
+
+// Tenant provisions a tenant's user, with a key that nobody has. More are parameters of
+// the task besides.
+func (p *Play) Tenant(ctx context.Context, node, allocation, tenant string, more map[string]any) error {
+	args, err := p.tenantArgs(node, allocation, tenant, more)
+	if err != nil {
+		return err
+	}
+	return p.Hostler(ctx, 8, args...)
+}
+
+// TenantRefused is Tenant where the node may not be handed out.
+func (p *Play) TenantRefused(ctx context.Context, node, allocation, tenant string, words ...string) error {
+	args, err := p.tenantArgs(node, allocation, tenant, nil)
+	if err != nil {
+		return err
+	}
+	return p.Refused(ctx, args, words...)
+}
+
+func (p *Play) tenantArgs(node, allocation, tenant string, more map[string]any) ([]string, error) {
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	params := map[string]any{
+		"allocation_id": allocation, "username": tenant, "tenant": tenant, "ssh_keys": []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))},
+	}
+	for name, v := range more {
+		params[name] = v
+	}
+	text, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	file := p.Lab.Path(tenant + ".json")
+	return []string{"task", "enqueue", node, "allocation.provision_user", "--params", file, "--wait"}, os.WriteFile(file, text, 0o600)
+}
+
+// As runs a line of shell in the guest as a user, which is what people type.
+func (p *Play) As(ctx context.Context, user, line string) error {
+	_, err := p.InGuest(ctx, "runuser", "-u", user, "--", "sh", "-c", line)
+	return err
+}
+
+// Deployed is how often MAAS has deployed the machine.
+func (p *Play) Deployed() int { return p.Rack.Happened(p.Rack.Box.Serial, "deploy") }
+
+// Token is the enrolment token that the machine was deployed with.
+func (p *Play) Token(hostname string) (string, error) {
+	m, has := p.Rack.Of(hostname)
+	if token := lab.EnrollToken(m.UserData); has && token != "" {
+		return token, nil
+	}
+	return "", errors.New("what the machine was deployed with holds no enrolment token")
+}

@@ -1,0 +1,180 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/test/demo/story"
+	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/qemu"
+)
+
+// Play is a story with a lab. Rack is nil until there is a site with a machine.
+type Play struct {
+	*story.Story
+	Lab  *lab.Lab
+	Rack *lab.Rack
+	Bin  string // where the programs are
+	dist string // where the agent's package is
+}
+
+// Scene is a part of a play.
+type Scene struct {
+	Title string
+	Play  func(context.Context) error
+}
+
+// Main is the main function of a demo with a guest: prepare is not timed, and gives the
+// scenes and what may be done next, in pairs of a command and what it is good for.
+func Main(name, about string, prepare func(*Play, *qemu.Image) (scenes []Scene, next []string)) {
+	bin := flag.String("bin", "bin", "where the programs are")
+	dist := flag.String("dist", "dist", "where the agent's package is")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	p := &Play{Story: story.New(os.Stdout), Bin: *bin, dist: *dist}
+	err := p.run(ctx, about, prepare)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "\nerror: %s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+func (p *Play) run(ctx context.Context, about string, prepare func(*Play, *qemu.Image) ([]Scene, []string)) (err error) {
+	p.Say("%s", about)
+	image, err := qemu.BuildImage(ctx, os.Stdout)
+	if err != nil {
+		return err
+	}
+	p.Restart() // the image is built once; the story is what is timed
+	if p.Lab, err = lab.New(p.Bin, qemu.HostAddress); err != nil {
+		return err
+	}
+	defer p.close()
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Minute)
+	defer cancel()
+	scenes, next := prepare(p, image)
+	for _, s := range scenes {
+		p.Scene(s.Title)
+		if err := s.Play(ctx); err != nil {
+			return fmt.Errorf("%s: %w\n%s", s.Title, err, p.diagnosis())
+		}
+	}
+	p.End(next...)
+	return nil
+}
+
+func (p *Play) close() {
+	if p.Rack != nil {
+		_ = p.Rack.Close()
+	}
+	_ = p.Lab.Close()
+}
+
+// Guest is the machine as MAAS has installed it; nil before that.
+func (p *Play) Guest() *qemu.Guest {
+	if p.Rack == nil {
+		return nil
+	}
+	g, err := p.Rack.Metal.Guest()
+	if err != nil {
+		p.Say("%v", err)
+	}
+	return g
+}
+
+// InGuest runs a command as root in the guest, where only success will do.
+func (p *Play) InGuest(ctx context.Context, argv ...string) (string, error) {
+	r, err := p.Guest().Run(ctx, argv...)
+	if err == nil && r.Exit != 0 {
+		err = fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), r.Exit, r.Stderr)
+	}
+	return strings.TrimSpace(r.Stdout), err
+}
+
+// Hostler types a command, runs it, and shows what it printed, at most limit lines.
+func (p *Play) Hostler(ctx context.Context, limit int, args ...string) error {
+	p.Typed(typed(args))
+	text, err := p.Lab.Hostler(ctx, args...)
+	p.Printed(text, limit)
+	return err
+}
+
+// Watched is Hostler for a command that goes on for a while: its progress is drawn.
+func (p *Play) Watched(ctx context.Context, limit int, args ...string) error {
+	p.Typed(typed(args))
+	w, done := p.Drawing(60)
+	text, err := p.Lab.HostlerLive(ctx, w, args...)
+	done()
+	p.Printed(text, limit)
+	return err
+}
+
+// Refused is Hostler for a command that must be refused by policy or state, with all
+// of these words.
+func (p *Play) Refused(ctx context.Context, args []string, words ...string) error {
+	p.Typed(typed(args))
+	_, err := p.Lab.Hostler(ctx, args...)
+	exit, is := errors.AsType[*lab.ExitError](err)
+	if !is || exit.Code != refused {
+		return fmt.Errorf("it was not refused: %w", err)
+	}
+	p.Printed(strings.TrimSpace(exit.Stderr), 6)
+	p.Say("(exit status %d)", exit.Code)
+	for _, w := range words {
+		if !strings.Contains(exit.Stderr, w) {
+			return fmt.Errorf("the refusal does not say %q", w)
+		}
+	}
+	return nil
+}
+
+// refused is the exit status of what policy or state refuses.
+const refused = 3
+
+// Stopped is nil where a command was told of a run that stopped for a person.
+func Stopped(err error) error {
+	if exit, is := errors.AsType[*lab.ExitError](err); !is || exit.Code != 1 {
+		return fmt.Errorf("it did not stop: %w", err)
+	}
+	return nil
+}
+
+// typed is a command as a person types it.
+func typed(args []string) string {
+	words := slices.Clone(args)
+	for i, w := range words {
+		if strings.ContainsAny(w, " ") {
+			words[i] = "'" + w + "'"
+		}
+	}
+	return "hostler " + strings.Join(words, " ")
+}
+
+// diagnosis is what a failed scene leaves for the reader.
+func (p *Play) diagnosis() string {
+	text := "broker:\n" + Tail(p.Lab.BrokerLog(), 15)
+	if g := p.Guest(); g != nil {
+		console, _ := g.Console()
+		text += "\nconsole:\n" + Tail(console, 25)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		journal, _ := g.Run(ctx, "journalctl", "--no-pager", "-n", "25", "-u", "hostler-agent")
+		text += "\nagent:\n" + journal.Stdout
+	}
+	return text
+}
+
+// Tail is the last lines of a text.
+func Tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,74 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hostler/hostler/test/maassim"
+	"github.com/hostler/hostler/test/qemu"
+)
+
+// Rack is a simulated region that has one machine, which is a guest and which nobody
+// knows yet: switched off, with its BMC.
+type Rack struct {
+	*Region
+	Metal *Metal
+	Box   maassim.Hardware
+}
+
+// NewRack serves a region with box in its rack, as a guest of that configuration. Its
+// disks are those of the guest: one that it boots from, and the drives. It commissions
+// and installs in seconds; what an installed system does takes its own time. The
+// caller must Close it.
+func NewRack(image *qemu.Image, config qemu.Config, box maassim.Hardware, drives ...*Drive) (*Rack, error) {
+	sim := &maassim.Region{Version: "3.6", Seed: uint64(time.Now().UnixNano()), Timing: maassim.Usual.Faster(200)}
+	sim.Timing.NodeTimeout = 30 * time.Minute // its patience is MAAS's own
+	region, err := ServeRegion(sim)
+	if err != nil {
+		return nil, err
+	}
+	config.Serial = box.Serial + "-boss"
+	box.Disks = []maassim.Disk{{Name: "sda", Model: "DELLBOSS VD", Serial: config.Serial, IDPath: "/dev/disk/by-id/virtio-" + config.Serial, Size: qemu.DiskSize}}
+	for i, d := range drives {
+		box.Disks = append(box.Disks, d.disk(fmt.Sprintf("nvme%dn1", i)))
+	}
+	r := &Rack{Region: region}
+	if r.Metal, err = newMetal(image, config, func() string { return region.At(qemu.HostAddress) }, drives...); err != nil {
+		return nil, errors.Join(err, region.Close())
+	}
+	box.Guest = r.Metal
+	r.Box = box
+	sim.PlugIn(box)
+	return r, nil
+}
+
+// Site are the commands of an operator, of hostler, that make the region a site which
+// is ready for its machine. What they name as files is written beside the lab's own.
+func (r *Rack) Site(l *Lab, name string) ([][]string, error) {
+	key, password := l.Path("maas.key"), l.Path("bmc.pw")
+	if err := errors.Join(os.WriteFile(key, []byte(r.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(r.Box.BMC.Password+"\n"), 0o600)); err != nil {
+		return nil, err
+	}
+	return [][]string{
+		{"site", "create", name, "--region-code", "eu-1", "--api-base-url", r.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303"},
+		{"site", "credentials", name, "--maas-token-file", key, "--power-user", r.Box.BMC.User, "--power-password-file", password},
+	}, nil
+}
+
+// Of is the machine of a host name; false: MAAS has none.
+func (r *Rack) Of(hostname string) (maassim.Machine, bool) {
+	for _, m := range r.Machines() {
+		if m.Hostname == hostname {
+			return m, true
+		}
+	}
+	return maassim.Machine{}, false
+}
+
+// Close ends the guest and the region.
+func (r *Rack) Close() error {
+	r.Metal.Close()
+	return r.Region.Close()
+}

@@ -1,0 +1,38 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Twin makes another guest of the same configuration and keys, with a copy of all
+// that this one has saved. It does not boot, and runs no sooner than LoadVM is called.
+// The caller must Close it.
+func (g *Guest) Twin(ctx context.Context) (*Guest, error) {
+	twin := &Guest{name: g.name, image: g.image, config: g.config, keys: g.keys, drives: g.drives}
+	err := twin.settle()
+	if err == nil {
+		err = g.copyTo(ctx, twin)
+	}
+	if err == nil {
+		err = twin.start(ctx, "-S")
+	}
+	if err != nil {
+		twin.Close()
+		return nil, fmt.Errorf("cannot make a twin of guest %s: %w", g.name, err)
+	}
+	return twin, nil
+}
+
+// copyTo copies the drives. They are whole in their files while the guest stands.
+func (g *Guest) copyTo(ctx context.Context, twin *Guest) error {
+	if err := g.tell(ctx, "stop"); err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range append([]string{seedVolume}, g.drives...) {
+		errs = append(errs, run(ctx, "cp", "--sparse=always", "--reflink=auto", g.path(name), twin.path(name)))
+	}
+	return errors.Join(append(errs, g.tell(ctx, "cont"))...)
+}
