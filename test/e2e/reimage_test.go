@@ -94,9 +94,10 @@ func (s *site) refusedAs(i *lab.Identity, code string) {
 	}
 }
 
-// A tenant with root removes the agent and keeps the node's key. The node is reimaged
-// without the agent, under the same id: the key opens nothing, and who shows it stops
-// the run for a person. Then the node leaves the fleet, and never comes back.
+// A tenant with root removes the agent, and hides a copy of it that starts with the
+// next boot. The node is reimaged without the agent, under the same id; meanwhile the
+// old disk boots: its key opens nothing, and that it is shown stops the run for a
+// person. Then the node leaves the fleet, and never comes back.
 func TestANodeIsReimagedAndRemoved(t *testing.T) {
 	s := newSiteOfItsOwn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), reimageTime)
@@ -130,7 +131,9 @@ func TestANodeIsReimagedAndRemoved(t *testing.T) {
 		t.Fatalf("the drive holds %d lines of the tenant's: %v", n, err)
 	}
 	s.root("sh", "-c", "echo '"+strings.TrimSpace(tenantsLine)+"' > /var/lib/kept && sync")
-	s.root("sh", "-c", "systemctl disable --now hostler-agent; dpkg --purge hostler-agent; rm -rf /var/lib/hostler-agent /etc/hostler-agent")
+	s.hideAgent()
+	s.root("sh", "-c", "systemctl disable --now hostler-agent; dpkg --purge hostler-agent; rm -rf /var/lib/hostler-agent /etc/hostler-agent; sync")
+	rack.Metal.KeepDisk()
 
 	var r turnover
 	s.part("ATenantIsNotTurnedOut", func(s *site) {
@@ -139,7 +142,7 @@ func TestANodeIsReimagedAndRemoved(t *testing.T) {
 			s.t.Errorf("a reimage under a tenant: %v", err)
 		}
 	})
-	s.part("TheOldKeyStopsTheRun", func(s *site) {
+	s.part("TheOldDiskStopsTheRun", func(s *site) {
 		s.json(&r, "decommission", "start", node, "--mode", "reimage", "--erase", "secure", "--force-release", "--reason", "a-1 ended", "--yes")
 		err := s.Wait(s.ctx, "the deployment", func() error {
 			s.json(&r, "decommission", "show", r.ID)
@@ -154,7 +157,10 @@ func TestANodeIsReimagedAndRemoved(t *testing.T) {
 		if n, err := drive.Count(tenantsLine[:24]); err != nil || n != 0 {
 			s.t.Errorf("MAAS has erased the machine, and its drive holds %d lines of the tenant's: %v", n, err)
 		}
-		s.refusedAs(stolen, "certificate_denied")
+		old, err := rack.Metal.BootKept(s.ctx)
+		if err != nil {
+			s.t.Fatal(err)
+		}
 		if r = s.turned(r.ID); r.Status != "failed_manual_intervention" || r.Class != "state_ambiguity" || r.Code != "previous_os_alive" {
 			s.t.Errorf("the run is %s at %s: %s: %s: %s", r.Status, r.Stage, r.Class, r.Code, r.Message)
 		}
@@ -164,7 +170,13 @@ func TestANodeIsReimagedAndRemoved(t *testing.T) {
 		if n := s.member(node); n.Status == "active" || !n.TurnoverOwed || n.ID != before.ID {
 			s.t.Errorf("the node is %+v", n)
 		}
-		s.hostler("drift", "resolve", node, "--reason", "it was a copy")
+		if said, err := old.Run(s.ctx, "cat", "/var/lib/kept"); err != nil || !strings.Contains(said.Stdout, strings.TrimSpace(tenantsLine)) {
+			s.t.Errorf("it was not the tenant's disk that booted: %q, %v", said.Stdout, err)
+		}
+		if err := old.Unplug(s.ctx); err != nil {
+			s.t.Fatal(err)
+		}
+		s.hostler("drift", "resolve", node, "--reason", "the disk is out")
 	})
 	s.part("TheSameNodeGetsAFreshSystem", func(s *site) {
 		s.hostler("decommission", "resume", r.ID, "--reason", "looked at")
@@ -223,6 +235,26 @@ func TestANodeIsReimagedAndRemoved(t *testing.T) {
 		}
 	})
 	s.hostler("audit", "verify")
+}
+
+// hideAgent copies the agent and its identity to where nobody looks, to start with the
+// next boot, which asks the region for nothing.
+func (s *site) hideAgent() {
+	s.t.Helper()
+	const unit = `[Unit]
+After=network.target
+[Service]
+ExecStart=/opt/kept/agent run --config /opt/kept/config.yaml
+[Install]
+WantedBy=multi-user.target
+`
+	const config = "state_dir: /opt/kept/state\nstatus_file: /opt/kept/status.json\n"
+	s.root("mkdir", "-m", "700", "/opt/kept")
+	s.root("cp", "-aL", "/usr/bin/hostler-agent", "/opt/kept/agent")
+	s.root("cp", "-a", "/var/lib/hostler-agent", "/opt/kept/state")
+	s.root("sh", "-c", "printf %s '"+config+"' > /opt/kept/config.yaml; printf %s '"+unit+"' > /etc/systemd/system/kept.service")
+	s.root("systemctl", "enable", "kept.service")
+	s.root("touch", "/etc/cloud/cloud-init.disabled")
 }
 
 // certified verifies a certificate with a file of keys alone, and holds it to what is

@@ -26,6 +26,8 @@ type Metal struct {
 
 	mu     sync.Mutex
 	guest  *qemu.Guest
+	keep   bool        // the root disk of what is on it
+	kept   *qemu.Guest // the system on a root disk that was kept, unplugged
 	failed error
 }
 
@@ -64,7 +66,9 @@ func newMetal(image *qemu.Image, config qemu.Config, region func() string, drive
 // Install implements maassim.Guest.
 func (m *Metal) Install(seed string) {
 	m.orders <- func(ctx context.Context) error {
-		m.pull()
+		if err := m.pull(ctx); err != nil {
+			return err
+		}
 		config := m.config
 		config.ReachHost, config.SeedURL = true, m.region()+seed
 		g, err := qemu.Boot(ctx, m.image, config)
@@ -81,8 +85,10 @@ func (m *Metal) Install(seed string) {
 // Erase implements maassim.Guest. The root disk needs none: the next system gets
 // another one.
 func (m *Metal) Erase(how string) {
-	m.orders <- func(context.Context) error {
-		m.pull()
+	m.orders <- func(ctx context.Context) error {
+		if err := m.pull(ctx); err != nil {
+			return err
+		}
 		for _, d := range m.drives {
 			if err := d.erase(how); err != nil {
 				return err
@@ -117,19 +123,48 @@ func (m *Metal) Guest() (*qemu.Guest, error) {
 	return m.guest, nil
 }
 
-// pull ends the guest, and its disks with it.
-func (m *Metal) pull() {
+// KeepDisk has somebody take the root disk out before the region gets to it: the
+// system that is on the machine now is not lost with the next one.
+func (m *Metal) KeepDisk() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.guest != nil {
-		m.guest.Close()
-		m.guest = nil
-	}
+	m.keep = true
 }
 
-// Close ends the guest.
+// BootKept boots the system that was kept from its disk, in another chassis beside this
+// one. It runs until the Metal is closed.
+func (m *Metal) BootKept(ctx context.Context) (*qemu.Guest, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		return nil, errors.New("cannot boot the system of before: its disk was not kept")
+	}
+	return m.kept, m.kept.Replug(ctx)
+}
+
+// pull ends the guest, and its disks with it, but for one that is to be kept.
+func (m *Metal) pull(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.guest
+	m.guest = nil
+	switch {
+	case g == nil:
+		return nil
+	case m.keep:
+		m.keep, m.kept = false, g
+		return g.Unplug(ctx)
+	}
+	return g.Close()
+}
+
+// Close ends the guest, and the one that was kept.
 func (m *Metal) Close() {
 	m.end()
 	<-m.ended
-	m.pull()
+	m.keep = false
+	_ = m.pull(context.Background())
+	if m.kept != nil {
+		_ = m.kept.Close()
+	}
 }

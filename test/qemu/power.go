@@ -18,6 +18,26 @@ func (g *Guest) SwitchOn(ctx context.Context) error {
 	return errors.Join(g.tell(ctx, "system_reset"), g.tell(ctx, "cont"))
 }
 
+// Unplug ends the guest in the middle of whatever runs, and frees all devices it had.
+// Its own disks stay, as they were written by then, until it is closed.
+func (g *Guest) Unplug(ctx context.Context) error {
+	g.hangUp()
+	_ = g.monitor.execute(ctx, "quit", nil, nil) // it may be gone before it has answered
+	select {
+	case <-g.alive.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("guest %s cannot be unplugged: %w", g.name, context.Cause(ctx))
+	}
+	return g.monitor.conn.Close()
+}
+
+// Replug boots a guest that was unplugged from its own disks, in a chassis that has
+// none of the devices of Config.Args.
+func (g *Guest) Replug(ctx context.Context) error {
+	g.config.Args = nil
+	return g.start(ctx)
+}
+
 // Reboot has the guest go down as a user would, and returns once its firmware starts
 // again. It starts in a new QEMU: one that has translated the code of a whole system
 // searches what it has translated at each write over it, and a second kernel writes
