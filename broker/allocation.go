@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,15 +34,18 @@ func (a Allocation) Named() string {
 	return fmt.Sprintf("%s of tenant %s (user %s)", a.ID, taskcatalog.Clean(a.Tenant, 100), a.Username)
 }
 
-// AllocationsLive refuses to turn over a node that somebody pays for. Code:
+// AllocationsLive refuses to turn over a node that somebody pays for, but for the
+// allocations that it ends: a tenant who has come since is not meant. Code:
 // allocation_live.
-func AllocationsLive(n Node, live []Allocation) error {
-	if len(live) == 0 {
-		return nil
+func AllocationsLive(n Node, live []Allocation, ends ...string) error {
+	var names []string
+	for _, a := range live {
+		if !slices.Contains(ends, a.ID) {
+			names = append(names, a.Named())
+		}
 	}
-	names := make([]string, len(live))
-	for i, a := range live {
-		names[i] = a.Named()
+	if len(names) == 0 {
+		return nil
 	}
 	return Errorf(Refused, "allocation_live", "cannot turn over node %s: allocation %s is on it (end it first; or --force-release with a reason, which ends it for the tenant)", n.ID, strings.Join(names, ", "))
 }

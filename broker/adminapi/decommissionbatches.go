@@ -35,7 +35,7 @@ func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInpu
 		}
 		first := all[0]
 		b = chain.Batch{Kind: first.start.Kind, Site: first.start.Site, Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
-		return b, starts, vacant(all, req)
+		return b, starts, vacant(all)
 	})
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Req
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(vacant([]tenanted{t}, req))}
+	out := &resource.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(vacant([]tenanted{t}))}
 	out.Stages, out.ExpectedSeconds, err = stagesAhead(t)
 	return out, err
 }
@@ -104,7 +104,7 @@ func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput)
 		return nil, err
 	}
 	first := all[0]
-	out := &resource.DecommissionBatchPlan{Refused: refusalOf(vacant(all, req)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+	out := &resource.DecommissionBatchPlan{Refused: refusalOf(vacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
 	for _, t := range all {
 		out.Nodes = append(out.Nodes, tenantsOf(t))
 	}

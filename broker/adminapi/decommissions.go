@@ -26,7 +26,7 @@ func (a *API) startDecommission(ctx context.Context, in *startDecommissionInput)
 }
 
 func requestOf(b resource.DecommissionStart) turnover.Request {
-	return turnover.Request{Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, ForceRelease: b.ForceRelease, RemoveRecord: b.RemoveMAASRecord, Reason: b.Reason}
+	return turnover.Request{Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations, RemoveRecord: b.RemoveMAASRecord, Reason: b.Reason}
 }
 
 type startCleanupInput struct {
@@ -42,7 +42,7 @@ func (a *API) startStorageCleanup(ctx context.Context, in *startCleanupInput) (*
 }
 
 func cleanupOf(b resource.StorageCleanupStart) turnover.Request {
-	return turnover.Request{Mode: turnover.StorageCleanup, StorageCleanup: b.Scope, ForceRelease: b.ForceRelease, Reason: b.Reason}
+	return turnover.Request{Mode: turnover.StorageCleanup, StorageCleanup: b.Scope, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations, Reason: b.Reason}
 }
 
 func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req turnover.Request) (*resource.Decommission, error) {
@@ -54,7 +54,7 @@ func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req tu
 		if t, err = a.turnoverOf(ctx, ref, profile, req); err != nil {
 			return s, err
 		}
-		return t.start, vacant([]tenanted{t}, req)
+		return t.start, vacant([]tenanted{t})
 	})
 	if err != nil {
 		return nil, err
@@ -89,6 +89,11 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 	}
 	who := callerOf(ctx)
 	req.RequestedBy, req.Reason = who.Name, strings.TrimSpace(taskcatalog.Clean(req.Reason, 500))
+	if t.live, err = a.c.DB.Allocations(ctx, t.node.ID); err != nil {
+		return t, err
+	}
+	t.live = slices.DeleteFunc(t.live, func(l broker.Allocation) bool { return !l.Live() })
+	req.Ends = endsOf(t.live, req)
 	state, locks, err := turnover.New(t.node, at, req)
 	if err != nil {
 		return t, err
@@ -98,23 +103,37 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 	if t.serial, err = a.chassis(ctx, t.node.ID); err != nil {
 		return t, err
 	}
-	if t.live, err = a.c.DB.Allocations(ctx, t.node.ID); err != nil {
-		return t, err
-	}
-	t.live = slices.DeleteFunc(t.live, func(l broker.Allocation) bool { return !l.Live() })
 	t.past, t.clean, err = a.c.DB.LastAllocation(ctx, t.node.ID)
 	return t, err
 }
 
-// vacant refuses turnovers while somebody is on one of their nodes, by the names of
-// all that are. Code: allocation_live.
-func vacant(all []tenanted, req turnover.Request) error {
-	if req.ForceRelease {
-		return nil
+// kept are those on the node that the run may not end, as people are told of them.
+func (t tenanted) kept() (names []string) {
+	for _, l := range t.live {
+		if !slices.Contains(t.state.Ends, l.ID) {
+			names = append(names, l.Named())
+		}
 	}
+	return names
+}
+
+// endsOf are those of a node's live allocations that a request may end: of the ones
+// that its caller was shown, or all of them where none is named.
+func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
+	for _, l := range live {
+		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {
+			ends = append(ends, l.ID)
+		}
+	}
+	return ends
+}
+
+// vacant refuses turnovers while somebody is on one of their nodes whom they may not
+// end, by the names of all that are. Code: allocation_live.
+func vacant(all []tenanted) error {
 	var taken []error
 	for _, t := range all {
-		if err := broker.AllocationsLive(t.node, t.live); err != nil {
+		if err := broker.AllocationsLive(t.node, t.live, t.state.Ends...); err != nil {
 			taken = append(taken, err)
 		}
 	}
@@ -133,12 +152,9 @@ const mostNamed = 25
 func crowded(all []tenanted, taken int) error {
 	var names []string
 	for _, t := range all {
-		if len(t.live) == 0 || len(names) == mostNamed {
+		on := t.kept()
+		if len(on) == 0 || len(names) == mostNamed {
 			continue
-		}
-		on := make([]string, len(t.live))
-		for i, l := range t.live {
-			on[i] = l.Named()
 		}
 		names = append(names, "node "+t.node.ID+" ("+t.node.Hostname+"): allocation "+strings.Join(on, ", "))
 	}
@@ -156,7 +172,7 @@ func (a *API) refusedTurnover(ctx context.Context, all []tenanted, subject, reas
 		return a.refusedStart(subject, reason)(ctx, err)
 	}
 	for _, t := range all {
-		if taken := broker.AllocationsLive(t.node, t.live); taken != nil {
+		if taken := broker.AllocationsLive(t.node, t.live, t.state.Ends...); taken != nil {
 			a.auditNo(ctx, "turnover.refused", "node/"+t.node.ID, reason, broker.AsError(taken))
 		}
 	}

@@ -133,11 +133,11 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 		t.Errorf("the node is shown with serial %q", got)
 	}
 	asks := []struct {
-		path         string
-		plain, force any
+		path                  string
+		plain, another, force any
 	}{
-		{"/nodes/g1/decommission", batchOf().DecommissionStart, resource.DecommissionStart{Mode: "soft_reset", ForceRelease: true, Reason: "r"}},
-		{"/nodes/g1/storage-cleanup", resource.StorageCleanupStart{Scope: "local", Reason: "r"}, resource.StorageCleanupStart{Scope: "local", ForceRelease: true, Reason: "unpaid"}},
+		{"/nodes/g1/decommission", batchOf().DecommissionStart, resource.DecommissionStart{Mode: "soft_reset", ForceRelease: true, ForceAllocations: []string{"a-0"}, Reason: "r"}, resource.DecommissionStart{Mode: "soft_reset", ForceRelease: true, Reason: "r"}},
+		{"/nodes/g1/storage-cleanup", resource.StorageCleanupStart{Scope: "local", Reason: "r"}, resource.StorageCleanupStart{Scope: "local", ForceRelease: true, ForceAllocations: []string{}, Reason: "unpaid"}, resource.StorageCleanupStart{Scope: "local", ForceRelease: true, ForceAllocations: []string{"a-1"}, Reason: "unpaid"}},
 	}
 	for _, ask := range asks {
 		plan := servertest.Must[resource.DecommissionPlan](t, r.Broker, http.MethodPost, ask.path+"/plan", ask.plain)
@@ -146,6 +146,10 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 		}
 		if a := r.Ask(t, r.Token, http.MethodPost, ask.path, ask.plain); a.Code() != "allocation_live" || !strings.Contains(string(a.Body), "a-1 of tenant acme") {
 			t.Errorf("%s: %d %s", ask.path, a.Status, a.Body)
+		}
+		// Who said yes was shown somebody else, or nobody.
+		if a := r.Ask(t, r.Token, http.MethodPost, ask.path, ask.another); a.Code() != "allocation_live" || !strings.Contains(string(a.Body), "a-1 of tenant acme") {
+			t.Errorf("%s, of another: %d %s", ask.path, a.Status, a.Body)
 		}
 		if plan = servertest.Must[resource.DecommissionPlan](t, r.Broker, http.MethodPost, ask.path+"/plan", ask.force); plan.Refused != nil {
 			t.Errorf("%s by force: %+v", ask.path, plan.Refused)

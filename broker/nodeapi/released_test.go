@@ -18,7 +18,7 @@ func TestThePreviousSystemIsRefusedAndToldOf(t *testing.T) {
 	old.post(old.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // it is heard
 	must(b.db.Transition(t.Context(), admin, old.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
 	u := store.Turnover{NodeID: old.id, RunID: "r-1", Reason: "patches"}
-	must(b.db.BeginTurnover(t.Context(), admin, u, true))(t)
+	must(b.db.BeginTurnover(t.Context(), admin, u, "a-1"))(t)
 	must0(t, b.db.CutOff(t.Context(), admin, u))
 	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(old.cert.Leaf)) })
 	old.post(old.path("/renew"), old.renewRequest()).refused(b, 403, "certificate_denied")

@@ -39,13 +39,13 @@ func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 }
 
 // Disable implements turnover.Nodes.
-func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, force bool) ([]broker.Allocation, error) {
-	return n.DB.BeginTurnover(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500), From: from}, force)
+func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+	return n.DB.BeginTurnover(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500), From: from}, ends...)
 }
 
 // ForceRelease implements turnover.Nodes.
-func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string) ([]broker.Allocation, error) {
-	return n.DB.ForceRelease(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)})
+func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) ([]broker.Allocation, error) {
+	return n.DB.ForceRelease(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)}, ends...)
 }
 
 // Allocations implements turnover.Nodes.

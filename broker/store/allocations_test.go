@@ -92,7 +92,7 @@ func TestACertifiedAllocationThatDoesNotComeBackLeavesNothing(t *testing.T) {
 				n := member(t, db, "gpu-1")
 				ends(t, db, must(letsIn(db, n, "a-1", "acme", true))(t), done)
 				leaves(t, db, n, "a-1")
-				must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), false))(t)
+				must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
 				must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
 				certified(t, db, n, "c-1", "r-1", true)
 				ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"))

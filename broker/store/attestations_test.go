@@ -91,7 +91,7 @@ func TestAWordIsForTheNextTurnover(t *testing.T) {
 		n := lacks(t, db, "gpu-1")
 		first := must(attest(db, n, "d2"))(t)
 		clock.Advance(time.Minute)
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), false))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerDrain, Reason: "drained"}))(t)
 		certified(t, db, n, "c-1", "r-1", true)
 		clock.Advance(time.Minute)

@@ -73,7 +73,7 @@ func TestTheSystemOfBeforeDoesNotEnrolByTheTokenOfAReimage(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
 		serial := must(db.Certificates(ctx, n.ID))(t)[0].Serial
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 		ok(t, db.CutOff(ctx, admin, turn(n, "r-1")))
 		ok(t, db.Wiped(ctx, admin, turn(n, "r-1")))
 		ok(t, db.IssueToken(ctx, admin, n.ID, "hash-run", clock.Now().Add(time.Hour), "for the first boot"))

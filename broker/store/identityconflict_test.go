@@ -82,7 +82,7 @@ func TestNoTurnoverHandsOutANodeThatTwoHaveTheIdentityOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 				n := member(t, db, "gpu-1")
-				must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+				must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 				retire(t, db, n)
 				c.meets(t, db, clock, n)
 				clock.Advance(time.Minute)

@@ -29,7 +29,7 @@ func TestAnOutageLastsFromTheDebtToTheNextTenant(t *testing.T) {
 		must(db.Transition(ctx, admin, other.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "look"}))(t)
 		out("a node that is owed nothing", 0, false)
 		for range 2 {
-			must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), false))(t)
+			must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
 		}
 		began := db.Now()
 		out("begun", 1, true)
@@ -43,7 +43,7 @@ func TestAnOutageLastsFromTheDebtToTheNextTenant(t *testing.T) {
 			t.Errorf("%+v, began %v", o, began)
 		}
 		clock.Advance(time.Hour)
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-2"), false))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-2")))(t)
 		if all := out("another", 2, true); all[0].NodeID != n.ID {
 			t.Errorf("%+v", all)
 		}

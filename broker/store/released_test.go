@@ -15,7 +15,7 @@ func TestANodeIsCutOffBeforeItsMachineIsGivenBack(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
 		k := must(letsIn(db, n, "a-1", "acme", true))(t)
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 		ok(t, db.IssueToken(ctx, admin, n.ID, "hash", clock.Now().Add(time.Hour), "by hand"))
 		for range 2 {
 			ok(t, db.CutOff(ctx, admin, turn(n, "r-1")))
@@ -75,7 +75,7 @@ func TestThePreviousSystemIsADrift(t *testing.T) {
 			return s
 		}
 		show()
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 		ok(t, db.CutOff(ctx, admin, turn(n, "r-1")))
 		show()
 		if drift().Drift {
@@ -123,7 +123,7 @@ func TestAKnownCopyOfAFormerKeyHoldsNoMachine(t *testing.T) {
 		r := asksFor(db, n, first, "key-gpu-1")
 		must(db.RecordRenewal(ctx, r))(t)
 		_, _, rotated := rotates(t, db, clock, n, "key-other") // and never used
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 		ok(t, db.CutOff(ctx, admin, turn(n, "r-1")))
 		ok(t, db.Wiped(ctx, admin, turn(n, "r-1")))
 		clock.Advance(2 * time.Minute)

@@ -92,7 +92,7 @@ func TestATimelineHasWhatATurnoverCost(t *testing.T) {
 		ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1", "g1 g2")}))
 		clock.Advance(time.Minute)
 		began := db.Now()
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), false))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
 		costs := func(until time.Duration, status string) {
 			t.Helper()
 			page, _, _, err := db.Timeline(ctx, n.ID, store.Window{Since: began, Limit: 100})

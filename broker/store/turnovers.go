@@ -26,12 +26,12 @@ type Lifts struct {
 	Conflicts time.Time // that two had its identity, until then
 }
 
-// BeginTurnover takes a node out of service and owes it a turnover, if nobody is on
-// it. With force it ends the allocations that are live, for billing: each is told of
-// once as allocation.force_released, and their users are then the run's to end. It
-// changes nothing more when it is asked again. Codes, audited: allocation_live,
-// node_moved, transition_refused.
-func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, force bool) (forced []broker.Allocation, err error) {
+// BeginTurnover takes a node out of service and owes it a turnover, if no allocation is
+// live on it but those that it ends, for billing: each is told of once as
+// allocation.force_released, and their users are then the run's to end. It changes
+// nothing more when it is asked again. Codes, audited: allocation_live, node_moved,
+// transition_refused.
+func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		forced = nil
 		n, err := node(ctx, t, u.NodeID, t.forUpdate())
@@ -45,10 +45,8 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 		if err != nil {
 			return err
 		}
-		if !force {
-			if err := broker.AllocationsLive(n, live); err != nil {
-				return refuse(broker.AsError(err), entry(actor, "turnover.begin", n.ID))
-			}
+		if err := broker.AllocationsLive(n, live, ends...); err != nil {
+			return refuse(broker.AsError(err), entry(actor, "turnover.begin", n.ID))
 		}
 		for _, a := range live {
 			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {
@@ -67,8 +65,8 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 }
 
 // ForceRelease ends the allocations of a node that are live, for billing, as
-// BeginTurnover does with force; the node stays as it is.
-func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover) (forced []broker.Allocation, err error) {
+// BeginTurnover does; the node stays as it is. Code, audited: allocation_live.
+func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.forUpdate())
 		if err != nil {
@@ -76,6 +74,9 @@ func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover) 
 		}
 		if forced, err = allocations(ctx, t, n.ID, `ended_at = 0`); err != nil {
 			return err
+		}
+		if err := broker.AllocationsLive(n, forced, ends...); err != nil {
+			return refuse(broker.AsError(err), entry(actor, "allocation.force_release", n.ID))
 		}
 		for _, a := range forced {
 			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {

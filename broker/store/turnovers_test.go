@@ -112,7 +112,7 @@ func TestAForcedReleaseLeavesTheNodeAsItIs(t *testing.T) {
 		n := member(t, db, "gpu-1")
 		ends(t, db, must(letsIn(db, n, "a-1", "acme", false))(t), done)
 		for range 2 { // it was done, and the answer was lost
-			if forced := must(db.ForceRelease(ctx, admin, turn(n, "r-1")))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
+			if forced := must(db.ForceRelease(ctx, admin, turn(n, "r-1"), "a-1"))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
 				t.Fatalf("%+v", forced)
 			}
 		}
@@ -134,13 +134,20 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 		if last, _, err := db.LastAllocation(ctx, n.ID); err != nil || last != nil {
 			t.Errorf("who is on it is not who was: %+v, %v", last, err)
 		}
-		_, err := db.BeginTurnover(ctx, admin, turn(n, "r-1"), false)
+		_, err := db.BeginTurnover(ctx, admin, turn(n, "r-1"))
 		refused(t, err, "allocation_live")
 		if audited(t, db, "turnover.begin", "allocation_live") != 1 || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
 			t.Error("the refusal is not audited, or the node was moved")
 		}
+		_, err = db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-0") // who was asked to end is another
+		refused(t, err, "allocation_live")
+		_, err = db.ForceRelease(ctx, admin, turn(n, "r-1"), "a-0")
+		refused(t, err, "allocation_live")
+		if live := must(db.Allocations(ctx, n.ID))(t); len(live) != 1 || live[0].ForcedBy != "" || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
+			t.Errorf("who was not meant was ended: %+v", live)
+		}
 		for range 2 { // it was done, and the answer was lost
-			if forced := must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
+			if forced := must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
 				t.Fatalf("%+v", forced)
 			}
 		}
@@ -212,7 +219,7 @@ func TestNobodyIsLetInWhileATurnoverBegins(t *testing.T) {
 			n := member(t, db, fmt.Sprintf("gpu-%d", i))
 			var begun, let error
 			var both sync.WaitGroup
-			both.Go(func() { _, begun = db.BeginTurnover(ctx, admin, turn(n, "r"), false) })
+			both.Go(func() { _, begun = db.BeginTurnover(ctx, admin, turn(n, "r")) })
 			both.Go(func() { _, let = letsIn(db, n, "a-1", "", false) })
 			both.Wait()
 			if (begun == nil) == (let == nil) {
@@ -261,7 +268,7 @@ func TestNobodyIsLetInToANodeThatARunHas(t *testing.T) {
 func TestAPersonsQuarantineOutlivesATurnover(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "gpu-1")
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerTurnover, Reason: "a GPU is not clean"}))(t)
 		certified(t, db, n, "c-1", "r-1", true)
@@ -287,7 +294,7 @@ func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T)
 		n := member(t, db, "gpu-1")
 		u := turn(n, "r-1")
 		u.From = broker.Retired
-		_, err := db.BeginTurnover(ctx, admin, u, true)
+		_, err := db.BeginTurnover(ctx, admin, u, "a-1")
 		refused(t, err, "node_moved")
 		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Active || got.TurnoverOwed || audited(t, db, "turnover.begin", "node_moved") != 1 {
 			t.Fatalf("the node is %s, owed %v, or the refusal is not audited", got.Status, got.TurnoverOwed)
@@ -295,7 +302,7 @@ func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Draining, By: broker.OwnerOperator}))(t)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerDrain}))(t)
 		for range 2 { // it was done, and the answer was lost
-			must(db.BeginTurnover(ctx, admin, u, false))(t)
+			must(db.BeginTurnover(ctx, admin, u))(t)
 		}
 		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Retired || !got.TurnoverOwed {
 			t.Fatalf("the node is %s, owed %v", got.Status, got.TurnoverOwed)
@@ -308,7 +315,7 @@ func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T)
 func TestAStaleCertificateHandsOutNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
-		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), true))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
 		certified(t, db, n, "c-1", "r-1", true) // for an hour
 		clock.Advance(time.Hour)

@@ -16,14 +16,15 @@ import (
 type Nodes interface {
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
-	// Disable takes a node out of service and owes it a turnover, if nobody is on it
-	// or force is set; forced are those whom that ended, told of as
+	// Disable takes a node out of service and owes it a turnover, if nobody is on it but
+	// the allocations that it may end; forced are those that it has, told of as
 	// allocation.force_released. It takes none that is elsewhere than from, unless that
 	// is empty. Codes: allocation_live, node_moved, transition_refused.
-	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, force bool) (forced []broker.Allocation, err error)
+	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Allocation, err error)
 	// ForceRelease ends the allocations that are live for billing, told of likewise, and
-	// leaves the node as it is: their users are still there.
-	ForceRelease(ctx context.Context, nodeID, runID, reason string) (forced []broker.Allocation, err error)
+	// leaves the node as it is: their users are still there. Code: allocation_live, where
+	// one is on it that it may not end.
+	ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) (forced []broker.Allocation, err error)
 	// Allocations are those since the node was last handed out clean, the live ones
 	// first; who is let in at this moment is among them, or is refused.
 	Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error)

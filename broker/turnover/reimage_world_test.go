@@ -154,6 +154,7 @@ func (s *site) turnOver(req turnover.Request) chain.Record {
 	}
 	s.runs++
 	id := "r-" + string(rune('0'+s.runs))
+	req.Ends = s.book.Machine(s.id).Live()
 	state, locks, err := turnover.New(s.book.Machine(s.id).Node, s.place, req)
 	if err != nil {
 		s.t.Fatal(err)

@@ -108,7 +108,7 @@ func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 // quarantined, and goes all the same: from there it is drained once more.
 func (c *Chains) retire(ctx context.Context, r *run) error {
 	s := &r.State
-	if _, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, "", s.ForceRelease); err != nil {
+	if _, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, "", s.Ends); err != nil {
 		return ours(err)
 	}
 	return ours(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))

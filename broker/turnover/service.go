@@ -24,7 +24,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	if s.Was != "" {
 		from = "" // the run has it, and a stage may have moved it since
 	}
-	forced, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, from, s.ForceRelease)
+	forced, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, from, s.Ends)
 	if err != nil {
 		return ours(err)
 	}

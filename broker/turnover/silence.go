@@ -53,7 +53,7 @@ func GaveUp(r chain.Record, by string) bool {
 // the system that MAAS ends.
 func InPlaceOf(run string, s Turnover) Request {
 	return Request{
-		Mode: Reimage, StorageCleanup: s.StorageCleanup, Erase: s.Erase, ForceRelease: s.ForceRelease, Follows: run, RequestedBy: "system",
+		Mode: Reimage, StorageCleanup: s.StorageCleanup, Erase: s.Erase, ForceRelease: s.ForceRelease, Ends: s.Ends, Follows: run, RequestedBy: "system",
 		Reason: taskcatalog.Clean(fmt.Sprintf("run %s met a silent agent (reimage_when_silent): %s", run, s.Reason), 500),
 	}
 }

@@ -107,7 +107,9 @@ func (s *simulation) start(b *box, req turnover.Request) *begun {
 		site = turnover.NoSite
 	}
 	r := &begun{id: fmt.Sprintf("r-%d", len(s.runs)+1), box: b, req: req, owed: s.book.Machine(b.id).TurnoverOwed}
-	state, locks, err := turnover.New(s.book.Machine(b.id).Node, at, req)
+	machine := s.book.Machine(b.id)
+	req.Ends = machine.Live()
+	state, locks, err := turnover.New(machine.Node, at, req)
 	if err == nil {
 		_, err = s.engine.Start(ctx, chain.Start{ID: r.id, Kind: req.Mode.Kind(), Site: site, Subject: b.hostname, State: state, Locks: locks, RequestedBy: "ada"})
 	}

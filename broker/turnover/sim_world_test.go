@@ -192,8 +192,8 @@ type took struct {
 	s *simulation
 }
 
-func (n took) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, force bool) ([]broker.Allocation, error) {
-	forced, err := n.Nodes.Disable(ctx, id, runID, reason, from, force)
+func (n took) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+	forced, err := n.Nodes.Disable(ctx, id, runID, reason, from, ends)
 	if r := n.s.runOf(runID); r != nil && err == nil {
 		r.taken = true
 	}

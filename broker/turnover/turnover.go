@@ -55,6 +55,7 @@ type Turnover struct {
 	StorageCleanup string                `json:"storage_cleanup"` // none, local, weka, all
 	Erase          string                `json:"erase"`           // none, quick, secure
 	ForceRelease   bool                  `json:"force_release,omitempty"`
+	Ends           []string              `json:"ends,omitempty"` // as of the request
 	From           broker.NodeStatus     `json:"from,omitempty"` // where the node must be when it is taken; empty: anywhere
 	RequestedBy    string                `json:"requested_by"`
 	Profile        string                `json:"profile,omitempty"` // id, of a node of a site
@@ -99,7 +100,8 @@ type Request struct {
 	StorageCleanup string // empty: local
 	Erase          string // of the disks that the system does not run from; empty: none
 	ForceRelease   bool
-	RemoveRecord   bool // full_decommission: MAAS shall forget the machine at the end
+	Ends           []string // with ForceRelease, the allocations that it was asked of: no other one is ended
+	RemoveRecord   bool     // full_decommission: MAAS shall forget the machine at the end
 	Reason         string
 	RequestedBy    string
 	Follows        string            // a run that its node's silence has ended; empty: none
@@ -143,12 +145,15 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	case req.Reason == "":
 		return bad("reason_missing", "it needs a reason, which is recorded (--reason R)")
 	}
+	if !req.ForceRelease {
+		req.Ends = nil
+	}
 	if !slices.Contains(from[req.Mode], n.Status) {
 		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s: it is %s, and %s is for one that is %s", n.ID, n.Status, req.Mode, listed(from[req.Mode]))
 	}
 	s := Turnover{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason, StorageCleanup: req.StorageCleanup,
-		Erase: req.Erase, ForceRelease: req.ForceRelease, From: req.From, RequestedBy: req.RequestedBy, Profile: at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries, Backoff: at.Policy.RetryBackoffSeconds, Policy: at.Policy.Turnover(),
+		Erase: req.Erase, ForceRelease: req.ForceRelease, Ends: req.Ends, From: req.From, RequestedBy: req.RequestedBy, Profile: at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries, Backoff: at.Policy.RetryBackoffSeconds, Policy: at.Policy.Turnover(),
 	}
 	locks := []string{"node/" + n.ID}
 	switch inMAAS := n.MAASSystemID != "" && at.Site.ID != ""; {

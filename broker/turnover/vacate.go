@@ -25,14 +25,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 	if err != nil || len(live) == 0 {
 		return err
 	}
-	if !s.ForceRelease {
-		n, err := c.Nodes.Node(ctx, s.NodeID)
-		if err != nil {
-			return ours(err)
-		}
-		return ours(broker.AllocationsLive(n, live))
-	}
-	forced, err := c.Nodes.ForceRelease(ctx, s.NodeID, r.ID, s.Reason)
+	forced, err := c.Nodes.ForceRelease(ctx, s.NodeID, r.ID, s.Reason, s.Ends)
 	if err != nil {
 		return ours(err)
 	}

@@ -77,6 +77,7 @@ func (w *world) start(req turnover.Request) (chain.Record, error) {
 		req.Reason = "the tenant left"
 	}
 	w.runs++
+	req.Ends = w.book.Machine(node).Live()
 	s, locks, err := turnover.New(w.book.Machine(node).Node, turnover.Place{Policy: w.policy}, req)
 	if err != nil {
 		return chain.Record{}, err

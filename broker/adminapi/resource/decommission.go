@@ -12,6 +12,8 @@ type DecommissionStart struct {
 	Erase          string `json:"erase,omitempty" enum:"none,quick,secure" doc:"soft_reset: of the disks that the system does not run from, by its agent; else of all, by MAAS; default none"`
 	ProfileID      string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the default of the node's site where it is left out"`
 	ForceRelease   bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
+	// ForceAllocations are those that the caller was shown.
+	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
 	// RemoveMAASRecord has MAAS forget the machine of a full_decommission.
 	RemoveMAASRecord bool   `json:"remove_maas_record,omitempty"`
 	Reason           string `json:"reason" minLength:"1" maxLength:"500"`
@@ -84,7 +86,9 @@ type StorageCleanupStart struct {
 	Scope        string `json:"scope" enum:"local,weka,all"`
 	ProfileID    string `json:"profile_id,omitempty" maxLength:"63"`
 	ForceRelease bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
-	Reason       string `json:"reason" minLength:"1" maxLength:"500"`
+	// ForceAllocations are those that the caller was shown.
+	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
+	Reason           string   `json:"reason" minLength:"1" maxLength:"500"`
 }
 
 // DowngradeAccept is an operator's word that a disk will do to which less was done than

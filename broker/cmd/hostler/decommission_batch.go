@@ -50,9 +50,11 @@ file, with a NODE a line; a line that begins with # is left out.`,
 				return err
 			}
 			if !saidYes(c) {
-				if err := a.askAll(c.Context(), api, b); err != nil {
+				plan, err := a.askAll(c.Context(), api, b)
+				if err != nil {
 					return err
 				}
+				b.ForceAllocations = shown(b.ForceRelease, plan.Nodes...)
 			}
 			started, err := api.StartDecommissionBatch(c.Context(), b)
 			if err != nil {
@@ -104,13 +106,13 @@ func isFile(text string) bool {
 
 // askAll tells whose the nodes are, and has the person type how many: a selector may
 // mean more than they think. What would be refused is not asked for at all.
-func (a *app) askAll(ctx context.Context, api *client.Client, b resource.DecommissionBatch) error {
+func (a *app) askAll(ctx context.Context, api *client.Client, b resource.DecommissionBatch) (*resource.DecommissionBatchPlan, error) {
 	plan, err := api.PlanDecommissionBatch(ctx, b)
 	if err == nil {
 		err = refusedBy(plan.Refused)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	live := 0
 	for _, n := range plan.Nodes {
@@ -125,14 +127,14 @@ func (a *app) askAll(ctx context.Context, api *client.Client, b resource.Decommi
 	}
 	question := plan.Mode + " of " + plural(len(plan.Nodes), "node") + "?" + ends
 	if !a.ask {
-		return broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
+		return nil, broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
 	}
 	_, _ = fmt.Fprintf(a.err, "%s Type how many nodes these are to go on: ", question)
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if strings.TrimSpace(line) != strconv.Itoa(len(plan.Nodes)) {
-		return broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not how many they are")
+		return nil, broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not how many they are")
 	}
-	return nil
+	return plan, nil
 }
 
 // batchPage is whose nodes a batch is of.

@@ -59,6 +59,7 @@ You are asked for the node's hostname, unless --yes.`,
 				if ref, err = a.askWhich(plan); err != nil {
 					return err
 				}
+				s.ForceAllocations = shown(s.ForceRelease, plan.NodeTenants)
 			}
 			d, err := api.StartDecommission(c.Context(), ref, s)
 			if err != nil {
@@ -99,6 +100,21 @@ func (a *app) askWhich(plan *resource.DecommissionPlan) (id string, err error) {
 		return "", broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not the hostname")
 	}
 	return plan.Node.ID, nil
+}
+
+// shown are the allocations that a person has seen before they said yes: with force,
+// no other one ends.
+func shown(force bool, nodes ...resource.NodeTenants) []string {
+	if !force {
+		return nil
+	}
+	ids := []string{}
+	for _, n := range nodes {
+		for _, l := range n.Live {
+			ids = append(ids, l.AllocationID)
+		}
+	}
+	return ids
 }
 
 // refusedBy is the refusal that a plan foresees.
@@ -238,6 +254,7 @@ unless --yes.`,
 				if ref, err = a.askWhich(plan); err != nil {
 					return err
 				}
+				s.ForceAllocations = shown(s.ForceRelease, plan.NodeTenants)
 			}
 			d, err := api.StartStorageCleanup(c.Context(), ref, s)
 			if err != nil {

@@ -238,7 +238,7 @@ func (m *Machine) move(to broker.NodeStatus, reason string) error {
 }
 
 // Disable implements turnover.Nodes.
-func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.NodeStatus, force bool) ([]broker.Allocation, error) {
+func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
 	leave, err := b.enter("Disable")
 	if err != nil {
 		return nil, err
@@ -249,10 +249,8 @@ func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.
 		return nil, broker.Errorf(broker.Refused, "node_moved", "node %s was to be %s still, and is %s", id, from, m.Status)
 	}
 	live := m.live()
-	if !force {
-		if err := broker.AllocationsLive(m.Node, live); err != nil {
-			return nil, err
-		}
+	if err := broker.AllocationsLive(m.Node, live, ends...); err != nil {
+		return nil, err
 	}
 	if m.Status != broker.Retired {
 		if err := m.move(broker.Draining, reason); err != nil {
@@ -265,13 +263,16 @@ func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.
 }
 
 // ForceRelease implements turnover.Nodes.
-func (b *Book) ForceRelease(_ context.Context, id, runID, _ string) ([]broker.Allocation, error) {
+func (b *Book) ForceRelease(_ context.Context, id, runID, _ string, ends []string) ([]broker.Allocation, error) {
 	leave, err := b.enter("ForceRelease")
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	live := b.nodes[id].live()
+	if err := broker.AllocationsLive(b.nodes[id].Node, live, ends...); err != nil {
+		return nil, err
+	}
 	b.force(runID, live)
 	return live, nil
 }
@@ -374,13 +375,21 @@ func (b *Book) IdentityConflict(_ context.Context, id string) (time.Time, error)
 }
 
 // live are the allocations whose user may be there.
-func (m *Machine) live() (out []broker.Allocation) {
+func (m Machine) live() (out []broker.Allocation) {
 	for _, a := range m.Users {
 		if a.Live() {
 			out = append(out, a)
 		}
 	}
 	return out
+}
+
+// Live are the allocations that are live on it, as a request to end them names them.
+func (m Machine) Live() (ids []string) {
+	for _, a := range m.live() {
+		ids = append(ids, a.ID)
+	}
+	return ids
 }
 
 // Parts implements turnover.Nodes.
