@@ -22,7 +22,16 @@ func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*resource.Baseli
 	if err != nil {
 		return nil, err
 	}
-	return &resource.Baseline{NodeID: n.ID, Digest: n.BaselineDigest, Baseline: *b}, nil
+	out := &resource.Baseline{NodeID: n.ID, Digest: n.BaselineDigest, Baseline: *b}
+	accepted, err := a.c.DB.AcceptedBaselines(ctx, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(accepted) > 0 && accepted[len(accepted)-1].Digest == n.BaselineDigest {
+		last := accepted[len(accepted)-1]
+		out.AcceptedBy, out.Reason, out.AcceptedAt = last.By, last.Reason, last.At
+	}
+	return out, nil
 }
 
 // baselineOf reads the baseline in force. It is known by its digest, so a row
@@ -142,7 +151,7 @@ func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*resource.Ba
 		if raw == nil || digest != in.Body.Digest {
 			return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot accept that baseline for node %s: it is not the one taken last (hostler node baseline diff %s)", n.ID, n.ID)
 		}
-		if err := a.c.DB.SaveBaseline(ctx, callerOf(ctx).actor(), n.ID, digest, raw, in.Body.Reason); err != nil {
+		if err := a.c.DB.AcceptBaseline(ctx, callerOf(ctx).actor(), n.ID, digest, raw, in.Body.Reason); err != nil {
 			return nil, err
 		}
 	}

@@ -32,7 +32,7 @@ func TestABaselineIsRetakenLookedAtAndAccepted(t *testing.T) {
 	n.Finish(t, d, signed, taskcatalog.OutcomeSucceeded, taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &next}, taskcatalog.Report{})
 
 	// What a node says of itself later is looked at by a person first.
-	if got := servertest.Must[resource.Baseline](t, b, http.MethodGet, "/nodes/h1/baseline", nil); got.Digest != first.Digest {
+	if got := servertest.Must[resource.Baseline](t, b, http.MethodGet, "/nodes/h1/baseline", nil); got.Digest != first.Digest || got.AcceptedBy != "" {
 		t.Fatalf("the retake is in force unseen: %s", got.Digest)
 	}
 	diff := servertest.Must[resource.BaselineDiff](t, b, http.MethodGet, "/nodes/h1/baseline/diff", nil)
@@ -46,6 +46,9 @@ func TestABaselineIsRetakenLookedAtAndAccepted(t *testing.T) {
 		got := servertest.Must[resource.Baseline](t, b, http.MethodPost, "/nodes/h1/baseline/accept", resource.BaselineAccept{Digest: digest, Reason: "new disk"})
 		if got.Digest != digest || len(got.Baseline.Processes) != 2 {
 			t.Errorf("accepted, it is %+v", got)
+		}
+		if got.AcceptedBy == "" || got.Reason != "new disk" || got.AcceptedAt.IsZero() {
+			t.Errorf("it is the word of %q at %v because %q", got.AcceptedBy, got.AcceptedAt, got.Reason)
 		}
 	}
 }

@@ -122,6 +122,8 @@ const (
 	// ExposureAcceptedGone is a part that has left since a tenant came, which an operator
 	// has accepted, and of which nobody attests what became.
 	ExposureAcceptedGone taskcatalog.Code = "device_accepted_gone"
+	// ExposureBaseline is a baseline that a person has accepted since a tenant came.
+	ExposureBaseline taskcatalog.Code = "baseline_accepted"
 )
 
 var rootkit = Exposure{ExposureRootkit, "the machine was looked at from inside the operating system that the tenant used: whoever controls its kernel decides what it says, and a new key proves nothing against that"}

@@ -177,6 +177,13 @@ func (n *Nodes) Parts(ctx context.Context, nodeID string) (p turnover.Parts, err
 	if p.Devices, err = n.DB.Devices(ctx, nodeID); err != nil {
 		return p, err
 	}
+	accepted, err := n.DB.AcceptedBaselines(ctx, nodeID)
+	if err != nil {
+		return p, err
+	}
+	for _, a := range accepted {
+		p.Baselines = append(p.Baselines, turnover.Accepted{By: a.By, Reason: a.Reason, At: a.At})
+	}
 	if p.Attested, err = n.attested(ctx, nodeID); err != nil {
 		return p, err
 	}

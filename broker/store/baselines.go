@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -13,6 +14,37 @@ func (db *DB) SaveBaseline(ctx context.Context, actor broker.Actor, nodeID, dige
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		return t.saveBaseline(ctx, actor, nodeID, digest, baseline, reason)
 	})
+}
+
+// AcceptedBaseline is a person's word that a node is as it shall be.
+type AcceptedBaseline struct {
+	Digest, By, Reason string
+	At                 time.Time
+}
+
+// AcceptBaseline is SaveBaseline by a person, whose word is kept for the certificates
+// of the node.
+func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.forUpdate())
+		if err != nil || n.BaselineDigest == digest {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO accepted_baselines (node_id, digest, accepted_by, reason, accepted_at) VALUES ($1, $2, $3, $4, $5)`,
+			nodeID, digest, actor.Name, reason, micros(t.now)); err != nil {
+			return err
+		}
+		return t.saveBaseline(ctx, actor, nodeID, digest, baseline, reason)
+	})
+}
+
+// AcceptedBaselines are those of a node, the first first.
+func (db *DB) AcceptedBaselines(ctx context.Context, nodeID string) ([]AcceptedBaseline, error) {
+	scan := func(row interface{ Scan(...any) error }) (a AcceptedBaseline, err error) {
+		err = row.Scan(&a.Digest, &a.By, &a.Reason, at(&a.At))
+		return a, err
+	}
+	return collect(ctx, db.reader(), scan, `SELECT digest, accepted_by, reason, accepted_at FROM accepted_baselines WHERE node_id = $1 ORDER BY accepted_at`, nodeID)
 }
 
 func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // mostEarlier is how many allocations before the last a certificate names.
@@ -32,6 +33,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 		all[i], root = a, root || a.HadRoot
 	}
 	if len(all) == 0 {
+		acceptedBaselines(out, parts, s.TakenAt)
 		return nil
 	}
 	slices.SortStableFunc(all, func(a, b broker.Allocation) int { return b.EndedAt.Compare(a.EndedAt) })
@@ -45,6 +47,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 	out.Allocation = allocation(all[0])
 	out.Allocation.HadRoot = root
 	since := slices.MinFunc(all, func(a, b broker.Allocation) int { return a.Since.Compare(b.Since) }).Since
+	acceptedBaselines(out, parts, since)
 	for _, d := range parts.Devices {
 		if d.State == broker.DeviceRemoved && d.Since.After(since) && !parts.attested(d) {
 			out.Exposures = append(out.Exposures, certificate.Exposure{
@@ -54,6 +57,19 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 		}
 	}
 	return nil
+}
+
+// acceptedBaselines tells of each time when a person said, since a tenant came, that the
+// node is as it shall be: what the tenant left may be part of that.
+func acceptedBaselines(out *certificate.Clean, parts Parts, since time.Time) {
+	for _, a := range parts.Baselines {
+		if a.At.After(since) {
+			out.Exposures = append(out.Exposures, certificate.Exposure{
+				Code:    certificate.ExposureBaseline,
+				Message: fmt.Sprintf("what the node is compared with was accepted by %s at %s, after a tenant could have changed it, because: %s", a.By, a.At.UTC().Format(time.RFC3339), taskcatalog.Clean(a.Reason, 500)),
+			})
+		}
+	}
 }
 
 func allocation(a broker.Allocation) *certificate.Allocation {

@@ -375,6 +375,36 @@ func TestAPartThatWasAcceptedAsGoneIsToldOf(t *testing.T) {
 	}
 }
 
+// A baseline that a person has accepted after a tenant came may be what the tenant left:
+// it is told of, in the middle of the run as well.
+func TestABaselineThatWasAcceptedSinceIsToldOf(t *testing.T) {
+	w := newWorld(t)
+	accepted := func(reason string) {
+		w.clock.Advance(time.Minute)
+		w.book.Change(node, func(m *turnovertest.Machine) {
+			m.Parts.Baselines = append(m.Parts.Baselines, turnover.Accepted{By: "ada", Reason: reason, At: w.clock.Now()})
+		})
+		w.clock.Advance(time.Minute)
+	}
+	told := func(run string) (said []string) {
+		for _, e := range w.certified(run).Exposures {
+			if e.Code == certificate.ExposureBaseline {
+				said = append(said, e.Message)
+			}
+		}
+		return said
+	}
+	accepted("before")
+	if said := told(w.begin(reset).ID); len(said) != 0 {
+		t.Errorf("nobody was on it, and it tells of %q", said)
+	}
+	w.book.LetIn(node, "a-1", "acme", false)
+	accepted("another image")
+	if said := told(w.begin(reset).ID); len(said) != 1 || !strings.Contains(said[0], "ada") || !strings.Contains(said[0], "another image") {
+		t.Errorf("it tells of %q", said)
+	}
+}
+
 // Each network card of the baseline is on the certificate. A node that one is missing of
 // does not come so far.
 func TestNetworkCardsAreExpectedAndFound(t *testing.T) {

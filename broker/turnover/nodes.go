@@ -98,9 +98,17 @@ type Parts struct {
 	NICs    []string          // MAC addresses of the baseline
 	// DPUDisks: by its SKU a DPU may show the machine its disks.
 	DPUDisks bool
+	// Baselines are those that persons have accepted for it, ever.
+	Baselines []Accepted
 	// Attested is what persons say of parts that are gone, since the node was last
 	// handed out clean.
 	Attested []certificate.Attested
+}
+
+// Accepted is a person's word that a node is as it shall be.
+type Accepted struct {
+	By, Reason string
+	At         time.Time
 }
 
 // Proof is a task that has ended.

@@ -10,7 +10,9 @@ import (
 type Baseline struct {
 	NodeID     string               `json:"node_id"`
 	Digest     string               `json:"digest"`
-	AcceptedAt time.Time            `json:"accepted_at,omitzero"`
+	AcceptedAt time.Time            `json:"accepted_at,omitzero" doc:"by a person; left out where the broker itself has taken it from the node"`
+	AcceptedBy string               `json:"accepted_by,omitempty"`
+	Reason     string               `json:"reason,omitempty"`
 	Baseline   taskcatalog.Baseline `json:"baseline"`
 }
 

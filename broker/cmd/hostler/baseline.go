@@ -90,7 +90,11 @@ func baselineRow(a *app, n resource.Node, b *resource.Baseline) []string {
 }
 
 func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) {
-	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, b.Baseline.TakenAt), "in force since", moment(a, b.AcceptedAt))
+	accepted := "by the broker, when the node came"
+	if b.AcceptedBy != "" {
+		accepted = "by " + b.AcceptedBy + ", " + moment(a, b.AcceptedAt) + ": " + taskcatalog.Clean(b.Reason, 200)
+	}
+	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, b.Baseline.TakenAt), "accepted", accepted)
 	p.Title("Holds (hostler node baseline show " + n.Hostname + " -o json lists them)")
 	rows, _ := baselineCounts(b.Baseline)
 	p.Table([]string{"KIND", "COUNT"}, rows)
