@@ -27,8 +27,8 @@ type drive struct {
 	kernel     string               // nvme0n1
 }
 
-// drives are a controller with one namespace, one with two, and a SATA disk that is
-// slow, all full of what a tenant wrote.
+// drives are a controller with one namespace, one with two, a SATA disk that is slow,
+// and one that appears twice, all full of what a tenant wrote.
 func drives(t *testing.T) (map[string]*drive, []string) {
 	t.Helper()
 	all := map[string]*drive{}
@@ -47,6 +47,8 @@ func drives(t *testing.T) (map[string]*drive, []string) {
 		"-drive", add("first", "PAIR1", 16), "-drive", add("second", "PAIR1", 24),
 		"-device", "nvme,id=pair,serial=PAIR1", "-device", "nvme-ns,bus=pair,nsid=1,drive=first", "-device", "nvme-ns,bus=pair,nsid=2,drive=second",
 		"-drive", add("sata", "SATA1", 96) + ",throttling.bps-total=12000000", "-device", "piix3-ide,id=ide", "-device", "ide-hd,bus=ide.0,serial=SATA1,drive=sata",
+		"-drive", add("twin", "TWIN1", 8), "-drive", add("other", "TWIN1", 8),
+		"-device", "ide-hd,bus=ide.1,unit=0,serial=TWIN1,drive=twin", "-device", "ide-hd,bus=ide.1,unit=1,serial=TWIN1,drive=other",
 	}
 }
 
@@ -189,7 +191,12 @@ func TestDisksAreErasedAndTheWrongOnesAreLeftAlone(t *testing.T) {
 		{"InAVolumeGroup", func(s *site) {
 			s.sh("pvcreate -qqffy /dev/"+alone.kernel+" && vgcreate -qq held /dev/"+alone.kernel+" && lvcreate -qqy -l 1 -n it held", "vgremove -qqffy held && pvremove -qqffy /dev/"+alone.kernel)
 		}, taskcatalog.CodeDiskHeld, alone.name},
+		{"SeenTwice", nil, taskcatalog.CodeDiskMultipath, all["twin"].name},
+		{"APathOfMany", func(s *site) {
+			s.sh("modprobe dm-multipath && modprobe dm-round-robin && echo 0 $(blockdev --getsz /dev/"+alone.kernel+") multipath 0 0 1 1 round-robin 0 1 1 /dev/"+alone.kernel+" 1000 | dmsetup create paths -u mpath-alone", "dmsetup remove paths")
+		}, taskcatalog.CodeDiskMultipath, alone.name},
 		{"OnTheNetwork", func(s *site) { network = s.fabric() }, taskcatalog.CodeDiskNotLocal, taskcatalog.DiskName{}},
+		{"OnTheNetworkByISCSI", func(s *site) { network = s.iscsi() }, taskcatalog.CodeDiskNotLocal, taskcatalog.DiskName{}},
 	} {
 		s.part(c.name, func(s *site) {
 			if c.set != nil {

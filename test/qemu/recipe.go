@@ -49,6 +49,8 @@ var finalRemovals = []string{
 	"var/cache/apt/archives/*.deb", "var/log/*.log", "var/log/apt/*",
 	// What enables the container engines: a guest has none unless its test starts one.
 	"etc/systemd/system/*.wants/docker.*", "etc/systemd/system/*.wants/containerd.service", "etc/systemd/system/*.wants/podman*",
+	// And the initiator's units: a test that has a disk on the network starts it.
+	"etc/systemd/system/*.wants/*iscsi*", "etc/iscsi/initiatorname.iscsi",
 }
 
 func packages() []string {
