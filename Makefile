@@ -45,10 +45,11 @@ demo-reimage: setup-guest build package
 demo-onboarding: build
 	@go run ./test/demo/onboarding
 
-# cgo is on for the race detector, and for the agent's GPU bindings.
+# cgo is on for the race detector, and for the agent's GPU bindings. What has one
+# goroutine and is long runs without it, after it.
 test: setup-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
-	$(GO) test -count=1 -run '^TestSimulation|^TestFiveHundred' ./broker/maas ./broker/turnover ./broker/cmd/hostler-broker
+	$(GO) test -count=1 -run '^Test(Simulation|FiveHundred|EachSave)' ./broker/maas ./broker/turnover ./broker/cmd/hostler-broker
 	$(GO) test -count=1 -run 'ByteOf' ./broker/certificate
 
 # The simulations are built without the race detector: they have one goroutine. 500

@@ -153,36 +153,6 @@ func TestASiteThatIsGoneForHoursHoldsItsRunsAndFailsNone(t *testing.T) {
 	}
 }
 
-// Every claim and every save is lost in turn, on its way there and on its way
-// back, and the broker with it. Each time there is one machine, one deployment,
-// one node.
-func TestEachSaveOfAnOnboardingMayBeLost(t *testing.T) {
-	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
-		for n := 0; ; n++ {
-			w := newWorld(t, "3.6")
-			w.region.Timing = maassim.Usual.Faster(10)
-			w.profile.Policy.HardwareSyncInterval = "1m"
-			b := w.box(1)
-			w.region.PlugIn(b)
-			w.lossy.Fate = func(call int) chaintest.Fate {
-				if call == n {
-					return fate
-				}
-				return chaintest.Done
-			}
-			id := w.start(1)
-			w.settle(nil)
-			r := w.run(id)
-			if d, m := w.region.Happened(b.Serial, "deploy"), len(w.region.Machines()); r.Status != chain.Completed || d != 1 || m != 1 || len(w.book.All()) != 1 {
-				t.Fatalf("fate %v at call %d: %s at %s (%+v), %d deployments, %d machines, %d nodes", fate, n, r.Status, r.Stage, r.Failure, d, m, len(w.book.All()))
-			}
-			if w.lossy.Calls() <= n {
-				break
-			}
-		}
-	}
-}
-
 // diesAtAllocate plugs in a machine, and has the broker die once between its
 // allocation and the save of that.
 func (w *world) diesAtAllocate() (maassim.Hardware, *bool) {

@@ -12,7 +12,6 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/taskcatalog"
-	"github.com/hostler/hostler/test/maassim"
 )
 
 var leave = turnover.Request{Mode: turnover.FullDecommission, ForceRelease: true, Erase: "secure", Reason: "hardware_removal"}
@@ -148,44 +147,6 @@ func TestSecretsThatStayAreToldOf(t *testing.T) {
 	r := s.turnOver(leave)
 	if st := s.state(r.ID); r.Status != chain.Completed || !st.SecretsLeft || !slices.Contains(st.Warnings, "the node's secrets could not be removed") {
 		t.Errorf("%s at %s: %+v", r.Status, r.Stage, st)
-	}
-}
-
-// Neither chain does anything twice, nor ends otherwise, whichever claim or save is
-// lost.
-func TestAnyClaimOrSaveOfAMachinesTurnoverMayBeLost(t *testing.T) {
-	for _, req := range []turnover.Request{reimage, leave} {
-		for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
-			for n := 0; ; n += 17 {
-				s := newSite(t)
-				s.place.Policy.AcceptMAASErase = true
-				s.book.LetIn(s.id, "a-1", "acme", true)
-				from := s.lossy.Calls()
-				s.lossy.Fate = func(call int) chaintest.Fate {
-					if call == from+n {
-						return fate
-					}
-					return chaintest.Done
-				}
-				r := s.turnOver(req)
-				want, machine, deploys := broker.Active, maassim.Deployed, 2
-				if req.Mode == turnover.FullDecommission {
-					want, machine, deploys = broker.Deleted, maassim.Ready, 1
-				}
-				if m := s.book.Machine(s.id); r.Status != chain.Completed || m.Status != want {
-					t.Fatalf("%s, fate %v at call %d: %s at %s: %+v; the node is %s", req.Mode, fate, n, r.Status, r.Stage, r.Failure, m.Status)
-				}
-				if m := s.machine(); m.Status != machine || s.region.Happened(s.serial, "deploy") != deploys || s.region.Happened(s.serial, "release") != 1 || len(s.book.Forced) != 1 {
-					t.Errorf("%s, fate %v at call %d: machine %+v, forced %v", req.Mode, fate, n, m, s.book.Forced)
-				}
-				if s.lossy.Calls() <= from+n {
-					if n < 30 {
-						t.Errorf("%d calls only", n)
-					}
-					break
-				}
-			}
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/pki"
@@ -388,46 +387,6 @@ func TestAnOperatorAcceptsADowngradeByTheNameOfItsDisk(t *testing.T) {
 	}
 	if all := report.Clean.Downgrades; len(all) != 1 || all[0].AcceptedBy != "operator ada" || all[0].Because != word.Because {
 		t.Errorf("downgrades %+v", all)
-	}
-}
-
-// A broker that dies at any claim or save, before it was made or after, changes
-// nothing of how it ends, and asks for no task twice.
-func TestAnyClaimOrSaveOfATurnoverMayBeLost(t *testing.T) {
-	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
-		for n := 0; ; n++ {
-			w := newWorld(t)
-			w.book.LetIn(node, "a-1", "acme", false)
-			w.lossy.Fate = func(call int) chaintest.Fate {
-				if call == n {
-					return fate
-				}
-				return chaintest.Done
-			}
-			r := w.begin(reset)
-			r = w.settle(r.ID) // what a lost claim has kept from beginning
-			if r.Status != chain.Completed {
-				t.Fatalf("fate %v at call %d: %s at %s: %+v", fate, n, r.Status, r.Stage, r.Failure)
-			}
-			w.stands(broker.Active, false)
-			for typ, want := range map[string]int{"node.rotate_identity": 1, "node.gpu_scrub": 1, "node.validate_clean": 1, "node.drain": 2, "allocation.revoke_user": 1} {
-				if got := len(w.book.Tasks(node, typ)); got != want {
-					t.Errorf("fate %v at call %d: %s was asked for %d times", fate, n, typ, got)
-				}
-			}
-			if len(w.book.Forced) != 1 {
-				t.Errorf("fate %v at call %d: forced %v", fate, n, w.book.Forced)
-			}
-			if report, err := w.book.Verify(w.state(r.ID).Issued); err != nil || !report.Holds() {
-				t.Errorf("fate %v at call %d: %v, %v", fate, n, report, err)
-			}
-			if w.lossy.Calls() <= n {
-				if n < 20 {
-					t.Errorf("%d calls only", n)
-				}
-				break
-			}
-		}
 	}
 }
 
