@@ -16,6 +16,26 @@ const (
 	VerdictInconclusive Verdict = "inconclusive"
 )
 
+// verdicts are from the worst to the best.
+var verdicts = []Verdict{VerdictNotClean, VerdictInconclusive, VerdictClean}
+
+// Valid reports whether it is one of the verdicts.
+func (v Verdict) Valid() bool { return slices.Contains(verdicts, v) }
+
+// Better reports whether v says more for the node than other does. What is no verdict
+// says nothing, and is as little as the worst.
+func (v Verdict) Better(other Verdict) bool {
+	return slices.Index(verdicts, v) > max(slices.Index(verdicts, other), 0)
+}
+
+// Lesser is the one of two verdicts that says less for the node.
+func Lesser(a, b Verdict) Verdict {
+	if a.Better(b) {
+		return b
+	}
+	return a
+}
+
 // Bounds of one piece of evidence. What exceeds them is counted, not listed.
 const (
 	MaxFindings     = 500

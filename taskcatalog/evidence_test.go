@@ -57,3 +57,22 @@ func TestAReportIsBoundedWhateverIsFound(t *testing.T) {
 		}
 	}
 }
+
+func TestVerdictsHaveOneOrder(t *testing.T) {
+	order := []Verdict{VerdictNotClean, VerdictInconclusive, VerdictClean}
+	for i, a := range order {
+		for j, b := range order {
+			if a.Better(b) != (i > j) || Lesser(a, b) != order[min(i, j)] {
+				t.Errorf("%s and %s: better %v, the lesser is %s", a, b, a.Better(b), Lesser(a, b))
+			}
+		}
+		for _, none := range []Verdict{"", "Clean", "dirty"} {
+			if !a.Valid() || none.Valid() || none.Better(a) || a.Better(none) != (a != VerdictNotClean) {
+				t.Errorf("%s and %q: better %v, the other way %v", a, none, a.Better(none), none.Better(a))
+			}
+			if a != VerdictNotClean && (Lesser(a, none) != none || Lesser(none, a) != none) {
+				t.Errorf("the lesser of %s and %q is %q", a, none, Lesser(a, none))
+			}
+		}
+	}
+}

@@ -101,7 +101,6 @@ var (
 	resetRank     = map[string]int{
 		taskcatalog.ResetNotTried: 0, taskcatalog.ResetRefused: 1, taskcatalog.ResetUnsupported: 2, taskcatalog.ResetUnproven: 3, taskcatalog.ResetProven: 4,
 	}
-	verdictRank = map[taskcatalog.Verdict]int{taskcatalog.VerdictClean: 0, taskcatalog.VerdictInconclusive: 1, taskcatalog.VerdictNotClean: 2}
 )
 
 // sum is the result of all units, with the verdict of the worst. err is why the
@@ -139,7 +138,7 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 		if resetRank[o.Assurance.Reset] < resetRank[res.Assurance.Reset] {
 			res.Assurance.Reset = o.Assurance.Reset
 		}
-		res.Verdict = worst(res.Verdict, o.Verdict)
+		res.Verdict = taskcatalog.Lesser(res.Verdict, o.Verdict)
 	}
 	none := taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteNone, Reset: taskcatalog.ResetNotTried}
 	for _, g := range s.missing {
@@ -155,26 +154,19 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 		})
 	}
 	for _, g := range res.GPUs[len(s.units):] {
-		res.Assurance, res.Verdict = none, worst(res.Verdict, g.Verdict)
+		res.Assurance, res.Verdict = none, taskcatalog.Lesser(res.Verdict, g.Verdict)
 	}
 	for _, n := range s.notes {
-		res.Verdict = worst(res.Verdict, n.verdict)
+		res.Verdict = taskcatalog.Lesser(res.Verdict, n.verdict)
 	}
 	if err != nil {
-		res.Verdict = worst(res.Verdict, taskcatalog.VerdictInconclusive)
+		res.Verdict = taskcatalog.Lesser(res.Verdict, taskcatalog.VerdictInconclusive)
 	}
 	return res, s.report(res)
 }
 
 // codeGPUUnlisted is of a GPU on the bus whose memory nobody can get at.
 const codeGPUUnlisted taskcatalog.Code = "gpu_unlisted"
-
-func worst(a, b taskcatalog.Verdict) taskcatalog.Verdict {
-	if verdictRank[b] > verdictRank[a] {
-		return b
-	}
-	return a
-}
 
 // note is what is wrong with the node and with no single GPU of it.
 type note struct {

@@ -69,7 +69,7 @@ func (c *Clean) whole() error {
 		return lacks("environment")
 	case environments[c.Policy.Environment] == 0 || !c.Policy.DiskGrade.Valid() || c.Policy.Version == "" || !onlyPlatform(c.Policy.ReportOnly):
 		return lacks("policy")
-	case !slices.Contains(verdicts, c.Validation.Verdict) || c.Validation.ChecksMade < 0:
+	case !c.Validation.Verdict.Valid() || c.Validation.ChecksMade < 0:
 		return lacks("validation")
 	}
 	return nil
@@ -135,7 +135,7 @@ func (c *Clean) parts() error {
 		return id == "" || !was
 	}
 	for _, d := range c.Devices {
-		if d.Name() == "" || !slices.Contains(kinds, d.Kind) || !slices.Contains(verdicts, d.Verdict) || !d.Expected && !d.Found {
+		if d.Name() == "" || !slices.Contains(kinds, d.Kind) || !d.Verdict.Valid() || !d.Expected && !d.Found {
 			return refuse(CodeIncomplete, "cannot use certificate: %s %q has no serial or uuid, no verdict, or is neither expected nor found", d.Kind, d.Name())
 		}
 		word := d.Method == MethodDestroyed || d.Method == MethodRemoved

@@ -35,10 +35,10 @@ func measured(taskID string, r taskcatalog.GPUScrubResult, report taskcatalog.Re
 	rows := make([]Device, 0, len(r.GPUs))
 	worst := taskcatalog.VerdictClean
 	for _, g := range r.GPUs {
-		worst = worse(worst, worse(g.Verdict, g.Figures()))
+		worst = taskcatalog.Lesser(worst, taskcatalog.Lesser(g.Verdict, g.Figures()))
 	}
 	unexplained := worst == taskcatalog.VerdictClean && len(report.Findings)+report.FindingsOmitted > 0
-	doubted := better(worst, report.Verdict) || unexplained
+	doubted := worst.Better(report.Verdict) || unexplained
 	for _, g := range r.GPUs {
 		d := Device{
 			Kind: KindGPU, Serial: g.Serial, UUID: g.UUID, Parent: g.Parent, Model: g.Name,
@@ -48,7 +48,7 @@ func measured(taskID string, r taskcatalog.GPUScrubResult, report taskcatalog.Re
 			Verdict: g.Verdict, Code: g.Code, Message: g.Message, TaskID: taskID,
 		}
 		switch {
-		case better(g.Verdict, g.Figures()):
+		case g.Verdict.Better(g.Figures()):
 			d.Verdict, d.Code, d.Message = g.Figures(), taskcatalog.CodeGPUScrubIncomplete, "its own figures say less than its verdict"
 		case doubted && g.Verdict == taskcatalog.VerdictClean:
 			d.Verdict, d.Code, d.Message = taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the node has signed of the scrub as a whole that it is not clean"

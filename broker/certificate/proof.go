@@ -143,23 +143,7 @@ func (c *Clean) contradicted(p proven) error {
 func (d *Device) restsOn(s *Device) bool {
 	same := *d
 	same.Expected, same.Code, same.Message, same.Verdict = s.Expected, s.Code, s.Message, s.Verdict
-	return reflect.DeepEqual(same, *s) && !better(d.Verdict, s.Verdict)
-}
-
-// verdicts are from the worst to the best.
-var verdicts = []taskcatalog.Verdict{taskcatalog.VerdictNotClean, taskcatalog.VerdictInconclusive, taskcatalog.VerdictClean}
-
-// better reports whether a says more than b. What is no verdict says nothing.
-func better(a, b taskcatalog.Verdict) bool {
-	return slices.Index(verdicts, a) > max(slices.Index(verdicts, b), slices.Index(verdicts, taskcatalog.VerdictNotClean))
-}
-
-// worse is the lesser of two verdicts.
-func worse(a, b taskcatalog.Verdict) taskcatalog.Verdict {
-	if better(a, b) {
-		return b
-	}
-	return a
+	return reflect.DeepEqual(same, *s) && !d.Verdict.Better(s.Verdict)
 }
 
 // validated holds the validation to what the node has signed.
@@ -174,7 +158,7 @@ func (c *Clean) validated(all []proven) error {
 	}
 	report := all[at].evidence.Report
 	tidy(&report)
-	if better(v.Verdict, report.Verdict) {
+	if v.Verdict.Better(report.Verdict) {
 		return refuse(CodeVerdictUnfounded, "cannot believe certificate: its validation is %s and the node has signed %q", v.Verdict, report.Verdict)
 	}
 	for _, name := range always {

@@ -19,7 +19,7 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 		}
 		return "", nil
 	}
-	if _, ok := rank[said]; !ok {
+	if !said.Valid() {
 		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
 	}
 	worst := said
@@ -32,23 +32,16 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 			return "", notBelieved(k, "evidence_verdict", "its verdict is not that of the result")
 		}
 		for _, g := range sum.GPUs {
-			if _, ok := rank[g.Verdict]; !ok {
+			if !g.Verdict.Valid() {
 				return "", notBelieved(k, "evidence_verdict", "one of its GPUs has a verdict that is none")
 			}
-			worst = worse(worse(worst, g.Verdict), g.Figures())
+			worst = taskcatalog.Lesser(taskcatalog.Lesser(worst, g.Verdict), g.Figures())
 		}
 	}
 	if r.Outcome != taskcatalog.OutcomeSucceeded || len(report.Findings)+report.FindingsOmitted > 0 {
-		worst = worse(worst, taskcatalog.VerdictInconclusive)
+		worst = taskcatalog.Lesser(worst, taskcatalog.VerdictInconclusive)
 	}
 	return worst, nil
-}
-
-func worse(a, b taskcatalog.Verdict) taskcatalog.Verdict {
-	if rank[b] > rank[a] {
-		return b
-	}
-	return a
 }
 
 // scrubbedAll holds a clean scrub to the baseline and the policy in force: it
@@ -73,15 +66,15 @@ func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.G
 	}
 	for _, want := range asked.Expected {
 		if !slices.ContainsFunc(r.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == want.UUID || g.Parent == want.UUID }) {
-			verdict = worse(verdict, taskcatalog.VerdictInconclusive)
+			verdict = taskcatalog.Lesser(verdict, taskcatalog.VerdictInconclusive)
 		}
 	}
 	for _, g := range r.GPUs {
 		if !slices.ContainsFunc(asked.Expected, func(want taskcatalog.BaselineGPU) bool { return g.UUID == want.UUID || g.Parent == want.UUID }) {
-			verdict = worse(verdict, taskcatalog.VerdictNotClean)
+			verdict = taskcatalog.Lesser(verdict, taskcatalog.VerdictNotClean)
 		}
 		if g.Assurance.Overwrite != taskcatalog.OverwriteVerified && !policy.AllowUnverified || g.Assurance.Reset != taskcatalog.ResetProven && policy.RequireReset {
-			verdict = worse(verdict, taskcatalog.VerdictInconclusive)
+			verdict = taskcatalog.Lesser(verdict, taskcatalog.VerdictInconclusive)
 		}
 	}
 	return verdict, nil

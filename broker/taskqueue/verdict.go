@@ -33,21 +33,16 @@ func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (
 	case !compares:
 		return "", notBelieved(k, "evidence_verdict", "it has a verdict, and its task comes to none")
 	}
-	if _, ok := rank[said]; !ok {
+	if !said.Valid() {
 		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
 	}
 	report.Judge()
-	worst := report.Verdict
-	if rank[said] > rank[worst] {
-		worst = said
-	}
+	worst := taskcatalog.Lesser(report.Verdict, said)
 	if worst == taskcatalog.VerdictClean && r.Outcome != taskcatalog.OutcomeSucceeded {
 		worst = taskcatalog.VerdictInconclusive
 	}
 	return worst, nil
 }
-
-var rank = map[taskcatalog.Verdict]int{taskcatalog.VerdictClean: 0, taskcatalog.VerdictInconclusive: 1, taskcatalog.VerdictNotClean: 2}
 
 // rowsOf refuses checks that are no rows of the table, a row told twice, which may
 // say two things, and one that is said not to apply and always does.
