@@ -150,6 +150,7 @@ var meanings = map[taskcatalog.Code]string{
 	ExposureMAASToken:    "a credential that the machine uses towards its installer was not changed",
 	ExposureRootkit:      rootkit.Message,
 	ExposureBaseline:     "the operator has changed, after a tenant could have, what the machine is compared with",
+	ExposureAgent:        ownWord.Message,
 	ExposureAcceptedGone: "a device has left the machine since, and the operator has accepted that",
 	ExposureReportedOnly: "something below the operating system differs from what it was, or could not be looked at, and the operator lets it pass",
 }

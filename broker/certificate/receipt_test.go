@@ -1,0 +1,64 @@
+package certificate_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// exposures are the codes of all that the package declares, read from its source: one
+// that is added is found here.
+func exposures(t *testing.T) (codes []taskcatalog.Code) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "clean.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if !is || !strings.HasPrefix(spec.Names[0].Name, "Exposure") {
+			return true
+		}
+		code, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, taskcatalog.Code(code))
+		return false
+	})
+	return codes
+}
+
+// A tenant reads what they are still exposed to, and not that a paper they have not got
+// says it; and never the operator's own words.
+func TestATenantIsToldOfEachExposure(t *testing.T) {
+	const others = "the certificate says what it is"
+	all := append(exposures(t), "not_known_here")
+	if len(all) < 6 {
+		t.Fatalf("the package has only %v", all)
+	}
+	c := newWorld(t).clean(gpu("GPU-1", "1650001"))
+	c.Exposures = nil
+	for _, code := range all {
+		c.Exposures = append(c.Exposures, certificate.Exposure{Code: code, Message: "operator's words"})
+	}
+	r, err := certificate.ReceiptOf(&certificate.Report{Clean: c}, c.IssuedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[taskcatalog.Code]string{}
+	for _, e := range r.Exposures {
+		told[e.Code] = e.Message
+	}
+	for _, code := range all {
+		if says := told[code]; says == "" || strings.Contains(says, "operator's words") || (says == others) != (code == "not_known_here") {
+			t.Errorf("of %s the tenant reads %q", code, says)
+		}
+	}
+}
