@@ -1,4 +1,3 @@
-// Package debtest makes Debian packages for tests.
 package debtest
 
 import (
