@@ -3,12 +3,10 @@ package adminapi_test
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -189,14 +187,9 @@ func TestAnUnfreezeWakesTheNodeThatWaits(t *testing.T) {
 }
 
 func TestAFreezeSurvivesTheBroker(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "broker")
-	at := func(c *server.Config) { c.DataDir = dir }
-	first := servertest.Start(t, at)
+	first := servertest.Start(t)
 	servertest.Must[resource.FreezeResult](t, first, http.MethodPost, "/freeze", resource.FreezePut{Reason: "the roof leaks"})
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if got := frozenNow(t, servertest.Start(t, at), ""); len(got.Holds) != 1 || got.Holds[0].Reason != "the roof leaks" {
+	if got := frozenNow(t, first.Again(t), ""); len(got.Holds) != 1 || got.Holds[0].Reason != "the roof leaks" {
 		t.Errorf("after the restart there is %+v", got)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,31 +34,19 @@ type rack struct {
 	region *maassim.Region
 	bmc    maassim.BMC
 	logged *logged
-	ahead  atomic.Int64 // of the region's clock and the broker's
-}
-
-// Advance lets time pass in the whole of it.
-func (r *rack) Advance(d time.Duration) {
-	r.ahead.Add(int64(d))
-	r.Broker.Advance(d)
 }
 
 // boot starts a broker, in place of one that was stopped.
 func (r *rack) boot() {
 	r.t.Helper()
-	var dir string
-	if r.Broker != nil {
-		if dir = r.Dir; r.Stop() != nil {
-			r.t.Fatal("the broker did not stop well")
-		}
-	}
-	r.Broker = servertest.Start(r.t, func(c *server.Config) {
+	logs := func(c *server.Config) {
 		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(r.logged), zap.DebugLevel))
-		if dir != "" {
-			c.DataDir = dir
-		}
-	})
-	r.Broker.Advance(time.Duration(r.ahead.Load()))
+	}
+	if r.Broker == nil {
+		r.Broker = servertest.Start(r.t, logs)
+		return
+	}
+	r.Broker = r.Again(r.t, logs)
 }
 
 // logged is what the broker has written to its log.
@@ -85,7 +72,7 @@ func newRack(t *testing.T, policy string) *rack {
 	r := &rack{t: t, logged: &logged{}}
 	r.boot()
 	r.region = &maassim.Region{
-		Seed: 3, Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }, Timing: maassim.Usual.Faster(1000),
+		Seed: 3, Now: r.Now, Timing: maassim.Usual.Faster(1000),
 		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}},
 	}
 	maas := httptest.NewServer(r.region)
@@ -124,16 +111,22 @@ func (r *rack) show(id string) resource.OnboardingDetail {
 func (r *rack) until(id, what string, ok func(resource.OnboardingDetail) bool) resource.OnboardingDetail {
 	r.t.Helper()
 	var last resource.OnboardingDetail
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if last = r.show(id); ok(last) {
-			return last
-		}
-		if last.Waiting != "" {
-			r.Advance(5 * time.Second)
-		}
+	if r.LetPass(func() (bool, time.Duration) {
+		last = r.show(id)
+		return ok(last), whileWaiting(last.Waiting)
+	}) {
+		return last
 	}
 	r.t.Fatalf("waited in vain for %s: %s at %s: %s %s %s", what, last.Status, last.CurrentStage, last.Waiting, last.ErrorCode, last.ErrorMessage)
 	return last
+}
+
+// whileWaiting is how much time shall pass for a run: it needs none to go on.
+func whileWaiting(forWhat string) time.Duration {
+	if forWhat == "" {
+		return 0
+	}
+	return 5 * time.Second
 }
 
 // rested waits until nodes are answered again: a broker whose clock has leapt has

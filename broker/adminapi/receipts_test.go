@@ -28,11 +28,11 @@ func TestAReceiptOfAnOlderCertificateVerifies(t *testing.T) {
 	d, task = n.Next(t)
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.RevokeUserResult{}, taskcatalog.Report{})
 	var issued []resource.CleanCertificate
-	for end := time.Now().Add(90 * time.Second); len(issued) == 0; time.Sleep(100 * time.Millisecond) {
-		if issued = servertest.Must[resource.CleanCertificateList](t, b, http.MethodGet, "/certificates", nil).Items; time.Now().After(end) {
-			t.Fatalf("there is no certificate: %+v", servertest.Must[resource.DecommissionDetail](t, b, http.MethodGet, "/decommissions/"+run.DecommissionID, nil))
-		}
-		b.Advance(time.Minute) // its agent is silent from then on
+	if !b.LetPass(func() (bool, time.Duration) { // its agent is silent from now on
+		issued = servertest.Must[resource.CleanCertificateList](t, b, http.MethodGet, "/certificates", nil).Items
+		return len(issued) > 0, time.Minute
+	}) {
+		t.Fatalf("there is no certificate: %+v", servertest.Must[resource.DecommissionDetail](t, b, http.MethodGet, "/decommissions/"+run.DecommissionID, nil))
 	}
 
 	b.Advance(24 * time.Hour)

@@ -14,13 +14,11 @@ import (
 func (r *rack) decommissioned(id, what string, ok func(resource.DecommissionDetail) bool) resource.DecommissionDetail {
 	r.t.Helper()
 	var last resource.DecommissionDetail
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if last = servertest.Must[resource.DecommissionDetail](r.t, r.Broker, http.MethodGet, "/decommissions/"+id, nil); ok(last) {
-			return last
-		}
-		if last.Waiting != "" {
-			r.Advance(5 * time.Second)
-		}
+	if r.LetPass(func() (bool, time.Duration) {
+		last = servertest.Must[resource.DecommissionDetail](r.t, r.Broker, http.MethodGet, "/decommissions/"+id, nil)
+		return ok(last), whileWaiting(last.Waiting)
+	}) {
+		return last
 	}
 	r.t.Fatalf("waited in vain for %s: %s at %s: %s %s %s", what, last.Status, last.CurrentStage, last.Waiting, last.ErrorCode, last.ErrorMessage)
 	return last

@@ -43,7 +43,22 @@ type Broker struct {
 // of a broker that ran before, or the database.
 func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 	t.Helper()
-	b := &Broker{ahead: new(atomic.Int64), ended: make(chan struct{})}
+	return start(t, new(atomic.Int64), change)
+}
+
+// Again stops the broker and starts another one over the same data, in the same time.
+func (b *Broker) Again(t testing.TB, change ...func(*server.Config)) *Broker {
+	t.Helper()
+	if err := b.Stop(); err != nil {
+		t.Fatalf("the broker ended with: %v", err)
+	}
+	same := func(c *server.Config) { c.DataDir = b.Dir }
+	return start(t, b.ahead, append([]func(*server.Config){same}, change...))
+}
+
+func start(t testing.TB, ahead *atomic.Int64, change []func(*server.Config)) *Broker {
+	t.Helper()
+	b := &Broker{ahead: ahead, ended: make(chan struct{})}
 	b.now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	c := server.Config{
 		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", Version: "test", Now: b.Now,
@@ -123,6 +138,22 @@ func Clock() time.Time { return time.Now() }
 
 // Advance moves the broker's clock.
 func (b *Broker) Advance(d time.Duration) { b.ahead.Add(int64(d)) }
+
+// LetPass moves the broker's clock on until look says that what is waited for is there,
+// and gives up after ninety seconds of the machine's. pass is how much time goes by
+// before the next look: none while the broker is at work, which is no faster by it.
+func (b *Broker) LetPass(look func() (there bool, pass time.Duration)) bool {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); <-tick.C {
+		there, pass := look()
+		if there {
+			return true
+		}
+		b.Advance(pass)
+	}
+	return false
+}
 
 // Stop drains the broker and returns what Run returned.
 func (b *Broker) Stop() error {
