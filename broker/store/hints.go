@@ -14,7 +14,7 @@ const (
 	HintCancel HintKind = "cancel" // ID is a node: it has a task to stop
 	HintEnded  HintKind = "ended"  // ID is a task that has ended
 	HintDeny   HintKind = "deny"   // ID is a certificate's serial
-	HintToken  HintKind = "token"  // ID is the name of an operator token that changed
+	HintToken  HintKind = "token"  // ID is the name of an operator token that was revoked
 	HintTrust  HintKind = "trust"  // ID is a bundle version
 )
 

@@ -31,7 +31,6 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 			o.Name, hash, string(o.Role), listText(o.Sites), micros(t.now), micros(o.ExpiresAt)); err != nil {
 			return err
 		}
-		t.hint(HintToken, o.Name)
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "token.create", Subject: "token/" + o.Name,
 			After: small("role", o.Role, "sites", o.Sites, "expires_at", micros(o.ExpiresAt)),
