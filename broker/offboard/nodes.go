@@ -195,5 +195,8 @@ func (n *Nodes) Parts(ctx context.Context, nodeID string) (p turnover.Parts, err
 		p.DPUDisks = sku.DPUDisks
 	}
 	p.Facts, _, err = n.DB.Facts(ctx, nodeID)
+	if err != nil && broker.AsError(err).Code == "facts_unknown" {
+		p.NoFacts, err = true, nil
+	}
 	return p, err
 }

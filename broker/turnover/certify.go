@@ -117,9 +117,9 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 	if err != nil {
 		return nil, ours(err)
 	}
-	parts, err := c.Nodes.Parts(ctx, s.NodeID)
+	parts, err := c.parts(ctx, r)
 	if err != nil {
-		return nil, ours(err)
+		return nil, err
 	}
 	out := &certificate.Clean{
 		ID:          fmt.Sprintf("%s.%d", r.ID, r.Attempt),

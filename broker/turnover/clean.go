@@ -15,12 +15,31 @@ import (
 
 // noGPUs reports that nobody expects a GPU in the machine, and that it has none.
 func (c *Chains) noGPUs(ctx context.Context, r *run) (bool, error) {
-	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
-	if err != nil {
-		return false, ours(err)
-	}
+	p, err := c.parts(ctx, r)
+	return err == nil && !p.NoFacts && !p.hasGPUs(), err
+}
+
+func (p Parts) hasGPUs() bool {
 	expected := slices.ContainsFunc(p.Devices, func(d broker.Device) bool { return d.Kind == broker.DeviceGPU && d.State != broker.DeviceRemoved })
-	return len(p.GPUs) == 0 && len(p.Facts.GPUs) == 0 && !expected, nil
+	return len(p.GPUs) > 0 || len(p.Facts.GPUs) > 0 || expected
+}
+
+// parts are what the machine is made of. A run whose node stays stops where nobody has
+// ever said that: what is not known cannot be found clean.
+func (c *Chains) parts(ctx context.Context, r *run) (Parts, error) {
+	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
+	switch {
+	case err != nil:
+		return p, ours(err)
+	case p.NoFacts && r.State.Mode != FullDecommission:
+		return p, factsUnknown(r)
+	}
+	return p, nil
+}
+
+func factsUnknown(r *run) *chain.Failure {
+	return chain.Fail(inputError, "node %s has never said what it is made of, so nobody knows what there is to clean", r.State.NodeID).With("facts_unknown", nil).
+		Next("start the agent of node %s anew, which then tells of its hardware, then retry", r.State.NodeID)
 }
 
 // scrubClasses are the codes of a GPU that is not clean which are classes of their
@@ -61,6 +80,18 @@ func (c *Chains) scrub(ctx context.Context, r *run) error {
 		wrong = "the broker comes to " + string(k.Verdict)
 	}
 	return c.unclean(ctx, r, class, k, "%d of %d GPUs are clean; %s", clean, len(result.GPUs), wrong)
+}
+
+// scrubLeaving is scrub of a node that goes, if there is anything to hold it to.
+func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
+	p, err := c.parts(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case p.NoFacts && !p.hasGPUs():
+		return factsUnknown(r)
+	}
+	return c.scrub(ctx, r)
 }
 
 // validate looks at the whole machine.

@@ -14,9 +14,9 @@ func (c *Chains) nothingToErase(ctx context.Context, r *run) (bool, error) {
 	if r.State.Erase == EraseNone {
 		return true, nil
 	}
-	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
-	if err != nil {
-		return false, ours(err)
+	p, err := c.parts(ctx, r)
+	if err != nil || p.NoFacts {
+		return false, err
 	}
 	return len(erasable(broker.JudgeDisks(p.Devices, p.Facts))) == 0, nil
 }
@@ -35,9 +35,12 @@ func erasable(all []broker.JudgedDisk) (names []taskcatalog.DiskName) {
 
 // eraseDisks erases each disk that is not left out by the record.
 func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
-	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
-	if err != nil {
-		return ours(err)
+	p, err := c.parts(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case p.NoFacts:
+		return factsUnknown(r)
 	}
 	all := broker.JudgeDisks(p.Devices, p.Facts)
 	if err := c.shrunk(ctx, r, all); err != nil {

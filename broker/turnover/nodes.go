@@ -95,6 +95,7 @@ type Parts struct {
 	GPUs    []taskcatalog.BaselineGPU // of the baseline
 	Devices []broker.Device
 	Facts   taskcatalog.Facts // as last reported
+	NoFacts bool              // none ever was
 	NICs    []string          // MAC addresses of the baseline
 	// DPUDisks: by its SKU a DPU may show the machine its disks.
 	DPUDisks bool

@@ -19,7 +19,7 @@ func (c *Chains) FullDecommission() chain.Chain[Turnover] {
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
 		{Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"), Limit: usersLimit, About: aboutForce},
 		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
-		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.bestEffort(c.scrub, nil), Retry: retries("scrub_gpu"), About: aboutScrub},
+		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.bestEffort(c.scrubLeaving, nil), Retry: retries("scrub_gpu"), About: aboutScrub},
 		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.bestEffort(c.eraseDisks, nil), Retry: retries("erase_local_disks"), About: aboutErase},
 		{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
 		c.onMachine(c.MAAS.LoadSite()),

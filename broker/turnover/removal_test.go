@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/turnover"
@@ -105,6 +106,48 @@ func TestWhatCannotBeCleanedLeavesAllTheSame(t *testing.T) {
 				t.Errorf("its certificate: %v", err)
 			}
 		})
+	}
+}
+
+// Of a node that has never said what it is made of nobody knows what there is to clean:
+// one that goes goes uncleaned, which is told, and one that stays is not let in.
+func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
+	unsaid := func(m *turnovertest.Machine) { m.Parts = turnover.Parts{NoFacts: true} }
+	w := newWorld(t)
+	w.book.Change(node, unsaid)
+	r := w.begin(leave)
+	if m := w.book.Machine(node); r.Status != chain.Completed || m.Status != broker.Deleted {
+		t.Fatalf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, m.Status)
+	}
+	for _, stage := range []string{"scrub_gpu", "erase_local_disks"} {
+		warned := func(line string) bool {
+			return strings.HasPrefix(line, stage+" was not made: node "+node+" has never said")
+		}
+		if !slices.Contains(w.went(r.ID), stage+" skipped") || !slices.ContainsFunc(w.state(r.ID).Warnings, warned) {
+			t.Errorf("%s: it went %v, and says %q", stage, w.went(r.ID), w.state(r.ID).Warnings)
+		}
+	}
+	if n := len(w.book.Tasks(node, "node.gpu_scrub")) + len(w.book.Tasks(node, "node.disk_erase")); n > 0 {
+		t.Errorf("its agent was asked for %d tasks", n)
+	}
+	short(t, w.certified(r.ID), certificate.CodeNoDevices, "")
+
+	w = newWorld(t)
+	w.book.Change(node, unsaid)
+	if r := w.begin(turnover.Request{Mode: turnover.SoftReset, Reason: "r"}); !r.Status.Stopped() || r.Failure.Code != "facts_unknown" {
+		t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	if m := w.book.Machine(node); m.Status == broker.Active || !m.TurnoverOwed {
+		t.Errorf("the node is %s, owed %v", m.Status, m.TurnoverOwed)
+	}
+}
+
+// One whose GPUs are on record is asked to scrub them, whatever it has not said.
+func TestGPUsOnRecordAreScrubbedOfANodeThatGoes(t *testing.T) {
+	w := newWorld(t)
+	w.book.Change(node, func(m *turnovertest.Machine) { m.Parts.NoFacts, m.Parts.Facts = true, taskcatalog.Facts{} })
+	if r := w.begin(leave); r.Status != chain.Completed || !slices.Contains(w.went(r.ID), "scrub_gpu succeeded") {
+		t.Errorf("%s at %s: %+v; it went %v", r.Status, r.Stage, r.Failure, w.went(r.ID))
 	}
 }
 
