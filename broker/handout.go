@@ -48,9 +48,9 @@ var mends = map[NodeStatus]string{
 	Enrolling:       "wait until its checks have ended, or see why they do not (hostler node timeline NODE)",
 	Offline:         "bring its agent back",
 	Quarantined:     "mend what is said there, then resume its turnover, or hostler node activate NODE",
-	Draining:        "wait for the drain, or hostler node resume NODE",
+	Draining:        "wait for the drain, or hostler node resume NODE; hostler node activate NODE calls it off",
 	Retired:         "hostler node activate NODE, if it shall be used again",
-	Removing:        "nothing: it is being removed",
+	Removing:        "nothing: it is being removed (hostler node retire NODE keeps it)",
 	Deleted:         "nothing: it is deleted, and its id is never used again",
 }
 

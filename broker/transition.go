@@ -10,12 +10,18 @@ const (
 	OwnerHeartbeat  Owner = "heartbeat"         // an agent heard, or silent for too long
 	OwnerReconciler Owner = "reconciler"        // what is seen disagrees
 	OwnerOperator   Owner = "operator"          // an operator's own action
-	OwnerDrain      Owner = "drain"             // node.drain and its outcome
-	OwnerRemoval    Owner = "removal"           // node.uninstall and its outcome
+	OwnerDrain      Owner = "drain"             // what a drain came to
+	OwnerRemoval    Owner = "removal"           // a removal, and what node.uninstall came to
 	OwnerTurnover   Owner = "turnover"          // a decommission run
 	OwnerOverride   Owner = "operator_override" // platform_admin, with a reason, past an owed turnover
 	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init: what the broker's own checks kept out enrols anew
 )
+
+// Owners are all of them.
+var Owners = []Owner{
+	OwnerOnboarding, OwnerHeartbeat, OwnerReconciler, OwnerOperator,
+	OwnerDrain, OwnerRemoval, OwnerTurnover, OwnerOverride, OwnerUndo,
+}
 
 // awaitsResolver reports whether the node shall have other resolver profiles
 // than it has in force. Heartbeats bring a node back all the same: it was let in
@@ -26,28 +32,33 @@ func (n Node) awaitsResolver() bool {
 
 type edge struct{ from, to NodeStatus }
 
-// transitions is the whole table. Every pair that is not here is refused.
+// transitions is the whole table: each pair with those whose code makes it, and no
+// other (broker/adminapi walks every one). Every pair that is not here is refused.
+// What silence says of a node is the heartbeats' alone, and a quarantine is never
+// taken back by what the reconciler sees: it does not know what was done to the
+// machine in between. A run makes its node and has it enrolling in one transaction,
+// so an undo meets none that only has a token.
 var transitions = map[edge][]Owner{
 	{BootstrapIssued, Enrolling}: {OwnerOnboarding},
-	{BootstrapIssued, Deleted}:   {OwnerUndo, OwnerRemoval},
+	{BootstrapIssued, Deleted}:   {OwnerRemoval},
 	{Enrolling, Active}:          {OwnerOnboarding},
-	{Enrolling, Quarantined}:     {OwnerOnboarding, OwnerOperator, OwnerTurnover},
+	{Enrolling, Quarantined}:     {OwnerOnboarding, OwnerOperator},
 	{Enrolling, Deleted}:         {OwnerUndo, OwnerRemoval},
-	{Active, Offline}:            {OwnerHeartbeat, OwnerReconciler},
-	{Offline, Active}:            {OwnerHeartbeat, OwnerReconciler},
+	{Active, Offline}:            {OwnerHeartbeat},
+	{Offline, Active}:            {OwnerHeartbeat},
 	{Active, Quarantined}:        {OwnerReconciler, OwnerOperator, OwnerTurnover},
 	{Offline, Quarantined}:       {OwnerReconciler, OwnerOperator, OwnerTurnover},
-	{Quarantined, Active}:        {OwnerOperator, OwnerReconciler, OwnerTurnover, OwnerOverride},
+	{Quarantined, Active}:        {OwnerOperator, OwnerTurnover, OwnerOverride},
 	{Quarantined, Enrolling}:     {OwnerUndo},
-	{Quarantined, Draining}:      {OwnerOperator, OwnerDrain, OwnerTurnover},
-	{Active, Draining}:           {OwnerOperator, OwnerDrain, OwnerTurnover},
-	{Offline, Draining}:          {OwnerOperator, OwnerDrain, OwnerTurnover},
+	{Quarantined, Draining}:      {OwnerOperator, OwnerTurnover},
+	{Active, Draining}:           {OwnerOperator, OwnerTurnover},
+	{Offline, Draining}:          {OwnerOperator, OwnerTurnover},
 	{Draining, Retired}:          {OwnerDrain, OwnerTurnover},
 	{Draining, Offline}:          {OwnerDrain, OwnerOperator},
 	{Draining, Quarantined}:      {OwnerTurnover},
 	{Retired, Active}:            {OwnerOperator, OwnerTurnover, OwnerOverride},
 	{Retired, Quarantined}:       {OwnerTurnover},
-	{Retired, Removing}:          {OwnerRemoval, OwnerOperator, OwnerTurnover},
+	{Retired, Removing}:          {OwnerRemoval, OwnerTurnover},
 	{Removing, Retired}:          {OwnerRemoval, OwnerOperator, OwnerTurnover},
 	{Removing, Deleted}:          {OwnerRemoval, OwnerTurnover},
 }
@@ -68,7 +79,10 @@ func Transition(n Node, to NodeStatus, by Owner) error {
 		if to == Active && n.TurnoverOwed && by != OwnerOverride {
 			return Errorf(Refused, "turnover_owed", "cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
 		}
-		if to == Active && n.awaitsResolver() && by != OwnerOverride && by != OwnerHeartbeat && by != OwnerReconciler {
+		if to == Offline && n.TurnoverOwed && by == OwnerOperator {
+			return Errorf(Refused, "turnover_owed", "cannot call off the drain of node %s: a turnover is owed (finish it, or cancel it)", n.ID)
+		}
+		if to == Active && n.awaitsResolver() && by != OwnerOverride && by != OwnerHeartbeat {
 			return Errorf(Refused, "resolver_config_unconfirmed", "cannot make node %s active: it has not confirmed the resolver profiles it shall have (hostler resolver show %s)", n.ID, n.ID)
 		}
 		return nil

@@ -12,18 +12,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-var owners = []Owner{
-	OwnerOnboarding, OwnerHeartbeat, OwnerReconciler, OwnerOperator,
-	OwnerDrain, OwnerRemoval, OwnerTurnover, OwnerOverride, OwnerUndo,
-}
-
 // whole renders every pair of statuses with who may make it, owed or not.
 func whole() string {
 	var b strings.Builder
 	for _, from := range NodeStatuses {
 		for _, to := range NodeStatuses {
 			var may, owed []string
-			for _, by := range owners {
+			for _, by := range Owners {
 				if Transition(Node{ID: "n-1", Status: from}, to, by) == nil {
 					may = append(may, string(by))
 				}
@@ -75,7 +70,7 @@ func TestNoWalkBreaksTheNodeStateMachine(t *testing.T) {
 				n.TurnoverOwed = true
 			}
 			to := rapid.SampledFrom(NodeStatuses).Draw(t, "to")
-			by := rapid.SampledFrom(owners).Draw(t, "by")
+			by := rapid.SampledFrom(Owners).Draw(t, "by")
 			if Transition(n, to, by) != nil {
 				continue
 			}

@@ -97,48 +97,90 @@ func (a *API) quarantine(ctx context.Context, n broker.Node, in resource.NodeAct
 	return n, nil, err
 }
 
+// resumeDrain has a node take back the mark of a drain.
+const resumeDrain = `{"resume":true}`
+
 // activate makes a node available again. One that was drained is told to take
 // its mark back. One that a run would not let in is let in by an override only.
 func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
-	if n.Status == broker.Active && !in.Override {
-		if drained, err := a.stillDrained(ctx, n); err != nil || !drained {
-			return n, nil, err
-		}
-	} else {
-		change := store.Change{To: broker.Active, By: broker.OwnerOperator, Reason: in.Reason}
-		if in.Override {
-			change.By, change.ClearTurnover = broker.OwnerOverride, true
-		}
-		var err error
-		if change.Hardware, err = onboard.Hardware(ctx, a.c.DB, n); err != nil {
-			return n, nil, err
-		}
-		if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change); err != nil {
-			return n, nil, err
+	if !in.Override {
+		switch n.Status {
+		case broker.Draining:
+			return a.callOff(ctx, n, in)
+		case broker.Active, broker.Offline:
+			drained, err := a.stillDrained(ctx, n)
+			switch {
+			case err != nil:
+				return n, nil, err
+			case drained:
+				return a.takeBack(ctx, n)
+			case n.Status == broker.Active:
+				return n, nil, nil
+			}
 		}
 	}
+	change := store.Change{To: broker.Active, By: broker.OwnerOperator, Reason: in.Reason}
+	if in.Override {
+		change.By, change.ClearTurnover = broker.OwnerOverride, true
+	}
+	var err error
+	if change.Hardware, err = onboard.Hardware(ctx, a.c.DB, n); err != nil {
+		return n, nil, err
+	}
+	if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change); err != nil {
+		return n, nil, err
+	}
+	return a.takeBack(ctx, n)
+}
+
+// takeBack has a node take back the mark of a drain, if it may have one.
+func (a *API) takeBack(ctx context.Context, n broker.Node) (broker.Node, *broker.Task, error) {
 	if canRun(n, "node.drain") != nil {
 		return n, nil, nil
 	}
-	task, err := a.ownTask(ctx, n, "node.drain", `{"resume":true}`)
+	task, err := a.ownTask(ctx, n, "node.drain", resumeDrain)
 	return n, task, err
 }
 
+// callOff stops a drain short of retirement. The node is offline, and active again as
+// soon as its agent is heard, which is told to take the mark back.
+func (a *API) callOff(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	err := broker.Transition(n, broker.Offline, broker.OwnerOperator)
+	if err == nil {
+		err = a.c.DB.NodeInRun(ctx, n, broker.Offline)
+	}
+	if err != nil {
+		return n, nil, err // before its task is canceled
+	}
+	// The drain ends first: a crash leaves a node that lets nobody in, and not one that
+	// is in service when its drain begins.
+	if _, err := a.open(ctx, n, "node.drain", resumeDrain); err != nil {
+		return n, nil, err
+	}
+	if n, err = a.move(ctx, n, broker.Offline, broker.OwnerOperator, in.Reason); err != nil {
+		return n, nil, err
+	}
+	return a.takeBack(ctx, n)
+}
+
 // stillDrained reports whether a node may hold the mark of a drain although it
-// is active: the status comes first, and the task that takes the mark back was
+// is in service, or would be if it were heard: the status comes first, and the task that takes the mark back was
 // lost in a crash or did not succeed.
 func (a *API) stillDrained(ctx context.Context, n broker.Node) (bool, error) {
 	last, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: n.ID, Type: "node.drain", Limit: 1})
 	if err != nil || len(last) == 0 || last[0].NodeEpoch != n.Epoch {
 		return false, err
 	}
-	resumed := sameIntent(last[0].Params, []byte(`{"resume":true}`))
+	resumed := sameIntent(last[0].Params, []byte(resumeDrain))
 	return !resumed || last[0].Status != broker.TaskSucceeded, nil
 }
 
 // retire is a drain that was meant to last. With force it takes a node that no
-// longer answers out of service without asking it.
+// longer answers out of service without asking it. One that is being removed is kept.
 func (a *API) retire(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	if n.Status == broker.Removing {
+		return a.keep(ctx, n, in)
+	}
 	if !in.Force {
 		return a.drain(ctx, n, in)
 	}
@@ -175,7 +217,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 			return n, nil, err
 		}
 	}
-	n, err := a.move(ctx, n, broker.Removing, broker.OwnerOperator, in.Reason)
+	n, err := a.move(ctx, n, broker.Removing, broker.OwnerRemoval, in.Reason)
 	if err != nil {
 		return n, nil, err
 	}
@@ -194,6 +236,30 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 	}
 	task, err := a.ownTask(ctx, n, "node.uninstall", string(params))
 	return n, task, err
+}
+
+// keep takes a removal back, and the node is retired as before. What an agent that has
+// the task comes to decides, since it may be gone already; with force that is not
+// waited for.
+func (a *API) keep(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+	if err := a.c.DB.NodeInRun(ctx, n, broker.Retired); err != nil {
+		return n, nil, err // before its task is canceled
+	}
+	open, err := a.openTasks(ctx, n, "node.uninstall")
+	if err != nil {
+		return n, nil, err
+	}
+	for _, t := range open {
+		t, err := a.c.Queue.Cancel(ctx, callerOf(ctx).actor(), t.ID, "the removal was taken back")
+		if err != nil {
+			return n, nil, err
+		}
+		if !t.Status.Ended() && !in.Force {
+			return n, &t, nil
+		}
+	}
+	n, err = a.move(ctx, n, broker.Retired, broker.OwnerOperator, in.Reason)
+	return n, nil, err
 }
 
 // forget deletes a record and the node's secrets. What the machine may still
@@ -220,9 +286,19 @@ func (a *API) move(ctx context.Context, n broker.Node, to broker.NodeStatus, by 
 // type began, so an open one with other params is canceled first.
 func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params string) (*broker.Task, error) {
 	who := callerOf(ctx)
-	open, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{
-		NodeID: n.ID, Type: taskType, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
+	if had, err := a.open(ctx, n, taskType, params); err != nil || had != nil {
+		return had, err
+	}
+	task, _, err := a.c.Queue.Enqueue(ctx, who.actor(), taskqueue.Request{
+		NodeID: n.ID, Type: taskType, Params: []byte(params), CorrelationID: who.correlationID, TraceParent: traceParent(ctx),
 	})
+	return &task, err
+}
+
+// open finds the task with these params that is under way, and cancels those that are
+// with others.
+func (a *API) open(ctx context.Context, n broker.Node, taskType, params string) (*broker.Task, error) {
+	open, err := a.openTasks(ctx, n, taskType)
 	if err != nil {
 		return nil, err
 	}
@@ -230,14 +306,18 @@ func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params strin
 		if sameIntent(t.Params, []byte(params)) {
 			return &t, nil
 		}
-		if _, err := a.c.Queue.Cancel(ctx, who.actor(), t.ID, "superseded by "+taskType); err != nil {
+		if _, err := a.c.Queue.Cancel(ctx, callerOf(ctx).actor(), t.ID, "superseded by "+taskType); err != nil {
 			return nil, err
 		}
 	}
-	task, _, err := a.c.Queue.Enqueue(ctx, who.actor(), taskqueue.Request{
-		NodeID: n.ID, Type: taskType, Params: []byte(params), CorrelationID: who.correlationID, TraceParent: traceParent(ctx),
+	return nil, nil
+}
+
+func (a *API) openTasks(ctx context.Context, n broker.Node, taskType string) ([]broker.Task, error) {
+	open, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{
+		NodeID: n.ID, Type: taskType, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
 	})
-	return &task, err
+	return open, err
 }
 
 // sameIntent reports whether two drains both begin or both take back. There is

@@ -440,7 +440,7 @@ func TestAKeyThatIsOverQuarantinesOnce(t *testing.T) {
 	r.heard(next)
 	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(r.cert.Leaf)) })
 	r.post(r.path("/renew"), r.renewRequest()).refused(b, 403, "identity_conflict")
-	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerReconciler, Reason: "looked at"}))(t)
+	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerOverride, Reason: "looked at"}))(t)
 	b.advance(2 * time.Minute)
 	r.connect(r.cert)
 	r.post(r.path("/renew"), r.renewRequest()).refused(b, 403, "identity_conflict")
@@ -547,7 +547,7 @@ func TestAgentsAreToldApartAcrossBrokers(t *testing.T) {
 		}
 	}
 	// Whoever puts the node back into service while both run sees it go again.
-	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerReconciler}))(t)
+	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerOverride}))(t)
 	poll(there, 2)
 	if got := b.node(r.testNode); got.Status != broker.Quarantined {
 		t.Errorf("the node is %s", got.Status)

@@ -52,7 +52,7 @@ func TestTheScenarios(t *testing.T) {
 			w.admin(id, "set_workload_annotations", url.Values{"hostler-node": {"n-9999"}})
 		}, broker.Quarantined, "mark_changed"},
 		{"it is retired, and MAAS is not told", func(w *world, n broker.Node, _ string) {
-			w.move(n.ID, broker.Draining, broker.OwnerDrain)
+			w.move(n.ID, broker.Draining, broker.OwnerOperator)
 			w.move(n.ID, broker.Retired, broker.OwnerDrain)
 		}, broker.Retired, ""},
 	} {

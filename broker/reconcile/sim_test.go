@@ -135,7 +135,7 @@ func (s *simulation) happen() {
 	case 10:
 		move(broker.Active, broker.OwnerHeartbeat)
 	case 11:
-		move(broker.Draining, broker.OwnerDrain)
+		move(broker.Draining, broker.OwnerOperator)
 	case 12:
 		move(broker.Retired, broker.OwnerDrain)
 	case 13:

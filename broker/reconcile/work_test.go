@@ -257,7 +257,7 @@ func TestRetiredNodesAreDecommissionedOneAfterTheOther(t *testing.T) {
 	w.move(kept.ID, broker.Active, broker.OwnerTurnover)
 	w.heard(kept.ID)
 	w.twice()
-	w.move(kept.ID, broker.Draining, broker.OwnerDrain)
+	w.move(kept.ID, broker.Draining, broker.OwnerOperator)
 	w.move(kept.ID, broker.Retired, broker.OwnerDrain)
 	w.twice()
 	w.is(kept.ID, broker.Retired, "retired_deployed")

@@ -171,7 +171,7 @@ func (w *world) node(id, systemID string, status broker.NodeStatus) broker.Node 
 	case broker.Quarantined:
 		w.move(id, status, broker.OwnerOperator)
 	default:
-		w.move(id, broker.Draining, broker.OwnerDrain)
+		w.move(id, broker.Draining, broker.OwnerOperator)
 		if status == broker.Retired {
 			w.move(id, status, broker.OwnerDrain)
 		}

@@ -172,15 +172,17 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if err := t.rewant(ctx, &n); err != nil {
 		return out, err
 	}
+	after := []any{"epoch", n.Epoch, "status", n.Status, "serial", cert.Serial, "key", in.PublicKeyDigest}
 	if n.Status != before.Status {
 		if err := t.tellStatus(ctx, n, before.Status, nodeActor(n.ID).Name, correlationOf(ctx)); err != nil {
 			return out, err
 		}
+		after = append(after, "owner", broker.OwnerOnboarding)
 	}
 	e := entry(nodeActor(n.ID), "node.enroll", n.ID)
 	e.Reason = "from " + in.Remote
 	e.Before = small("epoch", before.Epoch, "status", before.Status)
-	e.After = small("epoch", n.Epoch, "status", n.Status, "serial", cert.Serial, "key", in.PublicKeyDigest)
+	e.After = small(after...)
 	return Enrolled{Node: n, Cert: cert}, t.audit(ctx, e)
 }
 

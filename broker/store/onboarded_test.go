@@ -213,13 +213,13 @@ func TestWhatAPersonMayDoToANodeInTheHandsOfARun(t *testing.T) {
 		ok(t, move(broker.Active, broker.OwnerOperator)) // it has stopped: a person may let it in
 		ok(t, move(broker.Draining, broker.OwnerOperator))
 		ok(t, move(broker.Retired, broker.OwnerDrain))
-		refused(t, move(broker.Removing, broker.OwnerOperator), "node_in_run")
+		refused(t, move(broker.Removing, broker.OwnerRemoval), "node_in_run")
 
 		_, err = db.Act(ctx, chain.Order{ID: "r-1", Action: chain.Cancel}, func(_ time.Time, r chain.Record) (chain.Change, error) {
 			r.Status = chain.Cancelled
 			return chain.Change{Record: r}, nil
 		})
 		ok(t, err)
-		ok(t, move(broker.Removing, broker.OwnerOperator))
+		ok(t, move(broker.Removing, broker.OwnerRemoval))
 	})
 }

@@ -116,7 +116,7 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 	}
 	e.Reason = c.Reason
-	e.After = small("status", next.Status, "turnover_owed", next.TurnoverOwed)
+	e.After = small("status", next.Status, "turnover_owed", next.TurnoverOwed, "owner", c.By)
 	return next, t.audit(ctx, e)
 }
 

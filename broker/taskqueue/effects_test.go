@@ -99,7 +99,7 @@ func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 				n := w.active(fmt.Sprintf("node-%d", i))
 				for _, s := range []broker.NodeStatus{broker.Draining, broker.Retired, broker.Removing} {
 					if w.status(n) != c.from {
-						by := map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval}[s]
+						by := map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerOperator, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval}[s]
 						w.move(n, s, by)
 					}
 				}
@@ -178,7 +178,7 @@ func TestADrainThatWasCalledOffGivesTheNodeBack(t *testing.T) {
 func TestADeletedNodeCannotComeBack(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
-		w.move(n, broker.Draining, broker.OwnerDrain)
+		w.move(n, broker.Draining, broker.OwnerOperator)
 		w.move(n, broker.Retired, broker.OwnerDrain)
 		w.move(n, broker.Removing, broker.OwnerRemoval)
 		w.enqueue(n, "node.uninstall", "")

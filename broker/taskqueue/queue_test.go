@@ -235,7 +235,7 @@ func TestEnqueueRefusesAndAudits(t *testing.T) {
 		w.move(quarantined, broker.Quarantined, broker.OwnerOperator)
 		gone := w.active("gone")
 		for _, s := range []broker.NodeStatus{broker.Draining, broker.Retired, broker.Removing, broker.Deleted} {
-			by := map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval, broker.Deleted: broker.OwnerRemoval}[s]
+			by := map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerOperator, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval, broker.Deleted: broker.OwnerRemoval}[s]
 			w.move(gone, s, by)
 		}
 		user := `{"allocation_id":"a-1","username":"alice","ssh_keys":["k"]}`
@@ -297,7 +297,7 @@ func TestDisksAreErasedOnlyOfANodeOutOfService(t *testing.T) {
 		for i, path := range [][]broker.NodeStatus{{broker.Draining}, {broker.Draining, broker.Retired}, {broker.Quarantined}} {
 			n := w.active(fmt.Sprintf("node-%d", i))
 			for _, s := range path {
-				w.move(n, s, map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Quarantined: broker.OwnerOperator}[s])
+				w.move(n, s, map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerOperator, broker.Retired: broker.OwnerDrain, broker.Quarantined: broker.OwnerOperator}[s])
 			}
 			r.NodeID = n.Peer.NodeID
 			if _, _, err := w.queue.Enqueue(ctx, operator, r); err != nil {
@@ -307,7 +307,7 @@ func TestDisksAreErasedOnlyOfANodeOutOfService(t *testing.T) {
 		for i, path := range [][]broker.NodeStatus{{}, {broker.Offline}, {broker.Draining, broker.Retired, broker.Removing}} {
 			n := w.active(fmt.Sprintf("other-%d", i))
 			for _, s := range path {
-				w.move(n, s, map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerDrain, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval, broker.Offline: broker.OwnerHeartbeat}[s])
+				w.move(n, s, map[broker.NodeStatus]broker.Owner{broker.Draining: broker.OwnerOperator, broker.Retired: broker.OwnerDrain, broker.Removing: broker.OwnerRemoval, broker.Offline: broker.OwnerHeartbeat}[s])
 			}
 			r.NodeID = n.Peer.NodeID
 			_, _, err := w.queue.Enqueue(ctx, operator, r)

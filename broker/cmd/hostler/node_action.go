@@ -39,19 +39,22 @@ done the node is retired; hostler node activate takes it back.`,
 		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'",
 	}
 	activate = action{
-		name: "activate", short: "make a quarantined or retired node active", waits: true,
-		long: `Make a quarantined or retired node active. Where a turnover is owed this is
-refused; a platform_admin may go past it with --override and a reason.`,
+		name: "activate", short: "make a quarantined or retired node active, or call off a drain", waits: true,
+		long: `Make a quarantined or retired node active. Of one that is draining the drain is
+called off: it is offline, and active as soon as its agent is heard. Where a
+turnover is owed this is refused; a platform_admin may go past it with --override
+and a reason.`,
 		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'",
 		flags: func(c *cobra.Command, n *resource.NodeAction) {
 			c.Flags().BoolVar(&n.Override, "override", false, "past an owed turnover (platform_admin, with --reason)")
 		},
 	}
 	retire = action{
-		name: "retire", short: "take a node out of service", waits: true,
+		name: "retire", short: "take a node out of service, or keep one that is being removed", waits: true,
 		long: `Take a node out of service: a drain that is meant to last. A node that no longer
-answers takes --force, and is not asked.`,
-		asks:    "it is drained and no longer handed out",
+answers takes --force, and is not asked. One that is being removed is kept, and
+is retired as before; where its agent is at it already, how that ends decides.`,
+		asks:    "it is drained, or no longer removed, and is not handed out",
 		example: "  hostler node retire gpu-07 --reason 'end of lease'",
 		flags:   forceFlag,
 	}
