@@ -37,13 +37,13 @@ type rack struct {
 }
 
 // boot starts a broker, in place of one that was stopped.
-func (r *rack) boot() {
+func (r *rack) boot(on ...func(*server.Config)) {
 	r.t.Helper()
 	logs := func(c *server.Config) {
 		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(r.logged), zap.DebugLevel))
 	}
 	if r.Broker == nil {
-		r.Broker = servertest.Start(r.t, logs)
+		r.Broker = servertest.Start(r.t, append(on, logs)...)
 		return
 	}
 	r.Broker = r.Again(r.t, logs)
@@ -67,10 +67,10 @@ func (l *logged) has(secret string) bool {
 	return bytes.Contains(l.text.Bytes(), []byte(secret))
 }
 
-func newRack(t *testing.T, policy string) *rack {
+func newRack(t *testing.T, policy string, on ...func(*server.Config)) *rack {
 	t.Helper()
 	r := &rack{t: t, logged: &logged{}}
-	r.boot()
+	r.boot(on...)
 	r.region = &maassim.Region{
 		Seed: 3, Now: r.Now, Timing: maassim.Usual.Faster(1000),
 		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}},
@@ -133,12 +133,17 @@ func whileWaiting(forWhat string) time.Duration {
 // not read its deny list for too long.
 func (r *rack) rested() {
 	r.t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(r.RootSHA256(), "127.0.0.1", r.Now)}}
+	rested(r.t, r.Broker)
+}
+
+func rested(t *testing.T, b *servertest.Broker) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(b.RootSHA256(), "127.0.0.1", b.Now)}}
 	defer client.CloseIdleConnections()
-	servertest.Eventually(r.t, "nodes to be answered", func() bool {
-		res, err := client.Post(r.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
+	servertest.Eventually(t, "nodes to be answered", func() bool {
+		res, err := client.Post(b.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
 		if err != nil {
-			r.t.Fatal(err)
+			t.Fatal(err)
 		}
 		_ = res.Body.Close()
 		return res.StatusCode != http.StatusServiceUnavailable

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/maassim"
 )
 
 // reconciled is a broker with a site whose MAAS has machines of so many active nodes.
-func reconciled(t *testing.T, many int) (b *servertest.Broker, region *maassim.Region, nodes, systemIDs []string) {
+func reconciled(t *testing.T, many int, on ...func(*server.Config)) (b *servertest.Broker, region *maassim.Region, nodes []*servertest.Node, systemIDs []string) {
 	t.Helper()
-	b = servertest.Start(t)
+	b = servertest.Start(t, on...)
 	region, _ = siteAt(t, b)
 	servertest.Must[resource.SiteCredentialsSet](t, b, http.MethodPost, "/maas-sites/dc1/credentials", resource.SiteCredentials{MAASToken: region.APIKey(), Reason: "first"})
 	for i := range many {
@@ -23,7 +24,7 @@ func reconciled(t *testing.T, many int) (b *servertest.Broker, region *maassim.R
 		name := string(rune('a'+i)) + "1"
 		boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: name, Site: "dc1", MAASSystemID: id})
 		n := b.EnrollMachine(t, boot.Token, name, id).Settle(t)
-		nodes, systemIDs = append(nodes, n.NodeID), append(systemIDs, id)
+		nodes, systemIDs = append(nodes, n), append(systemIDs, id)
 	}
 	return b, region, nodes, systemIDs
 }
@@ -53,7 +54,7 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 	}
 	b.Advance(2 * time.Second) // a list is good for a second
 	plan := servertest.Must[resource.ReconciliationRun](t, b, http.MethodPost, "/reconciliation/run?site=dc1&plan=true", nil).Plan
-	if len(plan) != 1 || plan[0].NodeID != nodes[0] || plan[0].Rule != "released" || plan[0].Acts || plan[0].Mode != "observe" {
+	if len(plan) != 1 || plan[0].NodeID != nodes[0].NodeID || plan[0].Rule != "released" || plan[0].Acts || plan[0].Mode != "observe" {
 		t.Errorf("planned: %+v", plan)
 	}
 	if r := look(t, b); r.OK != 1 || r.Drifted != 1 {
@@ -64,7 +65,7 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	d := list.Items[0]
-	if d.NodeID != nodes[0] || d.Hostname != "a1" || d.Rule != "released" || d.Severity != "critical" || d.Mode != "observe" || d.Action != "quarantine" || !d.Open ||
+	if d.NodeID != nodes[0].NodeID || d.Hostname != "a1" || d.Rule != "released" || d.Severity != "critical" || d.Mode != "observe" || d.Action != "quarantine" || !d.Open ||
 		d.LastMAASStatus != "Ready" || d.Details.MAASStatus != "Ready" || d.Details.Expected != "Deployed" || d.NodeStatus != "active" || d.FirstSeen.IsZero() {
 		t.Errorf("%+v", d)
 	}

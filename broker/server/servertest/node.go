@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -78,7 +79,7 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{Hostname: hostname, b: b, key: key}
+	n := &Node{Hostname: hostname, b: b}
 	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(b.RootSHA256(), "127.0.0.1", b.Now)}}
 	var reply wire.EnrollReply
 	n.must(t, http.MethodPost, "/internal/v1/nodes/enroll", wire.EnrollRequest{
@@ -89,8 +90,15 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 	if n.Trust, err = pki.FirstBundle([]byte(reply.TrustBundle), b.Now()); err != nil {
 		t.Fatal(err)
 	}
+	n.adopt(t, key, reply.Certificate)
+	return n
+}
+
+// adopt has the node go by a key that the broker has certified.
+func (n *Node) adopt(t testing.TB, key crypto.Signer, chain string) (leaf *x509.Certificate) {
+	t.Helper()
 	cert := tls.Certificate{PrivateKey: key}
-	for rest := []byte(reply.Certificate); len(bytes.TrimSpace(rest)) > 0; {
+	for rest := []byte(chain); len(bytes.TrimSpace(rest)) > 0; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block != nil {
 			cert.Certificate = append(cert.Certificate, block.Bytes)
@@ -98,13 +106,41 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 			t.Fatal("the certificate is no PEM")
 		}
 	}
+	var err error
 	if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
 		t.Fatal(err)
 	}
 	n.client.CloseIdleConnections()
-	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(n.Trust.Roots(b.Now()), &cert, b.Now)}}
+	n.key, n.client = key, &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(n.Trust.Roots(n.b.Now()), &cert, n.b.Now)}}
 	t.Cleanup(n.client.CloseIdleConnections)
-	return n
+	return cert.Leaf
+}
+
+// Rotate carries out a node.rotate_identity: the node has another key from then on.
+func (n *Node) Rotate(t testing.TB, d wire.Delivery, task *taskcatalog.Task) {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.Ed25519)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := pki.NewCSR(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply wire.RenewReply
+	n.must(t, http.MethodPost, n.path("/renew"), wire.RenewRequest{
+		CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{},
+		TrustVersion: n.Trust.Version, RotationTask: task.TaskID,
+	}, &reply)
+	leaf := n.adopt(t, key, reply.Certificate)
+	n.Progress(t, d, wire.ProgressRequest{TotalSteps: 1, CurrentStepName: "rotate_identity", StepStatus: "running", StepStartedAt: n.b.Now()})
+	digest, err := pki.PublicKeyDigest(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.RotateIdentityResult{
+		Serial: pki.Serial(leaf), KeySHA256: strings.TrimPrefix(digest, "sha256:"), NotAfter: leaf.NotAfter.UTC(),
+	}, taskcatalog.Report{})
 }
 
 // Settle answers the broker's request for a baseline, so that the node is active.
@@ -115,6 +151,7 @@ func (n *Node) Settle(t testing.TB) *Node {
 		t.Fatalf("the first task is %s, want node.validate_clean", task.Type)
 	}
 	baseline := taskcatalog.Baseline{TakenAt: n.b.Now().UTC(), Processes: []string{"/usr/sbin/sshd"}}
+	baseline.Inventory.NICs = []string{"0c:42:a1:00:00:01"}
 	digest, err := baseline.Digest()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,168 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// walker leads a node.
+type walker struct {
+	*servertest.Broker
+	*servertest.Node
+	t   *testing.T
+	run string // of the last turnover
+}
+
+// act has an operator do one thing after another.
+func (w *walker) act(actions ...string) {
+	w.t.Helper()
+	for _, a := range actions {
+		act(w.t, w.Broker, w.NodeID, a, resource.NodeAction{Reason: "r"})
+	}
+}
+
+// until lets time pass until the node has a status; pass is how much at a time.
+func (w *walker) until(status string, pass time.Duration) {
+	w.t.Helper()
+	last := ""
+	if !w.LetPass(func() (bool, time.Duration) {
+		last = show(w.t, w.Broker, w.NodeID).Status
+		return last == status, pass
+	}) {
+		w.t.Fatalf("waited in vain for the node to be %s: it is %s; the run is %+v", status, last, w.turnover())
+	}
+}
+
+// isHeard has the agent make a request. The broker knows who asks before it looks at
+// what is asked, and this is answered at once.
+func (w *walker) isHeard() {
+	w.t.Helper()
+	rested(w.t, w.Broker)
+	if status, code, err := w.Try(http.MethodGet, "/tasks/wait?lanes=none"); err != nil || code != "bad_lanes" {
+		w.t.Fatalf("the node is answered %d %s, %v", status, code, err)
+	}
+}
+
+// goesOffline has an operator call off the drain of a node that is not heard any more.
+func (w *walker) goesOffline() {
+	w.t.Helper()
+	w.act("drain")
+	w.Advance(5 * time.Minute)
+	w.act("activate")
+}
+
+// ends has the agent carry out its next task.
+func (w *walker) ends(taskType string, outcome taskcatalog.Outcome, result any) {
+	w.t.Helper()
+	rested(w.t, w.Broker)
+	d, task := w.Next(w.t)
+	if task.Type != taskType {
+		w.t.Fatalf("the next task is %s, want %s", task.Type, taskType)
+	}
+	w.Finish(w.t, d, task, outcome, result, taskcatalog.Report{})
+}
+
+func (w *walker) drains() {
+	w.t.Helper()
+	w.until("draining", 0)
+	w.ends("node.drain", taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true})
+	w.until("retired", 0)
+}
+
+// begins starts a turnover.
+func (w *walker) begins(mode string) {
+	w.t.Helper()
+	w.run = servertest.Must[resource.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/decommission", resource.DecommissionStart{
+		Mode: mode, StorageCleanup: "none", Reason: "r",
+	}).DecommissionID
+}
+
+// cleans starts a cleanup of the node's storage, and waits until its agent was asked.
+func (w *walker) cleans() {
+	w.t.Helper()
+	w.run = servertest.Must[resource.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/storage-cleanup", resource.StorageCleanupStart{Scope: "local", Reason: "r"}).DecommissionID
+	servertest.Eventually(w.t, "the cleanup to be asked for", func() bool {
+		return len(servertest.Must[resource.TaskList](w.t, w.Broker, http.MethodGet, "/tasks?type=node.storage_cleanup&node="+w.NodeID, nil).Items) > 0
+	})
+}
+
+func (w *walker) turnover() (d resource.DecommissionDetail) {
+	w.t.Helper()
+	if w.run != "" {
+		d = servertest.Must[resource.DecommissionDetail](w.t, w.Broker, http.MethodGet, "/decommissions/"+w.run, nil)
+	}
+	return d
+}
+
+func (w *walker) orders(action string) {
+	w.t.Helper()
+	servertest.Must[resource.Decommission](w.t, w.Broker, http.MethodPost, "/decommissions/"+w.run+"/"+action, resource.RunOrder{Reason: "r"})
+}
+
+func (w *walker) cancels() {
+	w.t.Helper()
+	w.orders("cancel")
+	if !w.LetPass(func() (bool, time.Duration) { return w.turnover().Ended, 0 }) {
+		w.t.Fatalf("the run is not cancelled: %+v", w.turnover())
+	}
+}
+
+// stops waits until the run waits for a person.
+func (w *walker) stops(pass time.Duration) {
+	w.t.Helper()
+	if !w.LetPass(func() (bool, time.Duration) {
+		d := w.turnover()
+		return d.Status == "failed_manual_intervention" || d.Status == "failed_retryable", pass
+	}) {
+		w.t.Fatalf("the run goes on: %+v", w.turnover())
+	}
+}
+
+// isCleaned has the agent carry out a soft reset, up to a last look that comes to a
+// verdict, and what a clean one leads to.
+func (w *walker) isCleaned(v taskcatalog.Verdict) {
+	w.t.Helper()
+	w.drains()
+	w.turnOf("rotate_node_identity")
+	d, task := w.Next(w.t)
+	w.Rotate(w.t, d, task)
+	w.looksAt(v)
+}
+
+func (w *walker) looksAt(v taskcatalog.Verdict) {
+	w.t.Helper()
+	w.turnOf("validate_clean_node")
+	d, task := w.Next(w.t)
+	report := taskcatalog.Report{}
+	for _, name := range taskcatalog.LookedAt() {
+		report.Checks = append(report.Checks, taskcatalog.Check{Name: name, Made: true})
+	}
+	if v == taskcatalog.VerdictNotClean {
+		report.Find(taskcatalog.Finding{Check: "users", Subject: "mallory"})
+	}
+	report.Judge()
+	w.Finish(w.t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ValidateCleanResult{
+		Verdict: report.Verdict, Findings: len(report.Findings), ChecksMade: len(report.Checks),
+	}, report)
+	if v == taskcatalog.VerdictClean {
+		w.turnOf("enable_node")
+		w.ends("node.drain", taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{})
+	}
+}
+
+// turnOf lets the run come to a stage.
+func (w *walker) turnOf(stage string) {
+	w.t.Helper()
+	if !w.LetPass(func() (bool, time.Duration) {
+		d := w.turnover()
+		return d.CurrentStage == stage && d.Waiting != "", 0
+	}) {
+		w.t.Fatalf("the run does not come to %s: %+v", stage, w.turnover())
+	}
+	rested(w.t, w.Broker)
+}
