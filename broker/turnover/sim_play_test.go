@@ -263,7 +263,10 @@ func (s *simulation) abortErases() {
 		if m.Status != maassim.DiskErasing || s.clock.Now().Sub(history[len(history)-1].At) < 2*time.Hour {
 			continue
 		}
-		s.say("somebody aborts the erase of machine %s", b.systemID)
+		s.say("somebody aborts the erase of machine %s, locked %v", b.systemID, m.Locked)
+		if m.Locked {
+			s.call("machines/" + b.systemID + "/?op=unlock")
+		}
 		s.call("machines/" + b.systemID + "/?op=abort")
 	}
 }
