@@ -107,6 +107,11 @@ func (s *simulation) saved(c chain.Change, err error) {
 	if !slices.Contains(may, node.Status) {
 		s.wrong("run %s is %s at %s (%s), and node %s is %s (%s)", r.id, now.Status, now.Stage, at, node.ID, node.Status, node.StatusReason)
 	}
+	for _, e := range c.Events {
+		if e.Status == chain.Succeeded {
+			s.trulyDone(r, state, e)
+		}
+	}
 	if c.Unreachable != "" && !s.unanswered {
 		s.wrong("run %s holds the site, which has answered: %s", r.id, c.Unreachable)
 	}
@@ -134,12 +139,30 @@ func (s *simulation) saved(c chain.Change, err error) {
 	}
 }
 
+// trulyDone holds a stage that is done to its last task, which has ended well, and to
+// the users whom it was to end: they are gone, whatever became of the tasks for it.
+func (s *simulation) trulyDone(r *begun, state turnover.Turnover, e chain.Event) {
+	for _, d := range state.Tasks {
+		if d.Stage != e.Stage || e.Direction != chain.Forward {
+			continue
+		}
+		k := s.book.Task(d.ID)
+		gone := k.Type == "allocation.revoke_user" && !slices.ContainsFunc(s.book.Machine(r.box.id).Users, func(a broker.Allocation) bool { return a.ID == d.For && a.Live() })
+		if k.Status != broker.TaskSucceeded && !gone {
+			s.wrong("run %s says that %s is done, and its task %s (%s) is %s: %s", r.id, e.Stage, k.ID, k.Type, k.Status, k.Code)
+		}
+	}
+}
+
 // check watches what is so after every step and everything that somebody did.
 func (s *simulation) check() {
 	s.newCertificates()
 	for _, b := range s.boxes {
 		node, run := s.book.Machine(b.id), s.live(b.id)
 		was := b.was
+		if was != node.Status {
+			b.since, b.stays = s.clock.Now(), false
+		}
 		b.was, b.passed = node.Status, b.passed && !node.TurnoverOwed
 		use := slices.Contains(inService, node.Status)
 		switch {
@@ -155,6 +178,8 @@ func (s *simulation) check() {
 			s.wrong("node %s is %s, and no run has it", b.id, node.Status)
 		case use && !slices.Contains(inService, was):
 			s.handedOut(b, node)
+		case use && !b.conflictAt.IsZero():
+			s.wrong("node %s is %s, and two have its identity since %s", b.id, node.Status, b.conflictAt.Format(time.TimeOnly))
 		}
 		b.epoch = node.Epoch
 		if node.Status == broker.Deleted && was != broker.Deleted {
@@ -203,6 +228,16 @@ func (s *simulation) handedOut(b *box, node turnovertest.Machine) {
 	if r.req.Mode == turnover.Reimage && node.ShownAt().After(state.HeardAt) {
 		s.wrong("node %s is %s by run %s, and its previous system was heard of at %s", b.id, node.Status, r.id, node.ShownAt().Format(time.TimeOnly))
 	}
+	switch {
+	case b.conflictAt.IsZero():
+	case c.Node.IdentitySince.After(b.conflictAt):
+		s.counts["conflicts settled by another key"]++
+	case !state.ConflictTaken.Before(b.conflictAt) && !r.adopted.Before(b.conflictAt):
+		s.counts["conflicts answered for"]++
+	default:
+		s.wrong("node %s is %s by run %s: two had its identity at %s, its key is that of %s, and nobody has answered for it", b.id, node.Status, r.id, b.conflictAt.Format(time.TimeOnly), c.Node.IdentitySince.Format(time.TimeOnly))
+	}
+	b.conflictAt = time.Time{}
 	s.truly(b, r, c)
 }
 
@@ -233,6 +268,11 @@ func (s *simulation) newCertificates() {
 			s.wrong("certificate %s does not verify: %v", id, err)
 			continue
 		}
+		for _, k := range report.Clean.Tasks {
+			if is := s.book.Task(k.ID); is.Status == broker.TaskCanceled && (k.Proof != nil || k.ID == report.Clean.Validation.TaskID) {
+				s.wrong("certificate %s rests on task %s (%s), which was cancelled", id, k.ID, k.Type)
+			}
+		}
 		if c := report.Clean; c.Environment == certificate.FreshOS {
 			s.freshly(s.runOf(c.Run.ID).box, s.book.Machine(c.Node.ID), c)
 		}
@@ -245,19 +285,22 @@ func (s *simulation) newCertificates() {
 // from after that.
 func (s *simulation) freshly(b *box, node turnovertest.Machine, c *certificate.Clean) {
 	s.counts["certificates of a fresh system"]++
-	var freed, deployed, ready time.Time
+	var freed, deploying, deployed, ready, asked time.Time
 	for _, h := range s.region.History(b.systemID) {
 		switch {
 		case h.What == "status" && (h.To == maassim.Ready.String() || h.To == maassim.New.String()):
 			ready = h.At
+		case h.What == "status" && h.To == maassim.Deploying.String():
+			asked = h.At
 		case h.What == "status" && h.To == maassim.Deployed.String() && ready.After(freed):
-			freed, deployed = ready, h.At
+			freed, deploying, deployed = ready, asked, h.At
 		}
 	}
 	for _, a := range node.Users {
-		if a.Since.After(freed) || a.EndedAt.After(deployed) {
-			s.wrong("certificate %s says fresh_os: allocation %s was on node %s from %s to %s, MAAS had it back at %s and deployed it at %s",
-				c.ID, a.ID, b.id, a.Since.Format(time.TimeOnly), a.EndedAt.Format(time.TimeOnly), freed.Format(time.TimeOnly), deployed.Format(time.TimeOnly))
+		// A person may free a machine whose system goes on until it is deployed anew.
+		if a.Since.After(freed) && (a.Live() || a.EndedAt.After(deploying)) || a.EndedAt.After(deployed) {
+			s.wrong("certificate %s says fresh_os: allocation %s was on node %s from %s to %s, MAAS had it back at %s and deployed it from %s to %s",
+				c.ID, a.ID, b.id, a.Since.Format(time.TimeOnly), a.EndedAt.Format(time.TimeOnly), freed.Format(time.TimeOnly), deploying.Format(time.TimeOnly), deployed.Format(time.TimeOnly))
 		}
 	}
 	if freed.IsZero() || deployed.IsZero() || c.Node.IdentitySince.Before(deployed) {
