@@ -68,8 +68,8 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 // quarantined.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
-		{Name: "cleanup_storage", Do: c.cleanVacant, Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: taskLimit("node.storage_cleanup"), About: aboutCleanup},
-		{Name: "validate_clean_node", Do: c.orQuarantined(c.validate), Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
+		{Name: "cleanup_storage", Do: c.orQuarantined(c.cleanVacant, "node.storage_cleanup"), Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},
+		{Name: "validate_clean_node", Do: c.orQuarantined(c.validate, "node.validate_clean"), Retry: retries("validate_clean_node"), Limit: keptWithin("node.validate_clean"), About: aboutValidate},
 	}}
 }
 

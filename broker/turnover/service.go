@@ -71,17 +71,45 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// orQuarantined has a look that could not be made keep the node from use, as one does
-// that found something.
-func (c *Chains) orQuarantined(look func(context.Context, *run) error) func(context.Context, *run) error {
+// orQuarantined has work on a node that is in service keep it from use where that fails,
+// or does not end in its time: something was begun on it, and nobody has looked since.
+// What is still to be done of it is not done any more.
+func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		err := look(ctx, r)
-		if f, failed := errors.AsType[*chain.Failure](err); failed {
-			if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-				return ours(err)
-			}
+		err := do(ctx, r)
+		if err == nil {
+			return nil
 		}
-		return err
+		f, failed := errors.AsType[*chain.Failure](err)
+		if !failed {
+			waited, unknown := r.Since(ctx, r.EnteredAt)
+			switch {
+			case unknown != nil:
+				return unknown
+			case waited < taskLimit(taskType)(r.State).After:
+				return err
+			}
+			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
+		}
+		switch asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, f.Message); {
+		case err != nil:
+			return ours(err)
+		case !asked:
+			return f // nothing was begun, and the node stays as it is
+		}
+		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
+			return ours(err)
+		}
+		return f
+	}
+}
+
+// keptWithin is the limit of such work: it leaves time to keep the node from use.
+func keptWithin(taskType string) func(Turnover) chain.Limit {
+	return func(s Turnover) chain.Limit {
+		l := taskLimit(taskType)(s)
+		l.After += records
+		return l
 	}
 }
 

@@ -24,7 +24,12 @@ type drifts struct {
 	policy reconcile.Policy
 	states map[string]store.MAASState
 	look   store.ReconcileLook
-	blind  bool // it sees no run and nothing owed, and lets everything be done
+
+	// What a broken one does.
+	blind  bool                    // it sees no run, nothing owed and no tenant, and lets everything be done
+	thawed bool                    // nor a freeze
+	lies   func(*reconcile.Policy) // of what the site wants
+	deaf   bool                    // what a person says is nobody's word
 }
 
 var errLost = errors.New("the connection to the database is lost")
@@ -49,11 +54,15 @@ func (d *drifts) Sites(context.Context, []string) ([]broker.Site, error) {
 }
 
 func (d *drifts) ReconcilePolicy(context.Context, string) (json.RawMessage, error) {
-	return taskcatalog.Encode(d.policy)
+	p := d.policy
+	if d.lies != nil {
+		d.lies(&p)
+	}
+	return taskcatalog.Encode(p)
 }
 
 func (d *drifts) ReconcileView(context.Context, string) (store.ReconcileView, error) {
-	v := store.ReconcileView{States: map[string]store.MAASState{}, InRun: map[string]string{}, Live: map[string]bool{}, Frozen: d.frozen()}
+	v := store.ReconcileView{States: map[string]store.MAASState{}, InRun: map[string]string{}, Live: map[string]bool{}, Frozen: !d.thawed && d.frozen()}
 	for _, b := range d.s.boxes {
 		m, state := d.s.book.Machine(b.id), d.states[b.id]
 		if m.Status == broker.Deleted || m.MAASSystemID == "" {
@@ -72,7 +81,7 @@ func (d *drifts) ReconcileView(context.Context, string) (store.ReconcileView, er
 			m.TurnoverOwed = false
 			clear(v.InRun)
 		}
-		v.Live[b.id] = slices.ContainsFunc(m.Users, broker.Allocation.Live)
+		v.Live[b.id] = !d.blind && slices.ContainsFunc(m.Users, broker.Allocation.Live)
 		v.Nodes = append(v.Nodes, m.Node)
 		if state.NodeID != "" {
 			v.States[b.id] = state
@@ -124,7 +133,7 @@ func (d *drifts) moved(judged broker.Node, acts bool) bool {
 	case m.Status != judged.Status || m.Epoch != judged.Epoch || m.MAASSystemID != judged.MAASSystemID || m.TurnoverOwed || d.s.live(judged.ID) != nil:
 		return true
 	}
-	return acts && d.frozen()
+	return acts && !d.thawed && d.frozen()
 }
 
 func (d *drifts) RecordDrift(_ context.Context, _ broker.Actor, x store.Drift) (recorded bool, err error) {
@@ -204,7 +213,11 @@ func (d *drifts) ForgetResolution(_ context.Context, id string) error {
 // resolve is an operator's word that a drift is seen to.
 func (s *simulation) resolve(b *box) {
 	if d := s.drifts.states[b.id]; d.Drift {
-		s.drifts.end(b.id, "ada")
+		by := "ada"
+		if s.drifts.deaf {
+			by = "system"
+		}
+		s.drifts.end(b.id, by)
 		b.stays = d.Rule == "retired_deployed"
 		s.say("ada resolves the drift of %s: %s", b.id, d.Rule)
 	}
@@ -221,7 +234,7 @@ func (a agentsOf) Reseed(_ context.Context, id, key string, _ time.Duration) (st
 	return "t-reseed", nil
 }
 
-// leaving begins the runs that a drift leads to, as offboard.Starts does.
+// leavingRuns begins the runs that a drift leads to, as offboard.Starts does.
 type leavingRuns struct{ s *simulation }
 
 func (l leavingRuns) Start(_ context.Context, judged broker.Node, id, reason string) (string, error) {

@@ -5,12 +5,14 @@ package turnover_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/test/maassim"
 )
 
 // people are tenants, who come and go, and operators, who do what they like at any
@@ -47,13 +49,16 @@ func (s *simulation) people() {
 	if s.chance(20) {
 		s.later(s.until(3*time.Hour), func() { s.keepOut(pick(s, s.boxes...)) })
 	}
-	for range s.by.IntN(3) {
+	if s.chance(60) {
 		b := pick(s, s.boxes...)
-		from := s.until(2 * time.Hour)
+		from := s.until(3 * time.Hour)
 		s.later(from, func() { s.pause(b) })
 		if s.chance(40) {
 			s.later(from+s.until(3*time.Hour), func() { s.goOn(b) })
 		}
+	}
+	if s.chance(30) {
+		s.later(s.until(4*time.Hour), s.takesBack)
 	}
 	for range s.by.IntN(3) {
 		s.later(s.until(4*time.Hour), func() { s.resolve(pick(s, s.boxes...)) })
@@ -154,6 +159,9 @@ func (s *simulation) order(r *begun, a chain.Action, without string) {
 	if err == nil && a != chain.Cancel && a != chain.MarkManual {
 		r.passes++
 	}
+	if err == nil {
+		r.frozen = a == chain.MarkManual
+	}
 	if err == nil && a == chain.Adopt {
 		r.adopted = s.clock.Now()
 	}
@@ -177,6 +185,16 @@ func (s *simulation) letIn(b *box) {
 
 // byWord notes that a person has put a node into service.
 func (s *simulation) byWord(b *box) { b.was, b.passed, b.conflictAt = broker.Active, true, time.Time{} }
+
+// takesBack is somebody who has MAAS take a machine that is in use.
+func (s *simulation) takesBack() {
+	for _, b := range s.boxes {
+		if slices.Contains(inService, s.book.Machine(b.id).Status) && s.live(b.id) == nil {
+			s.byHand(b, pick(s, maassim.ReadyByHand, maassim.DeletedByHand, maassim.TakenByHand))
+			return
+		}
+	}
+}
 
 // pause is an operator who takes a node out of use for a while, whoever is on it.
 func (s *simulation) pause(b *box) {

@@ -45,18 +45,18 @@ func (s *simulation) watches() {
 	for _, r := range reconcile.Rules[:len(reconcile.Rules)-1] {
 		p.Modes[r.ID] = reconcile.Act
 	}
-	p.MaxSharePercent, p.AtLeast = pick(s, 10, 40, 60, 100), pick(s, 1, 2, 2, 2, 3)
+	p.MaxSharePercent, p.AtLeast = pick(s, 10, 40, 60, 100, 100), pick(s, 1, 2, 2, 2, 3)
 	p.ConfirmSeconds, p.RetiredGraceSeconds, p.DecommissionsAtOnce = pick(s, 10, 30, 120), pick(s, 600, 3600), pick(s, 1, 1, 2)
 	s.leads()
-	s.watching = s.chance(75)
+	s.watching = s.chance(75) || s.watching
 	s.later(s.until(10*time.Minute), s.looks)
 }
 
 // leads is a broker that begins to lead.
 func (s *simulation) leads() {
 	s.watch = &reconcile.Watch{
-		DB: s.seenBy, Regions: &maas.Sites{Secrets: s.secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return watched{s} }},
-		Now: s.clock.Now, Log: zap.NewNop(), Reseed: agentsOf{s}, Decommission: leavingRuns{s},
+		DB: s.drifts, Regions: &maas.Sites{Secrets: s.secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return s.through }},
+		Now: s.clock.Now, Log: zap.NewNop(), Reseed: agentsOf{s}, Decommission: s.leavers,
 	}
 }
 
@@ -72,8 +72,8 @@ func (s *simulation) looks() {
 	if s.look.now {
 		return // one look at a time
 	}
-	if s.chance(10) {
-		s.look.spell = pick(s, "", "", "", "", "500", "empty", "half", "odd", "away")
+	if s.chance(20) {
+		s.look.spell = pick(s, "", "", "", "", "", "", "", "", "500", "empty", "half", "odd", "away")
 	}
 	s.look.now, s.look.began, s.look.listed, s.look.alone = true, s.clock.Now(), false, map[string]time.Time{}
 	err := s.watch.Look(ctx, s.site)
@@ -222,7 +222,6 @@ func (s *simulation) changes(b *box, what reconcile.Action) {
 
 // mayDecommission is what must hold when the reconciler has a node leave the fleet.
 func (s *simulation) mayDecommission(b *box, node turnovertest.Machine) {
-	s.stepping = ""
 	began := 0
 	for _, r := range s.runs {
 		if r.drift && !s.run(r.id).Status.Ended() {

@@ -46,7 +46,8 @@ type simulation struct {
 	engine    *chain.Engine
 	second    *chain.Engine // of another broker at the same store; nil: there is one
 	drifts    *drifts
-	seenBy    reconcile.Records // what the reconciler sees of them
+	through   http.RoundTripper // how the reconciler sees the region
+	leavers   reconcile.Decommissioner
 	watch     *reconcile.Watch
 	brokers   int
 	boxes     []*box
@@ -89,7 +90,7 @@ type box struct {
 	// conflictAt is when two were seen last that have its identity, and nobody has
 	// settled that.
 	conflictAt time.Time
-	fault  []span            // in which it was not clean, whatever anybody says
+	fault      []span // in which it was not clean, whatever anybody says
 }
 
 // span is a time; to is zero while it lasts.
@@ -100,13 +101,13 @@ type begun struct {
 	id       string
 	box      *box
 	req      turnover.Request
-	owed     bool // its node was owed a turnover already
-	taken    bool // it has the node out of service
-	drift    bool // the reconciler has begun it
-	frozen   bool // a person has, in the middle of what it did
+	owed     bool      // its node was owed a turnover already
+	taken    bool      // it has the node out of service
+	drift    bool      // the reconciler has begun it
+	frozen   bool      // a person has, in the middle of what it did
 	adopted  time.Time // when a person last had it go on with what is so
-	passes   int  // operators' actions, each of which may lead to another deployment
-	deployed int  // deployments carried out
+	passes   int       // operators' actions, each of which may lead to another deployment
+	deployed int       // deployments carried out
 }
 
 type event struct {
@@ -135,7 +136,7 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 	}
 	s.nodes = s.book
 	s.drifts = &drifts{s: s, states: map[string]store.MAASState{}}
-	s.seenBy = s.drifts
+	s.through, s.leavers = watched{s}, leavingRuns{s}
 	s.store = chaintest.NewMemory(s.clock.Now)
 	s.lossy = &chaintest.Lossy{Store: s.store}
 	s.places()
