@@ -102,8 +102,10 @@ func (s *simulation) partOf(r *begun, stage string) part {
 	return cleaning
 }
 
-func (s *simulation) state(r *begun) (out turnover.Turnover) {
-	s.must(json.Unmarshal(s.run(r.id).State, &out))
+func (s *simulation) state(r *begun) turnover.Turnover { return s.stateOf(s.run(r.id)) }
+
+func (s *simulation) stateOf(r chain.Record) (out turnover.Turnover) {
+	s.must(json.Unmarshal(r.State, &out))
 	return out
 }
 
@@ -114,13 +116,17 @@ func (s *simulation) saved(c chain.Change, err error) {
 		return
 	}
 	s.check()
-	now, node, state := s.run(r.id), s.book.Machine(r.box.id), s.state(r)
+	now, node := s.run(r.id), s.book.Machine(r.box.id)
+	state := s.stateOf(now)
 	at := s.partOf(r, now.Stage)
 	if now.Status.Moving() && now.Direction == chain.Forward && c.Record.Stage != "" && at == gone && node.Status != broker.Deleted {
 		s.wrong("run %s is at %s, and node %s is %s", r.id, now.Stage, node.ID, node.Status)
 	}
 	may := pairs[at][now.Status]
 	if r.frozen && now.Status == chain.FailedManual { // a person has stopped it where it was
+		may = pairs[at][chain.Running]
+	}
+	if at == emptying && now.Failure != nil && now.Failure.Code == "broken" { // its own records refuse to keep the node from use
 		may = pairs[at][chain.Running]
 	}
 	if r.box.passed && !now.Status.Ended() {
@@ -130,8 +136,11 @@ func (s *simulation) saved(c chain.Change, err error) {
 		s.wrong("run %s is %s at %s (%s), and node %s is %s (%s)", r.id, now.Status, now.Stage, at, node.ID, node.Status, node.StatusReason)
 	}
 	for _, e := range c.Events {
-		if e.Status == chain.Succeeded {
-			s.trulyDone(r, state, e)
+		if e.Status != chain.Succeeded {
+			continue
+		}
+		if s.trulyDone(r, state, e); slices.Contains([]string{"rotate_node_identity", "wait_for_agent_enrollment"}, e.Stage) {
+			s.rekeyed(r.box)
 		}
 	}
 	if c.Unreachable != "" && !s.unanswered {

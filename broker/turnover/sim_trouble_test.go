@@ -62,10 +62,17 @@ func (s *simulation) troubles() {
 		if twice {
 			s.later(from+s.until(time.Hour), func() { s.doubled(b) })
 		}
-		s.later(from+s.until(2*time.Hour), func() { s.answersFor(b) })
 	}
 	s.ofAgents()
 	s.ofTheBroker()
+}
+
+// rekeyed is a node that has another key by now, which somebody may have as well.
+func (s *simulation) rekeyed(b *box) {
+	if !s.calmed && s.chance(8) {
+		s.later(s.until(time.Minute), func() { s.doubled(b) })
+		s.later(time.Minute+s.until(20*time.Minute), s.answers)
+	}
 }
 
 // doubled has two be seen that act with a node's identity: one renews with the
@@ -78,9 +85,9 @@ func (s *simulation) doubled(b *box) {
 	}
 }
 
-// answersFor is a person who has a run go on all the same that was stopped by that.
-func (s *simulation) answersFor(b *box) {
-	if r := s.live(b.id); r != nil {
+// answers is a person who has the runs go on all the same that were stopped by that.
+func (s *simulation) answers() {
+	for _, r := range s.runs {
 		if now := s.run(r.id); now.Status.Stopped() && now.Failure != nil && now.Failure.Code == "identity_conflict" {
 			s.order(r, chain.Adopt, "")
 		}

@@ -67,7 +67,7 @@ func (s *simulation) looks() {
 		return
 	}
 	if s.clock.Now().Sub(s.began) < until {
-		s.later(pick(s, 35*time.Second, 2*time.Minute, reconcile.Every, reconcile.Every), s.looks)
+		s.later(pick(s, 35*time.Second, reconcile.Every, reconcile.Every, reconcile.Every), s.looks)
 	}
 	if s.look.now {
 		return // one look at a time
@@ -192,7 +192,7 @@ func (s *simulation) mayAct(b *box, rule string) {
 		s.wrong("the reconciler acts on node %s (%s) by one observation: %v were whole", b.id, rule, s.look.whole)
 	}
 	m, there := s.region.Machine(b.systemID)
-	if mark := m.Annotations["hostler-node"]; r.Action == reconcile.Quarantine && there && m.Status == maassim.Deployed && (mark == b.id || mark == "" && b.adopted) {
+	if mark := m.Annotations["hostler-node"]; r.Action == reconcile.Quarantine && there && m.Status == maassim.Deployed && (mark == b.id || mark == "" && !s.drifts.states[b.id].Marked) {
 		s.wrong("the reconciler quarantines node %s (%s), and its machine is as it should be", b.id, rule)
 	}
 }
