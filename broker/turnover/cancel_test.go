@@ -145,3 +145,27 @@ func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
 		w.stands(broker.Active, false)
 	})
 }
+
+// A task that a person cancels is not done, whatever the stage: its run stops, and the
+// node is not handed out.
+func TestATaskThatIsCancelledIsNotDone(t *testing.T) {
+	for _, kind := range []string{"node.drain", "node.rotate_identity", "node.storage_cleanup", "node.gpu_scrub", "node.validate_clean"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			const always = 100
+			w.book.Change(node, func(m *turnovertest.Machine) { m.Cancels = map[string]int{kind: always} })
+			r := w.begin(turnover.Request{Mode: turnover.SoftReset})
+			if !r.Status.Stopped() || r.Failure == nil || r.Failure.Code != "canceled" {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			if m := w.book.Machine(node); m.Status == broker.Active || !m.TurnoverOwed {
+				t.Errorf("the node is %s, owed %v", m.Status, m.TurnoverOwed)
+			}
+			w.book.Change(node, func(m *turnovertest.Machine) { m.Cancels = nil })
+			if r = w.act(r.ID, chain.RetryStage); r.Status != chain.Completed {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			w.stands(broker.Active, false)
+		})
+	}
+}

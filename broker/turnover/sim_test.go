@@ -23,9 +23,10 @@ var (
 )
 
 // TestSimulation plays turnovers of the nodes of a site where things go wrong:
-// tenants come and go, agents fall silent, machines are not clean, MAAS fails,
-// people act behind our back, operators do what they like, and the broker dies at any
-// save. Often there are two brokers, and one steps while the other waits for an
+// tenants come and go, agents fall silent, machines are not clean, two have a node's
+// identity, tasks are cancelled, MAAS fails, people act behind our back, operators do
+// what they like, the reconciler looks and acts, and the broker dies at any save. Often
+// there are two brokers, and one steps while the other waits for an
 // answer. Time is the simulation's, and all that happens follows from the seed. What
 // must hold is watched at each call, at each save and after each step.
 func TestSimulation(t *testing.T) {

@@ -242,8 +242,6 @@ func (s *simulation) mayDecommission(b *box, node turnovertest.Machine) {
 		s.wrong("the reconciler has node %s leave, which a person wants to stay", b.id)
 	case !there || m.Status != maassim.Deployed:
 		s.wrong("the reconciler has node %s leave, whose machine is %s", b.id, m.Status)
-	case s.drifts.frozen() && !s.within:
-		s.counts["decommissions begun as a freeze began"]++
 	}
 }
 
