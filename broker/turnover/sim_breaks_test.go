@@ -91,11 +91,11 @@ func (l *lies) Enable(ctx context.Context, id, runID, certificateID string, lift
 	return nil
 }
 
-func (l *lies) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, force bool) ([]broker.Allocation, error) {
+func (l *lies) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
 	if l.anywhere {
 		from = ""
 	}
-	return l.Nodes.Disable(ctx, id, runID, reason, from, force)
+	return l.Nodes.Disable(ctx, id, runID, reason, from, ends)
 }
 
 func (l *lies) Quarantine(ctx context.Context, id, reason string) error {
