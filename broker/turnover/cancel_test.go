@@ -105,6 +105,14 @@ func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
 		}
 		w.stands(broker.Quarantined, true)
 	})
+	t.Run("it fails once", func(t *testing.T) {
+		w := newWorld(t)
+		w.book.Change(node, func(m *turnovertest.Machine) { m.Cancels = map[string]int{"node.storage_cleanup": 1} })
+		if r := w.begin(cleanup); r.Status != chain.Completed {
+			t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+		}
+		w.stands(broker.Active, false)
+	})
 	t.Run("its agent takes it, and says nothing more", func(t *testing.T) {
 		w := newWorld(t)
 		w.book.Change(node, func(m *turnovertest.Machine) {

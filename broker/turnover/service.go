@@ -71,24 +71,24 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// orQuarantined has work on a node that is in service keep it from use where that fails,
-// or does not end in its time: something was begun on it, and nobody has looked since.
-// What is still to be done of it is not done any more.
+// orQuarantined has work on a node that is in service keep it from use where that fails
+// for good, or does not end in its time: something was begun on it, and nobody has looked
+// since. What is still to be done of it is not done any more.
 func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		err := do(ctx, r)
 		if err == nil {
 			return nil
 		}
+		waited, unknown := r.Since(ctx, r.EnteredAt)
+		if unknown != nil {
+			return unknown
+		}
 		f, failed := errors.AsType[*chain.Failure](err)
-		if !failed {
-			waited, unknown := r.Since(ctx, r.EnteredAt)
-			switch {
-			case unknown != nil:
-				return unknown
-			case waited < taskLimit(taskType)(r.State).After:
-				return err
-			}
+		switch late := waited >= taskLimit(taskType)(r.State).After; {
+		case !late && (!failed || triedAgain(r, f)):
+			return err
+		case !failed:
 			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
 		}
 		switch asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, f.Message); {
@@ -102,6 +102,12 @@ func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType st
 		}
 		return f
 	}
+}
+
+// triedAgain reports whether a stage that has failed is tried again by itself.
+func triedAgain(r *run, f *chain.Failure) bool {
+	again := slices.ContainsFunc(broker.FailureHandlings, func(h broker.FailureHandling) bool { return chain.Class(h.Class) == f.Class && h.Retry })
+	return again && r.Spent+1 < retries(r.Stage)(r.State).Attempts
 }
 
 // keptWithin is the limit of such work: it leaves time to keep the node from use.
