@@ -50,7 +50,7 @@ func (c Chain[S]) compile() (*line, error) {
 	l := &line{kind: c.Kind, named: map[string]*stage{}}
 	l.open = func(r *Record, out *output) (*call, error) {
 		run := &Run[S]{
-			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt,
+			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt, Spent: r.Progress.Spent,
 			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, accepts: r.Progress.Accepts, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
 			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Waived: r.Progress.Waived, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
 		}

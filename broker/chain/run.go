@@ -16,6 +16,7 @@ type Run[S any] struct {
 
 	Stage       string
 	Attempt     int  // of this stage in this run, from 1; undo counts apart
+	Spent       int  // of its retries, since the run came to it
 	Undoing     bool // the call is an Undo
 	Restarting  bool // when all is taken back, the run goes forward again (restart_clean)
 	Adopted     bool // an operator accepted what is there (adopt_observed_state)

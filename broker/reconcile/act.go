@@ -119,7 +119,8 @@ func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running
 	}
 	switch j.finding.Action {
 	case Reseed, Decommission:
-		if st.kind == record {
+		// A decommission asks once more when it begins; nobody else does for a reseed.
+		if st.kind == record || j.finding.Action == Reseed {
 			if recorded, err := w.record(ctx, s, mem, j, false); err != nil || !recorded {
 				return err
 			}

@@ -117,7 +117,7 @@ func (s *survey) stops() map[Action]string {
 		action := j.finding.Action
 		switch {
 		case j.found && !j.finding.Kept && s.changes(j):
-		case j.was.Drift && s.at.Sub(j.was.FirstSeen) < atOnce:
+		case s.lately(j):
 			r, _ := RuleOf(j.was.Rule)
 			action = r.Action
 		default:
@@ -138,6 +138,16 @@ func (s *survey) stops() map[Action]string {
 
 // atOnce is how long a change counts as one of those that happen at once.
 const atOnce = time.Hour
+
+// lately reports whether a node has changed within that time: its drift is open since
+// then, or was when something was done about it, whoever has ended it meanwhile.
+func (s *survey) lately(j *judged) bool {
+	since := j.was.FirstSeen
+	if r, _ := RuleOf(j.was.Rule); r.Action == Quarantine && j.was.ActedAt.After(since) {
+		since = j.was.ActedAt
+	}
+	return (j.was.Drift || j.was.Acts > 0) && s.at.Sub(since) < atOnce
+}
 
 // changes reports whether a finding is new, or is yet to be acted upon.
 func (s *survey) changes(j *judged) bool {

@@ -266,6 +266,26 @@ func TestAMassChangeInSmallStepsStops(t *testing.T) {
 	}
 }
 
+// Nor do those count less of which a person says that they have seen to it: within the
+// hour as many have changed.
+func TestAMassChangeThatPeopleResolveOnTheWayStops(t *testing.T) {
+	w, nodes, ids := fleet(t, 20)
+	gone := 0
+	for i, id := range ids[:10] {
+		w.ok(w.region.ByHand(maassim.ReadyByHand, id))
+		w.hear(nodes)
+		w.twice()
+		if n := nodes[i]; w.now(n.ID).Status == broker.Quarantined {
+			gone++
+			_, err := w.db.ResolveDrift(t.Context(), ada, n.ID, "seen to")
+			w.ok(err)
+		}
+	}
+	if gone != 4 {
+		t.Errorf("%d nodes were quarantined within minutes, want 4", gone)
+	}
+}
+
 // A machine that passes through a status is not judged by it.
 func TestAMachineInTransitionIsPassedOver(t *testing.T) {
 	w, nodes, ids := fleet(t, 2)

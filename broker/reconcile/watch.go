@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -36,9 +37,27 @@ type Decommissioner interface {
 	Start(ctx context.Context, judged broker.Node, id, reason string) (runID string, err error)
 }
 
+// Records are the broker's own, as far as they are read and written here. A store.DB
+// has them: what its methods of these names promise is what is gone by.
+type Records interface {
+	Now() time.Time
+	Sites(ctx context.Context, names []string) ([]broker.Site, error)
+	ReconcilePolicy(ctx context.Context, site string) (json.RawMessage, error)
+	ReconcileView(ctx context.Context, site string) (store.ReconcileView, error)
+	ReconcileLooks(ctx context.Context, sites []string) ([]store.ReconcileLook, error)
+	SaveLook(ctx context.Context, actor broker.Actor, l store.ReconcileLook) error
+	SaveSeen(ctx context.Context, seen []store.MAASState) error
+	RecordDrift(ctx context.Context, actor broker.Actor, d store.Drift) (recorded bool, err error)
+	NoteDriftWork(ctx context.Context, nodeID, rule, work string) error
+	HealDrift(ctx context.Context, actor broker.Actor, nodeID, rule, why string) error
+	ForgetResolution(ctx context.Context, nodeID string) error
+}
+
+var _ Records = (*store.DB)(nil)
+
 // Watch looks at every site from time to time. Run one in the process that leads.
 type Watch struct {
-	DB      *store.DB
+	DB      Records
 	Regions *maas.Sites
 	Now     func() time.Time
 	Log     *zap.Logger

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,37 @@ func TestStaleHardwareSyncIsReseededWithBackOff(t *testing.T) {
 	w.is(other.ID, broker.Active, "")
 	if got := w.alerts("node.drift.detected", "hw_sync_stale"); got != 1 {
 		t.Errorf("%d alerts, want 1", got)
+	}
+}
+
+// A run that takes the node between the look at MAAS and the reseed has it.
+func TestANodeThatARunTakesMeanwhileIsNotReseeded(t *testing.T) {
+	w := onSQLite(t)
+	w.modes(reconcile.Act, "hw_sync_stale")
+	w.region.Inject(maassim.Fault{Kind: maassim.SyncStops, Machine: "gpu-n-0001"})
+	n, systemID := w.machine(true, broker.Active)
+	pass := func(d time.Duration) {
+		for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+			w.clock.Advance(5 * time.Minute)
+			w.heard(n.ID)
+			w.look()
+		}
+	}
+	pass(time.Hour)
+	if len(w.agents.keys) != 1 {
+		t.Fatalf("reseeded by %v", w.agents.keys)
+	}
+	taken := false
+	w.guard = func(req *http.Request) (*http.Response, error) {
+		if strings.Contains(req.URL.Path, systemID) && !taken {
+			taken = true
+			w.run(n.ID, "")
+		}
+		return nil, nil
+	}
+	pass(90 * time.Minute)
+	if len(w.agents.keys) != 1 || !taken {
+		t.Errorf("reseeded by %v, taken %v", w.agents.keys, taken)
 	}
 }
 

@@ -99,11 +99,46 @@ func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
 		if r.Stage != "cleanup_storage" || !r.Status.Stopped() {
 			t.Fatalf("%s at %s", r.Status, r.Stage)
 		}
-		w.stands(broker.Active, false) // the run has it still
+		w.stands(broker.Quarantined, true) // as a run that waits for a person leaves its node
 		if r = w.act(r.ID, chain.Cancel); r.Status != chain.Cancelled {
 			t.Fatalf("%s at %s", r.Status, r.Stage)
 		}
 		w.stands(broker.Quarantined, true)
+	})
+	t.Run("it fails once", func(t *testing.T) {
+		w := newWorld(t)
+		w.book.Change(node, func(m *turnovertest.Machine) { m.Cancels = map[string]int{"node.storage_cleanup": 1} })
+		if r := w.begin(cleanup); r.Status != chain.Completed {
+			t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+		}
+		w.stands(broker.Active, false)
+	})
+	t.Run("its agent takes it, and says nothing more", func(t *testing.T) {
+		w := newWorld(t)
+		w.book.Change(node, func(m *turnovertest.Machine) {
+			m.Works = map[string]time.Duration{"node.storage_cleanup": 100 * time.Hour}
+		})
+		r, err := w.start(cleanup)
+		for range 3 {
+			w.clock.Advance(10 * time.Second)
+			if _, wrong := w.engine.Step(ctx); wrong != nil {
+				err = wrong
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.clock.Advance(50 * time.Hour)
+		r = w.settle(r.ID)
+		if r.Stage != "cleanup_storage" || !r.Status.Stopped() || r.Failure.Code != "agent_silent" {
+			t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+		}
+		w.stands(broker.Quarantined, true)
+		for _, k := range w.book.Tasks(node, "node.storage_cleanup") {
+			if k.Status != broker.TaskCanceled {
+				t.Errorf("task %s is %s, and would be carried out", k.ID, k.Status)
+			}
+		}
 	})
 	t.Run("it never began", func(t *testing.T) {
 		w := newWorld(t)
@@ -117,4 +152,28 @@ func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
 		}
 		w.stands(broker.Active, false)
 	})
+}
+
+// A task that a person cancels is not done, whatever the stage: its run stops, and the
+// node is not handed out.
+func TestATaskThatIsCancelledIsNotDone(t *testing.T) {
+	for _, kind := range []string{"node.drain", "node.rotate_identity", "node.storage_cleanup", "node.gpu_scrub", "node.validate_clean"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			const always = 100
+			w.book.Change(node, func(m *turnovertest.Machine) { m.Cancels = map[string]int{kind: always} })
+			r := w.begin(turnover.Request{Mode: turnover.SoftReset})
+			if !r.Status.Stopped() || r.Failure == nil || r.Failure.Code != "canceled" {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			if m := w.book.Machine(node); m.Status == broker.Active || !m.TurnoverOwed {
+				t.Errorf("the node is %s, owed %v", m.Status, m.TurnoverOwed)
+			}
+			w.book.Change(node, func(m *turnovertest.Machine) { m.Cancels = nil })
+			if r = w.act(r.ID, chain.RetryStage); r.Status != chain.Completed {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			w.stands(broker.Active, false)
+		})
+	}
 }

@@ -64,12 +64,12 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 
 // StorageCleanup empties a node's storage between two uses: seed 001 §5.5. It neither
 // takes the node out of service nor hands it out: while it runs no user is
-// provisioned. What it finds unclean, or begins and does not come to look at, is
-// quarantined.
+// provisioned. What it finds unclean, or begins and does not come to look at, because it
+// fails or is cancelled, is quarantined.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
-		{Name: "cleanup_storage", Do: c.cleanVacant, Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: taskLimit("node.storage_cleanup"), About: aboutCleanup},
-		{Name: "validate_clean_node", Do: c.orQuarantined(c.validate), Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
+		{Name: "cleanup_storage", Do: c.orQuarantined(c.cleanVacant, "node.storage_cleanup"), Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},
+		{Name: "validate_clean_node", Do: c.orQuarantined(c.validate, "node.validate_clean"), Retry: retries("validate_clean_node"), Limit: keptWithin("node.validate_clean"), About: aboutValidate},
 	}}
 }
 

@@ -71,17 +71,51 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// orQuarantined has a look that could not be made keep the node from use, as one does
-// that found something.
-func (c *Chains) orQuarantined(look func(context.Context, *run) error) func(context.Context, *run) error {
+// orQuarantined has work on a node that is in service keep it from use where that fails
+// for good, or does not end in its time: something was begun on it, and nobody has looked
+// since. What is still to be done of it is not done any more.
+func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		err := look(ctx, r)
-		if f, failed := errors.AsType[*chain.Failure](err); failed {
-			if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-				return ours(err)
-			}
+		err := do(ctx, r)
+		if err == nil {
+			return nil
 		}
-		return err
+		waited, unknown := r.Since(ctx, r.EnteredAt)
+		if unknown != nil {
+			return unknown
+		}
+		f, failed := errors.AsType[*chain.Failure](err)
+		switch late := waited >= taskLimit(taskType)(r.State).After; {
+		case !late && (!failed || triedAgain(r, f)):
+			return err
+		case !failed:
+			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
+		}
+		switch asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, f.Message); {
+		case err != nil:
+			return ours(err)
+		case !asked:
+			return f // nothing was begun, and the node stays as it is
+		}
+		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
+			return ours(err)
+		}
+		return f
+	}
+}
+
+// triedAgain reports whether a stage that has failed is tried again by itself.
+func triedAgain(r *run, f *chain.Failure) bool {
+	again := slices.ContainsFunc(broker.FailureHandlings, func(h broker.FailureHandling) bool { return chain.Class(h.Class) == f.Class && h.Retry })
+	return again && r.Spent+1 < retries(r.Stage)(r.State).Attempts
+}
+
+// keptWithin is the limit of such work: it leaves time to keep the node from use.
+func keptWithin(taskType string) func(Turnover) chain.Limit {
+	return func(s Turnover) chain.Limit {
+		l := taskLimit(taskType)(s)
+		l.After += records
+		return l
 	}
 }
 

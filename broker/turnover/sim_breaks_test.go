@@ -4,6 +4,7 @@ package turnover_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,8 +13,11 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -45,16 +49,53 @@ type lies struct {
 	quarantine func(*turnovertest.Machine) // in place of that
 	claims     func(c *certificate.Clean)  // what a certificate says beside the truth
 	meets      bool                        // every certificate does
+	sees       func(*broker.Node)          // in place of what a node is
+	done       bool                        // a task that was cancelled has ended well
+	single     bool                        // nobody has another's identity
+	anywhere   bool                        // a node is taken wherever it is
 	deaf       bool                        // MAAS having the machine back is not noted
 	open       bool                        // nobody is cut off
 }
 
+func (l *lies) Node(ctx context.Context, id string) (broker.Node, error) {
+	n, err := l.Nodes.Node(ctx, id)
+	if l.sees != nil {
+		l.sees(&n)
+	}
+	return n, err
+}
+
+func (l *lies) Ask(ctx context.Context, t turnover.Task) (broker.Task, error) {
+	k, err := l.Nodes.Ask(ctx, t)
+	if l.done && k.Status == broker.TaskCanceled {
+		k.Status, k.Verdict, k.Result = broker.TaskSucceeded, taskcatalog.VerdictClean, json.RawMessage(`{"drained":true}`)
+	}
+	return k, err
+}
+
+func (l *lies) IdentityConflict(ctx context.Context, id string) (time.Time, error) {
+	if l.single {
+		return time.Time{}, nil
+	}
+	return l.Nodes.IdentityConflict(ctx, id)
+}
+
 func (l *lies) Enable(ctx context.Context, id, runID, certificateID string, lifts turnover.Lifts) error {
+	if l.single {
+		lifts.Conflicts = l.book.Now()
+	}
 	if l.enables == nil {
 		return l.Nodes.Enable(ctx, id, runID, certificateID, lifts)
 	}
 	l.book.Change(id, l.enables)
 	return nil
+}
+
+func (l *lies) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+	if l.anywhere {
+		from = ""
+	}
+	return l.Nodes.Disable(ctx, id, runID, reason, from, ends)
 }
 
 func (l *lies) Quarantine(ctx context.Context, id, reason string) error {
@@ -86,6 +127,53 @@ func (l *lies) Certify(ctx context.Context, c *certificate.Clean) (certificate.V
 	v, err := l.Nodes.Certify(ctx, c)
 	v.MeetsPolicy = v.MeetsPolicy || l.meets
 	return v, err
+}
+
+// pausing has every node paused from the beginning, for a reconciler that is at work.
+func pausing(s *simulation) {
+	s.watching = true
+	for _, b := range s.boxes {
+		s.later(time.Second, func() { s.pause(b) })
+	}
+}
+
+// takingBack has somebody take all machines, again and again, for a reconciler that is at work.
+func takingBack(s *simulation) {
+	s.watching = true
+	for i := range time.Duration(6) {
+		s.later((1+i)*30*time.Minute, s.takesBack)
+	}
+}
+
+// vanished is a region that tells of none of its machines.
+type vanished struct{ s *simulation }
+
+func (v vanished) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := watched(v).RoundTrip(req)
+	switch id := v.s.aboutMachine(req); {
+	case err != nil:
+	case id != "":
+		return answering(req, http.StatusNotFound, "Not Found"), nil
+	case strings.HasSuffix(req.URL.Path, "/machines/"):
+		return answering(req, http.StatusOK, `[{"system_id":"aaaaaa","status":4}]`), nil
+	}
+	return res, err
+}
+
+// freed are runs before each of which somebody takes the machine.
+type freed struct {
+	leavingRuns
+}
+
+func (f freed) Start(ctx context.Context, n broker.Node, id, reason string) (string, error) {
+	f.s.byHand(f.s.box(n.ID), maassim.ReadyByHand)
+	return f.leavingRuns.Start(ctx, n, id, reason)
+}
+
+func drained(n *broker.Node) {
+	if n.Status == broker.Draining {
+		n.Status = broker.Retired
+	}
 }
 
 func in(m *turnovertest.Machine) { m.Status, m.TurnoverOwed, m.Users = broker.Active, false, nil }
@@ -137,7 +225,90 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 				}
 			})
 		},
-		"is cancelled at disable_node": func(_ *simulation, l *lies) { l.quarantine = in },
+		"has, turnover owed": func(s *simulation, _ *lies) {
+			takingBack(s)
+			s.drifts.blind = true
+		},
+		"whose site is frozen": func(s *simulation, _ *lies) {
+			takingBack(s)
+			s.drifts.thawed = true
+			s.must(s.store.PlaceHold(ctx, ada, chain.SiteHold{Site: s.site.Name, Kind: chain.Freeze, Reason: "storm"}))
+		},
+		"by what it has not seen": func(s *simulation, _ *lies) {
+			takingBack(s)
+			s.through = s.region.RoundTripper()
+		},
+		"by one observation": func(s *simulation, _ *lies) {
+			takingBack(s)
+			s.drifts.lies = func(p *reconcile.Policy) { p.ConfirmSeconds = -1 }
+		},
+		"and its machine is as it should be": func(s *simulation, _ *lies) {
+			s.watching = true
+			s.through = vanished{s}
+		},
+		"within an hour": func(s *simulation, _ *lies) {
+			takingBack(s)
+			s.drifts.lies = func(p *reconcile.Policy) { p.MaxSharePercent = 100 }
+		},
+		"leave the fleet at once": func(s *simulation, _ *lies) {
+			pausing(s)
+			s.drifts.lies = func(p *reconcile.Policy) { p.DecommissionsAtOnce = 100 }
+		},
+		", with [": func(s *simulation, _ *lies) {
+			pausing(s)
+			s.drifts.blind = true
+		},
+		"it was to be left alone for": func(s *simulation, _ *lies) {
+			pausing(s)
+			s.drifts.lies = func(p *reconcile.Policy) { p.RetiredGraceSeconds = 1 }
+		},
+		"which a person wants to stay": func(s *simulation, _ *lies) {
+			pausing(s)
+			s.drifts.deaf = true
+			for _, b := range s.boxes {
+				s.later(10*time.Minute, func() { s.resolve(b) })
+			}
+		},
+		"leave, whose machine is": func(s *simulation, _ *lies) {
+			pausing(s)
+			s.leavers = freed{leavingRuns{s}}
+		},
+		"for drift, which is": func(s *simulation, l *lies) {
+			pausing(s)
+			l.sees = func(n *broker.Node) {
+				if r := s.live(n.ID); r != nil && r.drift && !r.taken {
+					s.book.Change(n.ID, func(m *turnovertest.Machine) { m.Status = broker.Quarantined })
+				}
+			}
+			l.anywhere = true
+		},
+		"asks MAAS for more than to be read": func(s *simulation, _ *lies) {
+			s.later(time.Hour, func() {
+				req, err := http.NewRequest(http.MethodPost, maassim.URL+"/api/2.0/machines/"+s.boxes[0].systemID+"/?op=deploy", strings.NewReader(""))
+				s.must(err)
+				_, _ = watched{s}.RoundTrip(req)
+			})
+		},
+		"and nobody has answered for it": func(s *simulation, l *lies) {
+			l.single = true
+			for _, b := range s.boxes {
+				s.later(time.Hour, func() { s.doubled(b) })
+			}
+		},
+		"and two have its identity since": func(s *simulation, _ *lies) {
+			s.later(time.Hour, func() {
+				for _, b := range s.boxes {
+					if s.doubled(b); s.book.Machine(b.id).Status == broker.Quarantined {
+						s.book.Change(b.id, in)
+						b.was = broker.Active
+					}
+				}
+			})
+		},
+		"is done, and its task":          func(_ *simulation, l *lies) { l.done = true },
+		string(cleaning) + "), and node": func(_ *simulation, l *lies) { l.sees = drained },
+		string(emptying) + "), and node": func(_ *simulation, l *lies) { l.quarantine = func(*turnovertest.Machine) {} },
+		"is cancelled at disable_node":   func(_ *simulation, l *lies) { l.quarantine = in },
 		"which nobody asked for": func(s *simulation, _ *lies) {
 			s.later(time.Hour, func() {
 				req, err := http.NewRequest(http.MethodPost, maassim.URL+"/api/2.0/machines/"+s.boxes[0].systemID+"/?op=power_off", strings.NewReader(""))

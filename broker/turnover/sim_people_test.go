@@ -5,18 +5,18 @@ package turnover_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/test/maassim"
 )
 
-// people are tenants, who come and go, operators, who do what they like at any moment,
-// and the reconciler, that looks from time to time.
+// people are tenants, who come and go, and operators, who do what they like at any
+// moment.
 func (s *simulation) people() {
 	for _, b := range s.boxes {
 		if s.chance(70) {
@@ -49,8 +49,19 @@ func (s *simulation) people() {
 	if s.chance(20) {
 		s.later(s.until(3*time.Hour), func() { s.keepOut(pick(s, s.boxes...)) })
 	}
-	for range s.by.IntN(6) {
-		s.later(s.until(4*time.Hour), s.reconcile)
+	if s.chance(60) {
+		b := pick(s, s.boxes...)
+		from := s.until(3 * time.Hour)
+		s.later(from, func() { s.pause(b) })
+		if s.chance(40) {
+			s.later(from+s.until(3*time.Hour), func() { s.goOn(b) })
+		}
+	}
+	if s.chance(30) {
+		s.later(s.until(4*time.Hour), s.takesBack)
+	}
+	for range s.by.IntN(3) {
+		s.later(s.until(4*time.Hour), func() { s.resolve(pick(s, s.boxes...)) })
 	}
 }
 
@@ -98,6 +109,17 @@ func (s *simulation) request() turnover.Request {
 
 // start begins a run, if the node takes it; nil: it does not.
 func (s *simulation) start(b *box, req turnover.Request) *begun {
+	r, err := s.begin(fmt.Sprintf("r-%d", len(s.runs)+1), b, req)
+	if err != nil {
+		if k := broker.AsError(err).Kind; k != broker.Invalid && k != broker.Refused {
+			s.t.Error(err)
+		}
+	}
+	return r
+}
+
+// begin is start of a run with that id. A node that another run has takes none.
+func (s *simulation) begin(id string, b *box, req turnover.Request) (*begun, error) {
 	at := turnover.Place{Policy: s.site.PolicyOf(s.profile)}
 	if b.systemID != "" {
 		at.Site, at.Profile, at.SKU, at.Adopted = s.site, s.profile, s.sku, b.adopted
@@ -106,8 +128,8 @@ func (s *simulation) start(b *box, req turnover.Request) *begun {
 	if b.systemID == "" {
 		site = turnover.NoSite
 	}
-	r := &begun{id: fmt.Sprintf("r-%d", len(s.runs)+1), box: b, req: req, owed: s.book.Machine(b.id).TurnoverOwed}
 	machine := s.book.Machine(b.id)
+	r := &begun{id: id, box: b, req: req, owed: machine.TurnoverOwed}
 	req.Ends = machine.Live()
 	state, locks, err := turnover.New(machine.Node, at, req)
 	if err == nil {
@@ -116,18 +138,15 @@ func (s *simulation) start(b *box, req turnover.Request) *begun {
 	live := s.live(b.id)
 	switch taken := (*chain.Locked)(nil); {
 	case errors.As(err, &taken):
-		return nil
+		return nil, nil
 	case err != nil:
-		if k := broker.AsError(err).Kind; k != broker.Invalid && k != broker.Refused {
-			s.t.Error(err)
-		}
-		return nil
+		return nil, err
 	case live != nil:
 		s.wrong("run %s has node %s, and run %s begins", live.id, b.id, r.id)
 	}
 	s.runs = append(s.runs, r)
 	s.say("%s of %s begins (%s), %+v", req.Mode, b.id, r.id, req)
-	return r
+	return r, nil
 }
 
 // order is an action that may make no sense.
@@ -139,6 +158,12 @@ func (s *simulation) order(r *begun, a chain.Action, without string) {
 	s.say("%s %s without %q: %v", a, r.id, without, err)
 	if err == nil && a != chain.Cancel && a != chain.MarkManual {
 		r.passes++
+	}
+	if err == nil {
+		r.frozen = a == chain.MarkManual
+	}
+	if err == nil && a == chain.Adopt {
+		r.adopted = s.clock.Now()
 	}
 }
 
@@ -152,8 +177,49 @@ func (s *simulation) letIn(b *box) {
 		if broker.Transition(m.Node, broker.Active, broker.OwnerOverride) != nil {
 			return
 		}
-		m.Status, m.StatusReason, m.TurnoverOwed, b.was, b.passed = broker.Active, "let in by ada", false, broker.Active, true
+		m.Status, m.StatusReason, m.TurnoverOwed = broker.Active, "let in by ada", false
+		s.byWord(b)
 		s.say("ada lets %s in by override", b.id)
+	})
+}
+
+// byWord notes that a person has put a node into service.
+func (s *simulation) byWord(b *box) { b.was, b.passed, b.conflictAt = broker.Active, true, time.Time{} }
+
+// takesBack is somebody who has MAAS take a machine that is in use.
+func (s *simulation) takesBack() {
+	for _, b := range s.boxes {
+		if slices.Contains(inService, s.book.Machine(b.id).Status) && s.live(b.id) == nil {
+			s.byHand(b, pick(s, maassim.ReadyByHand, maassim.DeletedByHand, maassim.TakenByHand))
+			return
+		}
+	}
+}
+
+// pause is an operator who takes a node out of use for a while, whoever is on it.
+func (s *simulation) pause(b *box) {
+	if s.live(b.id) != nil {
+		return
+	}
+	s.book.Change(b.id, func(m *turnovertest.Machine) {
+		if broker.Transition(m.Node, broker.Draining, broker.OwnerOperator) == nil {
+			m.Status, m.StatusReason = broker.Retired, "paused by ada"
+			s.say("ada pauses %s", b.id)
+		}
+	})
+}
+
+// goOn ends that.
+func (s *simulation) goOn(b *box) {
+	if s.live(b.id) != nil {
+		return
+	}
+	s.book.Change(b.id, func(m *turnovertest.Machine) {
+		if m.Status == broker.Retired && broker.Transition(m.Node, broker.Active, broker.OwnerOperator) == nil {
+			m.Status, m.StatusReason = broker.Active, "goes on"
+			s.byWord(b)
+			s.say("ada has %s go on", b.id)
+		}
 	})
 }
 
@@ -179,44 +245,6 @@ func (s *simulation) hear(b *box) {
 			s.say("%s is %s", b.id, to)
 		}
 	})
-}
-
-// reconcile is one look at all machines, and what the rules say of them, all of which
-// are to act.
-func (s *simulation) reconcile() {
-	policy := reconcile.DefaultPolicy
-	policy.Modes = map[string]reconcile.Mode{}
-	for _, r := range reconcile.Rules[:len(reconcile.Rules)-1] {
-		policy.Modes[r.ID] = reconcile.Act
-	}
-	for _, b := range s.boxes {
-		if b.systemID == "" {
-			continue
-		}
-		node, m := s.book.Machine(b.id), reconcile.Machine{At: s.clock.Now()}
-		seen, there := s.region.Machine(b.systemID)
-		m.Absent, m.Status, m.StatusName, m.Mark = !there, maas.Status(seen.Status), seen.Status.String(), seen.Annotations["hostler-node"]
-		m.Power = seen.PowerState
-		run := s.live(b.id)
-		finding, found := reconcile.Judge(m, reconcile.Node{Node: node.Node, InRun: run != nil, Marked: !b.adopted}, policy)
-		if !found {
-			continue
-		}
-		if run != nil || node.TurnoverOwed {
-			s.wrong("the reconciler would %s node %s for %s, which run %v has, turnover owed %v", finding.Action, b.id, finding.ID, run, node.TurnoverOwed)
-		}
-		s.say("drift of %s: %s (%s)", b.id, finding.ID, finding.Action)
-		switch finding.Action {
-		case reconcile.Quarantine:
-			s.book.Change(b.id, func(m *turnovertest.Machine) {
-				if m.Status != broker.Quarantined && broker.Transition(m.Node, broker.Quarantined, broker.OwnerReconciler) == nil {
-					m.Status, m.StatusReason = broker.Quarantined, finding.ID
-				}
-			})
-		case reconcile.Decommission:
-			s.start(b, turnover.Request{Mode: turnover.FullDecommission, Reason: finding.ID, From: node.Status})
-		}
-	}
 }
 
 // handled reports whether a person did something to a machine by hand.

@@ -59,10 +59,10 @@ func (s *simulation) calm() {
 	s.say("all troubles pass")
 	s.region.Relent()
 	s.credentials(s.region.RenewKeys("admin"))
-	s.book.Broken, s.away = nil, false
+	s.book.Broken, s.away, s.watching = nil, false, false
 	for _, b := range s.boxes {
 		s.mend(b)
-		s.book.Change(b.id, func(m *turnovertest.Machine) { m.Silent, m.Fails = false, nil })
+		s.book.Change(b.id, func(m *turnovertest.Machine) { m.Silent, m.Fails, m.Cancels = false, nil, nil })
 		s.hear(b)
 	}
 }
@@ -208,16 +208,21 @@ func (s *simulation) meanwhile() {
 	if s.clock.Now().Sub(s.steppedAt) > most {
 		return
 	}
+	s.aside(&s.second)
+}
+
+// aside has people act and a broker make a step, in the middle of something else.
+func (s *simulation) aside(by **chain.Engine) {
 	at, seen, unanswered, stepping, dies := s.steppedAt, s.seen, s.unanswered, s.stepping, s.dies
 	s.within, s.seen, s.dies = true, map[string]bool{}, false
 	s.stepping = ""
 	s.due()
-	worked, err := s.second.Step(ctx)
+	worked, err := (*by).Step(ctx)
 	if worked {
 		s.counts["steps of one broker within another's"]++
 	}
 	if errors.Is(err, chaintest.ErrKilled) {
-		s.second = s.broker()
+		*by = s.broker()
 	} else if err != nil && !errors.Is(err, chain.ErrLost) {
 		s.wrong("%v", err)
 	}
@@ -263,7 +268,10 @@ func (s *simulation) abortErases() {
 		if m.Status != maassim.DiskErasing || s.clock.Now().Sub(history[len(history)-1].At) < 2*time.Hour {
 			continue
 		}
-		s.say("somebody aborts the erase of machine %s", b.systemID)
+		s.say("somebody aborts the erase of machine %s, locked %v", b.systemID, m.Locked)
+		if m.Locked {
+			s.call("machines/" + b.systemID + "/?op=unlock")
+		}
 		s.call("machines/" + b.systemID + "/?op=abort")
 	}
 }

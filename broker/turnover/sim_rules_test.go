@@ -18,63 +18,82 @@ import (
 
 var (
 	inService = []broker.NodeStatus{broker.Active, broker.Offline}
-	inHand    = []broker.NodeStatus{broker.Draining, broker.Retired, broker.Quarantined}
-	anywhere  = slices.Concat(inService, inHand)
+	out       = []broker.NodeStatus{broker.Retired, broker.Quarantined}
+	inHand    = append([]broker.NodeStatus{broker.Draining}, out...)
+	unmoved   = slices.Concat(inService, out)
 )
 
 // part is how far a run has come.
 type part string
 
 const (
-	taking   part = "until it has the node"
+	taking   part = "before it has done anything to the node"
+	draining part = "while it drains the node"
 	cleaning part = "while it has the node out of service"
+	retiring part = "as it retires the node"
 	handing  part = "as it hands the node out"
 	leaving  part = "as it removes the node"
 	gone     part = "when the node is gone"
 	emptying part = "as it empties the storage of a node that stays in service"
 )
 
-// pairs are those of node and run: seed 000 §5.3, with what the architecture adds. A
-// node that a reimage has stays retired; one that was looked at and is not clean is
-// quarantined, and so is one that a person keeps out. A run that is taking back has
-// begun to or has not. A step that was done and whose save was lost is where the row
-// has one status more.
+// pairs are those of node and run: seed 000 §5.3, with what the architecture and seed
+// 001 §5.8 add. A run that could not take its node, because a tenant is on it, has
+// stopped before it did anything, and the node is where it was. From a drain that failed
+// an operator may quarantine: until then the node is draining, and the run is the
+// operation that it belongs to. After the drain the node is retired, or quarantined by
+// what was found, by who acts with its identity, or by the cancel. What is running may
+// be where a step has led that was done and whose save was lost.
 var pairs = map[part]map[chain.Status][]broker.NodeStatus{
 	taking: {
-		chain.Pending: anywhere, chain.Running: anywhere, chain.Compensating: anywhere, chain.Cancelled: anywhere,
-		chain.FailedRetryable: anywhere, chain.FailedManual: anywhere,
+		chain.Pending: unmoved, chain.Running: unmoved, chain.Compensating: unmoved, chain.Cancelled: unmoved,
+		chain.FailedRetryable: unmoved, chain.FailedManual: unmoved,
 	},
-	cleaning: {
+	draining: {
 		chain.Pending: inHand, chain.Running: inHand, chain.Compensating: inHand, chain.Cancelled: {broker.Quarantined},
 		chain.FailedRetryable: inHand, chain.FailedManual: inHand,
 	},
+	cleaning: {
+		chain.Pending: out, chain.Running: out, chain.Compensating: out, chain.Cancelled: {broker.Quarantined},
+		chain.FailedRetryable: out, chain.FailedManual: out,
+	},
+	retiring: {
+		chain.Pending: out, chain.Running: inHand, chain.Compensating: inHand, chain.Cancelled: {broker.Quarantined},
+		chain.FailedRetryable: out, chain.FailedManual: out,
+	},
 	handing: {
-		chain.Pending: append(inHand, inService...), chain.Running: append(inHand, inService...), chain.Compensating: append(inHand, inService...), chain.Cancelled: {broker.Quarantined},
-		chain.FailedRetryable: inHand, chain.FailedManual: inHand, chain.Completed: {broker.Active}, chain.Reconciled: {broker.Active},
+		chain.Pending: out, chain.Running: slices.Concat(out, inService), chain.Compensating: slices.Concat(out, inService), chain.Cancelled: {broker.Quarantined},
+		chain.FailedRetryable: out, chain.FailedManual: out, chain.Completed: {broker.Active}, chain.Reconciled: {broker.Active},
 	},
 	leaving: {
-		chain.Pending: {broker.Retired, broker.Removing, broker.Quarantined}, chain.Running: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined}, chain.Compensating: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined},
-		chain.FailedRetryable: {broker.Retired, broker.Quarantined}, chain.FailedManual: {broker.Retired, broker.Quarantined}, chain.Cancelled: {broker.Retired, broker.Quarantined, broker.Deleted},
+		chain.Pending: {broker.Retired}, chain.Running: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined}, chain.Compensating: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined},
+		chain.FailedRetryable: {broker.Retired, broker.Quarantined}, chain.FailedManual: out, chain.Cancelled: {broker.Retired, broker.Quarantined, broker.Deleted},
 	},
 	gone: {
 		chain.Pending: {broker.Deleted}, chain.Running: {broker.Deleted}, chain.Compensating: {broker.Deleted}, chain.Cancelled: {broker.Deleted},
 		chain.FailedRetryable: {broker.Deleted}, chain.FailedManual: {broker.Deleted}, chain.Completed: {broker.Deleted}, chain.Reconciled: {broker.Deleted},
 	},
 	emptying: {
-		chain.Pending: anywhere, chain.Running: anywhere, chain.Compensating: anywhere, chain.Cancelled: anywhere,
-		chain.FailedRetryable: anywhere, chain.FailedManual: anywhere, chain.Completed: anywhere, chain.Reconciled: anywhere,
+		chain.Pending: unmoved, chain.Running: unmoved, chain.Compensating: unmoved, chain.Cancelled: {broker.Quarantined},
+		chain.FailedRetryable: {broker.Quarantined}, chain.FailedManual: {broker.Quarantined}, chain.Completed: unmoved, chain.Reconciled: unmoved,
 	},
 }
 
 // partOf is how far a run has come.
 func (s *simulation) partOf(r *begun, stage string) part {
 	switch {
-	case r.req.Mode == turnover.StorageCleanup:
+	case r.req.Mode == turnover.StorageCleanup && s.book.Asked(r.box.id, r.id):
 		return emptying
+	case r.req.Mode == turnover.StorageCleanup:
+		return taking
 	case slices.Contains([]string{"cleanup_secrets", "remove_maas_record"}, stage):
 		return gone
 	case !r.taken:
 		return taking
+	case slices.Contains([]string{"disable_node", "force_release_allocations", "drain_node"}, stage):
+		return draining
+	case stage == "retire_gpuaas_node":
+		return retiring
 	case stage == "enable_node":
 		return handing
 	case stage == "remove_gpuaas_node_record":
@@ -83,8 +102,10 @@ func (s *simulation) partOf(r *begun, stage string) part {
 	return cleaning
 }
 
-func (s *simulation) state(r *begun) (out turnover.Turnover) {
-	s.must(json.Unmarshal(s.run(r.id).State, &out))
+func (s *simulation) state(r *begun) turnover.Turnover { return s.stateOf(s.run(r.id)) }
+
+func (s *simulation) stateOf(r chain.Record) (out turnover.Turnover) {
+	s.must(json.Unmarshal(r.State, &out))
 	return out
 }
 
@@ -95,17 +116,32 @@ func (s *simulation) saved(c chain.Change, err error) {
 		return
 	}
 	s.check()
-	now, node, state := s.run(r.id), s.book.Machine(r.box.id), s.state(r)
+	now, node := s.run(r.id), s.book.Machine(r.box.id)
+	state := s.stateOf(now)
 	at := s.partOf(r, now.Stage)
 	if now.Status.Moving() && now.Direction == chain.Forward && c.Record.Stage != "" && at == gone && node.Status != broker.Deleted {
 		s.wrong("run %s is at %s, and node %s is %s", r.id, now.Stage, node.ID, node.Status)
 	}
 	may := pairs[at][now.Status]
+	if r.frozen && now.Status == chain.FailedManual { // a person has stopped it where it was
+		may = pairs[at][chain.Running]
+	}
+	if at == emptying && now.Failure != nil && now.Failure.Code == "broken" { // its own records refuse to keep the node from use
+		may = pairs[at][chain.Running]
+	}
 	if r.box.passed && !now.Status.Ended() {
 		may = append(slices.Clone(may), inService...)
 	}
 	if !slices.Contains(may, node.Status) {
 		s.wrong("run %s is %s at %s (%s), and node %s is %s (%s)", r.id, now.Status, now.Stage, at, node.ID, node.Status, node.StatusReason)
+	}
+	for _, e := range c.Events {
+		if e.Status != chain.Succeeded {
+			continue
+		}
+		if s.trulyDone(r, state, e); slices.Contains([]string{"rotate_node_identity", "wait_for_agent_enrollment"}, e.Stage) {
+			s.rekeyed(r.box)
+		}
 	}
 	if c.Unreachable != "" && !s.unanswered {
 		s.wrong("run %s holds the site, which has answered: %s", r.id, c.Unreachable)
@@ -134,12 +170,30 @@ func (s *simulation) saved(c chain.Change, err error) {
 	}
 }
 
+// trulyDone holds a stage that is done to its last task, which has ended well, and to
+// the users whom it was to end: they are gone, whatever became of the tasks for it.
+func (s *simulation) trulyDone(r *begun, state turnover.Turnover, e chain.Event) {
+	for _, d := range state.Tasks {
+		if d.Stage != e.Stage || e.Direction != chain.Forward {
+			continue
+		}
+		k := s.book.Task(d.ID)
+		gone := k.Type == "allocation.revoke_user" && !slices.ContainsFunc(s.book.Machine(r.box.id).Users, func(a broker.Allocation) bool { return a.ID == d.For && a.Live() })
+		if k.Status != broker.TaskSucceeded && !gone {
+			s.wrong("run %s says that %s is done, and its task %s (%s) is %s: %s", r.id, e.Stage, k.ID, k.Type, k.Status, k.Code)
+		}
+	}
+}
+
 // check watches what is so after every step and everything that somebody did.
 func (s *simulation) check() {
 	s.newCertificates()
 	for _, b := range s.boxes {
 		node, run := s.book.Machine(b.id), s.live(b.id)
 		was := b.was
+		if was != node.Status {
+			b.since, b.stays = s.clock.Now(), false
+		}
 		b.was, b.passed = node.Status, b.passed && !node.TurnoverOwed
 		use := slices.Contains(inService, node.Status)
 		switch {
@@ -155,6 +209,8 @@ func (s *simulation) check() {
 			s.wrong("node %s is %s, and no run has it", b.id, node.Status)
 		case use && !slices.Contains(inService, was):
 			s.handedOut(b, node)
+		case use && !b.conflictAt.IsZero():
+			s.wrong("node %s is %s, and two have its identity since %s", b.id, node.Status, b.conflictAt.Format(time.TimeOnly))
 		}
 		b.epoch = node.Epoch
 		if node.Status == broker.Deleted && was != broker.Deleted {
@@ -203,6 +259,16 @@ func (s *simulation) handedOut(b *box, node turnovertest.Machine) {
 	if r.req.Mode == turnover.Reimage && node.ShownAt().After(state.HeardAt) {
 		s.wrong("node %s is %s by run %s, and its previous system was heard of at %s", b.id, node.Status, r.id, node.ShownAt().Format(time.TimeOnly))
 	}
+	switch {
+	case b.conflictAt.IsZero():
+	case c.Node.IdentitySince.After(b.conflictAt):
+		s.counts["conflicts settled by another key"]++
+	case !state.ConflictTaken.Before(b.conflictAt) && !r.adopted.Before(b.conflictAt):
+		s.counts["conflicts answered for"]++
+	default:
+		s.wrong("node %s is %s by run %s: two had its identity at %s, its key is that of %s, and nobody has answered for it", b.id, node.Status, r.id, b.conflictAt.Format(time.TimeOnly), c.Node.IdentitySince.Format(time.TimeOnly))
+	}
+	b.conflictAt = time.Time{}
 	s.truly(b, r, c)
 }
 
@@ -245,19 +311,22 @@ func (s *simulation) newCertificates() {
 // from after that.
 func (s *simulation) freshly(b *box, node turnovertest.Machine, c *certificate.Clean) {
 	s.counts["certificates of a fresh system"]++
-	var freed, deployed, ready time.Time
+	var freed, deploying, deployed, ready, asked time.Time
 	for _, h := range s.region.History(b.systemID) {
 		switch {
 		case h.What == "status" && (h.To == maassim.Ready.String() || h.To == maassim.New.String()):
 			ready = h.At
+		case h.What == "status" && h.To == maassim.Deploying.String():
+			asked = h.At
 		case h.What == "status" && h.To == maassim.Deployed.String() && ready.After(freed):
-			freed, deployed = ready, h.At
+			freed, deploying, deployed = ready, asked, h.At
 		}
 	}
 	for _, a := range node.Users {
-		if a.Since.After(freed) || a.EndedAt.After(deployed) {
-			s.wrong("certificate %s says fresh_os: allocation %s was on node %s from %s to %s, MAAS had it back at %s and deployed it at %s",
-				c.ID, a.ID, b.id, a.Since.Format(time.TimeOnly), a.EndedAt.Format(time.TimeOnly), freed.Format(time.TimeOnly), deployed.Format(time.TimeOnly))
+		// A person may free a machine whose system goes on until it is deployed anew.
+		if a.Since.After(freed) && (a.Live() || a.EndedAt.After(deploying)) || a.EndedAt.After(deployed) {
+			s.wrong("certificate %s says fresh_os: allocation %s was on node %s from %s to %s, MAAS had it back at %s and deployed it from %s to %s",
+				c.ID, a.ID, b.id, a.Since.Format(time.TimeOnly), a.EndedAt.Format(time.TimeOnly), freed.Format(time.TimeOnly), deploying.Format(time.TimeOnly), deployed.Format(time.TimeOnly))
 		}
 	}
 	if freed.IsZero() || deployed.IsZero() || c.Node.IdentitySince.Before(deployed) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/maas"
@@ -58,6 +59,9 @@ func (s *simulation) add(n int) {
 		}
 		if b.adopted = s.chance(15); b.adopted {
 			a.Annotations = nil
+		}
+		if s.chance(15) {
+			s.region.Inject(maassim.Fault{Kind: maassim.SyncStops, After: s.until(2 * time.Hour)})
 		}
 		b.serial, b.systemID = h.Serial, s.region.Arrange(a)
 	}

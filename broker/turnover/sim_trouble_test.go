@@ -29,12 +29,15 @@ func (s *simulation) troubles() {
 		f := maassim.Fault{Kind: pick(s, maassim.EraseFails, maassim.EraseFails, maassim.ReleaseHangs, maassim.PowerFails, maassim.DeployFails), Times: 1 + s.by.IntN(3)}
 		s.later(s.until(2*time.Hour), func() { s.region.Inject(f) })
 	}
-	if s.chance(25) {
+	if s.chance(35) {
 		b, kind := pick(s, s.boxes...), pick(s, maassim.DeletedByHand, maassim.TakenByHand, maassim.ReadyByHand, maassim.LockedByHand)
+		s.later(s.until(3*time.Hour), func() { s.byHand(b, kind) })
+	}
+	if s.chance(8) {
+		kind := pick(s, maassim.DeletedByHand, maassim.ReadyByHand)
 		s.later(s.until(3*time.Hour), func() {
-			if _, there := s.region.Machine(b.systemID); there {
-				s.say("somebody: machine %s %s", b.systemID, kind)
-				s.must(s.region.ByHand(kind, b.systemID))
+			for _, b := range s.boxes {
+				s.byHand(b, kind)
 			}
 		})
 	}
@@ -52,8 +55,54 @@ func (s *simulation) troubles() {
 	for range s.by.IntN(3) {
 		s.later(s.until(3*time.Hour), func() { s.haunt(pick(s, s.boxes...)) })
 	}
+	for range s.by.IntN(3) {
+		b, twice := pick(s, s.boxes...), s.chance(30)
+		from := s.until(3 * time.Hour)
+		s.later(from, func() { s.doubled(b) })
+		if twice {
+			s.later(from+s.until(time.Hour), func() { s.doubled(b) })
+		}
+	}
 	s.ofAgents()
 	s.ofTheBroker()
+}
+
+// rekeyed is a node that has another key by now, which somebody may have as well.
+func (s *simulation) rekeyed(b *box) {
+	if !s.calmed && s.chance(8) {
+		s.later(s.until(time.Minute), func() { s.doubled(b) })
+		s.later(time.Minute+s.until(20*time.Minute), s.answers)
+	}
+}
+
+// doubled has two be seen that act with a node's identity: one renews with the
+// certificate that another has replaced, or both poll.
+func (s *simulation) doubled(b *box) {
+	if s.book.Conflict(b.id) {
+		s.counts["identity conflicts"]++
+		b.conflictAt = s.clock.Now()
+		s.say("two have the identity of %s", b.id)
+	}
+}
+
+// answers is a person who has the runs go on all the same that were stopped by that.
+func (s *simulation) answers() {
+	for _, r := range s.runs {
+		if now := s.run(r.id); now.Status.Stopped() && now.Failure != nil && now.Failure.Code == "identity_conflict" {
+			s.order(r, chain.Adopt, "")
+		}
+	}
+}
+
+// ofNode are the types of tasks that runs ask a node for.
+var ofNode = strings.Fields(`node.drain node.rotate_identity node.storage_cleanup node.gpu_scrub node.validate_clean node.uninstall allocation.revoke_user node.disk_erase`)
+
+// byHand is what somebody does in MAAS behind everybody's back.
+func (s *simulation) byHand(b *box, kind maassim.Kind) {
+	if _, there := s.region.Machine(b.systemID); there {
+		s.say("somebody: machine %s %s", b.systemID, kind)
+		s.must(s.region.ByHand(kind, b.systemID))
+	}
 }
 
 // haunt boots what was on a machine before MAAS had it back.
@@ -79,11 +128,18 @@ func (s *simulation) ofAgents() {
 			}
 		}
 		if s.chance(20) {
-			kind, from := pick(s, "node.drain", "node.rotate_identity", "node.storage_cleanup", "node.gpu_scrub", "node.validate_clean", "node.uninstall", "allocation.revoke_user", "node.disk_erase"), s.until(2*time.Hour)
+			kind, from := pick(s, ofNode...), s.until(2*time.Hour)
 			s.later(from, func() {
 				s.book.Change(b.id, func(m *turnovertest.Machine) { m.Fails = map[string]taskcatalog.Code{kind: "handler_failed"} })
 			})
 			s.later(from+s.until(time.Hour), func() { s.book.Change(b.id, func(m *turnovertest.Machine) { m.Fails = nil }) })
+		}
+		if s.chance(25) {
+			kind, times := pick(s, ofNode...), 1+s.by.IntN(4)
+			s.later(s.until(time.Hour), func() {
+				s.say("the next tasks %s of %s are cancelled: %d", kind, b.id, times)
+				s.book.Change(b.id, func(m *turnovertest.Machine) { m.Cancels = map[string]int{kind: times} })
+			})
 		}
 		if s.chance(25) {
 			from := s.until(2 * time.Hour)

@@ -18,7 +18,9 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/maas/maastest"
+	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/sshseed"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/taskcatalog/hwsync"
@@ -43,6 +45,10 @@ type simulation struct {
 	lossy     *chaintest.Lossy
 	engine    *chain.Engine
 	second    *chain.Engine // of another broker at the same store; nil: there is one
+	drifts    *drifts
+	through   http.RoundTripper // how the reconciler sees the region
+	leavers   reconcile.Decommissioner
+	watch     *reconcile.Watch
 	brokers   int
 	boxes     []*box
 	runs      []*begun
@@ -52,10 +58,13 @@ type simulation struct {
 	told      bool
 	certified int // certificates that were looked at
 
+	began      time.Time
+	look       looking
 	heard      time.Time       // when agents were last let in
 	unmended   bool            // nobody mends what is not clean
 	calmed     bool            // nothing goes wrong any more
 	away       bool            // agents of machines that were deployed stay away
+	watching   bool            // the reconciler looks
 	tenants    int             // so far
 	bystanders map[string]bool // by system_id: nobody asked for it
 
@@ -76,7 +85,12 @@ type box struct {
 	was    broker.NodeStatus // at the last look
 	epoch  int64             // then
 	passed bool              // a person has let it in past its turnover
-	fault  []span            // in which it was not clean, whatever anybody says
+	since  time.Time         // it is what it was at the last look
+	stays  bool              // a person wants it to stay retired
+	// conflictAt is when two were seen last that have its identity, and nobody has
+	// settled that.
+	conflictAt time.Time
+	fault      []span // in which it was not clean, whatever anybody says
 }
 
 // span is a time; to is zero while it lasts.
@@ -87,10 +101,13 @@ type begun struct {
 	id       string
 	box      *box
 	req      turnover.Request
-	owed     bool // its node was owed a turnover already
-	taken    bool // it has the node out of service
-	passes   int  // operators' actions, each of which may lead to another deployment
-	deployed int  // deployments carried out
+	owed     bool      // its node was owed a turnover already
+	taken    bool      // it has the node out of service
+	drift    bool      // the reconciler has begun it
+	frozen   bool      // a person has, in the middle of what it did
+	adopted  time.Time // when a person last had it go on with what is so
+	passes   int       // operators' actions, each of which may lead to another deployment
+	deployed int       // deployments carried out
 }
 
 type event struct {
@@ -103,6 +120,7 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 		t: t, seed: seed, by: rand.New(rand.NewPCG(seed, 5)), clock: chaintest.NewClock(), secrets: kept{},
 		counts: map[string]int{}, seen: map[string]bool{}, bystanders: map[string]bool{},
 	}
+	s.began = s.clock.Now()
 	s.region = &maassim.Region{
 		Version: pick(s, "3.4", "3.5", "3.6"), Seed: seed, Now: s.clock.Now, Timing: maassim.Usual.Faster(3),
 		Sleep:    func(_ context.Context, d time.Duration) error { s.clock.Advance(d); return nil },
@@ -117,6 +135,8 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 		return ""
 	}
 	s.nodes = s.book
+	s.drifts = &drifts{s: s, states: map[string]store.MAASState{}}
+	s.through, s.leavers = watched{s}, leavingRuns{s}
 	s.store = chaintest.NewMemory(s.clock.Now)
 	s.lossy = &chaintest.Lossy{Store: s.store}
 	s.places()
@@ -133,6 +153,7 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 	}
 	s.people()
 	s.troubles()
+	s.watches()
 	s.lossy.Saved = s.saved
 	s.lossy.Claimed = func(r chain.Record) { s.stepping, s.steppedAt = r.ID, s.clock.Now() }
 	s.lossy.Fate = func(int) chaintest.Fate {
@@ -193,8 +214,12 @@ type took struct {
 }
 
 func (n took) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+	before := n.s.book.Machine(id)
 	forced, err := n.Nodes.Disable(ctx, id, runID, reason, from, ends)
 	if r := n.s.runOf(runID); r != nil && err == nil {
+		if r.drift && !r.taken {
+			n.s.tookForDrift(r, before)
+		}
 		r.taken = true
 	}
 	return forced, err

@@ -53,6 +53,10 @@ func (b *Book) Ask(_ context.Context, t turnover.Task) (broker.Task, error) {
 	}
 	switch {
 	case k.Status.Ended():
+	case m.Cancels[t.Type] > 0:
+		m.Cancels[t.Type]--
+		b.Cancelled++
+		k.Status, k.Code, k.EndedAt = broker.TaskCanceled, taskcatalog.CodeCanceled, b.Now()
 	case (m.Silent || m.cut) && b.Now().After(k.NotAfter):
 		k.Status, k.EndedAt = broker.TaskExpired, b.Now()
 	case !m.Silent && !m.cut && !b.Now().Before(k.IssuedAt.Add(takes+m.Works[t.Type])):

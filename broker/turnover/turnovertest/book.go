@@ -45,6 +45,8 @@ type Book struct {
 	InRun func(nodeID string) (runID string)
 	// Forced are the allocations that were ended by force, in order.
 	Forced []string
+	// Cancelled is how many tasks a person has cancelled.
+	Cancelled int
 }
 
 // Machine is a node and what its agent would find.
@@ -58,6 +60,8 @@ type Machine struct {
 	Fails map[string]taskcatalog.Code
 	// Works names the types of tasks that its agent works on for longer than usual.
 	Works map[string]time.Duration
+	// Cancels are the types of tasks of which a person cancels the next one, how often.
+	Cancels map[string]int
 	// Faulty are GPUs, by UUID, that are not clean, and why.
 	Faulty map[string]taskcatalog.Code
 	// Better is a method that its disks say they have, and refuse; empty: they do what
@@ -216,6 +220,18 @@ func (b *Book) Tasks(nodeID, taskType string) (out []broker.Task) {
 	return out
 }
 
+// Task is a task by its id; empty: there is none.
+func (b *Book) Task(id string) broker.Task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.tasks {
+		if k.ID == id {
+			return *k
+		}
+	}
+	return broker.Task{}
+}
+
 // Node implements turnover.Nodes.
 func (b *Book) Node(_ context.Context, id string) (broker.Node, error) {
 	leave, err := b.enter("Node")
@@ -362,6 +378,23 @@ func (m *Machine) conflict() time.Time {
 		return time.Time{}
 	}
 	return m.ConflictAt
+}
+
+// Conflict has two be seen that have a node's identity: that keeps the node from use.
+// A node that is shut out altogether has none.
+func (b *Book) Conflict(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.nodes[id]
+	if m.cut || m.Status == broker.Removing || m.Status == broker.Deleted {
+		return false
+	}
+	m.ConflictAt = b.Now()
+	switch m.Status {
+	case broker.Active, broker.Offline, broker.Draining, broker.Retired:
+		m.Status, m.StatusReason = broker.Quarantined, "identity_conflict"
+	}
+	return true
 }
 
 // IdentityConflict implements turnover.Nodes.
