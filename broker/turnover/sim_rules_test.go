@@ -3,6 +3,7 @@
 package turnover_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -102,11 +103,13 @@ func (s *simulation) partOf(r *begun, stage string) part {
 	return cleaning
 }
 
-func (s *simulation) state(r *begun) turnover.Turnover { return s.stateOf(s.run(r.id)) }
-
-func (s *simulation) stateOf(r chain.Record) (out turnover.Turnover) {
-	s.must(json.Unmarshal(r.State, &out))
-	return out
+func (s *simulation) state(r *begun) turnover.Turnover {
+	raw := s.run(r.id).State
+	if !bytes.Equal(raw, r.raw) { // most saves only wait
+		r.raw, r.state = raw, turnover.Turnover{}
+		s.must(json.Unmarshal(raw, &r.state))
+	}
+	return r.state
 }
 
 // saved watches every save: what a run says of itself is so.
@@ -116,8 +119,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 		return
 	}
 	s.check()
-	now, node := s.run(r.id), s.book.Machine(r.box.id)
-	state := s.stateOf(now)
+	now, node, state := s.run(r.id), s.book.Machine(r.box.id), s.state(r)
 	at := s.partOf(r, now.Stage)
 	if now.Status.Moving() && now.Direction == chain.Forward && c.Record.Stage != "" && at == gone && node.Status != broker.Deleted {
 		s.wrong("run %s is at %s, and node %s is %s", r.id, now.Stage, node.ID, node.Status)

@@ -62,12 +62,12 @@ func (s *simulation) leads() {
 
 // looks looks, again and again.
 func (s *simulation) looks() {
-	const until = 5 * time.Hour
+	const until = 4 * time.Hour
 	if !s.watching {
 		return
 	}
 	if s.clock.Now().Sub(s.began) < until {
-		s.later(pick(s, 35*time.Second, reconcile.Every, reconcile.Every, reconcile.Every), s.looks)
+		s.later(pick(s, 35*time.Second, reconcile.Every, reconcile.Every, reconcile.Every, reconcile.Every), s.looks)
 	}
 	if s.look.now {
 		return // one look at a time

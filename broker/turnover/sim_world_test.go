@@ -4,6 +4,7 @@ package turnover_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -101,13 +102,16 @@ type begun struct {
 	id       string
 	box      *box
 	req      turnover.Request
-	owed     bool      // its node was owed a turnover already
-	taken    bool      // it has the node out of service
-	drift    bool      // the reconciler has begun it
-	frozen   bool      // a person has, in the middle of what it did
-	adopted  time.Time // when a person last had it go on with what is so
-	passes   int       // operators' actions, each of which may lead to another deployment
-	deployed int       // deployments carried out
+	owed     bool // its node was owed a turnover already
+	taken    bool // it has the node out of service
+	drift    bool // the reconciler has begun it
+	raw      json.RawMessage
+	state    turnover.Turnover // what that says
+	over     bool              // it was seen to have ended
+	frozen   bool              // a person has, in the middle of what it did
+	adopted  time.Time         // when a person last had it go on with what is so
+	passes   int               // operators' actions, each of which may lead to another deployment
+	deployed int               // deployments carried out
 }
 
 type event struct {
@@ -235,7 +239,10 @@ func (s *simulation) runOf(id string) *begun {
 // live is the run that has a node; nil: none.
 func (s *simulation) live(nodeID string) *begun {
 	for _, r := range s.runs {
-		if r.box.id == nodeID && !s.run(r.id).Status.Ended() {
+		if r.box.id != nodeID || r.over {
+			continue
+		}
+		if r.over = s.run(r.id).Status.Ended(); !r.over {
 			return r
 		}
 	}
