@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
 
 // TrustBundle is what a node believes: which keys count, for what, from when to
@@ -107,9 +108,13 @@ func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 	if next.Version <= b.Version {
 		return nil, refuse(CodeTrustVersionNotNewer, "cannot take trust bundle: version %d is not above version %d, which is in force", next.Version, b.Version)
 	}
+	// A use that some sites lack, as releases, may stay without a key, and may not lose
+	// its last one: what has run out by itself holds up no other change.
 	uses := slices.Clone(requiredUses)
 	for _, k := range b.Keys {
-		uses = append(uses, k.Use)
+		if k.InForce(now) {
+			uses = append(uses, k.Use)
+		}
 		if k.Use == UseStatement && next.find(UseStatement, k.ID) == nil {
 			return nil, refuse(CodeTrustStatementKeyDropped, "cannot take trust bundle version %d: it lacks statement key %s (keep it with its validity)", next.Version, k.ID)
 		}
@@ -125,6 +130,17 @@ func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 func (b *TrustBundle) Key(use KeyUse, id string, at time.Time) (crypto.PublicKey, bool) {
 	pub, err := b.lookup(use, at)(id)
 	return pub, err == nil
+}
+
+// ReleaseKeys are the release keys in force, by id: what a release is verified with.
+func (b *TrustBundle) ReleaseKeys(at time.Time) release.Keys {
+	keys := release.Keys{}
+	for _, k := range b.Keys {
+		if pub, ok := b.Key(k.Use, k.ID, at); ok && k.Use == UseRelease {
+			keys[k.ID] = pub
+		}
+	}
+	return keys
 }
 
 // VerifyTask returns the task in an envelope once the signature of a task key in

@@ -21,8 +21,8 @@ const (
 	UseRoot      KeyUse = "root" // a root certificate of the CA
 )
 
-// requiredUses must have a key in force in every bundle. A release key is needed
-// only once there is one.
+// requiredUses must have a key in force in every bundle. A release key is needed only
+// where the bundle before has one in force: see Accept.
 var requiredUses = []KeyUse{UseTask, UseTrust, UseStatement, UseRoot}
 
 const maxBundleKeys = 128

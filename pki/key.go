@@ -68,6 +68,15 @@ func ParseKey(raw []byte) (crypto.Signer, error) {
 	return key, nil
 }
 
+// ParsePublicKey reads a public key in PEM, as cosign and openssl write it.
+func ParsePublicKey(raw []byte) (crypto.PublicKey, error) {
+	der, err := onePEM(raw, "PUBLIC KEY")
+	if err != nil {
+		return nil, err
+	}
+	return parsePublic(der)
+}
+
 // PublicKeyDigest returns "sha256:" and the hex SHA-256 of the key's SPKI DER.
 func PublicKeyDigest(pub crypto.PublicKey) (string, error) {
 	der, err := marshalPublic(pub)

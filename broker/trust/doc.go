@@ -38,6 +38,9 @@
 //   - Statement keys never leave a bundle. A retired one keeps its id with the
 //     validity it had, so that old certificates stay verifiable.
 //
+// Release keys are others': their private halves are on no broker. They join and leave
+// the bundle, signed as in a rotation, and have no rotation of their own.
+//
 // The rotation's state is in the bundles and nowhere else: a use with two keys
 // in force is in rotation, since the first bundle that names the newer one.
 package trust

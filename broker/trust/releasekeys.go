@@ -1,0 +1,83 @@
+package trust
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// AddReleaseKey has nodes believe releases of the agent that a key signed, and returns
+// its id. One that is in force already stays as it is. Codes: rotation_open,
+// trust_key_two_uses, key_type_unsupported.
+func (a *Authority) AddReleaseKey(ctx context.Context, actor broker.Actor, pub crypto.PublicKey, reason string) (string, error) {
+	if err := a.Refresh(ctx); err != nil {
+		return "", err
+	}
+	now := a.o.Now()
+	entry, err := pki.NewBundleKey(pki.UseRelease, pub, now.Add(-pki.Backdate), now.Add(keyLife))
+	if err != nil {
+		return "", refused("add a release key", err)
+	}
+	if slices.ContainsFunc(live(a.current.Load().bundle, pki.UseRelease, now), func(k pki.BundleKey) bool { return k.ID == entry.ID }) {
+		return entry.ID, nil
+	}
+	next := a.next()
+	// One that ran out may come again, for another while.
+	next.Keys = append(without(next.Keys, entry.ID), entry)
+	return entry.ID, a.change(ctx, actor, next, "add release key "+entry.ID, reason)
+}
+
+// RetireReleaseKey has nodes believe a release key no more. The last one in force
+// stays: a node would not take a bundle without. Codes: release_key_unknown,
+// release_key_last, rotation_open.
+func (a *Authority) RetireReleaseKey(ctx context.Context, actor broker.Actor, id, reason string) error {
+	if err := a.Refresh(ctx); err != nil {
+		return err
+	}
+	next := a.next()
+	kept := without(next.Keys, id)
+	if len(kept) == len(next.Keys) {
+		return broker.Errorf(broker.NotFound, "release_key_unknown", "cannot retire release key %q: the trust bundle has none of that id (see hostler trust show)", taskcatalog.Clean(id, 64))
+	}
+	next.Keys = kept
+	if len(live(&next, pki.UseRelease, a.o.Now())) == 0 {
+		return broker.Errorf(broker.Refused, "release_key_last", "cannot retire release key %s: it is the last in force (add the next one before, with hostler trust add-release-key)", id)
+	}
+	return a.change(ctx, actor, next, "retire release key "+id, reason)
+}
+
+// ReleaseKeys are those in force, by id.
+func (a *Authority) ReleaseKeys() release.Keys {
+	return a.current.Load().bundle.ReleaseKeys(a.o.Now())
+}
+
+// change puts a bundle in force that replaces none of the broker's own keys. While one
+// is replaced, the bundle that nodes must confirm, and since when, is of the rotation.
+func (a *Authority) change(ctx context.Context, actor broker.Actor, next pki.TrustBundle, what, reason string) error {
+	if r, open := a.Rotation(); open {
+		return broker.Errorf(broker.Refused, "rotation_open", "cannot %s: the rotation of the %s key is not finished (finish it with hostler trust rotate --finish)", what, r.Use)
+	}
+	if err := a.publish(ctx, actor, next, fmt.Sprintf("%s: %s", what, reason)); err != nil {
+		return refused(what, err)
+	}
+	return nil
+}
+
+// refused tells what of a key does not fit a bundle as the refusal that it is.
+func refused(what string, err error) error {
+	switch code := taskcatalog.CodeOf(err, ""); code {
+	case pki.CodeTrustKeyTwoUses, pki.CodeKeyType, pki.CodeMalformed, pki.CodeTooLarge, pki.CodeTrustUseWithoutKey:
+		return broker.Errorf(broker.Invalid, string(code), "cannot %s: %v", what, err)
+	}
+	return err
+}
+
+func without(keys []pki.BundleKey, release string) []pki.BundleKey {
+	return slices.DeleteFunc(slices.Clone(keys), func(k pki.BundleKey) bool { return k.Use == pki.UseRelease && k.ID == release })
+}

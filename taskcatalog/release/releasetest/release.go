@@ -1,0 +1,46 @@
+// Package releasetest makes signed releases of the agent for tests, true ones and ones
+// that lie.
+package releasetest
+
+import (
+	"crypto"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Signed is a release with a signature.
+type Signed struct {
+	*release.Artifact
+	Signatures []release.Signature
+}
+
+// Statement is what a release of a version says: all of it true but for the program,
+// which Pack fills in.
+func Statement(version string) release.Statement {
+	return release.Statement{
+		Version: version, Commit: "0123456789ab", OS: release.OS, Arch: release.Arch,
+		StateSchema: release.State, Protocol: release.Protocol, BuiltAt: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC),
+	}
+}
+
+// Make packs a program under a statement and signs it.
+func Make(t testing.TB, program []byte, s release.Statement, key crypto.Signer) Signed {
+	t.Helper()
+	a, err := release.Pack(program, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Signed{a, []release.Signature{Sign(t, a.Digest, key)}}
+}
+
+// Sign signs a digest.
+func Sign(t testing.TB, digest string, key crypto.Signer) release.Signature {
+	t.Helper()
+	s, err := release.Sign(digest, "registry.example/hostler-agent", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
