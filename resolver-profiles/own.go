@@ -11,6 +11,8 @@ var (
 	diskTools []byte
 	//go:embed own/bmctools.yaml
 	bmcTools []byte
+	//go:embed own/logtools.yaml
+	logTools []byte
 )
 
 // ownMaxTimeout is for what is compiled in, in seconds: a drive may erase itself
@@ -32,9 +34,14 @@ func DiskTools() map[string]*CommandProfile { return readDiskTools() }
 // as DiskTools are.
 func BMCTools() map[string]*CommandProfile { return readBMCTools() }
 
+// LogTools are the command profiles that read the system's journal, by id. They are
+// the agent's own, as DiskTools are.
+func LogTools() map[string]*CommandProfile { return readLogTools() }
+
 var (
 	readDiskTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("disktools.yaml", diskTools) })
 	readBMCTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("bmctools.yaml", bmcTools) })
+	readLogTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("logtools.yaml", logTools) })
 )
 
 func compiledIn(file string, text []byte) map[string]*CommandProfile {

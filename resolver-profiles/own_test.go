@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-func TestNoSetMayNameWhatErasesDisksOrAsksABMC(t *testing.T) {
+func TestNoSetMayNameWhatTheAgentKeepsToItself(t *testing.T) {
 	own := maps.Clone(DiskTools())
 	maps.Copy(own, BMCTools())
+	maps.Copy(own, LogTools())
 	for id, p := range own {
 		if !p.Own() {
 			t.Errorf("%s is not the agent's own", id)

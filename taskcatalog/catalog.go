@@ -78,6 +78,9 @@ var catalog = []Type{
 	nodeGPUScrub,
 	nodeDiskErase,
 	nodeHWSyncReseed,
+	nodeSelfUpdate,
+	nodeDiagnostics,
+	nodeTaskProbe,
 	allocationProvisionUser,
 	allocationRevokeUser,
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // ReportDigest is the value of HeaderReport: "sha256:" and the hex SHA-256 of
-// what a node says it can do and is made of. The order of the types does not
-// matter.
-func ReportDigest(taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts) string {
+// what a node says it can do and is made of, and of the program that it runs. The
+// order of the types does not matter.
+func ReportDigest(taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts, agent *taskcatalog.AgentBuild) string {
 	types := slices.Sorted(slices.Values(taskTypes))
 	if capabilities == nil {
 		capabilities = map[string]string{}
@@ -19,10 +19,11 @@ func ReportDigest(taskTypes []string, capabilities map[string]string, facts *tas
 	// Only strings and numbers: there is nothing in it that could not be encoded.
 	// Bytes that are no UTF-8 could not have been sent.
 	raw, err := taskcatalog.Encode(struct {
-		TaskTypes    []string           `json:"task_types"`
-		Capabilities map[string]string  `json:"capabilities"`
-		Facts        *taskcatalog.Facts `json:"facts,omitempty"`
-	}{types, capabilities, facts})
+		TaskTypes    []string                `json:"task_types"`
+		Capabilities map[string]string       `json:"capabilities"`
+		Facts        *taskcatalog.Facts      `json:"facts,omitempty"`
+		Agent        *taskcatalog.AgentBuild `json:"agent,omitempty"`
+	}{types, capabilities, facts, agent})
 	if err != nil {
 		return ""
 	}

@@ -48,10 +48,11 @@ type EnrollRequest struct {
 	TaskTypes    []string          `json:"task_types"`   // name@version
 	Capabilities map[string]string `json:"capabilities"` // keys of the capability taxonomy
 	// Facts are the rest of what the node is made of, where it could look.
-	Facts        *taskcatalog.Facts `json:"facts,omitempty"`
-	Hostname     string             `json:"hostname"`
-	Now          time.Time          `json:"now"` // the node's clock
-	MAASSystemID string             `json:"maas_system_id,omitempty"`
+	Facts        *taskcatalog.Facts      `json:"facts,omitempty"`
+	Agent        *taskcatalog.AgentBuild `json:"agent,omitempty"`
+	Hostname     string                  `json:"hostname"`
+	Now          time.Time               `json:"now"` // the node's clock
+	MAASSystemID string                  `json:"maas_system_id,omitempty"`
 }
 
 // EnrollReply makes the node a member.
@@ -82,7 +83,10 @@ type RenewRequest struct {
 	TaskTypes    []string           `json:"task_types"`
 	Capabilities map[string]string  `json:"capabilities"`
 	Facts        *taskcatalog.Facts `json:"facts,omitempty"`
-	TrustVersion int64              `json:"trust_version"` // of the bundle in force on the node
+	// Agent is the program that runs, with what became of the last update; nil: an
+	// agent from before it told.
+	Agent        *taskcatalog.AgentBuild `json:"agent,omitempty"`
+	TrustVersion int64                   `json:"trust_version"` // of the bundle in force on the node
 	// RotationTask is the node.rotate_identity that a new key is asked for with;
 	// empty: the request is for the key that is there.
 	RotationTask string `json:"rotation_task,omitempty"`
@@ -100,7 +104,7 @@ type RenewReply struct {
 const (
 	HeaderAgentVersion = "Hostler-Agent-Version"
 	HeaderTrustVersion = "Hostler-Trust-Version"
-	HeaderReport       = "Hostler-Report" // digest of task types, capabilities and facts
+	HeaderReport       = "Hostler-Report" // digest of all that a report says
 )
 
 // HeaderInstance is what an agent's polls have beside them: a random id of the
@@ -178,6 +182,8 @@ type ResultRequest struct {
 	Message  string              `json:"message,omitempty"`
 	Result   json.RawMessage     `json:"result,omitempty"`
 	Evidence string              `json:"evidence,omitempty"` // DSSE envelope as JSON text
+	// Archive is what a result names by its digest, of the types that have one; base64.
+	Archive []byte `json:"archive,omitempty"`
 }
 
 // ResultReply is the recorded result: the one sent, or the earlier one.

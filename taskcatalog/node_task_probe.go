@@ -1,0 +1,29 @@
+package taskcatalog
+
+import "time"
+
+var nodeTaskProbe = define[TaskProbeParams, TaskProbeResult](Type{
+	Name: "node.task_probe", Version: 1,
+	Summary: "say what the node knows of another task, and what is there now; changes nothing",
+	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: time.Minute,
+	Example: `{"task_id": "t-0000o3v8k1c2me0b5qk7s1n4r9d2"}`,
+})
+
+// TaskProbeParams names the task that is asked about.
+type TaskProbeParams struct {
+	TaskID string `json:"task_id" jsonschema:"pattern=^t-[0-9a-z-]{1\\,80}$"`
+}
+
+// TaskProbeResult is what the node's ledger has of the task, and what its type's own look
+// finds now. What was settled a day ago the node has forgotten.
+type TaskProbeResult struct {
+	Known      bool      `json:"known"`
+	State      string    `json:"state,omitempty"` // accepted, started, finished
+	Running    bool      `json:"running"`         // in the agent, at this moment
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	Outcome    Outcome   `json:"outcome,omitempty"`
+	Code       Code      `json:"code,omitempty"`
+	Reported   bool      `json:"reported"`        // the broker has taken its result, or never will
+	Found      string    `json:"found,omitempty"` // in a line, where the type can look
+}
