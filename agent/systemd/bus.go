@@ -3,6 +3,7 @@ package systemd
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -212,4 +214,31 @@ func (Bus) Run(ctx context.Context, unit string, argv []string) error {
 		}
 		return err
 	})
+}
+
+// Launch asks for a unit's start and does not wait for it: one that never says that it
+// is ready would be waited for in vain.
+func (Bus) Launch(ctx context.Context, unit string) error {
+	return units(ctx, func(c *dbus.Conn) error {
+		if _, err := c.StartUnitContext(ctx, unit, "replace", nil); err != nil {
+			return fmt.Errorf("cannot start %s: %w", unit, err)
+		}
+		return nil
+	})
+}
+
+// Look is how a service is now.
+func (Bus) Look(ctx context.Context, unit string) (u selfupdate.Unit, err error) {
+	err = units(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetUnitPropertiesContext(ctx, unit)
+		if err != nil {
+			return fmt.Errorf("cannot look at %s: %w", unit, err)
+		}
+		u.Active, _ = p["ActiveState"].(string)
+		u.Sub, _ = p["SubState"].(string)
+		id, _ := p["InvocationID"].([]byte)
+		u.Invocation = hex.EncodeToString(id)
+		return nil
+	})
+	return u, err
 }

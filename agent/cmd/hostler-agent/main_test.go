@@ -82,7 +82,7 @@ func TestFaultsHaveACodeAnExitStatusAndNoSecret(t *testing.T) {
 }
 
 func TestEveryCommandHasAnExample(t *testing.T) {
-	for _, name := range []string{"run", "enroll", "status", "version"} {
+	for _, name := range []string{"run", "enroll", "status", "watch", "self-test", "update", "version"} {
 		status, out, _ := call(t, "help", name)
 		if status != exitDone || !strings.Contains(out, "Examples:") || !strings.Contains(out, "hostler-agent "+name) {
 			t.Errorf("help %s: status %d\n%s", name, status, out)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -39,7 +40,7 @@ It opens every connection itself and listens on nothing.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:              noArgs,
 	}
-	root.AddCommand(newRun(), newEnroll(), newStatus(), newFacts(), newResolver(), newGPU(), newVersion())
+	root.AddCommand(newRun(), newEnroll(), newStatus(), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(), newUpdate(here()), newVersion())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -82,9 +83,9 @@ func exitOf(code taskcatalog.Code, err error) int {
 	switch code {
 	case codeUsage, "config_invalid", "identity_source_invalid":
 		return exitUsage
-	case "state_locked", taskcatalog.CodeGPUHolderPresent:
+	case "state_locked", taskcatalog.CodeGPUHolderPresent, selfupdate.CodeUnderWay, selfupdate.CodePinned, selfupdate.CodeSlotInUse, selfupdate.CodeNotInSlot:
 		return exitRefused
-	case codeGPUNotFound:
+	case codeGPUNotFound, selfupdate.CodeNotStaged:
 		return exitMissing
 	}
 	return exitFailed

@@ -42,6 +42,13 @@ func newRun() *cobra.Command {
 			if config.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
 				log.Warn("systemd's watchdog is not understood", zap.Error(err))
 			}
+			config.Build = build()
+			if config.Updates, err = updates(&config, filepath.Join(config.ConfigDir, filepath.Base(configFile))); err != nil {
+				return err
+			}
+			if config.Updates != nil {
+				defer func() { _ = config.Updates.Store.Close() }()
+			}
 			a, err := agent.New(config)
 			if err != nil {
 				return err

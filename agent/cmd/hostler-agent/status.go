@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/agent"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
 
 func newStatus() *cobra.Command {
@@ -30,7 +33,16 @@ where no agent runs or where the agent is not connected.`,
 			if err != nil {
 				return err
 			}
-			if err := show(cmd.OutOrStdout(), s, format, func(p *page) { statusPage(p, s, time.Now()) }); err != nil {
+			full := struct {
+				*agent.Status
+				Update *seen `json:"update,omitempty"`
+			}{s, lookHere(taskcatalog.AgentFolder, file.StateDir)}
+			if err := show(cmd.OutOrStdout(), full, format, func(p *page) {
+				statusPage(p, s, time.Now())
+				if full.Update != nil {
+					updatePage(p, full.Update)
+				}
+			}); err != nil {
 				return err
 			}
 			return s.Judge(time.Now())
@@ -79,14 +91,22 @@ func stamp(t time.Time) string {
 }
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
-		Example: `  hostler-agent version`,
+		Short:   "Print the version, and which state of its own it reads",
+		Example: "  hostler-agent version\n  hostler-agent version -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "hostler-agent %s (%s)\n", version, commit)
-			return err
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			self := release.Self{
+				Version: version, Commit: commit, OS: runtime.GOOS, Arch: runtime.GOARCH, StateSchema: release.State, Protocol: release.Protocol,
+			}
+			return show(cmd.OutOrStdout(), self, format, func(p *page) { p.row(fmt.Sprintf("hostler-agent %s (%s)", version, commit)) })
 		},
 	}
+	formatFlag(cmd, &format)
+	return cmd
 }

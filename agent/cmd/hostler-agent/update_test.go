@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/agent/selfupdate"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// asked is a systemd that only hears.
+type asked struct{ started []string }
+
+func (a *asked) Start(_ context.Context, unit string) error {
+	a.started = append(a.started, unit)
+	return nil
+}
+func (a *asked) Launch(ctx context.Context, unit string) error { return a.Start(ctx, unit) }
+func (*asked) Stop(context.Context, string) error              { return errors.New("not asked for") }
+
+func (*asked) Look(context.Context, string) (selfupdate.Unit, error) {
+	return selfupdate.Unit{}, errors.New("not asked for")
+}
+
+// node is a machine with two versions: 1.1.0 runs, and 1.0.0 was before it.
+func node(t *testing.T) (at place, conf string, heard *asked) {
+	t.Helper()
+	conf, state := config(t)
+	lib := filepath.Join(t.TempDir(), "lib")
+	for _, v := range []string{"1.0.0", "1.1.0", "0.9.0"} {
+		dir := filepath.Join(lib, "versions", v)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hostler-agent"), []byte(v), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("versions/1.1.0", filepath.Join(lib, "current")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(state, "update"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := taskcatalog.Encode(selfupdate.State{
+		Form: 1, Good: "1.1.0", Previous: "1.0.0",
+		Slots:      map[string]selfupdate.Slot{"1.1.0": {Version: "1.1.0"}, "1.0.0": {Version: "1.0.0", SHA256: strings.TrimPrefix(release.Digest([]byte("1.0.0")), "sha256:")}},
+		Pins:       []selfupdate.Pin{{Version: "1.2.0", Reason: selfupdate.CodeCrashLoop, Message: "it ended twice"}},
+		Deliveries: []taskcatalog.AgentDelivery{{ID: "t-9", From: "1.1.0", To: "1.2.0", Outcome: taskcatalog.UpdateRolledBack, Reason: selfupdate.CodeCrashLoop, Message: "it ended twice\x1b[2J", SwitchSeconds: 6.5}},
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(state, "update", "state.json"), raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard = new(asked)
+	return place{lib: lib, systemd: heard}, conf, heard
+}
+
+// do runs update on a node.
+func (at place) do(t *testing.T, conf string, args ...string) (string, error) {
+	t.Helper()
+	cmd := newUpdate(at)
+	root := &cobra.Command{Use: "hostler-agent", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(cmd)
+	var out strings.Builder
+	root.SetOut(&out)
+	root.SetArgs(append([]string{"update", "--config", conf}, args...))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestUpdateShowTellsWhatRunsWhatFailedAndWhy(t *testing.T) {
+	at, conf, _ := node(t)
+	out, err := at.do(t, conf, "show")
+	out = strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: it ended twice", "1.1.0 to 1.2.0", "rolled_back", "6.5 s", `\x1b`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if out, err = at.do(t, conf, "show", "-o", "json"); err != nil {
+		t.Fatal(err)
+	}
+	var s seen
+	if err := json.Unmarshal([]byte(out), &s); err != nil || len(s.Slots) != 3 || len(s.Pins) != 1 || s.Trial != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestVersionsAreSteeredByHand(t *testing.T) {
+	at, conf, _ := node(t)
+	for _, c := range []struct {
+		args []string
+		code taskcatalog.Code
+		says string
+	}{
+		{[]string{"unpin", "1.2.0"}, "", "let in again"},
+		{[]string{"unpin", "1.2.0"}, selfupdate.CodeNotStaged, ""},
+		{[]string{"pin", "1.3.0"}, codeUsage, ""},
+		{[]string{"pin", "1.3.0", "--reason", "no"}, "", "skipped"},
+		{[]string{"pin", "../x", "--reason", "no"}, taskcatalog.CodeBadParams, ""},
+		{[]string{"forget", "1.1.0"}, selfupdate.CodeSlotInUse, ""},
+		{[]string{"forget", "../../etc"}, selfupdate.CodeNotStaged, ""},
+		{[]string{"forget", "0.9.0"}, "", "removed"},
+		{[]string{"forget"}, codeUsage, ""},
+		{[]string{"revert"}, codeUsage, ""},
+	} {
+		out, err := at.do(t, conf, c.args...)
+		if taskcatalog.CodeOf(err, "") != c.code || (err != nil) != (c.code != "") || !strings.Contains(out, c.says) {
+			t.Errorf("%v: %q, %v; want %q", c.args, out, err, c.code)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(at.lib, "versions", "0.9.0")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("0.9.0 is still there: %v", err)
+	}
+	// 1.0.0 is no program that could test itself: nothing is switched.
+	if _, err := at.do(t, conf, "revert", "--reason", "no GPUs"); taskcatalog.CodeOf(err, "") != selfupdate.CodeSelfTest {
+		t.Errorf("to a version that does not run: %v", err)
+	}
+}
+
+// The command itself, as an update runs it.
+func TestTheProgramTestsItself(t *testing.T) {
+	conf, _ := config(t)
+	status, out, errOut := call(t, "self-test", "--config", conf, "-o", "json")
+	var said selfupdate.SelfTest
+	if err := json.Unmarshal([]byte(out), &said); status != exitDone || err != nil || said.Version != version || said.State != release.State || len(said.Types) != len(taskcatalog.All()) {
+		t.Errorf("status %d, %v: %s%s", status, err, out, errOut)
+	}
+	status, _, errOut = call(t, "self-test", "--config", write(t, "form: 99\n"))
+	if status != exitUsage || !strings.Contains(errOut, "config_invalid") {
+		t.Errorf("a configuration of a newer form: status %d, %s", status, errOut)
+	}
+	conf, state := config(t)
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.WriteFile(filepath.Join(state, "identity.json"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errOut = call(t, "self-test", "--config", conf); status != exitFailed || !strings.Contains(errOut, "state_invalid") {
+		t.Errorf("an identity that cannot be read: status %d, %s", status, errOut)
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// A release is packed from what the program says of itself.
+func TestTheProgramSaysWhatItIs(t *testing.T) {
+	var out, errs bytes.Buffer
+	if status := run(context.Background(), []string{"version", "-o", "json"}, &out, &errs); status != exitDone {
+		t.Fatalf("status %d, %s", status, errs.String())
+	}
+	var self release.Self
+	if err := taskcatalog.DecodeStrict(out.Bytes(), &self); err != nil {
+		t.Fatal(err)
+	}
+	if self.Version != version || self.Commit != commit || self.StateSchema != release.State || self.Protocol != release.Protocol {
+		t.Errorf("it says %+v", self)
+	}
+	out.Reset()
+	if status := run(context.Background(), []string{"version"}, &out, &errs); status != exitDone || out.String() != "hostler-agent "+version+" ("+commit+")\n" {
+		t.Errorf("for people it says %q (%d)", out.String(), status)
+	}
+}

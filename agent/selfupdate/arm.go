@@ -1,0 +1,176 @@
+package selfupdate
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// DefaultWindow is how long a new version has to reach the broker.
+const DefaultWindow = 5 * time.Minute
+
+// freshContact is how recent the old version's contact must be to count as "just
+// before": a poll is held for most of a minute.
+const freshContact = 2 * time.Minute
+
+// Switch is a wish to run another slot.
+type Switch struct {
+	ID string // of the task, or by-hand-…
+	// Running is the slot of the program that asks, and Version its version.
+	Running, Version string
+	To               string // a slot; empty: the one that was good before
+	ToVersion        string // where To is empty: any slot of this version
+	Window           time.Duration
+	Contact          time.Duration // since the last one; negative: there was none
+	Floor            string
+	Force            bool
+}
+
+// Arm prepares the switch to another slot and has the watcher make it. Until the
+// watcher runs, everything is as before. Its caller is stopped soon after.
+func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Switch) (already bool, err error) {
+	st, err := s.Store.Load()
+	if err != nil {
+		return false, err
+	}
+	if st.Trial != nil {
+		return false, underWay(st.Trial)
+	}
+	if want.Running == "" || want.Running != s.Store.Current() {
+		return false, taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: it does not run from the slot that %s/current leads to (systemctl restart hostler-agent)", taskcatalog.AgentFolder)
+	}
+	to, slot, err := s.Store.target(st, want)
+	if err != nil {
+		return false, err
+	}
+	if to == want.Running {
+		return true, s.Store.Change(func(st *State) error {
+			if st.Staged == to {
+				st.Staged = ""
+			}
+			return nil
+		})
+	}
+	if pin := st.Pinned(slot.Version); pin != nil && !want.Force {
+		return false, pinned(pin)
+	}
+	if err := s.fit(ctx, to, slot, want.Floor); err != nil {
+		return false, err
+	}
+	trial, err := s.Store.trial(st, want, to, slot.Version)
+	if err != nil {
+		return false, err
+	}
+	if err := s.arm(st, want, trial); err != nil {
+		return false, err
+	}
+	log.Info("starting the watcher", zap.String("from", trial.FromVersion), zap.String("to", trial.ToVersion), zap.String("delivery", trial.ID))
+	if err := sd.Start(ctx, WatchUnit); err != nil && ctx.Err() == nil {
+		return false, s.disarm(trial, err)
+	}
+	return false, nil
+}
+
+// target is the slot that is wished for, with what is known of it.
+func (s *Store) target(st *State, want Switch) (string, Slot, error) {
+	to := want.To
+	if to == "" && want.ToVersion == "" {
+		to = st.Previous
+	}
+	if to == "" {
+		for name, slot := range st.Slots {
+			if slot.Version == want.ToVersion && (to == "" || name == st.Staged) {
+				to = name
+			}
+		}
+	}
+	slot, known := st.Slots[to]
+	if !known {
+		return "", Slot{}, taskcatalog.Errorf(CodeNotStaged, "cannot switch to %s: the node has no such version (stage it first; hostler-agent update show)", taskcatalog.Clean(strings.Join([]string{want.ToVersion, to}, " "), 80))
+	}
+	return to, slot, s.whole(to, slot)
+}
+
+// fit refuses a slot that may not run here now: it may have been staged long ago.
+func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) error {
+	if floor != "" && release.Compare(slot.Version, floor) < 0 {
+		return taskcatalog.Errorf(release.CodeBelowFloor, "cannot switch to %s: it is below the floor %s (ask for a rollback, with a reason)", slot.Version, floor)
+	}
+	forms, err := s.Forms()
+	if err != nil {
+		return err
+	}
+	for _, form := range forms {
+		if slot.State != (release.StateSchema{}) && !slot.State.Reads(form) {
+			return taskcatalog.Errorf(release.CodeStateUnreadable, "cannot switch to %s: it reads the agent's state of forms %d to %d, and the node has form %d", slot.Version, slot.State.ReadsMin, slot.State.ReadsMax, form)
+		}
+	}
+	return s.test(ctx, versions+"/"+to, slot.Version, slot.State)
+}
+
+// trial says from where to where. To go back to is the version that runs, if it has
+// contact; else the one that had it last, if there is another.
+func (s *Store) trial(st *State, want Switch, to, version string) (*Trial, error) {
+	reached := want.Contact >= 0 && want.Contact <= freshContact
+	from, fromVersion := want.Running, want.Version
+	if known, ok := st.Slots[st.Good]; ok && !reached && st.Good != from && st.Good != to && s.whole(st.Good, known) == nil {
+		from, fromVersion = st.Good, known.Version
+	}
+	window := want.Window
+	if window <= 0 {
+		window = DefaultWindow
+	}
+	return &Trial{
+		ID: want.ID, Step: Armed, From: from, To: to, FromVersion: fromVersion, ToVersion: version,
+		WindowSeconds: int(window / time.Second), Reached: reached, ArmedAt: s.now().UTC(),
+	}, nil
+}
+
+// arm writes the trial down. From then on the watcher may go on with it.
+func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
+	running, known := st.Slots[want.Running]
+	if !known {
+		sum, err := s.Store.sum(want.Running)
+		if err != nil {
+			return taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: its own program cannot be read: %v", err)
+		}
+		running = Slot{Version: want.Version, SHA256: sum, State: release.State, At: s.Store.now().UTC().Truncate(time.Second)}
+	}
+	if err := s.Store.link(s.Store.lib, good, versions+"/"+trial.From); err != nil {
+		return err
+	}
+	return s.Store.Change(func(st *State) error {
+		if st.Trial != nil {
+			return underWay(st.Trial)
+		}
+		st.Slots[want.Running] = running
+		st.Good, st.Trial = trial.From, trial
+		if want.Force {
+			st.unpin(trial.ToVersion)
+		}
+		return nil
+	})
+}
+
+// disarm takes back a trial that the watcher has not begun.
+func (s *Stager) disarm(trial *Trial, why error) error {
+	begun := false
+	err := s.Store.Change(func(st *State) error {
+		if begun = st.Trial == nil || st.Trial.ID != trial.ID || st.Trial.Step != Armed; !begun {
+			st.Trial = nil
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case begun:
+		return nil
+	}
+	return taskcatalog.Errorf(CodeWatcher, "cannot switch the agent: %s does not start: %v (nothing was changed)", WatchUnit, why)
+}

@@ -1,0 +1,125 @@
+package selfupdate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// Part is a part of the node's state that the old version must be able to read.
+type Part struct {
+	Name  string
+	Files []string // patterns of names in the state directory; the first is a name that stays once it is there
+	// Check returns why the part in a state directory cannot be used.
+	Check func(stateDir string) error
+}
+
+// matching are the files of a part in a folder.
+func (p Part) matching(in *os.Root, dir string) (names []string, err error) {
+	for _, pattern := range p.Files {
+		found, err := fs.Glob(in.FS(), path.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range found {
+			if info, err := in.Lstat(name); err == nil && info.Mode().IsRegular() {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// maxBefore bounds the copy of the node's state.
+const maxBefore = 256 << 20
+
+// keepBefore copies the parts of the node's state, while no agent runs. The copy is
+// whole or is not there.
+func (w *Watcher) keepBefore() error {
+	s, temp := w.Store, beforeDir+temporary
+	if err := errors.Join(s.remove(s.state, temp), s.folder(s.state, temp, 0o700)); err != nil {
+		return err
+	}
+	home, err := os.OpenRoot(w.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = home.Close() }()
+	room := int64(maxBefore)
+	for _, part := range w.Parts {
+		names, err := part.matching(home, ".")
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := copyFile(&s.disk, home, name, s.state, path.Join(temp, path.Base(name)), &room); err != nil {
+				return fmt.Errorf("cannot keep %s: %w", name, err)
+			}
+		}
+	}
+	if err := errors.Join(s.sync(s.state, temp), s.remove(s.state, beforeDir)); err != nil {
+		return err
+	}
+	return s.rename(s.state, temp, beforeDir)
+}
+
+// restoreBefore puts back the parts that the version before cannot read now, and says
+// which.
+func (w *Watcher) restoreBefore() (restored []string, err error) {
+	s := w.Store
+	home, err := os.OpenRoot(w.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = home.Close() }()
+	for _, part := range w.Parts {
+		names, err := part.matching(s.state, beforeDir)
+		if err != nil || len(names) == 0 {
+			return restored, err
+		}
+		if w.sound(home, part) {
+			continue
+		}
+		room := int64(maxBefore)
+		for _, name := range names {
+			to := path.Base(name)
+			if err := copyFile(&s.disk, s.state, name, home, to+temporary, &room); err != nil {
+				return restored, err
+			}
+			if err := s.rename(home, to+temporary, to); err != nil {
+				return restored, err
+			}
+		}
+		restored = append(restored, part.Name)
+	}
+	return restored, nil
+}
+
+// sound reports whether a part can be used. That its file is gone or empty, and was
+// not, is a damage that reads like a beginning.
+func (w *Watcher) sound(home *os.Root, part Part) bool {
+	was, err := w.Store.state.Stat(path.Join(beforeDir, part.Files[0]))
+	is, gone := home.Stat(part.Files[0])
+	if err == nil && was.Size() > 0 && (gone != nil || is.Size() == 0) {
+		return false
+	}
+	return part.Check(w.StateDir) == nil
+}
+
+func copyFile(d *disk, from *os.Root, name string, to *os.Root, as string, room *int64) error {
+	f, err := from.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return d.fill(to, as, 0o600, func(w io.Writer) error {
+		n, err := io.Copy(w, io.LimitReader(f, *room+1))
+		if *room -= n; *room < 0 {
+			return fmt.Errorf("there is more than %d bytes of state", maxBefore)
+		}
+		return err
+	})
+}

@@ -1,0 +1,101 @@
+package selfupdate
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// PinByHand has a version skipped.
+func (s *Store) PinByHand(version, reason string) error {
+	if !release.ValidVersion(version) {
+		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot pin %s: it is no version", taskcatalog.Clean(version, 80))
+	}
+	return s.Change(func(st *State) error {
+		st.pin(Pin{Version: version, Reason: CodeByHand, Message: taskcatalog.Clean(reason, 300), At: s.now().UTC()})
+		return nil
+	})
+}
+
+// Unpin lets a version in again. Code update_not_staged where it is not pinned.
+func (s *Store) Unpin(version string) error {
+	return s.Change(func(st *State) error {
+		if !st.unpin(version) {
+			return taskcatalog.Errorf(CodeNotStaged, "version %s is not skipped here (hostler-agent update show)", taskcatalog.Clean(version, 80))
+		}
+		return nil
+	})
+}
+
+// Forget removes the slot of a version. One that runs, that is gone back to, or that
+// dpkg brought stays. Codes: update_not_staged, slot_in_use.
+func (s *Store) Forget(slot string) error {
+	st, err := s.Load()
+	if err != nil {
+		return err
+	}
+	if _, err := s.lib.Lstat(programOf(slot)); err != nil || !slotName.MatchString(slot) {
+		return taskcatalog.Errorf(CodeNotStaged, "there is no slot %s (hostler-agent update show)", taskcatalog.Clean(slot, 80))
+	}
+	for _, used := range []string{s.Current(), s.leads(good), s.leads(packaged), st.Good} {
+		if used == slot {
+			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: it runs, is gone back to, or is the package's", slot)
+		}
+	}
+	err = s.Change(func(st *State) error {
+		if st.Trial != nil {
+			return underWay(st.Trial)
+		}
+		delete(st.Slots, slot)
+		if st.Previous == slot {
+			st.Previous = ""
+		}
+		if st.Staged == slot {
+			st.Staged = ""
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.Collect("")
+}
+
+// RevertByHand puts back what was before: it ends a trial, or begins one of the version
+// that was good before this one. It says to which version.
+func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, error) {
+	to := ""
+	err := u.Store.Change(func(st *State) error {
+		if t := st.Trial; t != nil {
+			to = t.FromVersion
+			if t.Step != Reverting {
+				t.Step, t.Reason, t.Message = Reverting, CodeByHand, taskcatalog.Clean(reason, 300)
+			}
+		}
+		return nil
+	})
+	if err != nil || to != "" {
+		return to, u.goOnAfter(ctx, err)
+	}
+	st, err := u.Store.Load()
+	if err != nil {
+		return "", err
+	}
+	if st.Previous == "" {
+		return "", taskcatalog.Errorf(CodeNotStaged, "there is no version before this one on the node (hostler-agent update show)")
+	}
+	_, err = u.Arm(ctx, u.Systemd, zap.NewNop(), Switch{
+		ID: id, Running: u.Running, Version: u.Version, To: st.Previous, Contact: u.Contact(), Force: true,
+	})
+	return st.Slots[st.Previous].Version, err
+}
+
+func (u *Updater) goOnAfter(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return u.GoOn(ctx)
+}

@@ -1,0 +1,45 @@
+package selfupdate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func TestAVersionIsJudgedByWhatIsSeenOfIt(t *testing.T) {
+	reached := Trial{WindowSeconds: 300, Reached: true}
+	alone := Trial{WindowSeconds: 300}
+	long := 5 * time.Hour
+	for _, c := range []struct {
+		story   string
+		trial   Trial
+		seen    Observation
+		verdict Verdict
+		code    taskcatalog.Code
+	}{
+		{"it starts", reached, Observation{Unready: time.Second}, GoOn, ""},
+		{"it is ready and silent", reached, Observation{Ready: true, Watched: time.Minute}, GoOn, ""},
+		{"it has just spoken", reached, Observation{Ready: true, Contact: true, Steady: time.Second}, GoOn, ""},
+		{"it has spoken and stays", reached, Observation{Ready: true, Contact: true, Steady: settle}, Confirm, ""},
+		{"it speaks after the window", reached, Observation{Ready: true, Contact: true, Steady: settle, Watched: long}, Confirm, ""},
+		{"it speaks, where the old one did not", alone, Observation{Ready: true, Contact: true, Steady: settle}, Confirm, ""},
+		{"it ended once", reached, Observation{Exits: 1}, GoOn, ""},
+		{"it ended twice", reached, Observation{Exits: 2}, Revert, CodeCrashLoop},
+		{"it ended twice after it had spoken", reached, Observation{Exits: 2, Ready: true, Contact: true, Steady: settle}, Revert, CodeCrashLoop},
+		{"the power went twice", reached, Observation{Boots: 2}, GoOn, ""},
+		{"the machine restarts under it", reached, Observation{Boots: 3}, Revert, CodeBootLoop},
+		{"it hangs at its start", reached, Observation{Unready: readyLimit}, Revert, CodeNotReady},
+		{"it hangs at its start, and nobody knows the broker", alone, Observation{Unready: readyLimit}, Revert, CodeNotReady},
+		{"it is silent, and the broker does not answer the old one either", reached, Observation{Ready: true, Watched: long}, GoOn, ""},
+		{"the broker is back for a moment", reached, Observation{Ready: true, Watched: long, Reaches: 30 * time.Second}, GoOn, ""},
+		{"the broker is back, and it stays silent", reached, Observation{Ready: true, Watched: long, Reaches: reachGrace}, Revert, CodeNoContact},
+		{"it is silent, and the window is not over", reached, Observation{Ready: true, Watched: 299 * time.Second, Reaches: 280 * time.Second}, GoOn, ""},
+		{"it is silent, and the old one was", alone, Observation{Ready: true, Watched: long, Reaches: long}, GoOn, ""},
+	} {
+		verdict, code, why := c.trial.Decide(c.seen)
+		if verdict != c.verdict || code != c.code || (verdict == Revert) != (why != "") {
+			t.Errorf("%s: %s %s %q, want %s %s", c.story, verdict, code, why, c.verdict, c.code)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package selfupdate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk makes every change of an update, each whole and lasting when it returns.
+type disk struct {
+	lib, state *os.Root
+	// step is called before each change with what it is: the sweep of power cuts ends
+	// the world there.
+	step func(what string) error
+}
+
+// temporary ends the names of files that are not whole yet.
+const temporary = ".new"
+
+// write replaces a file.
+func (d *disk) write(in *os.Root, name string, raw []byte, mode fs.FileMode) error {
+	temp := name + temporary
+	if err := d.step("write " + temp); err != nil {
+		return err
+	}
+	f, err := in.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err == nil {
+		err = d.step("sync " + temp)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, d.remove(in, temp))
+	}
+	return d.rename(in, temp, name)
+}
+
+// rename moves a file, a folder or a link, over what has the name if it is a file or a
+// link.
+func (d *disk) rename(in *os.Root, from, to string) error {
+	if err := d.step("rename " + to); err != nil {
+		return err
+	}
+	if err := in.Rename(from, to); err != nil {
+		return err
+	}
+	return d.sync(in, path.Dir(to))
+}
+
+// link makes a link, or lets one lead elsewhere, at once.
+func (d *disk) link(in *os.Root, name, target string) error {
+	if to, err := in.Readlink(name); err == nil && to == target {
+		return nil
+	}
+	temp := name + temporary
+	if err := d.step("link " + temp); err != nil {
+		return err
+	}
+	if err := in.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := in.Symlink(target, temp); err != nil {
+		return err
+	}
+	return d.rename(in, temp, name)
+}
+
+// remove takes a file or a folder away. What is not there is gone already.
+func (d *disk) remove(in *os.Root, name string) error {
+	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := d.step("remove " + name); err != nil {
+		return err
+	}
+	return errors.Join(in.RemoveAll(name), d.sync(in, path.Dir(name)))
+}
+
+// folder makes a folder, unless it is there.
+func (d *disk) folder(in *os.Root, name string, mode fs.FileMode) error {
+	if info, err := in.Lstat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := d.step("mkdir " + name); err != nil {
+		return err
+	}
+	if err := in.Mkdir(name, mode); err != nil {
+		return err
+	}
+	return d.sync(in, path.Dir(name))
+}
+
+// fill writes a new file from whatever do writes to it, and has it on disk.
+func (d *disk) fill(in *os.Root, name string, mode fs.FileMode, do func(io.Writer) error) error {
+	if err := d.step("fill " + name); err != nil {
+		return err
+	}
+	f, err := in.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	err = do(f)
+	if err == nil {
+		err = d.step("sync " + name)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (d *disk) sync(in *os.Root, name string) error {
+	f, err := in.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// free is how many bytes the file system of a folder has left.
+func free(in *os.Root) (int64, error) {
+	f, err := in.Open(".")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil {
+		return 0, fmt.Errorf("cannot learn how much space is left: %w", err)
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}

@@ -1,0 +1,76 @@
+package selfupdate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Registry is a repository of an OCI registry.
+type Registry struct{ repo *remote.Repository }
+
+// NewRegistry names a repository. It opens no connection. The credential may be nil:
+// then anybody may pull.
+func NewRegistry(source taskcatalog.ReleaseSource, credential *taskcatalog.OCIPullCredential) (*Registry, error) {
+	repo, err := remote.NewRepository(source.Repository)
+	if err != nil {
+		return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot use the repository %s: %v", taskcatalog.Clean(source.Repository, 200), err)
+	}
+	// Tries are counted by whoever asks: this one does not repeat by itself.
+	client := &auth.Client{Client: &http.Client{Transport: http.DefaultTransport}, Header: http.Header{"User-Agent": {"hostler-agent"}}}
+	if credential != nil {
+		client.Credential = auth.StaticCredential(repo.Reference.Registry, auth.Credential{
+			Username: credential.Username, Password: credential.Password, AccessToken: credential.Token,
+		})
+	}
+	repo.PlainHTTP, repo.Client = source.PlainHTTP, client
+	return &Registry{repo}, nil
+}
+
+// Open implements Source.
+func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
+	var from interface {
+		Fetch(context.Context, ocispec.Descriptor) (io.ReadCloser, error)
+	} = r.repo.Blobs()
+	if part.MediaType == release.MediaManifest {
+		from = r.repo.Manifests()
+	}
+	body, err := from.Fetch(ctx, ocispec.Descriptor{MediaType: part.MediaType, Digest: digest.Digest(part.Digest), Size: part.Size})
+	if err != nil {
+		return nil, refusedBy(err)
+	}
+	if offset == 0 {
+		return body, nil
+	}
+	if seeker, ok := body.(io.Seeker); ok { // by a range of the next request
+		_, err = seeker.Seek(offset, io.SeekStart)
+	} else {
+		_, err = io.CopyN(io.Discard, body, offset)
+	}
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	return body, nil
+}
+
+// refusedBy tells an answer that stays from one that may be another next time. No
+// error holds a part of the credential.
+func refusedBy(err error) error {
+	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
+	gone := errors.Is(err, errdef.ErrNotFound) || errors.Is(err, auth.ErrBasicCredentialNotFound)
+	if gone || ok && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusRequestTimeout {
+		return taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry refuses: %v", err)
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package selfupdate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// SelfTest is what hostler-agent self-test prints: that the program runs on this
+// machine, reads its configuration and identity, and what it is.
+type SelfTest struct {
+	Version string              `json:"version"`
+	Commit  string              `json:"commit"`
+	State   release.StateSchema `json:"state_schema"`
+	Types   []string            `json:"task_types"`
+}
+
+// How long a program may test itself, and how much it may say.
+const (
+	selfTestTime = 60 * time.Second
+	maxSelfTest  = 64 << 10
+)
+
+// RunSelfTest runs a program's own test.
+func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error) {
+	return func(ctx context.Context, file string) (*SelfTest, error) {
+		ctx, cancel := context.WithTimeout(ctx, selfTestTime)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, file, "self-test", "--config", config, "-o", "json")
+		cmd.Env, cmd.Dir = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/"}, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = 5 * time.Second
+		out, said := &short{most: maxSelfTest}, &short{most: 4096}
+		cmd.Stdout, cmd.Stderr = out, said
+		if err := cmd.Run(); err != nil {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("it did not end within %s", selfTestTime)
+			}
+			return nil, fmt.Errorf("%w: %s", err, taskcatalog.Clean(said.String(), 300))
+		}
+		t := new(SelfTest)
+		// A newer program may say more than this one knows of.
+		if err := decodeLoose(out.Bytes(), t); err != nil {
+			return nil, errors.New("what it says of itself cannot be read")
+		}
+		return t, nil
+	}
+}
+
+// short keeps the beginning of what a program says.
+type short struct {
+	bytes.Buffer
+	most int
+}
+
+func (s *short) Write(p []byte) (int, error) {
+	if room := s.most - s.Len(); room > 0 {
+		s.Buffer.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}

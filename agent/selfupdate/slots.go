@@ -1,0 +1,211 @@
+package selfupdate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Names below the agent's folder.
+const (
+	versions = "versions"
+	current  = "current"
+	good     = "good"
+	packaged = "packaged" // the link that dpkg's package brings
+	program  = "hostler-agent"
+
+	unverified = ".unverified-"
+	verified   = ".verified-"
+)
+
+// The codes of what can be wrong with an update here. Those of a release itself are in
+// package release.
+const (
+	CodeStateInvalid  taskcatalog.Code = "update_state_invalid"
+	CodeUnderWay      taskcatalog.Code = "update_under_way"
+	CodeNotStaged     taskcatalog.Code = "update_not_staged"
+	CodePinned        taskcatalog.Code = "version_pinned"
+	CodeNoSpace       taskcatalog.Code = "update_no_space"
+	CodeNotInSlot     taskcatalog.Code = "agent_not_in_slot"
+	CodeSlotDamaged   taskcatalog.Code = "slot_damaged"
+	CodeSlotInUse     taskcatalog.Code = "slot_in_use"
+	CodeSelfTest      taskcatalog.Code = "self_test_failed"
+	CodeSource        taskcatalog.Code = "release_source_unreachable"
+	CodeSourceRefused taskcatalog.Code = "release_source_refused"
+	CodeWatcher       taskcatalog.Code = "watcher_unavailable"
+	CodeNoReason      taskcatalog.Code = "reason_missing"
+	// Why a version was put back.
+	CodeCrashLoop taskcatalog.Code = "crash_loop"
+	CodeBootLoop  taskcatalog.Code = "boot_loop"
+	CodeNotReady  taskcatalog.Code = "not_ready"
+	CodeNoContact taskcatalog.Code = "no_contact"
+	CodeByHand    taskcatalog.Code = "by_hand"
+)
+
+// Store is the node's slots and what is known of them.
+type Store struct {
+	disk
+	now func() time.Time
+}
+
+// OpenStore opens the agent's program folder (/usr/lib/hostler-agent) and, below its
+// state directory, that of updates, which it makes if it is not there.
+func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
+	dir := filepath.Join(stateDir, "update")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the folder of updates: %w", err)
+	}
+	l, err := os.OpenRoot(lib)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the agent's folder: %w", err)
+	}
+	st, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open the folder of updates: %w", err), l.Close())
+	}
+	return &Store{disk: disk{lib: l, state: st, step: func(string) error { return nil }}, now: now}, nil
+}
+
+// Close gives the folders back.
+func (s *Store) Close() error { return errors.Join(s.lib.Close(), s.state.Close()) }
+
+// slotName is what a slot may be called: a version, or a version and a piece of the
+// digest where the plain name is another program's.
+var slotName = regexp.MustCompile(`^[0-9][0-9A-Za-z.-]{0,63}(_[0-9a-f]{12})?$`)
+
+// SlotOf is the slot that a program's path is in; empty: it is in none.
+func SlotOf(lib, executable string) string {
+	rest, ok := strings.CutPrefix(executable, filepath.Join(lib, versions)+"/")
+	name, file := path.Split(rest)
+	name = strings.TrimSuffix(name, "/")
+	if !ok || file != program || !slotName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// leads is the slot that a link leads to; empty: to none.
+func (s *Store) leads(link string) string {
+	to, err := s.lib.Readlink(link)
+	name, ok := strings.CutPrefix(to, versions+"/")
+	if err != nil || !ok || !slotName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// Current is the slot that runs from the next start on.
+func (s *Store) Current() string { return s.leads(current) }
+
+func (s *Store) switchTo(slot string) error { return s.link(s.lib, current, versions+"/"+slot) }
+
+func programOf(slot string) string { return path.Join(versions, slot, program) }
+
+// sum is the hex SHA-256 of the program in a folder of versions.
+func (s *Store) sum(folder string) (string, error) {
+	f, err := s.lib.Open(programOf(folder))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// whole refuses a slot whose program is not what was put there. Code: slot_damaged.
+func (s *Store) whole(slot string, want Slot) error {
+	got, err := s.sum(slot)
+	if err != nil {
+		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: %v (stage the version again)", slot, err)
+	}
+	if got != want.SHA256 {
+		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: its program is %s, and was %s when it was put there (stage the version again)", slot, got, want.SHA256)
+	}
+	return nil
+}
+
+// folders are the names in versions.
+func (s *Store) folders() ([]string, error) {
+	f, err := s.lib.Open(versions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// Collect removes what no longer serves: versions that nothing names, and what an
+// update has left that was cut off, but for the folder that is kept.
+func (s *Store) Collect(keep string) error {
+	var failed error
+	err := s.Change(func(st *State) error {
+		names, err := s.folders()
+		if err != nil {
+			return err
+		}
+		serves := []string{s.Current(), s.leads(good), s.leads(packaged), st.Good, st.Previous, st.Staged, keep}
+		if t := st.Trial; t != nil {
+			serves = append(serves, t.From, t.To)
+		}
+		for _, name := range names {
+			ours := slotName.MatchString(name) || strings.HasPrefix(name, unverified) || strings.HasPrefix(name, verified)
+			if ours && !slices.Contains(serves, name) {
+				failed = errors.Join(failed, s.remove(s.lib, path.Join(versions, name)))
+			}
+		}
+		for name := range st.Slots {
+			if _, err := s.lib.Lstat(programOf(name)); errors.Is(err, fs.ErrNotExist) {
+				delete(st.Slots, name)
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, failed)
+}
+
+// Slots are the versions on the node.
+func (s *Store) Slots(st *State) ([]taskcatalog.UpdateSlot, error) {
+	names, err := s.folders()
+	if err != nil {
+		return nil, err
+	}
+	all := []taskcatalog.UpdateSlot{}
+	for _, name := range names {
+		if !slotName.MatchString(name) {
+			continue
+		}
+		slot := st.Slots[name]
+		if slot.Version == "" {
+			slot.Version, _, _ = strings.Cut(name, "_")
+		}
+		all = append(all, taskcatalog.UpdateSlot{
+			Name: name, Version: slot.Version, SHA256: slot.SHA256,
+			Current: name == s.Current(), Good: name == st.Good, Previous: name == st.Previous, Pinned: st.Pinned(slot.Version) != nil,
+		})
+	}
+	return all, nil
+}
+
+// decodeLoose reads what is known of a document that may be newer than this agent.
+func decodeLoose(raw []byte, v any) error { return json.Unmarshal(raw, v) }

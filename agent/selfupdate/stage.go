@@ -1,0 +1,305 @@
+package selfupdate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Files of a release that is being fetched.
+const (
+	layerFile   = "layer.unverified"
+	programFile = program + ".unverified"
+)
+
+// spare is what staging leaves free on a file system.
+const spare = 64 << 20
+
+// Stager brings releases to a node. It changes nothing that runs.
+type Stager struct {
+	Store *Store
+	// Keys are the release keys in force at this moment.
+	Keys func() release.Keys
+	// Forms are those of the agent's state on this node: ledger and configuration.
+	Forms    func() ([]int, error)
+	OS, Arch string
+	// Test has the program at a path test itself: RunSelfTest.
+	Test func(ctx context.Context, file string) (*SelfTest, error)
+	// Progress says how far it is.
+	Progress func(step string, percent int, message string)
+}
+
+// Wanted is a release that a node shall have.
+type Wanted struct {
+	Version    string
+	Manifest   release.Part
+	Signatures []release.Signature
+	Source     Source
+	Floor      string // empty: none
+	Force      bool   // a version that failed before is let in
+	ID         string // of the task
+}
+
+// Staged is what Stage has brought.
+type Staged struct {
+	Slot    string
+	Already bool // it was there
+	Fetched int64
+	Retries int
+}
+
+// Stage fetches a release, verifies it, tests it, and gives it a slot. What it has
+// fetched of one that it could not finish is kept for the next try, unless the disk is
+// full: then everything is as before.
+func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
+	st, err := s.Store.Load()
+	if err != nil {
+		return nil, err
+	}
+	switch pin := st.Pinned(want.Version); {
+	case st.Trial != nil:
+		return nil, underWay(st.Trial)
+	case pin != nil && !want.Force:
+		return nil, pinned(pin)
+	case !release.ValidVersion(want.Version) || !release.ValidDigest(want.Manifest.Digest):
+		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot stage %s: it is no version, or its manifest has no digest", taskcatalog.Clean(want.Version, 80))
+	}
+	folder := want.Version + "-" + strings.TrimPrefix(want.Manifest.Digest, "sha256:")[:12]
+	out := new(Staged)
+	f := &fetcher{source: want.Source, now: s.Store.now, progress: func(done, of int64) {
+		s.Progress("fetch", int(done*100/max(of, 1)), fmt.Sprintf("%d of %d bytes", done, of))
+	}}
+	if err = s.Store.Collect(unverified + folder); err == nil {
+		err = s.stage(ctx, st, want, folder, f, out)
+	}
+	out.Fetched, out.Retries = f.fetched, f.retries
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; everything is as before (free space below %s)", want.Version, taskcatalog.AgentFolder),
+			s.Store.Collect(""))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s *Stager) stage(ctx context.Context, st *State, want Wanted, folder string, f *fetcher, out *Staged) error {
+	m, statement, err := s.judge(ctx, want, f)
+	if err != nil {
+		return err
+	}
+	if out.Slot = s.there(st, want.Version, statement); out.Slot != "" {
+		out.Already = true
+		return s.record(out.Slot, want, m, statement)
+	}
+	dir := path.Join(versions, unverified+folder)
+	if err := s.room(m, statement); err != nil {
+		return err
+	}
+	if err := s.Store.folder(s.Store.lib, dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.unpack(ctx, m, statement, dir, f); err != nil {
+		return err
+	}
+	tested := path.Join(versions, verified+folder)
+	if err := errors.Join(s.Store.remove(s.Store.lib, tested), s.Store.rename(s.Store.lib, dir, tested)); err != nil {
+		return err
+	}
+	s.Progress("self-test", 0, "")
+	if err := s.tryOut(ctx, tested, want, statement); err != nil {
+		return errors.Join(err, s.Store.remove(s.Store.lib, tested))
+	}
+	if out.Slot, err = s.slotFor(want.Version, statement); err != nil {
+		return err
+	}
+	if err := s.Store.rename(s.Store.lib, tested, path.Join(versions, out.Slot)); err != nil {
+		return err
+	}
+	return s.record(out.Slot, want, m, statement)
+}
+
+// judge fetches manifest and statement and says whether the release may be put here.
+func (s *Stager) judge(ctx context.Context, want Wanted, f *fetcher) (*release.Manifest, *release.Statement, error) {
+	s.Progress("verify", 0, "")
+	raw, err := f.small(ctx, want.Manifest)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := release.Open(raw, want.Signatures, s.Keys(), want.Manifest.Digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if raw, err = f.small(ctx, m.Statement); err != nil {
+		return nil, nil, err
+	}
+	statement, err := m.ReadStatement(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	forms, err := s.Forms()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, form := range forms {
+		if err := statement.Meets(release.Demand{Version: want.Version, OS: s.OS, Arch: s.Arch, Floor: want.Floor, State: form}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m, statement, nil
+}
+
+// there is the slot that has the program already; empty: none has.
+func (s *Stager) there(st *State, version string, statement *release.Statement) string {
+	names, _ := s.Store.folders()
+	for _, name := range names {
+		plain, _, _ := strings.Cut(name, "_")
+		if slotName.MatchString(name) && plain == version && s.Store.whole(name, Slot{SHA256: statement.Binary.SHA256}) == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// room refuses what would not fit, with what the switch needs beside it.
+func (s *Stager) room(m *release.Manifest, statement *release.Statement) error {
+	left, err := free(s.Store.lib)
+	if err != nil {
+		return err
+	}
+	if need := m.Layer.Size + statement.Binary.Size + spare; left < need {
+		return taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: it needs %d MiB, and %d are free (free space below %s)", statement.Version, need>>20, left>>20, taskcatalog.AgentFolder)
+	}
+	return nil
+}
+
+// unpack fetches the layer and makes the program of it, both under names that say
+// that nothing is known of them yet.
+func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *release.Statement, dir string, f *fetcher) error {
+	d := &s.Store.disk
+	layer, binary := path.Join(dir, layerFile), path.Join(dir, programFile)
+	for again := false; ; again = true {
+		if err := f.large(ctx, d, m.Layer, layer); err != nil {
+			return err
+		}
+		s.Progress("unpack", 0, "")
+		err := d.fill(d.lib, binary, 0o600, func(w io.Writer) error {
+			from, err := d.lib.Open(layer)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = from.Close() }()
+			return m.Unpack(w, from, statement)
+		})
+		if err == nil {
+			break
+		}
+		// A loss of power may have left holes in what an earlier task fetched: one try
+		// from the beginning. What is wrong then is the source's.
+		code := taskcatalog.CodeOf(err, "")
+		if code != release.CodeDigestMismatch && code != release.CodeBinaryMismatch {
+			return err
+		}
+		if err := errors.Join(d.remove(d.lib, layer), d.remove(d.lib, binary)); err != nil {
+			return err
+		}
+		if again || f.fetched >= m.Layer.Size { // all of it came just now
+			return errors.Join(err, d.remove(d.lib, dir))
+		}
+	}
+	if err := d.remove(d.lib, layer); err != nil {
+		return err
+	}
+	if err := d.lib.Chmod(binary, 0o755); err != nil {
+		return err
+	}
+	if err := d.lib.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	return d.rename(d.lib, binary, path.Join(dir, program))
+}
+
+// tryOut has the program test itself, and say of itself what its statement says. One
+// that does not is skipped from now on.
+func (s *Stager) tryOut(ctx context.Context, dir string, want Wanted, statement *release.Statement) error {
+	err := s.test(ctx, dir, want.Version, statement.StateSchema)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	pin := Pin{Version: want.Version, Reason: CodeSelfTest, Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText), ID: want.ID, At: s.Store.now().UTC()}
+	return errors.Join(err, s.Store.Change(func(st *State) error {
+		st.pin(pin)
+		return nil
+	}))
+}
+
+func (s *Stager) test(ctx context.Context, dir, version string, state release.StateSchema) error {
+	said, err := s.Test(ctx, path.Join(s.Store.lib.Name(), dir, program))
+	switch {
+	case err != nil:
+		return taskcatalog.Errorf(CodeSelfTest, "version %s does not pass its own test here: %v", version, err)
+	case said.Version != version || state != (release.StateSchema{}) && said.State != state:
+		return taskcatalog.Errorf(CodeSelfTest, "the program says that it is version %s with state %v, and its statement %s with %v", taskcatalog.Clean(said.Version, 64), said.State, version, state)
+	}
+	return nil
+}
+
+// slotFor is the name of the slot for a version: its own, or one beside it where
+// another program has that and is in use.
+func (s *Stager) slotFor(version string, statement *release.Statement) (string, error) {
+	for _, name := range []string{version, version + "_" + statement.Binary.SHA256[:12]} {
+		used, err := s.Store.inUse(name)
+		if err != nil {
+			return "", err
+		}
+		if !used {
+			return name, s.Store.remove(s.Store.lib, path.Join(versions, name))
+		}
+	}
+	return "", taskcatalog.Errorf(CodeSlotInUse, "cannot stage %s: its slots are in use and damaged (reimage the node)", version)
+}
+
+// inUse reports whether something leads to a slot, or dpkg owns it.
+func (s *Store) inUse(slot string) (bool, error) {
+	st, err := s.Load()
+	if err != nil {
+		return false, err
+	}
+	for _, name := range []string{s.Current(), s.leads(good), s.leads(packaged), st.Good, st.Previous} {
+		if name == slot {
+			return true, nil
+		}
+	}
+	return st.Trial != nil && (st.Trial.From == slot || st.Trial.To == slot), nil
+}
+
+func (s *Stager) record(slot string, want Wanted, m *release.Manifest, statement *release.Statement) error {
+	return s.Store.Change(func(st *State) error {
+		st.Slots[slot] = Slot{
+			Version: statement.Version, SHA256: statement.Binary.SHA256, Release: m.Digest, KeyID: m.KeyID,
+			State: statement.StateSchema, At: s.Store.now().UTC().Truncate(time.Second),
+		}
+		st.Staged = slot
+		if want.Force {
+			st.unpin(want.Version)
+		}
+		return nil
+	})
+}
+
+func underWay(t *Trial) error {
+	return taskcatalog.Errorf(CodeUnderWay, "cannot update the agent: %s is being tried since %s (delivery %s; hostler-agent update revert ends it)", t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
+}
+
+func pinned(p *Pin) error {
+	return taskcatalog.Errorf(CodePinned, "version %s is skipped on this node since %s: %s: %s (hostler-agent update unpin %s, or a task with force and a reason)",
+		p.Version, p.At.UTC().Format(time.RFC3339), p.Reason, p.Message, p.Version)
+}

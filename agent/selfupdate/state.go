@@ -1,0 +1,184 @@
+package selfupdate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Files of the update's folder.
+const (
+	stateFile   = "state.json"
+	contactFile = "contact"
+	lockFile    = "lock"
+	beforeDir   = "before"
+)
+
+// stateForm is the form of state.json. A newer one is refused.
+const stateForm = 1
+
+// keepDeliveries is how many ended updates are remembered.
+const keepDeliveries = 8
+
+// State is state.json: what was decided, and what is under way.
+type State struct {
+	Form int `json:"form"`
+	// Slots are those whose program is known: by name, what it was when it was put there.
+	Slots    map[string]Slot `json:"slots"`
+	Good     string          `json:"good,omitempty"`     // the slot that is known to work
+	Previous string          `json:"previous,omitempty"` // the one that was good before it
+	Staged   string          `json:"staged,omitempty"`   // staged last, and not tried yet
+	Trial    *Trial          `json:"trial,omitempty"`
+	Pins     []Pin           `json:"pins,omitempty"`
+	// Deliveries are the updates that came to an end, the last one last.
+	Deliveries []taskcatalog.AgentDelivery `json:"deliveries,omitempty"`
+}
+
+// Slot is what is known of the program in a slot.
+type Slot struct {
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`            // hex
+	Release string `json:"release,omitempty"` // digest of the manifest; empty: dpkg brought it
+	KeyID   string `json:"key_id,omitempty"`  // of the release key
+	// State is what forms of the agent's state it reads; unset: it is not known.
+	State release.StateSchema `json:"state,omitzero"`
+	At    time.Time           `json:"at"`
+}
+
+// Pin has a version skipped.
+type Pin struct {
+	Version string           `json:"version"`
+	Reason  taskcatalog.Code `json:"reason"`
+	Message string           `json:"message,omitempty"`
+	ID      string           `json:"id,omitempty"` // of the delivery
+	At      time.Time        `json:"at"`
+}
+
+// Last is the update that ended last; nil: none did.
+func (s *State) Last() *taskcatalog.AgentDelivery {
+	if len(s.Deliveries) == 0 {
+		return nil
+	}
+	return &s.Deliveries[len(s.Deliveries)-1]
+}
+
+// Delivery is what became of an update; nil: it has not ended, or is not known.
+func (s *State) Delivery(id string) *taskcatalog.AgentDelivery {
+	for i := range s.Deliveries {
+		if s.Deliveries[i].ID == id {
+			return &s.Deliveries[i]
+		}
+	}
+	return nil
+}
+
+// Pinned is why a version is skipped; nil: it is not.
+func (s *State) Pinned(version string) *Pin {
+	for i := range s.Pins {
+		if s.Pins[i].Version == version {
+			return &s.Pins[i]
+		}
+	}
+	return nil
+}
+
+func (s *State) pin(p Pin) {
+	s.unpin(p.Version)
+	s.Pins = append(s.Pins, p)
+}
+
+func (s *State) unpin(version string) bool {
+	before := len(s.Pins)
+	s.Pins = slices.DeleteFunc(s.Pins, func(p Pin) bool { return p.Version == version })
+	return len(s.Pins) < before
+}
+
+// ended writes down what became of an update, and that it is over.
+func (s *State) ended(d taskcatalog.AgentDelivery) {
+	s.Trial = nil
+	s.Deliveries = append(s.Deliveries, d)
+	if n := len(s.Deliveries) - keepDeliveries; n > 0 {
+		s.Deliveries = slices.Delete(s.Deliveries, 0, n)
+	}
+}
+
+const maxState = 1 << 20
+
+// Load reads state.json; one that is not there is empty. Code: update_state_invalid.
+func (s *Store) Load() (*State, error) {
+	raw, err := readBounded(s.state, stateFile, maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &State{Form: stateForm, Slots: map[string]Slot{}}, nil
+	}
+	if err != nil {
+		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v", err)
+	}
+	var form struct {
+		Form int `json:"form"`
+	}
+	// Whatever else a newer form holds, this is in it.
+	if err := decodeLoose(raw, &form); err == nil && form.Form > stateForm {
+		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: it is of form %d, and this agent reads up to %d (run the newer agent)", form.Form, stateForm)
+	}
+	st := new(State)
+	if err := taskcatalog.DecodeStrict(raw, st); err != nil {
+		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v (move %s away; the running version stays)", err, stateFile)
+	}
+	if st.Slots == nil {
+		st.Slots = map[string]Slot{}
+	}
+	return st, nil
+}
+
+// Change reads the state, has it changed, and writes it, with nobody else between. An
+// error of do changes nothing.
+func (s *Store) Change(do func(*State) error) error {
+	f, err := s.state.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot lock the update's state: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("cannot lock the update's state: %w", err)
+	}
+	st, err := s.Load()
+	if err != nil {
+		return err
+	}
+	if err := do(st); err != nil {
+		return err
+	}
+	raw, err := taskcatalog.Encode(st)
+	if err != nil {
+		return err
+	}
+	if old, err := readBounded(s.state, stateFile, maxState); err == nil && bytes.Equal(old, raw) {
+		return nil
+	}
+	if err := s.write(s.state, stateFile, raw, 0o600); err != nil {
+		return fmt.Errorf("cannot write the update's state: %w", err)
+	}
+	return nil
+}
+
+func readBounded(in *os.Root, name string, most int64) ([]byte, error) {
+	f, err := in.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	return raw, err
+}

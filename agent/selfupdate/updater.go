@@ -1,0 +1,200 @@
+package selfupdate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// ErrUndecided is why a task has no result yet: what became of it the next start of an
+// agent learns from the watcher.
+var ErrUndecided = errors.New("the update goes on without this agent")
+
+// Updater carries out node.self_update.
+type Updater struct {
+	Stager
+	Systemd Systemd
+	Log     *zap.Logger
+	// Running is the slot of this program, "" where it is in none, and Version its
+	// version.
+	Running, Version string
+	// Contact is how long ago the broker answered; negative: it has not.
+	Contact func() time.Duration
+	// Broker is its package endpoint.
+	Broker Source
+}
+
+// Task is one node.self_update.
+type Task struct {
+	ID     string
+	Params *taskcatalog.SelfUpdateParams
+	Began  time.Time
+	Mint   func(ctx context.Context, credentialType string) ([]byte, error)
+}
+
+// Do carries a task out, up to the moment when the watcher takes over: then the error
+// is ErrUndecided. A refusal has a result, too.
+func (u *Updater) Do(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
+	res := &taskcatalog.SelfUpdateResult{Phase: t.Params.Phase, FromVersion: u.Version, ToVersion: t.Params.Version, Outcome: taskcatalog.UpdateRefused}
+	err := u.do(ctx, t, res)
+	if errors.Is(err, ErrUndecided) {
+		return nil, err
+	}
+	if err != nil {
+		res.Reason = taskcatalog.CodeOf(err, taskcatalog.CodeHandlerFailed)
+	}
+	return u.finish(res, t.Began), err
+}
+
+func (u *Updater) do(ctx context.Context, t Task, res *taskcatalog.SelfUpdateResult) error {
+	p := t.Params
+	if (p.AllowRollback || p.Force) && p.Reason == "" {
+		return taskcatalog.Errorf(CodeNoReason, "cannot update the agent: allow_rollback and force want a reason")
+	}
+	floor := p.Floor
+	if p.AllowRollback {
+		floor = ""
+	}
+	slot := ""
+	if p.Phase == taskcatalog.PhaseStage || p.Phase == taskcatalog.PhaseUpdate {
+		staged, err := u.fetch(ctx, t, floor)
+		if err != nil {
+			return err
+		}
+		slot, res.BytesFetched, res.Already = staged.Slot, staged.Fetched, staged.Already
+		if p.Phase == taskcatalog.PhaseStage {
+			res.Outcome = taskcatalog.UpdateStaged
+			return nil
+		}
+	}
+	if p.Phase == taskcatalog.PhaseActivate && p.Version == "" {
+		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot activate: the task names no version")
+	}
+	u.Progress("switch", 0, "")
+	already, err := u.Arm(ctx, u.Systemd, u.Log, Switch{
+		ID: t.ID, Running: u.Running, Version: u.Version, To: slot, ToVersion: p.Version,
+		Window: time.Duration(p.ConfirmWindowSeconds) * time.Second, Contact: u.Contact(), Floor: floor, Force: p.Force,
+	})
+	if err != nil {
+		return err
+	}
+	if already {
+		res.Outcome, res.Already = taskcatalog.UpdateConfirmed, true
+		return nil
+	}
+	<-ctx.Done() // the watcher stops this agent
+	return ErrUndecided
+}
+
+// fetch stages the release of a task. What was minted for it is wiped.
+func (u *Updater) fetch(ctx context.Context, t Task, floor string) (*Staged, error) {
+	p := t.Params
+	if p.Version == "" || p.Manifest == nil {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot stage a release: the task names no version or no manifest")
+	}
+	source := u.Broker
+	if p.Source != nil {
+		credential, wipe, err := mint(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		defer wipe()
+		if source, err = NewRegistry(*p.Source, credential); err != nil {
+			return nil, err
+		}
+	}
+	signatures := make([]release.Signature, len(p.Signatures))
+	for i, s := range p.Signatures {
+		signatures[i] = release.Signature(s)
+	}
+	return u.Stage(ctx, Wanted{
+		Version: p.Version, Source: source, Signatures: signatures, Floor: floor, Force: p.Force, ID: t.ID,
+		Manifest: release.Part{MediaType: release.MediaManifest, Digest: p.Manifest.Digest, Size: p.Manifest.Size},
+	})
+}
+
+// mint gets the credential of a private registry. No error holds a part of it.
+func mint(ctx context.Context, t Task) (credential *taskcatalog.OCIPullCredential, wipe func(), err error) {
+	if t.Params.Source.Credential == "" {
+		return nil, func() {}, nil
+	}
+	raw, err := t.Mint(ctx, t.Params.Source.Credential)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer clear(raw)
+	credential = new(taskcatalog.OCIPullCredential)
+	if json.Unmarshal(raw, credential) != nil {
+		return nil, nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the credential that was minted for it is no %s", taskcatalog.CredentialOCIPull)
+	}
+	return credential, func() { *credential = taskcatalog.OCIPullCredential{} }, nil
+}
+
+func (u *Updater) finish(res *taskcatalog.SelfUpdateResult, began time.Time) *taskcatalog.SelfUpdateResult {
+	res.Seconds = max(u.Store.now().Sub(began).Seconds(), 0)
+	if st, err := u.Store.Load(); err == nil {
+		res.Slots, _ = u.Store.Slots(st)
+	}
+	return res
+}
+
+// awaitTick is how often the verdict is looked for.
+const awaitTick = 250 * time.Millisecond
+
+// Await returns what became of a task that an earlier start of an agent began: as the
+// watcher has written it down, or that it was cut off before anything was switched.
+func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
+	for {
+		st, err := u.Store.Load()
+		if err != nil {
+			return nil, err
+		}
+		if d := st.Delivery(t.ID); d != nil {
+			return u.verdict(t, d)
+		}
+		if st.Trial == nil || st.Trial.ID != t.ID {
+			return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "the agent ended while it staged a release; nothing was switched, and %s runs (ask again: what was fetched is kept)", u.Version)
+		}
+		u.Progress("confirm", 0, st.Trial.ToVersion+" is being watched")
+		wait := time.NewTimer(awaitTick)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return nil, ErrUndecided
+		}
+	}
+}
+
+// verdict is a task's result by what the watcher wrote.
+func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.SelfUpdateResult, error) {
+	res := &taskcatalog.SelfUpdateResult{
+		Phase: t.Params.Phase, FromVersion: d.From, ToVersion: d.To, Outcome: d.Outcome, Reason: d.Reason, SwitchSeconds: d.SwitchSeconds,
+	}
+	u.finish(res, t.Began)
+	if d.Outcome == taskcatalog.UpdateConfirmed {
+		return res, nil
+	}
+	return res, taskcatalog.Errorf(d.Reason, "version %s was put back and %s runs: %s", d.To, d.From, d.Message)
+}
+
+// Pending reports whether this program is on trial: it takes no task before the watcher
+// has confirmed it.
+func (s *Store) Pending() bool {
+	st, err := s.Load()
+	return err == nil && st.Trial != nil
+}
+
+// GoOn has the watcher go on with a trial that a crash or a loss of power has left.
+func (u *Updater) GoOn(ctx context.Context) error {
+	if !u.Store.Pending() {
+		return nil
+	}
+	return u.Systemd.Launch(ctx, WatchUnit)
+}

@@ -1,0 +1,334 @@
+package selfupdate
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// world is a node with a systemd, a broker and time of its own. The program in a slot
+// is a text that says how an agent of it behaves:
+//
+//	VERSION fine | exits | hangs | silent | crashes-later | damages | test-fails | test-hangs
+type world struct {
+	*testing.T
+	lib, state string
+	clock      time.Time
+	boot       int
+	invocation int
+	key        ed25519.PrivateKey
+	keys       release.Keys
+
+	store *Store
+	// cut ends the world before the nth change of the disk; negative: never.
+	cut, changes int
+	last         string // the change that was not made
+
+	agent *process // the running one
+	watch bool     // the watcher was started
+	// brokerDown says from when to when nobody is answered.
+	brokerDown func(time.Time) bool
+	ran        []string // versions that were started
+}
+
+// errPowerCut is the end of the world.
+var errPowerCut = errors.New("the power is gone")
+
+// process is an agent that runs, or waits for its next start.
+type process struct {
+	version, behaviour string
+	invocation         string
+	since              time.Time
+	ready, waits       bool
+}
+
+func newWorld(t *testing.T) *world {
+	dir := t.TempDir()
+	pub, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		T: t, lib: filepath.Join(dir, "lib"), state: filepath.Join(dir, "state"), clock: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
+		key: key, keys: release.Keys{"k1": pub}, cut: -1, brokerDown: func(time.Time) bool { return false },
+	}
+	w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 fine")
+	w.put("state/ledger.db", "a sound ledger")
+	for link, to := range map[string]string{packaged: "versions/1.0.0", current: "versions/1.0.0"} {
+		if err := os.Symlink(to, filepath.Join(w.lib, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.powerOn()
+	return w
+}
+
+func (w *world) put(name, text string) {
+	w.Helper()
+	file := filepath.Join(filepath.Dir(w.lib), name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// powerOn starts the machine: the agent, and the watcher where there is a good slot.
+func (w *world) powerOn() {
+	w.Helper()
+	w.boot++
+	if w.store != nil {
+		_ = w.store.Close()
+	}
+	var err error
+	if w.store, err = OpenStore(w.lib, w.state, func() time.Time { return w.clock }); err != nil {
+		w.Fatal(err)
+	}
+	w.store.step = func(what string) error {
+		if w.cut >= 0 && w.changes >= w.cut {
+			if w.changes == w.cut {
+				w.last = what
+				w.losePower(what)
+			}
+			w.changes++
+			return errPowerCut
+		}
+		w.changes++
+		return nil
+	}
+	w.agent, w.watch = nil, false
+	w.launch()
+	if _, err := os.Stat(filepath.Join(w.lib, good, program)); err == nil {
+		w.watch = true
+	}
+}
+
+// losePower leaves what was written and not on disk yet half written.
+func (w *world) losePower(what string) {
+	name, ok := strings.CutPrefix(what, "sync ")
+	if !ok {
+		return
+	}
+	for _, dir := range []string{w.lib, filepath.Join(w.state, "update"), w.state} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			if err := os.Truncate(filepath.Join(dir, name), info.Size()/2); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+}
+
+// launch starts what current leads to.
+func (w *world) launch() {
+	w.invocation++
+	raw, err := os.ReadFile(filepath.Join(w.lib, current, program))
+	if err != nil {
+		w.Fatalf("there is no agent to start: %v", err)
+	}
+	version, behaviour, _ := strings.Cut(string(raw), " ")
+	if ledger, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); behaviour == "fine" && (err != nil || string(ledger) != "a sound ledger") {
+		behaviour = "exits"
+	}
+	w.ran = append(w.ran, version)
+	w.agent = &process{version: version, behaviour: behaviour, invocation: fmt.Sprint("i", w.invocation), since: w.clock}
+}
+
+// pass lets time pass for the agent.
+func (w *world) pass(d time.Duration) {
+	w.clock = w.clock.Add(d)
+	a := w.agent
+	if a == nil {
+		return
+	}
+	age := w.clock.Sub(a.since)
+	if a.waits {
+		if age >= 5*time.Second {
+			w.launch()
+		}
+		return
+	}
+	switch {
+	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, a.behaviour == "damages":
+		if a.behaviour == "damages" {
+			w.put("state/ledger.db", "")
+		}
+		a.waits, a.ready, a.since = true, false, w.clock
+		return
+	case a.behaviour == "hangs":
+		return
+	}
+	a.ready = true
+	if a.behaviour != "silent" && age >= time.Second && !w.brokerDown(w.clock) {
+		if err := w.store.MarkContact(a.invocation, a.version); err != nil && !errors.Is(err, errPowerCut) {
+			w.Errorf("contact: %v", err)
+		}
+	}
+}
+
+func (w *world) Start(ctx context.Context, unit string) error { return w.Launch(ctx, unit) }
+
+func (w *world) Launch(_ context.Context, unit string) error {
+	if w.dead() {
+		return errPowerCut
+	}
+	if unit == WatchUnit {
+		w.watch = true
+	} else if w.agent == nil {
+		w.launch()
+	}
+	return nil
+}
+
+func (w *world) Stop(context.Context, string) error {
+	if w.dead() {
+		return errPowerCut
+	}
+	w.agent = nil
+	return nil
+}
+
+func (w *world) Look(context.Context, string) (Unit, error) {
+	switch a := w.agent; {
+	case w.dead():
+		return Unit{}, errPowerCut
+	case a == nil:
+		return Unit{Active: "inactive", Sub: "dead", Invocation: fmt.Sprint("i", w.invocation)}, nil
+	case a.waits:
+		return Unit{Active: "activating", Sub: "auto-restart", Invocation: a.invocation}, nil
+	case !a.ready:
+		return Unit{Active: "activating", Sub: "start", Invocation: a.invocation}, nil
+	default:
+		return Unit{Active: "active", Sub: "running", Invocation: a.invocation}, nil
+	}
+}
+
+func (w *world) dead() bool { return w.cut >= 0 && w.changes > w.cut }
+
+func (w *world) stager() *Stager {
+	return &Stager{
+		Store: w.store, Keys: func() release.Keys { return w.keys }, Forms: func() ([]int, error) { return []int{1}, nil },
+		OS: "linux", Arch: "amd64", Progress: func(string, int, string) {},
+		Test: func(_ context.Context, file string) (*SelfTest, error) {
+			raw, err := os.ReadFile(file)
+			version, behaviour, _ := strings.Cut(string(raw), " ")
+			if behaviour == "test-fails" {
+				return nil, errors.New("exit status 1")
+			}
+			return &SelfTest{Version: version, State: release.State}, err
+		},
+	}
+}
+
+// published is a release as it is somewhere to be had.
+type published struct {
+	*release.Artifact
+	want Wanted
+}
+
+// publish makes a release and signs it.
+func (w *world) publish(version, behaviour string, change ...func(*release.Statement)) published {
+	w.Helper()
+	s := release.Statement{
+		Version: version, Commit: "abc123", OS: "linux", Arch: "amd64", StateSchema: release.State,
+		Protocol: release.Protocol, BuiltAt: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	a, err := release.Pack([]byte(version+" "+behaviour), s)
+	if err != nil {
+		w.Fatal(err)
+	}
+	payload, err := release.Payload(a.Digest, "registry/agent")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return published{a, Wanted{
+		Version: version, ID: "t-" + version, Source: shelf{a},
+		Manifest:   release.Part{MediaType: release.MediaManifest, Digest: a.Digest, Size: int64(len(a.Manifest))},
+		Signatures: []release.Signature{{Payload: payload, Signature: ed25519.Sign(w.key, payload)}},
+	}}
+}
+
+// shelf is a source that has the parts of a release.
+type shelf struct{ *release.Artifact }
+
+func (s shelf) Open(_ context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
+	for _, raw := range [][]byte{s.Manifest, s.Statement, s.Layer} {
+		if release.Digest(raw) == part.Digest {
+			return io.NopCloser(bytes.NewReader(raw[min(offset, int64(len(raw))):])), nil
+		}
+	}
+	return nil, taskcatalog.Errorf(CodeSourceRefused, "not here")
+}
+
+// update is what a task does: stage, then switch.
+func (w *world) update(p published) error {
+	ctx := w.Context()
+	s := w.stager()
+	staged, err := s.Stage(ctx, p.want)
+	if err != nil {
+		return err
+	}
+	running := w.store.Current()
+	_, err = s.Arm(ctx, w, zap.NewNop(), Switch{
+		ID: p.want.ID, Running: running, Version: w.agent.version, To: staged.Slot, Window: 5 * time.Minute, Contact: time.Second, Force: p.want.Force,
+	})
+	return err
+}
+
+// watcher is the one of this boot. It gives up after so many turns.
+func (w *world) watcher() *Watcher {
+	w.Helper()
+	if st, err := w.store.Load(); err == nil && st.Trial != nil {
+		if to := w.store.leads(good); to == st.Trial.To {
+			w.Fatalf("the watcher runs from %s, which is on trial", to)
+		}
+	}
+	return &Watcher{
+		Store: w.store, StateDir: w.state, Systemd: w, BootID: fmt.Sprint("boot", w.boot), Log: zap.NewNop(),
+		Parts: []Part{{Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
+			raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
+			if err == nil && string(raw) != "a sound ledger" {
+				err = errors.New("damaged")
+			}
+			return err
+		}}},
+		Reach: func(context.Context, *Trial) bool { return !w.brokerDown(w.clock) },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			if w.dead() {
+				return errPowerCut
+			}
+			w.pass(d)
+			return ctx.Err()
+		},
+	}
+}
+
+// settled runs the watcher to its end, and returns what became of the update.
+func (w *world) settled() *taskcatalog.AgentDelivery {
+	w.Helper()
+	if err := w.watcher().Run(w.Context()); err != nil && !w.dead() {
+		w.Fatal(err)
+	}
+	if w.dead() {
+		return nil
+	}
+	w.watch = false
+	st, err := w.store.Load()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return st.Last()
+}
