@@ -49,6 +49,10 @@ type Config struct {
 	Facts func(context.Context) (taskcatalog.Facts, error)
 	// GPU asks GPUs. Nil: there is nothing to ask.
 	GPU *gpu.Helper
+	// Build is the program that runs, and Updates keeps its versions. Nil: the agent was
+	// not installed by its package.
+	Build   taskcatalog.AgentBuild
+	Updates *Updates
 	// Notify tells systemd: READY=1, STATUS=…, WATCHDOG=1.
 	Notify   func(state string)
 	Watchdog time.Duration // how often systemd wants to hear; zero: never
@@ -83,7 +87,8 @@ type Agent struct {
 	planned *x509.Certificate // that renewAt is for; owned by the main loop
 	carried *wire.CarriedTask // came with the enrolment; owned by the main loop
 	fatal   context.CancelCauseFunc
-	ending  atomic.Bool // uninstalled: nothing more is taken
+	working context.Context // of running tasks; set by Run
+	ending  atomic.Bool     // uninstalled: nothing more is taken
 	// at is called where a crash would matter most: the crash sweep dies there.
 	at func(boundary, taskID string)
 }
@@ -127,10 +132,11 @@ func New(c Config) (*Agent, error) {
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity, Rotated: a.rotated,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
-		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger,
+		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Memory: a.ledger, TaskStatus: a.taskStatus,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 		FirstBoot: func() bool { return !a.state.FirstBootDue() },
 	}
+	a.host.Update = a.updater()
 	profiles := a.host.Profiles
 	if err := profiles.Damaged(); err != nil {
 		c.Log.Error("the node's resolver profiles are not in force; the compiled-in ones are", zap.Error(err))
@@ -177,10 +183,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.fatal(nil)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
+	a.working = work
 
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
 	a.putBack(ctx)
+	a.goOnUpdating(ctx)
 	a.look(ctx)
 	g, loops := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.serve(loops, work) })

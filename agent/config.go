@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
 
 // Where things are unless a flag or the config file says otherwise.
@@ -42,6 +43,8 @@ type File struct {
 	Key          string      `yaml:"key"`            // ed25519, or p256 where a TPM or FIPS asks for it
 	Allow        inbox.Allow `yaml:"allow"`          // probe, mutating or all
 	Scratch      []string    `yaml:"scratch"`        // absolute path patterns such as /share*
+	// Form is that of this file; left out, it is the first. A newer one is refused.
+	Form int `yaml:"form"`
 	// ContainerRoots are emptied beside those of docker and containerd; the
 	// value is the service that is stopped meanwhile.
 	ContainerRoots map[string]string `yaml:"container_roots"`
@@ -120,7 +123,13 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// form is what another version of the agent has to read.
+func (f *File) form() int { return max(f.Form, 1) }
+
 func (f *File) check() error {
+	if !release.State.Reads(f.form()) {
+		return fmt.Errorf("form: it is %d, and this agent reads %d to %d (run the version that it was written for)", f.Form, release.State.ReadsMin, release.State.ReadsMax)
+	}
 	if !f.Allow.Valid() {
 		return fmt.Errorf("allow: %q is none of probe, mutating, all", taskcatalog.Clean(string(f.Allow), 40))
 	}

@@ -27,6 +27,9 @@
 //
 //   - A task runs at most once. An envelope delivered again gets the recorded
 //     result; a task that was started and not finished is interrupted.
+//   - An update ends with another start of an agent. Its task stays started, and
+//     whichever version starts next waits for the watcher's verdict and reports it
+//     (update.go). A version that is not confirmed takes no task.
 //   - A handler that does not stop when it must ends the agent, because only a
 //     new process can say truly what became of the task.
 //   - Work that was done is reported as done, whatever was asked meanwhile.

@@ -31,6 +31,9 @@ func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.
 			return a.unfit(r, fmt.Errorf("its result does not fit the catalog: %w", err))
 		}
 		out.Result = raw
+		if d, ok := ret.result.(*taskcatalog.DiagnosticsResult); ok {
+			out.Archive = d.Archive
+		}
 	}
 	if r.started.IsZero() {
 		return out

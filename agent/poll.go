@@ -77,6 +77,7 @@ func (a *Agent) turn(ctx, work context.Context) error {
 		err := a.renew(ctx)
 		switch {
 		case err == nil:
+			a.markContact()
 		case ctx.Err() != nil:
 			return err
 		case a.state.Member().Expired(a.Now()) || refusedMember(err):
@@ -144,7 +145,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 		return err
 	}
 	a.contact(client)
-	if a.ending.Load() {
+	if !a.confirmed(ctx) || a.ending.Load() {
 		return nil
 	}
 	for _, d := range reply.Tasks {

@@ -28,7 +28,7 @@ func (a *Agent) recoverTasks() {
 		a.mu.Unlock()
 		switch {
 		case runs:
-		case e.State == ledger.Started && a.endMade(e):
+		case e.State == ledger.Started && (a.endMade(e) || a.resume(e)):
 		case e.State == ledger.Started:
 			why := "the agent ended while the task ran"
 			if found := a.probe(&e.Task); found != "" {

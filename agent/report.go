@@ -37,7 +37,7 @@ func (a *Agent) say(r identity.Report) {
 		capabilities[taskcatalog.CapabilityResolverDigest] = set.Digest()
 		r.Capabilities = capabilities
 	}
-	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts)})
+	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts, r.Agent)})
 }
 
 // tell says what the node is, with these facts, or with those known where there are
@@ -96,7 +96,7 @@ func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
 	if len(capabilities) == 0 {
 		capabilities = nil
 	}
-	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Hostname: c.Hostname}
+	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Agent: c.build(), Hostname: c.Hostname}
 }
 
 // types are the task types with a handler here: name@version.

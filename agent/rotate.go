@@ -146,7 +146,7 @@ func (a *Agent) renewAs(ctx context.Context, client *uplink.Client, m *identity.
 	}
 	r := a.self.Load().report
 	_, err = client.Renew(ctx, wire.RenewRequest{
-		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities, Facts: r.Facts, TrustVersion: m.Trust.Version,
+		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, TrustVersion: m.Trust.Version,
 	})
 	return err
 }

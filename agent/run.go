@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/inbox"
+	"github.com/hostler/hostler/agent/ledger"
+	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
@@ -32,6 +34,7 @@ type run struct {
 	digest  string
 	attempt atomic.Int64
 	cancel  context.CancelCauseFunc
+	resumed bool          // an earlier start of the agent began it
 	started time.Time     // zero: it waits for its lane; changed under Agent.mu
 	done    chan struct{} // closed once nothing more of it runs
 	progress
@@ -48,6 +51,39 @@ type returned struct {
 func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt int) {
 	ctx, cancel := context.WithCancelCause(work)
 	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, done: make(chan struct{}), progress: newProgress(a.Now())}
+	a.carry(ctx, r, attempt)
+}
+
+// resume goes on with a task that an earlier start of the agent began. It reports
+// whether this type can be gone on with.
+func (a *Agent) resume(e ledger.Entry) bool {
+	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
+	if !ok || handler.Resume == nil {
+		return false
+	}
+	typ, err := taskcatalog.Lookup(e.Task.Type, e.Task.Version)
+	if err != nil {
+		return false
+	}
+	params, err := typ.DecodeParams(e.Task.Params)
+	if err != nil {
+		return false
+	}
+	ctx, stop := context.WithCancelCause(a.working)
+	cancel := func(why error) {
+		if !errors.Is(why, errCanceled) { // what goes on without this agent it cannot stop
+			stop(why)
+		}
+	}
+	a.carry(ctx, &run{
+		task: &e.Task, typ: typ, params: params, digest: e.Digest, cancel: cancel, done: make(chan struct{}),
+		started: e.StartedAt, resumed: true, progress: newProgress(a.Now()),
+	}, e.Attempt)
+	return true
+}
+
+// carry has a task carried out, in its lane, to its recorded result.
+func (a *Agent) carry(ctx context.Context, r *run, attempt int) {
 	r.attempt.Store(int64(attempt))
 	a.mu.Lock()
 	a.running[r.task.TaskID] = r
@@ -55,7 +91,7 @@ func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt i
 	a.publish(func(*Status) {})
 	a.work.Go(func() {
 		defer a.ended(r)
-		defer cancel(nil)
+		defer r.cancel(nil)
 		defer a.reportProgress(r)()
 		a.execute(ctx, r)
 	})
@@ -83,27 +119,24 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		return // stopped before it began: the broker delivers it again
 	}
 	defer a.lanes.leave(r.typ.Lane)
-	if err := a.inbox.Startable(r.task, r.typ, r.params); err != nil {
-		a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeRefused))
+	if !r.resumed && !a.start(ctx, r) {
 		return
 	}
-	a.mu.Lock()
-	r.started = a.Now()
-	a.mu.Unlock()
-	if err := a.ledger.Start(r.task.TaskID, r.started); err != nil {
-		a.refuse(wire.Delivery{TaskID: r.task.TaskID, Attempt: int(r.attempt.Load())}, r.digest,
-			&inbox.Refusal{Code: taskcatalog.CodeOf(err, taskcatalog.CodeLedgerUnavailable), Message: err.Error()})
-		return
-	}
-	a.at("after start", r.task.TaskID)
-	log.Info("the task runs")
 	limit := r.typ.Limit(r.params)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errDeadline)
-	defer cancel()
+	if !r.resumed { // else it is not this agent that it waits for
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
+		defer cancel()
+	}
+	log.Info("the task runs")
 	ret, ok := a.do(ctx, r)
 	if !ok {
 		log.Error("the task does not stop; the agent ends so that a new one reports it as interrupted")
 		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s does not stop %s after it had to; starting again", r.task.TaskID, stopGrace))
+		return
+	}
+	if errors.Is(ret.err, selfupdate.ErrUndecided) {
+		log.Info("the task goes on without this agent; the next start reports what became of it")
 		return
 	}
 	outcome, err := outcomeOf(ctx, r.typ, limit, ret.err)
@@ -115,6 +148,24 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	if r.typ.Class != taskcatalog.ClassProbe && ctx.Err() == nil {
 		a.look(ctx) // still in the lane, so that nothing else is at the GPUs
 	}
+}
+
+// start records that a task begins, if it still may.
+func (a *Agent) start(ctx context.Context, r *run) bool {
+	if err := a.inbox.Startable(r.task, r.typ, r.params); err != nil {
+		a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeRefused))
+		return false
+	}
+	a.mu.Lock()
+	r.started = a.Now()
+	a.mu.Unlock()
+	if err := a.ledger.Start(r.task.TaskID, r.started); err != nil {
+		a.refuse(wire.Delivery{TaskID: r.task.TaskID, Attempt: int(r.attempt.Load())}, r.digest,
+			&inbox.Refusal{Code: taskcatalog.CodeOf(err, taskcatalog.CodeLedgerUnavailable), Message: err.Error()})
+		return false
+	}
+	a.at("after start", r.task.TaskID)
+	return true
 }
 
 // do calls the handler, and reports false if it went on past the end of ctx and
@@ -131,7 +182,13 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 			}
 			out <- ret
 		}()
-		ret.result, ret.report, ret.err = handler.Do(ctx, &tasks.Run{Task: r.task, Params: r.params, Host: a.host, Progress: r.set, Mint: a.mintFor(r)})
+		carryOut := handler.Do
+		if r.resumed {
+			carryOut = handler.Resume
+		}
+		ret.result, ret.report, ret.err = carryOut(ctx, &tasks.Run{
+			Task: r.task, Params: r.params, Host: a.host, Progress: r.set, Mint: a.mintFor(r), Began: r.started,
+		})
 	}()
 	select {
 	case ret := <-out:

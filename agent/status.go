@@ -49,6 +49,7 @@ type Status struct {
 	Unreported         int             `json:"unreported"` // results that the broker does not have yet
 	RootFreeBytes      int64           `json:"root_free_bytes"`
 	LedgerReserved     bool            `json:"ledger_reserved"`
+	StateForms         []int           `json:"state_forms"` // of ledger and configuration
 }
 
 // Problem is what is wrong now.
@@ -89,6 +90,7 @@ func (a *Agent) publish(change func(*Status)) {
 	slices.SortFunc(s.Running, func(x, y RunningStatus) int { return strings.Compare(x.TaskID, y.TaskID) })
 	s.Drained, s.LedgerReserved = a.ledger.Drained(), a.ledger.Reserved
 	s.Allocations, _ = a.allocations()
+	s.StateForms, _ = a.forms()
 	if waiting, err := a.ledger.Unreported(); err == nil {
 		s.Unreported = len(waiting)
 	}

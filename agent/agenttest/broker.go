@@ -44,6 +44,8 @@ type Broker struct {
 	// Forge, where it is set, changes what an answer carries of the task, and
 	// nothing else. It is called with the broker locked.
 	Forge func(*wire.CarriedTask, *Task)
+	// Packages are what is given to anyone, by digest: sha256:…
+	Packages map[string][]byte
 	// Denied are certificate serials.
 	Denied map[string]bool
 

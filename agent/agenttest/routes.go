@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +19,7 @@ import (
 // routes are the names by which Requests, LoseAnswer and Count know them.
 func (b *Broker) routes() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /internal/v1/packages/sha256/{digest}", b.packages)
 	for name, route := range map[string]struct {
 		pattern string
 		member  bool
@@ -202,6 +204,24 @@ func (b *Broker) renew(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	}
 	b.Renewals = append(b.Renewals, peer.Expired)
 	return wire.RenewReply{Certificate: b.issue(csr, peer.NodeIdentity), Late: peer.Expired, Now: b.Clock()}, nil
+}
+
+// packages gives a package, or a range of it.
+func (b *Broker) packages(w http.ResponseWriter, r *http.Request) {
+	digest := "sha256:" + r.PathValue("digest")
+	b.Lock()
+	b.Requests["packages"]++
+	answered := b.Before != nil && b.Before(w, r)
+	content, ok := b.Packages[digest]
+	b.Unlock()
+	switch {
+	case answered:
+	case !ok:
+		answer(w, nil, problem(http.StatusNotFound, "package_not_found", "no such package"))
+	default:
+		w.Header().Set("ETag", `"`+digest+`"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}
 }
 
 // mint answers with what Secrets holds for the type.

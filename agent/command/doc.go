@@ -15,7 +15,7 @@
 //     and nobody else may write them. So it is for the interpreter of a script.
 //   - A name on the way that runs other programs (a link to a shell) is refused,
 //     and so is a script for a shell, a set-uid program, and what is no program.
-//   - A profile that is compiled into the agent (profiles.DiskTools, BMCTools) may name what
+//   - A profile that is compiled into the agent (profiles.DiskTools, BMCTools, LogTools) may name what
 //     no set may: its program is then allowed by its very name, and no other.
 //   - Nothing is inherited but what the profile lists: no descriptor, no
 //     variable, no terminal.

@@ -21,6 +21,7 @@ type Report struct {
 	TaskTypes    []string
 	Capabilities map[string]string
 	Facts        *taskcatalog.Facts
+	Agent        *taskcatalog.AgentBuild
 	Hostname     string
 }
 
@@ -65,7 +66,7 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 	}
 	reply, err := send(ctx, wire.EnrollRequest{
 		Token: b.Token.Reveal(), CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes,
-		Capabilities: r.Capabilities, Facts: r.Facts, Hostname: r.Hostname, Now: s.now().UTC(), MAASSystemID: b.MAASSystemID,
+		Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, Hostname: r.Hostname, Now: s.now().UTC(), MAASSystemID: b.MAASSystemID,
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (s *State) Renew(ctx context.Context, r Report, send func(context.Context, 
 	}
 	reply, err := send(ctx, wire.RenewRequest{
 		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes,
-		Capabilities: r.Capabilities, Facts: r.Facts, TrustVersion: old.Trust.Version,
+		Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, TrustVersion: old.Trust.Version,
 	})
 	if err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func (s *State) Rotate(ctx context.Context, taskID, keyKind string, r Report,
 	}
 	reply, err := ask(ctx, wire.RenewRequest{
 		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities,
-		Facts: r.Facts, TrustVersion: m.Trust.Version, RotationTask: taskID,
+		Facts: r.Facts, Agent: r.Agent, TrustVersion: m.Trust.Version, RotationTask: taskID,
 	})
 	if errors.Is(err, ErrRotationOver) {
 		return errors.Join(err, s.dropRotation())

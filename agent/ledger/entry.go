@@ -148,15 +148,15 @@ func (l *Ledger) change(taskID string, do func(*Entry) error) error {
 // settled says that nothing is left to do about an entry but to remember it.
 func (e *Entry) settled() bool { return e.State == Finished && e.Reported && !e.After }
 
-// keepWhole is up to how many bytes of params, result and evidence a settled
+// keepWhole is up to how many bytes of params, result, evidence and archive a settled
 // entry keeps. Beyond it they would take the space of what is to come.
 const keepWhole = 8 << 10
 
 // trim leaves of a settled entry that is large what a replay is told by, and
 // how the task ended.
 func (e *Entry) trim() {
-	if e.settled() && len(e.Task.Params)+len(e.Result.Result)+len(e.Result.Evidence) > keepWhole {
-		e.Task.Params, e.Result.Result, e.Result.Evidence = nil, nil, ""
+	if e.settled() && len(e.Task.Params)+len(e.Result.Result)+len(e.Result.Evidence)+len(e.Result.Archive) > keepWhole {
+		e.Task.Params, e.Result.Result, e.Result.Evidence, e.Result.Archive = nil, nil, "", nil
 	}
 }
 

@@ -38,7 +38,8 @@ type Ledger struct {
 }
 
 // Open opens the ledger in a state directory and makes it if there is none. Code
-// ledger_unavailable where that is not possible; another process that has it is
+// ledger_unavailable where that is not possible, and state_too_new where a newer agent
+// wrote it; another process that has it is
 // waited for three seconds.
 func Open(dir string) (*Ledger, error) {
 	name := filepath.Join(dir, "ledger.db")
@@ -49,6 +50,9 @@ func Open(dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, unavailable("cannot open %s: %v", name, err)
 	}
+	if err := readable(db, name); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	l := &Ledger{db: db, fail: func() error { return nil }}
 	l.Reserved = reserve(name) == nil
 	err = l.update(func(tx *bolt.Tx) error {
@@ -56,6 +60,9 @@ func Open(dir string) (*Ledger, error) {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
+		}
+		if b := tx.Bucket(marksBucket); b.Get([]byte(formMark)) == nil {
+			return put(b, formMark, 1)
 		}
 		return nil
 	})

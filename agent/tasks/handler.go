@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,6 +18,8 @@ type Run struct {
 	// Mint asks the broker for a secret that this task may have, once per
 	// attempt. Whoever got it clears it when its purpose is served.
 	Mint func(ctx context.Context, credentialType string) ([]byte, error)
+	// Began is when the task started on this node.
+	Began time.Time
 }
 
 // step reports the start of a step.
@@ -38,6 +41,9 @@ type Handler struct {
 	// Made returns what Do would have, if what is there after a crash shows that
 	// the task was done. Nil: nothing can show that.
 	Made func(h *Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
+	// Resume goes on with a task that an earlier start of the agent began and that ends
+	// without it. Nil: such a task was interrupted.
+	Resume func(ctx context.Context, r *Run) (result any, report taskcatalog.Report, err error)
 	// After runs once the broker has accepted the result. Nil for most.
 	After func(ctx context.Context, h *Host) error
 }
@@ -55,6 +61,9 @@ var handlers = map[string]Handler{
 	"node.gpu_scrub@1":            {Do: gpuScrub, Probe: probeGPUScrub},
 	"node.disk_erase@1":           {Do: diskErase, Probe: probeDiskErase},
 	"node.hw_sync_reseed@1":       {Do: hwSyncReseed, Probe: probeHWSync},
+	"node.self_update@1":          {Do: selfUpdate, Resume: resumeSelfUpdate},
+	"node.diagnostics@1":          {Do: diagnostics},
+	"node.task_probe@1":           {Do: taskProbe},
 	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
 	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},
 }

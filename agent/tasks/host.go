@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/resolver"
 	"github.com/hostler/hostler/agent/scrub"
+	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -46,8 +47,16 @@ type Host struct {
 	// Openers finds who has device files of GPUs open: gpu.Openers.
 	Openers func(*machine.Machine) ([]gpu.Opener, error)
 	Stopped scrub.Stopped // units that a scrub stopped
+	// Memory is what diagnostics tell of the agent's ledger.
+	Memory Memory
+	// TaskStatus is what the agent knows of a task that it was given, and finds now.
+	TaskStatus func(taskID string) (*taskcatalog.TaskProbeResult, error)
 	// Overwrites are those of disks that were cut off.
 	Overwrites erase.Overwrites
+
+	// Update keeps the versions of the agent on this node; nil: it was not installed by
+	// its package.
+	Update *selfupdate.Updater
 
 	// Scratch are the node's own scratch path patterns, such as /share*.
 	Scratch []string
@@ -92,6 +101,30 @@ type Accounts interface {
 type Marks interface {
 	Drained() bool
 	SetDrained(bool) error
+}
+
+// Remembered is one task of the ledger, without what is in it.
+type Remembered struct {
+	TaskID     string              `json:"task_id"`
+	Type       string              `json:"type"`
+	Version    int                 `json:"version"`
+	Attempt    int                 `json:"attempt"`
+	State      string              `json:"state"`
+	AcceptedAt time.Time           `json:"accepted_at"`
+	StartedAt  time.Time           `json:"started_at,omitzero"`
+	FinishedAt time.Time           `json:"finished_at,omitzero"`
+	Outcome    taskcatalog.Outcome `json:"outcome,omitempty"`
+	Code       taskcatalog.Code    `json:"code,omitempty"`
+	Reported   bool                `json:"reported"`
+}
+
+// Memory is what the agent remembers, as far as others may see it.
+type Memory interface {
+	// Remembered are the tasks accepted last, the newest first, and how many more
+	// there are.
+	Remembered(most int) (tasks []Remembered, more int, err error)
+	// Facts are those seen last, and whether there are any.
+	Facts() (f taskcatalog.Facts, ok bool, err error)
 }
 
 // Systemd is what handlers ask of systemd and logind, over D-Bus.

@@ -67,6 +67,9 @@ func (v *validation) unlike(ctx context.Context, p taskcatalog.AgentPackage) ([]
 			want[f.Path] = f
 		}
 	}
+	if err := v.wantSlots(ctx, p, want); err != nil {
+		return nil, err
+	}
 	items, err := v.unlikeFiles(ctx, want)
 	if err != nil {
 		return nil, err
@@ -90,6 +93,46 @@ func (v *validation) unlike(ctx context.Context, p taskcatalog.AgentPackage) ([]
 	}
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.key, b.key) })
 	return items, nil
+}
+
+// wantSlots adds what updates left beside the version that runs, of what is there: the
+// programs of other published versions, the link to the one that is known to work, and
+// that to the one which the package brought. Of rows of one path it is the one that fits.
+func (v *validation) wantSlots(ctx context.Context, p taskcatalog.AgentPackage, want map[string]taskcatalog.BaselineFile) error {
+	if len(p.Slots) == 0 {
+		return nil
+	}
+	rows := map[string][]taskcatalog.BaselineFile{}
+	for _, f := range append(slices.Clone(p.Files), p.Slots...) {
+		rows[taskcatalog.AgentGood] = append(rows[taskcatalog.AgentGood], taskcatalog.BaselineFile{Digest: slotLink(f.Path)})
+	}
+	for _, f := range p.Slots {
+		rows[f.Path] = append(rows[f.Path], f)
+	}
+	queries := func(yield func(machine.FileQuery) bool) {
+		for name := range rows {
+			if !yield(machine.FileQuery{Path: name}) {
+				return
+			}
+		}
+	}
+	return v.m.FileStates(ctx, queries, func(q machine.FileQuery, s machine.FileState) {
+		if s.Digest == machine.FileMissing {
+			return
+		}
+		fits := rows[q.Path][0]
+		for _, f := range rows[q.Path] {
+			if f.Digest == s.Digest {
+				fits = f
+			}
+		}
+		want[q.Path] = fits
+	})
+}
+
+// slotLink is how a link in the agent's folder leads to the slot of a program.
+func slotLink(program string) string {
+	return machine.FileLink + strings.TrimPrefix(path.Dir(program), taskcatalog.AgentFolder+"/")
 }
 
 // unlikeFiles compares files with what they are to be. A link on the way to one is

@@ -163,6 +163,59 @@ func TestAnAdditionThatTheSiteKnowsIsNoFinding(t *testing.T) {
 	}
 }
 
+// After updates there is more than the package brought: all of it published, or found.
+func TestWhatUpdatesLeftBesideTheAgentIsPublishedOrFound(t *testing.T) {
+	const slot, good, packaged = "usr/lib/hostler-agent/versions/0.9.0/hostler-agent", "usr/lib/hostler-agent/good", "usr/lib/hostler-agent/packaged"
+	for name, c := range map[string]struct {
+		change func(t *testing.T, w *whole)
+		found  string
+	}{
+		"as updates leave it": {func(*testing.T, *whole) {}, ""},
+		"a slot was taken away": {func(t *testing.T, w *whole) {
+			ok(t, os.Remove(filepath.Join(w.dir, slot)))
+			ok(t, os.Remove(filepath.Join(w.dir, good)))
+		}, ""},
+		"good is the one that runs": {func(t *testing.T, w *whole) { relink(t, w, good, "versions/test") }, ""},
+		"another program in a slot": {func(t *testing.T, w *whole) { put(t, w.dir, slot, "evil") }, "/" + slot},
+		"a slot that nobody made": {func(t *testing.T, w *whole) {
+			put(t, w.dir, "usr/lib/hostler-agent/versions/6.6.6/hostler-agent", "evil")
+		}, "/usr/lib/hostler-agent/versions/6.6.6/hostler-agent"},
+		"good leads elsewhere":     {func(t *testing.T, w *whole) { relink(t, w, good, "/tmp/evil") }, "/" + good},
+		"packaged leads elsewhere": {func(t *testing.T, w *whole) { relink(t, w, packaged, "versions/6.6.6") }, "/" + packaged},
+		"a link where a slot was":  {func(t *testing.T, w *whole) { relink(t, w, slot, "/tmp/evil") }, "/" + slot},
+		"what was not judged stayed": {func(t *testing.T, w *whole) {
+			put(t, w.dir, "usr/lib/hostler-agent/versions/.unverified-1/hostler-agent", "x")
+		}, "/usr/lib/hostler-agent/versions/.unverified-1/hostler-agent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t)
+			p := &w.published[0]
+			p.Files = slices.DeleteFunc(p.Files, func(f taskcatalog.BaselineFile) bool { return f.Path == "/"+packaged })
+			sum := sha256.Sum256([]byte("an older program"))
+			p.Slots = []taskcatalog.BaselineFile{
+				{Path: "/" + slot, Digest: hex.EncodeToString(sum[:16]), Mode: 0o755, UID: uint32(os.Getuid())},
+				{Path: "/" + packaged, Digest: "link:versions/0.8.0"},
+				{Path: "/" + packaged, Digest: "link:versions/test"},
+			}
+			put(t, w.dir, slot, "an older program")
+			ok(t, os.Chmod(filepath.Join(w.dir, slot), 0o755))
+			ok(t, os.Symlink("versions/0.9.0", filepath.Join(w.dir, good)))
+			c.change(t, w)
+			w.take(t)
+			_, report := w.judge(t)
+			if found := agentsOwn(report); c.found == "" && len(found) > 0 || c.found != "" && !slices.Contains(found, c.found) {
+				t.Errorf("found %q, want %q", found, c.found)
+			}
+		})
+	}
+}
+
+func relink(t *testing.T, w *whole, name, to string) {
+	t.Helper()
+	ok(t, os.Remove(filepath.Join(w.dir, name)))
+	ok(t, os.Symlink(to, filepath.Join(w.dir, name)))
+}
+
 func TestAnAgentWhoseUnitCannotBeAskedForIsNoCleanOne(t *testing.T) {
 	w := newWhole(t)
 	w.h.Systemd = deafSystemd{&quietSystemd{}}

@@ -1,0 +1,157 @@
+package redact
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// mark stands where something was.
+const mark = "[redacted]"
+
+// least is how long a known value must be: a shorter one is in every other word.
+const least = 6
+
+// Redactor takes out what it was told of and what looks like a secret.
+type Redactor struct {
+	values []string
+	users  *regexp.Regexp // nil: none
+	names  map[string]string
+}
+
+// New makes a Redactor that knows these values, and users by name, each with what
+// stands for it.
+func New(values []string, users map[string]string) *Redactor {
+	r := &Redactor{names: users}
+	for _, v := range values {
+		if len(v) >= least {
+			r.values = append(r.values, v)
+		}
+	}
+	// The longest first, so that no part of it is left.
+	slices.SortFunc(r.values, func(a, b string) int { return len(b) - len(a) })
+	var quoted []string
+	for name := range users {
+		if name != "" {
+			quoted = append(quoted, regexp.QuoteMeta(name))
+		}
+	}
+	if len(quoted) > 0 {
+		slices.SortFunc(quoted, func(a, b string) int { return len(b) - len(a) })
+		r.users = regexp.MustCompile(`(^|[^A-Za-z0-9_-])(` + strings.Join(quoted, "|") + `)($|[^A-Za-z0-9_-])`)
+	}
+	return r
+}
+
+// forms are what secrets look like. Group 1, where there is one, stays.
+var forms = []*regexp.Regexp{
+	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`),
+	regexp.MustCompile(`AGE-SECRET-KEY-1[A-Za-z0-9]+`),
+	regexp.MustCompile(`\bhs[a-z]_[A-Za-z0-9_-]{8,}`),
+	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*`),
+	regexp.MustCompile(`\$(?:[1-9][a-z]?|g?y|argon2[a-z]*|scrypt)\$[./A-Za-z0-9$=,+-]{8,}`),
+	regexp.MustCompile(`(?i)(authorization["']?\s*[:=])[^\r\n]+`),
+	regexp.MustCompile(`(?i)(\b(?:bearer|basic|oauth)\s+)[A-Za-z0-9+/=._~-]{8,}`),
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@"']+@`),
+	regexp.MustCompile(`\b[A-Za-z0-9]{18}:[A-Za-z0-9]{18}:[A-Za-z0-9]{32}\b`), // MAAS
+	regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`),
+	regexp.MustCompile(`(?i)(` + word + `["'\\]*\s*(?::|=>|=)\s*)(?:\\*"(?:\\.|[^"\\])*\\*"|'[^']*'|\[redacted\]|[^\s,;&)}\]]+)`),
+	regexp.MustCompile(`(?i)(--[a-z0-9-]*(?:password|passwd|passphrase|secret|token|credential|key)[a-z0-9-]*\s+)[^\s-]\S*`),
+}
+
+// word ends in one behind which a secret stands.
+const word = `(?:password|passwd|passphrase|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|consumer[_-]?key|session[_-]?key|encryption[_-]?key|psk)[A-Za-z0-9_.-]*`
+
+// names are those of members of a JSON object whose value is one.
+var names = regexp.MustCompile(`(?i)` + word + `$`)
+
+// long finds what is long enough to be random text. Base64 has strokes as paths have,
+// so that a run with one must be longer.
+var long = []*regexp.Regexp{
+	regexp.MustCompile(`[A-Za-z0-9_+-]{24,}={0,2}`),
+	regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`),
+}
+
+// Text is s without secrets and users, and in how many places something was taken out.
+func (r *Redactor) Text(s string) (string, int) {
+	count := 0
+	for _, v := range r.values {
+		if n := strings.Count(s, v); n > 0 {
+			s, count = strings.ReplaceAll(s, v, mark), count+n
+		}
+	}
+	for _, form := range forms {
+		s = form.ReplaceAllStringFunc(s, func(found string) string {
+			kept := ""
+			if groups := form.FindStringSubmatch(found); len(groups) > 1 {
+				kept = groups[1]
+			}
+			if found == kept+mark { // by its value already
+				return found
+			}
+			count++
+			return kept + mark
+		})
+	}
+	for _, run := range long {
+		s = run.ReplaceAllStringFunc(s, func(found string) string {
+			if !mixed(found) {
+				return found
+			}
+			count++
+			return mark
+		})
+	}
+	if r.users != nil {
+		// A name may begin where the one before has ended.
+		for range 2 {
+			s = r.users.ReplaceAllStringFunc(s, func(found string) string {
+				groups := r.users.FindStringSubmatch(found)
+				count++
+				return groups[1] + r.names[groups[2]] + groups[3]
+			})
+		}
+	}
+	return s, count
+}
+
+// uuid is what a GPU is called by.
+var uuid = regexp.MustCompile(`^[A-Z-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// mixed reports whether text has all three kinds of characters, as random text in
+// base64 of that length has.
+func mixed(s string) bool {
+	return !uuid.MatchString(s) && strings.ContainsFunc(s, unicode.IsUpper) && strings.ContainsFunc(s, unicode.IsLower) && strings.ContainsFunc(s, unicode.IsDigit)
+}
+
+// Value is a value as JSON has it (map, list, string and so on) without secrets and
+// users, and in how many places something was taken out.
+func (r *Redactor) Value(v any) (any, int) {
+	switch v := v.(type) {
+	case string:
+		return r.Text(v)
+	case []any:
+		count := 0
+		for i := range v {
+			inner, n := r.Value(v[i])
+			v[i], count = inner, count+n
+		}
+		return v, count
+	case map[string]any:
+		out, count := make(map[string]any, len(v)), 0
+		for name, inner := range v {
+			shown, n := r.Text(name)
+			count += n
+			if text, ok := inner.(string); ok && text != "" && names.MatchString(name) {
+				out[shown] = mark
+				count++
+				continue
+			}
+			out[shown], n = r.Value(inner)
+			count += n
+		}
+		return out, count
+	}
+	return v, 0
+}

@@ -1,0 +1,181 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/agent/redact"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// collected is what a part came to: text, or a value that becomes JSON.
+type collected struct {
+	text     string
+	value    any
+	redacted int
+	cut      bool
+}
+
+// diagnosis collects one archive.
+type diagnosis struct {
+	*Host
+	since  time.Time
+	redact *redact.Redactor
+}
+
+// diagnosticsParts are the files of the archive, each with the most bytes that it may
+// have. Together they fit an archive even if nothing of them can be compressed.
+var diagnosticsParts = []struct {
+	name    string
+	most    int
+	collect func(*diagnosis, context.Context) (collected, error)
+}{
+	{taskcatalog.DiagnosticsJournal, 192 << 10, (*diagnosis).journal},
+	{taskcatalog.DiagnosticsKernel, 64 << 10, (*diagnosis).kernel},
+	{taskcatalog.DiagnosticsFacts, 128 << 10, (*diagnosis).facts},
+	{taskcatalog.DiagnosticsSlots, 16 << 10, (*diagnosis).slots},
+	{taskcatalog.DiagnosticsLedger, 64 << 10, (*diagnosis).ledger},
+}
+
+// journalTime is how old a line of the journal may be where the task does not say.
+const journalTime = 24 * time.Hour
+
+// partTime is how long one part may take: what hangs costs its part, not the archive.
+const partTime = 30 * time.Second
+
+// diagnostics collects what tells why a node does not do what it should. What cannot
+// be had is said, and the rest is collected all the same.
+func diagnostics(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+	var report taskcatalog.Report
+	since := journalTime
+	if s := r.Params.(*taskcatalog.DiagnosticsParams).SinceSeconds; s > 0 {
+		since = time.Duration(s) * time.Second
+	}
+	accounts, err := r.Host.Accounts.List()
+	if err != nil {
+		return nil, report, err
+	}
+	users := map[string]string{}
+	for _, a := range accounts {
+		users[a.Username] = fmt.Sprintf("[user %d]", a.UID)
+	}
+	d := &diagnosis{Host: r.Host, since: r.Host.Now().Add(-since), redact: redact.New(r.Host.secrets(), users)}
+	res := &taskcatalog.DiagnosticsResult{}
+	files := map[string][]byte{}
+	for i, p := range diagnosticsParts {
+		r.step(p.name, i+1, len(diagnosticsParts))
+		raw, part := d.part(ctx, p.name, p.most, p.collect)
+		if ctx.Err() != nil {
+			return nil, report, context.Cause(ctx)
+		}
+		if raw != nil {
+			files[p.name] = raw
+		}
+		res.Parts = append(res.Parts, part)
+	}
+	if res.Archive, err = pack(res.Parts, files, r.Host.Now()); err != nil {
+		return nil, report, err
+	}
+	res.Digest, res.Bytes = pki.Digest(res.Archive), len(res.Archive)
+	return res, report, nil
+}
+
+// part collects one and bounds it. Nothing leaves here that was not redacted.
+func (d *diagnosis) part(ctx context.Context, name string, most int, collect func(*diagnosis, context.Context) (collected, error)) (raw []byte, part taskcatalog.DiagnosticsPart) {
+	ctx, cancel := context.WithTimeout(ctx, partTime)
+	defer cancel()
+	part.Name = name
+	c, err := collect(d, ctx)
+	if err != nil {
+		said, _ := d.redact.Text(err.Error())
+		part.Missing = taskcatalog.Clean(said, 300)
+	}
+	if c.value != nil {
+		c.text, part.Redacted, err = d.document(c.value)
+		if err != nil || len(c.text) > most {
+			part.Missing = fmt.Sprintf("it has %d bytes, more than the %d that an archive takes of it", len(c.text), most)
+			return nil, part
+		}
+	}
+	part.Redacted += c.redacted
+	part.Cut = c.cut
+	if len(c.text) > most {
+		c.text, part.Cut = c.text[:most], true
+		c.text = c.text[:strings.LastIndexByte(c.text, '\n')+1]
+	}
+	if c.text == "" && part.Missing != "" {
+		return nil, part
+	}
+	part.Bytes = len(c.text)
+	return []byte(c.text), part
+}
+
+// document is a value as JSON, without secrets.
+func (d *diagnosis) document(v any) (string, int, error) {
+	raw, err := taskcatalog.Encode(v)
+	if err != nil {
+		return "", 0, err
+	}
+	var plain any
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return "", 0, err
+	}
+	plain, count := d.redact.Value(plain)
+	raw, err = json.MarshalIndent(plain, "", "  ")
+	return string(raw) + "\n", count, err
+}
+
+// facts are those of now. With a tenant on the node nobody asks its GPUs, and those
+// seen before stand.
+func (d *diagnosis) facts(ctx context.Context) (collected, error) {
+	accounts, err := d.Accounts.List()
+	if err != nil {
+		return collected{}, err
+	}
+	if len(accounts) > 0 {
+		f, ok, err := d.Memory.Facts()
+		if err != nil || !ok {
+			return collected{}, fmt.Errorf("a tenant is on the node, and no facts were kept: %v", err)
+		}
+		return collected{value: map[string]any{"seen": "before the tenant", "facts": f}}, nil
+	}
+	f, err := d.Facts(ctx)
+	return collected{value: map[string]any{"seen": "now", "facts": f}}, err
+}
+
+// ledgerTasks is how many tasks of the ledger are told of.
+const ledgerTasks = 150
+
+// ledger is how far the agent's tasks came, and what it holds for tenants.
+func (d *diagnosis) ledger(context.Context) (collected, error) {
+	tasks, more, err := d.Memory.Remembered(ledgerTasks)
+	if err != nil {
+		return collected{}, err
+	}
+	type allocation struct {
+		AllocationID string    `json:"allocation_id"`
+		UID          uint32    `json:"uid"`
+		CreatedAt    time.Time `json:"created_at"`
+	}
+	accounts, err := d.Accounts.List()
+	if err != nil {
+		return collected{}, err
+	}
+	allocations := []allocation{}
+	for _, a := range accounts {
+		allocations = append(allocations, allocation{a.AllocationID, a.UID, a.CreatedAt})
+	}
+	var stopped []string
+	if d.Stopped != nil {
+		if stopped, err = d.Stopped.StoppedUnits(); err != nil {
+			return collected{}, err
+		}
+	}
+	return collected{value: map[string]any{
+		"drained": d.Marks.Drained(), "allocations": allocations, "stopped_units": stopped, "tasks": tasks, "tasks_omitted": more,
+	}}, nil
+}

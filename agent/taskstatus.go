@@ -1,0 +1,25 @@
+package agent
+
+import "github.com/hostler/hostler/taskcatalog"
+
+// taskStatus is what this agent knows of a task, with what its handler's probe finds now.
+// A task that runs is not looked at: it is where it is.
+func (a *Agent) taskStatus(taskID string) (*taskcatalog.TaskProbeResult, error) {
+	e, known, err := a.ledger.Get(taskID)
+	if err != nil || !known {
+		return &taskcatalog.TaskProbeResult{}, err
+	}
+	a.mu.Lock()
+	r := a.running[taskID]
+	running := r != nil && !r.started.IsZero()
+	a.mu.Unlock()
+	res := &taskcatalog.TaskProbeResult{
+		Known: true, State: string(e.State), Running: running, StartedAt: e.StartedAt, FinishedAt: e.FinishedAt,
+		Outcome: e.Result.Outcome, Code: e.Result.Code, Reported: e.Reported,
+	}
+	// Of one that was settled and large the params are gone, and a probe goes by them.
+	if !running && e.Task.Params != nil {
+		res.Found = a.probe(&e.Task)
+	}
+	return res, nil
+}
