@@ -25,11 +25,14 @@ var Actions = []Action{RetryStage, Resume, Rerun, RestartClean, Cancel, Adopt, M
 
 // Act does an operator's action on a run. Refusals are *Refused, with the codes
 // run_not_found, run_ended, run_moving, run_compensating, stage_unknown,
-// kind_unknown, action_unknown.
+// kind_unknown, list_unknown, action_unknown.
 func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
 	return e.store.Act(ctx, o, func(now time.Time, r Record) (Change, error) {
-		l := e.lines[r.Kind]
-		if l == nil {
+		l := e.lineOf(r)
+		switch {
+		case l == nil && e.lines[r.Kind] != nil:
+			return Change{}, refused("list_unknown", "cannot %s run %s: this broker does not know the list of stages that it began with (upgrade the broker)", o.Action, r.ID)
+		case l == nil:
 			return Change{}, refused("kind_unknown", "cannot %s run %s: this broker runs no chain %s", o.Action, r.ID, r.Kind)
 		}
 		m := newMove(l, e.classes, now, r.Forsaken(now))

@@ -12,11 +12,26 @@ type Chain[S any] struct {
 	Kind   string // node.onboarding: of the runs, and, up to a slash, the prefix of their messages
 	Stages []Stage[S]
 
+	// Former are the lists of releases before that differ from Stages in their names.
+	// A run goes on by the list that it began with, so one stays here for as long as a
+	// run of it may be under way: until two releases after it went.
+	Former [][]Stage[S]
+
 	// Probe asks the run's site whether it answers, and changes nothing. It goes
 	// before the stage of a run that is to find out whether an unreachable site still
 	// is: many stages ask their site nothing. Nil: only stages tell.
 	Probe func(context.Context, *Run[S]) error
+
+	// Failing is told of each failed attempt forward, in the moment before it is
+	// recorded, and gives what is to be added to the failure's details, by name. It asks
+	// others for what will be gone by the time a person looks, under Run.Key, and waits
+	// for nothing: it has FailingTime, and whatever becomes of it, the failure is recorded
+	// as it is. What it does to the run is not saved. Nil: nobody is told.
+	Failing func(context.Context, *Run[S], Failure) map[string]any
 }
+
+// FailingTime is what a chain's Failing has.
+const FailingTime = 3 * time.Second
 
 // Stage is one line of the list. Done, Do and Undo may be called again after a
 // crash, at any point.

@@ -118,9 +118,18 @@
 //
 // # Names are stored
 //
-// Stages, kinds and classes are stored as they are spelled. A stage that the
-// running version does not know, or a state that it cannot read whole, stops the
-// run for a person (stage_unknown, state_unreadable). The kind is also the
+// Stages, kinds and classes are stored as they are spelled. A run also keeps the
+// name of the list that it began with (Record.List: a digest of the stages' names and
+// places), and goes on by that list to its end, also when it is taken back: a release
+// that changes a list keeps the one before in Chain.Former until no run of it can be
+// under way. An engine claims only runs of lists that it knows, so brokers of two
+// releases run side by side and none steps over a stage of the other's. A run that has
+// begun and that nobody knows is stopped for a person after Strange (list_unknown), as
+// is one whose state cannot be read whole (state_unreadable). A run from before lists
+// were kept goes by the list in force; if its stage is not in that, it is stopped
+// (stage_unknown).
+//
+// The kind is also the
 // prefix of a chain's messages: node.onboarding makes node.onboarding.started, and so
 // does node.decommission of node.decommission/reimage: lists that people know as one
 // have one prefix.

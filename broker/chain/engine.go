@@ -32,14 +32,16 @@ const margin = 10 * time.Second
 type Engine struct {
 	store   Store
 	classes Classes
-	lines   map[string]*line
+	lines   map[string]*line // by kind: the list that new runs take
+	lists   map[string]*line // by list, those of releases before among them
 	kinds   []string
+	known   []string // of lists
 	Options
 }
 
 // New makes an engine for these chains. An error is a chain that cannot be run.
 func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, error) {
-	e := &Engine{store: store, classes: classes, lines: map[string]*line{}, Options: o}
+	e := &Engine{store: store, classes: classes, lines: map[string]*line{}, lists: map[string]*line{}, Options: o}
 	e.Owner = either(o.Owner, strings.ToLower(rand.Text()))
 	e.Workers, e.Lease, e.Most = either(o.Workers, 8), either(o.Lease, time.Minute), either(o.Most, 5*time.Minute)
 	e.Poll, e.Grace = either(o.Poll, time.Second), either(o.Grace, 20*time.Second)
@@ -62,8 +64,28 @@ func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, erro
 		}
 		e.lines[l.kind] = l
 		e.kinds = append(e.kinds, l.kind)
+		before, err := c.former()
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range append(before, l) {
+			if e.lists[l.list] != nil {
+				return nil, fmt.Errorf("chain %s has the same list twice", l.kind)
+			}
+			e.lists[l.list] = l
+			e.known = append(e.known, l.list)
+		}
 	}
 	return e, nil
+}
+
+// lineOf is the list that a run goes by; nil: this broker knows it not. A run from
+// before lists were kept goes by the one in force.
+func (e *Engine) lineOf(r Record) *line {
+	if r.List == "" {
+		return e.lines[r.Kind]
+	}
+	return e.lists[r.List]
 }
 
 func either[T comparable](v, otherwise T) T {
@@ -123,7 +145,7 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 			return nil, err
 		}
 		r := Record{
-			ID: either(s.ID, e.NewID(now)), Kind: s.Kind, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
+			ID: either(s.ID, e.NewID(now)), Kind: s.Kind, List: l.list, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
 			RequestedBy: s.RequestedBy, Status: Pending,
 		}
 		if b != nil {

@@ -20,12 +20,13 @@ func TestWhatThisVersionDoesNotKnowStopsForAPerson(t *testing.T) {
 		old  func(c *chain.Chain[chaintest.ScriptState]) chain.Kind
 		code string
 	}{
-		{"a stage", func(c *chain.Chain[chaintest.ScriptState]) chain.Kind {
+		{"a list", func(c *chain.Chain[chaintest.ScriptState]) chain.Kind {
 			c.Stages = c.Stages[:1]
 			return c
-		}, "stage_unknown"},
+		}, "list_unknown"},
 		{"a state", func(c *chain.Chain[chaintest.ScriptState]) chain.Kind {
 			return chain.Chain[struct{ Other string }]{Kind: c.Kind, Stages: []chain.Stage[struct{ Other string }]{
+				{Name: "a", Do: func(context.Context, *chain.Run[struct{ Other string }]) error { return nil }},
 				{Name: "b", Do: func(context.Context, *chain.Run[struct{ Other string }]) error { return nil }},
 			}}
 		}, "state_unreadable"},
@@ -39,6 +40,7 @@ func TestWhatThisVersionDoesNotKnowStopsForAPerson(t *testing.T) {
 			newer := s.engine
 			c := s.script.Chain()
 			s.engine = newEngine(t, s.store, "old", test.old(&c))
+			s.clock.Advance(chain.Strange)
 			s.settle()
 			r := s.run("r")
 			if r.Status != chain.FailedManual || r.Failure.Code != test.code || r.NextAction != "look" || string(r.State) != `{"trail":["a"]}` {

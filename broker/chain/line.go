@@ -2,17 +2,23 @@ package chain
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
 )
 
 // Kind is a Chain of whatever state, ready to be run. Only Chain is one.
-type Kind interface{ compile() (*line, error) }
+type Kind interface {
+	compile() (*line, error)
+	former() ([]*line, error)
+}
 
 // line is a chain without its type parameter.
 type line struct {
 	kind  string
+	list  string // names the list: what its runs bear
 	main  []*stage
 	named map[string]*stage
 	// open decodes the state into a Run; it is what the functions of the stages
@@ -21,6 +27,8 @@ type line struct {
 	// encode checks that a first state is of the chain's type.
 	encode func(state any) (json.RawMessage, error)
 	probe  func(context.Context, *call) error // nil: none
+	// failing is nil where nobody is told.
+	failing func(context.Context, *call, Failure) map[string]any
 }
 
 // call is a Run[S] and what can be asked of it without knowing S.
@@ -70,6 +78,11 @@ func (c Chain[S]) compile() (*line, error) {
 	if c.Probe != nil {
 		l.probe = func(ctx context.Context, of *call) error { return c.Probe(ctx, of.run.(*Run[S])) }
 	}
+	if c.Failing != nil {
+		l.failing = func(ctx context.Context, of *call, f Failure) map[string]any {
+			return c.Failing(ctx, of.run.(*Run[S]), f)
+		}
+	}
 	for i, s := range c.Stages {
 		main := compileStage(s, i)
 		l.main = append(l.main, main)
@@ -82,7 +95,35 @@ func (c Chain[S]) compile() (*line, error) {
 			}
 		}
 	}
-	return l, l.check()
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	l.list = l.digest()
+	return l, nil
+}
+
+// former compiles the lists that the chain had before.
+func (c Chain[S]) former() (lines []*line, err error) {
+	for _, stages := range c.Former {
+		c.Stages = stages
+		l, err := c.compile()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+// digest is of all that a run keeps of its list: the kind, and the stages by name and
+// place. What a stage does may change between two releases; it looks before it acts.
+func (l *line) digest() string {
+	h := sha256.New()
+	_, _ = fmt.Fprintln(h, l.kind)
+	for _, s := range l.all() {
+		_, _ = fmt.Fprintln(h, s.name, s.rescues != nil, s.then)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 func compileStage[S any](s Stage[S], at int) *stage {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 	"unicode"
@@ -73,6 +74,22 @@ func (f *Failure) With(code string, details any) *Failure {
 func (f *Failure) Next(format string, args ...any) *Failure {
 	f.next = bounded(fmt.Sprintf(format, args...), maxReason)
 	return f
+}
+
+// add puts more into the details. Those that are no object, or would have no room, stay
+// as they are.
+func (f *Failure) add(more map[string]any) {
+	if len(more) == 0 {
+		return
+	}
+	all := map[string]any{}
+	if f.Details != nil && json.Unmarshal(f.Details, &all) != nil {
+		return
+	}
+	maps.Copy(all, more)
+	if raw, err := json.Marshal(all); err == nil && len(raw) <= maxDetails {
+		f.Details = raw
+	}
 }
 
 // failure makes one of any error. What nobody classified is transient.

@@ -54,6 +54,10 @@ const (
 type Record struct {
 	ID, Kind, Site, Batch, Subject, CorrelationID string
 
+	// List names the list of stages that the run began with, and goes on by; empty: it
+	// began before that was kept.
+	List string
+
 	Status    Status
 	Stage     string // the cursor; where the run ended, for one that has
 	Direction Direction

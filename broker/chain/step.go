@@ -13,11 +13,11 @@ import (
 func (e *Engine) Step(ctx context.Context) (worked bool, err error) {
 	t := newTrust(ctx, e.Lease)
 	defer t.end()
-	r, err := e.store.Claim(t, Claim{Owner: e.Owner, Lease: e.Lease, Kinds: e.kinds})
+	r, err := e.store.Claim(t, Claim{Owner: e.Owner, Lease: e.Lease, Kinds: e.kinds, Lists: e.known})
 	if err != nil || r == nil {
 		return false, err
 	}
-	s := &step{Engine: e, trust: t, line: e.lines[r.Kind], was: *r}
+	s := &step{Engine: e, trust: t, line: e.lineOf(*r), was: *r}
 	if err := s.run(); err != nil {
 		return true, fmt.Errorf("run %s at %s: %w", r.ID, r.Stage, err)
 	}
@@ -47,6 +47,10 @@ func (s *step) run() (err error) {
 			err = s.save(s.unknown("stage_panicked", "what follows from stage %s cannot be worked out: %v (its Retry or Limit panics)", s.was.Stage, p))
 		}
 	}()
+	if s.line == nil {
+		s.line = s.lines[s.was.Kind] // only to stop by
+		return s.save(s.unknown("list_unknown", "this broker knows no list %s of %s, which the run began with (upgrade the broker, or cancel and start anew)", s.was.List, s.was.Kind))
+	}
 	if s.was.Asked != AskNothing {
 		return s.save(s.honour())
 	}
@@ -195,7 +199,7 @@ func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" && s.stage.rescues == nil {
 				over.Class, over.Code = a.class, "timed_out"
 			}
-			m.failed(s.stage, over, Retry{}, true)
+			m.failed(s.stage, s.told(over), Retry{}, true)
 			return
 		}
 		m.Record.Waiting, m.Record.DueAt = a.reason, earlier(m.now.Add(a.after), deadline)
@@ -209,10 +213,37 @@ func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 		over.Message, over.Details = bounded(fmt.Sprintf("not within %v, last: %s", limit.After, f.Message), maxMessage), f.Details
 		f = over
 	}
-	m.failed(s.stage, f, retry, late)
+	m.failed(s.stage, s.told(f), retry, late)
 	if m.Record.Stage == s.stage.name && m.Record.Status.Moving() && !m.Record.EnteredAt.IsZero() {
 		m.Record.DueAt = earlier(m.Record.DueAt, deadline)
 	}
+}
+
+// told is a failure with what its chain's Failing has to add. Neither an error nor a
+// panic nor silence there is a reason to record less.
+func (s *step) told(f Failure) (_ Failure) {
+	if s.line.failing == nil || s.was.Direction == Undo {
+		return f
+	}
+	ctx, cancel := context.WithTimeout(s.trust, FailingTime)
+	defer cancel()
+	out := make(chan map[string]any, 1)
+	go func() {
+		var more map[string]any
+		defer func() {
+			if recover() != nil {
+				more = nil
+			}
+			out <- more
+		}()
+		more = s.line.failing(ctx, s.call, f)
+	}()
+	select {
+	case more := <-out:
+		f.add(more)
+	case <-ctx.Done():
+	}
+	return f
 }
 
 // deadline is when the stage's time is over; zero: never. Times in which its site

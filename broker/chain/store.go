@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +22,8 @@ type Store interface {
 	// writes into them and into the batch when they were requested.
 	Insert(ctx context.Context, runs []NewRun, batch *Batch) error
 
-	// Claim leases the run that has been due for longest, of these kinds, where
+	// Claim leases the run that has been due for longest, of these kinds and lists (see
+	// Claim), where
 	// no hold, lease or batch says no; those that wait for a place in a batch come
 	// last. Nil: there is none. It saves what Begin makes of the row.
 	Claim(ctx context.Context, c Claim) (*Record, error)
@@ -69,6 +71,25 @@ type Claim struct {
 	Owner string
 	Lease time.Duration
 	Kinds []string
+	// Lists are those of stages that the engine knows; nil: of all. A run of another
+	// one is left to who knows it, and claimed only after Strange, so that it does not
+	// wait for nobody in silence.
+	Lists []string
+}
+
+// Strange is how long a run that moves has been due and untouched before an engine
+// that does not know its list claims it, which stops it for a person: brokers of two
+// releases run side by side for less.
+const Strange = 10 * time.Minute
+
+// Knows reports whether a claim means a run by its list. Stores without a language of
+// their own call it.
+func (c Claim) Knows(r Record, now time.Time) bool {
+	if c.Lists == nil || r.List == "" || slices.Contains(c.Lists, r.List) {
+		return true
+	}
+	before := now.Add(-Strange)
+	return r.Status != Pending && !r.DueAt.After(before) && !r.UpdatedAt.After(before)
 }
 
 // Change is what one transaction makes of a run. Record is the row as it shall

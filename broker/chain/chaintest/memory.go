@@ -130,7 +130,7 @@ func (s *Memory) Claim(_ context.Context, c chain.Claim) (*chain.Record, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	for _, r := range s.due(now, c.Kinds) {
+	for _, r := range s.due(now, c) {
 		probe, held := s.heldAt(r.Site, now)
 		if held || !s.place(r) || probe != nil && !r.Held && s.heldRun(r.Site) {
 			continue
@@ -147,10 +147,10 @@ func (s *Memory) Claim(_ context.Context, c chain.Claim) (*chain.Record, error) 
 }
 
 // due lists the runs that may be claimed for all that is in their rows.
-func (s *Memory) due(now time.Time, kinds []string) []*row {
+func (s *Memory) due(now time.Time, c chain.Claim) []*row {
 	var due []*row
 	for _, r := range s.runs {
-		if r.Status.Moving() && !r.DueAt.After(now) && !r.InFlight(now) && slices.Contains(kinds, r.Kind) {
+		if r.Status.Moving() && !r.DueAt.After(now) && !r.InFlight(now) && slices.Contains(c.Kinds, r.Kind) && c.Knows(r.Record, now) {
 			due = append(due, r)
 		}
 	}

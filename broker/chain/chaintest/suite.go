@@ -32,6 +32,7 @@ func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 		{"a row comes back as it was written", wholeRows},
 		{"a run's times are those of its rows", stamps},
 		{"runs are claimed in the order in which they are due", claimOrder},
+		{"a run of a list that is not known is left to who knows it", knownLists},
 		{"a claimed run is nobody else's until its lease is over", claimedRuns},
 		{"a lease is renewed by who has it", renewals},
 		{"a step that was never saved is remembered", lostSteps},

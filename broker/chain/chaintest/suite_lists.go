@@ -1,0 +1,45 @@
+package chaintest
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// knownLists: an engine gets the runs of the lists that it knows, and those of before
+// lists were kept; another's only when nobody has touched it for long, and never one
+// that has not begun.
+func knownLists(s *subject) {
+	insert := func(id, list string) {
+		r := newRun(id, s.Store.Now())
+		r.List = list
+		s.ok(s.Insert(s.ctx, []chain.NewRun{r}, nil))
+	}
+	claim := func(id string, lists ...string) *chain.Record {
+		r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{ScriptKind}, Lists: lists})
+		s.ok(err)
+		switch {
+		case r == nil && id != "":
+			s.Fatalf("nothing was claimed of %v, want %s", lists, id)
+		case r != nil && r.ID != id:
+			s.Fatalf("claimed %s of %v, want %q", r.ID, lists, id)
+		}
+		return r
+	}
+	insert("r-1", "newer")
+	insert("r-2", "newer")
+	insert("r-3", "")
+	r3 := claim("r-3", "older")
+	claim("", "older")
+	r1 := claim("r-1", "newer", "older")
+	s.same("the list of a claimed run", r1.List, "newer")
+	s.put(r1, 0)
+	s.put(r3, 24*time.Hour)
+	s.same("the list of a saved run", s.read("r-1").List, "newer")
+	s.Advance(chain.Strange - time.Second)
+	claim("", "older")
+	s.Advance(time.Second)
+	claim("r-1", "older") // nobody who knows it was there
+	claim("", "older")    // r-2 has not begun, and waits
+	claim("r-2", "newer")
+}

@@ -1,0 +1,115 @@
+package chain_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
+)
+
+// of is a scripted chain with a list of its own, and those it had before.
+func of(list string, former ...string) chain.Chain[chaintest.ScriptState] {
+	c := (&chaintest.Script{List: list}).Chain()
+	for _, f := range former {
+		c.Former = append(c.Former, (&chaintest.Script{List: f}).Chain().Stages)
+	}
+	return c
+}
+
+// step has an engine do one step, and says whether there was one for it.
+func (s *setting) step(e *chain.Engine) bool {
+	s.t.Helper()
+	worked, err := e.Step(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return worked
+}
+
+func TestARunKeepsTheListThatItBeganWith(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b d"})
+	s.start("r")
+	s.step(s.engine)
+	// The next release has another stage, and none of d any more.
+	s.engine = newEngine(t, s.store, "next", of("a b c", "a b d"))
+	s.start("later")
+	s.settle()
+	for id, want := range map[string]string{"r": "a:succeeded b:succeeded d:succeeded", "later": "a:succeeded b:succeeded c:succeeded"} {
+		if got := s.story(id); got != want || s.run(id).Status != chain.Completed {
+			t.Errorf("%s: %s, and is %s, want %s", id, got, s.run(id).Status, want)
+		}
+	}
+}
+
+func TestATakingBackFollowsTheListThatTheRunBeganWith(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b d"})
+	s.start("r")
+	s.step(s.engine)
+	s.step(s.engine)
+	s.engine = newEngine(t, s.store, "next", of("a c", "a b d"))
+	if err := s.act("r", chain.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	s.settle()
+	if got := s.story("r"); got != "a:succeeded b:succeeded d:compensated b:compensated a:compensated" || s.run("r").Status != chain.Cancelled {
+		t.Errorf("%s, and is %s", got, s.run("r").Status)
+	}
+}
+
+func TestReplicasOfTwoReleasesLeaveEachOthersRuns(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b"})
+	older := s.engine
+	newer := newEngine(t, s.store, "newer", of("a x b", "a b"))
+	s.start("old")
+	s.engine = newer
+	s.start("new")
+	for s.step(older) {
+	}
+	if got := s.story("old"); got != "a:succeeded b:succeeded" {
+		t.Errorf("the older one's run: %s", got)
+	}
+	if got := s.run("new"); got.Status != chain.Pending {
+		t.Fatalf("the older replica has touched what it does not know: %+v", got)
+	}
+	s.step(newer)
+	if s.step(older) { // in the middle of it neither
+		t.Fatalf("the older replica goes on with %+v", s.run("new"))
+	}
+	_, err := older.Act(ctx, chain.Order{ID: "new", Actor: ada, Action: chain.Cancel})
+	if no, refused := errors.AsType[*chain.Refused](err); !refused || no.Code != "list_unknown" {
+		t.Errorf("an action by who does not know the list: %v", err)
+	}
+	for s.step(newer) {
+	}
+	if got := s.story("new"); got != "a:succeeded x:succeeded b:succeeded" {
+		t.Errorf("the newer one's run: %s", got)
+	}
+}
+
+func TestARunFromBeforeListsWereKeptGoesByTheOneInForce(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b"})
+	now := s.store.Now()
+	for _, stage := range []string{"a", "z"} {
+		r := chain.Record{
+			ID: "r-" + stage, Kind: chaintest.ScriptKind, Site: "dc1", Status: chain.Pending, Stage: stage, Direction: chain.Forward, Attempt: 1, State: []byte(`{"trail":null}`),
+			Progress: chain.Progress{Reached: stage, Tries: map[string]int{stage: 1}}, DueAt: now, RequestedBy: "ada", RequestedAt: now,
+		}
+		if err := s.store.Insert(ctx, []chain.NewRun{{Record: r}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.settle()
+	if got := s.story("r-a"); got != "a:succeeded b:succeeded" {
+		t.Error(got)
+	}
+	if r := s.run("r-z"); r.Status != chain.FailedManual || r.Failure.Code != "stage_unknown" {
+		t.Errorf("at a stage that is not in it: %+v, %+v", r, r.Failure)
+	}
+}
+
+func TestOneListTwiceIsNoChain(t *testing.T) {
+	if _, err := chain.New(chaintest.NewMemory(chaintest.NewClock().Now), chaintest.ScriptClasses, chain.Options{}, of("a b", "a b")); err == nil {
+		t.Error("taken")
+	}
+}
