@@ -18,13 +18,13 @@ var _ chain.Store = (*DB)(nil)
 // HintRun says that a run may have become due. ID is empty.
 const HintRun HintKind = "run"
 
-const runColumns = `id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, entered_at, due_at, version,
+const runColumns = `id, kind, list, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, entered_at, due_at, version,
 	lease_owner, lease_until, held, waiting, asked, asked_by, asked_reason, failure_class, error_code, error_message, error_details, next_action,
 	requested_by, requested_at, started_at, completed_at, updated_at`
 
 func runFields(r *chain.Record, f *chain.Failure) []any {
 	return []any{
-		&r.ID, &r.Kind, &r.Site, &r.Batch, &r.Subject, &r.CorrelationID, &r.Status, &r.Stage, &r.Direction, &r.Attempt, doc(&r.Progress), rawDoc(&r.State),
+		&r.ID, &r.Kind, &r.List, &r.Site, &r.Batch, &r.Subject, &r.CorrelationID, &r.Status, &r.Stage, &r.Direction, &r.Attempt, doc(&r.Progress), rawDoc(&r.State),
 		at(&r.EnteredAt), at(&r.DueAt), &r.Version, &r.Owner, at(&r.LeaseTill), &r.Held, &r.Waiting, &r.Asked, &r.AskedBy, &r.AskedCause,
 		&f.Class, &f.Code, &f.Message, rawDoc(&f.Details), &r.NextAction, &r.RequestedBy, at(&r.RequestedAt), at(&r.StartedAt), at(&r.CompletedAt), at(&r.UpdatedAt),
 	}
@@ -137,9 +137,9 @@ func isA[E error](err error) bool {
 
 func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
-			requested_by, requested_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16) ON CONFLICT (id) DO NOTHING`,
+			requested_by, requested_at, updated_at, list) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17) ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State),
-		micros(r.DueAt), r.Spread, r.RequestedBy, micros(t.now)))
+		micros(r.DueAt), r.Spread, r.RequestedBy, micros(t.now), r.List))
 	if err == nil && n == 0 {
 		return chain.Exists("run", r.ID)
 	}
@@ -171,11 +171,11 @@ func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken
 	return taken, nil
 }
 
-// hadBy notes that a run has a node, where a lock is one's: the lock goes when the run
-// ends.
+// hadBy notes that a run has a node, or its agent, where a lock is that: the lock goes
+// when the run ends.
 func (t *tx) hadBy(ctx context.Context, lock, runID string) error {
-	nodeID, isNode := strings.CutPrefix(lock, "node/")
-	if !isNode {
+	kind, nodeID, _ := strings.Cut(lock, "/")
+	if kind != "node" && kind != "agent" {
 		return nil
 	}
 	_, err := t.ExecContext(ctx, `INSERT INTO node_runs (node_id, run_id, since) VALUES ($1, $2, $3) ON CONFLICT (node_id, run_id) DO NOTHING`, nodeID, runID, micros(t.now))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker/chain"
@@ -66,6 +67,12 @@ func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (clai
 func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
 	w := where{args: []any{micros(now)}, terms: []string{among, claimable}}
 	in(&w, "kind", c.Kinds)
+	if c.Lists != nil {
+		strange := where{args: w.args}
+		in(&strange, "list", append([]string{""}, c.Lists...))
+		strange.add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, micros(now.Add(-chain.Strange)), micros(now.Add(-chain.Strange)))
+		w.args, w.terms = strange.args, append(w.terms, "("+strings.Join(strange.terms, " OR ")+")")
+	}
 	return `SELECT id FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.args
 }
 

@@ -86,6 +86,9 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	if err := t.saveFacts(ctx, n.ID, r.Facts); err != nil {
 		return err
 	}
+	if err := t.saveBuild(ctx, n.ID, r.Agent); err != nil {
+		return err
+	}
 	if err := t.rewant(ctx, n); err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ type NodeReport struct {
 	AgentVersion string
 	TaskTypes    []string
 	Capabilities map[string]string
-	Facts        *taskcatalog.Facts // nil: the node did not look
-	Digest       string             // of TaskTypes, Capabilities and Facts
+	Facts        *taskcatalog.Facts      // nil: the node did not look
+	Agent        *taskcatalog.AgentBuild // nil: an agent from before it told
+	Digest       string                  // of all but the version
 }
 
 // IssuedCert is a certificate as it was answered.
@@ -163,6 +164,9 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 		return out, err
 	}
 	if err := t.saveFacts(ctx, n.ID, in.Report.Facts); err != nil {
+		return out, err
+	}
+	if err := t.saveBuild(ctx, n.ID, in.Report.Agent); err != nil {
 		return out, err
 	}
 	// What an earlier enrolment had in force says nothing of this one.

@@ -36,6 +36,13 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 	return t.fitToLetIn(ctx, n, c)
 }
 
+// WasLetIn reports whether a node was ever fit to be in service: its baseline is taken,
+// and what a run has made was taken with its parts.
+func (db *DB) WasLetIn(ctx context.Context, nodeID string) (was bool, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT epoch > 0 AND baseline_digest <> '' AND (made_by_run = '' OR devices_taken_at > 0) FROM nodes WHERE id = $1`, nodeID).Scan(&was)
+	return was, err
+}
+
 // fitToLetIn has a person who lets in the node of a run for the first time ask what
 // the run asks: from then on its parts are those that it shall have.
 func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -23,20 +24,29 @@ type Package struct {
 	Size        int64
 	PublishedBy string
 	PublishedAt time.Time
+	Part        bool // of a signed release: see AgentRelease
+}
+
+// OfVersion reports whether a version of the agent is that of the package, which may
+// end in a revision of its own and writes - as ~.
+func (p Package) OfVersion(agent string) bool {
+	of := func(version string) bool { return version == agent || strings.Replace(version, "~", "-", 1) == agent }
+	i := strings.LastIndexByte(p.Version, '-')
+	return of(p.Version) || i > 0 && strings.Trim(p.Version[i+1:], "0123456789") == "" && of(p.Version[:i])
 }
 
 const (
 	blockSize = 1 << 20
 	// uploadLife is after how long the blocks of an upload that did not end
-	// are taken for left behind.
+	// are taken for left behind, and parts that no release came to name.
 	uploadLife = 24 * time.Hour
 )
 
-const packageColumns = `digest, name, version, size, published_by, published_at`
+const packageColumns = `digest, name, version, size, published_by, published_at, part`
 
 func scanPackage(row interface{ Scan(...any) error }) (Package, error) {
 	var p Package
-	err := row.Scan(&p.Digest, &p.Name, &p.Version, &p.Size, &p.PublishedBy, at(&p.PublishedAt))
+	err := row.Scan(&p.Digest, &p.Name, &p.Version, &p.Size, &p.PublishedBy, at(&p.PublishedAt), &p.Part)
 	return p, err
 }
 
@@ -58,15 +68,21 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 	p.Digest, p.Size, p.PublishedBy = digest, size, actor.Name
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p.PublishedAt = t.now
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, micros(t.now)))
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at, part)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, micros(t.now), p.Part))
 		if err != nil {
+			return err
+		}
+		if err := t.sweepParts(ctx, digest); err != nil {
 			return err
 		}
 		// Blocks of uploads that never ended, and of this one if it was there.
 		if _, err := t.ExecContext(ctx, `DELETE FROM package_blocks WHERE upload NOT IN (SELECT upload FROM packages) AND (upload = $1 OR at < $2)`,
 			upload, micros(t.now.Add(-uploadLife))); err != nil || n == 0 {
 			return err
+		}
+		if p.Part {
+			return nil // the release that names it is audited
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "release.publish", Subject: "package/" + digest, After: small("name", p.Name, "version", p.Version, "size", size),
@@ -131,9 +147,9 @@ func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadS
 	return p, io.NewSectionReader(&blockReader{ctx: ctx, r: db.reader(), upload: upload, n: -1}, 0, p.Size), nil
 }
 
-// Packages lists all, newest first.
+// Packages lists all that are no parts of releases, newest first.
 func (db *DB) Packages(ctx context.Context) ([]Package, error) {
-	return collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages ORDER BY published_at DESC, digest`)
+	return collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
 }
 
 // blockReader holds one block at a time. It is for one goroutine.

@@ -24,6 +24,7 @@ type Result struct {
 	Result   json.RawMessage
 	Evidence []byte
 	Verdict  taskcatalog.Verdict
+	Archive  []byte // what it collected, kept beside the task; nil: nothing
 }
 
 // RecordResult ends a task and applies what follows from it, in one
@@ -59,6 +60,11 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 		if _, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
 			WHERE id = $9`, string(r.Status), micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
 			return err
+		}
+		if r.Archive != nil {
+			if err := t.putArchive(ctx, r.TaskID, r.NodeID, r.Archive); err != nil {
+				return err
+			}
 		}
 		t.hint(HintEnded, r.TaskID)
 		if k.Lane == taskcatalog.LaneExclusive {

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// AgentRelease is a signed release of the agent, as it was verified.
+type AgentRelease struct {
+	Version    string
+	Digest     string // sha256:… of the manifest
+	Channel    string
+	Reference  string // HOST[:PORT]/REPOSITORY of a registry; empty: this broker has the parts
+	PlainHTTP  bool   // that registry speaks no TLS
+	Manifest   []byte
+	Statement  []byte
+	Signatures []release.Signature
+	KeyID      string // of the release key by which it was verified
+
+	StatementPart string // sha256:…
+	LayerPart     string
+	LayerSize     int64
+
+	PublishedBy, RevokedBy string
+	RevokedReason          string
+	PublishedAt, RevokedAt time.Time // RevokedAt is zero: it is not revoked
+}
+
+// Revoked reports whether no node shall be given the release any more.
+func (r *AgentRelease) Revoked() bool { return !r.RevokedAt.IsZero() }
+
+const agentReleaseColumns = `version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id, statement_part, layer_part, layer_size,
+	published_by, published_at, revoked_by, revoked_reason, revoked_at`
+
+func scanAgentRelease(row interface{ Scan(...any) error }) (r AgentRelease, err error) {
+	err = row.Scan(&r.Version, &r.Digest, &r.Channel, &r.Reference, &r.PlainHTTP, &r.Manifest, &r.Statement, doc(&r.Signatures), &r.KeyID, &r.StatementPart, &r.LayerPart, &r.LayerSize,
+		&r.PublishedBy, at(&r.PublishedAt), &r.RevokedBy, &r.RevokedReason, at(&r.RevokedAt))
+	return r, err
+}
+
+// PublishRelease keeps a release that the caller has verified, audited. The same once
+// more changes where it is, its channel and its signatures, and nothing else. Codes:
+// release_version_taken, release_revoked, release_part_missing.
+func (db *DB) PublishRelease(ctx context.Context, actor broker.Actor, r AgentRelease) (kept AgentRelease, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if r.Reference == "" {
+			if err := t.hasParts(ctx, r); err != nil {
+				return err
+			}
+		}
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO agent_releases (version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id,
+			statement_part, layer_part, layer_size, published_by, published_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
+			r.Version, r.Digest, r.Channel, r.Reference, r.PlainHTTP, r.Manifest, r.Statement, text(r.Signatures), r.KeyID,
+			r.StatementPart, r.LayerPart, r.LayerSize, actor.Name, micros(t.now)))
+		if err != nil {
+			return err
+		}
+		had, err := agentRelease(ctx, t, r.Version, t.forUpdate())
+		switch {
+		case err != nil:
+			return err
+		case had.Digest != r.Digest:
+			return broker.Errorf(broker.Refused, "release_version_taken", "cannot publish agent release %s: that version is %s already, and this is %s (give it a version of its own)", r.Version, had.Digest, r.Digest)
+		case had.Revoked():
+			return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot publish agent release %s: it was revoked by %s: %s (give it a version of its own)", r.Version, had.RevokedBy, had.RevokedReason)
+		}
+		if n == 0 {
+			if _, err := t.ExecContext(ctx, `UPDATE agent_releases SET channel = $2, reference = $3, plain_http = $4, signatures = $5, key_id = $6 WHERE version = $1`,
+				r.Version, r.Channel, r.Reference, r.PlainHTTP, text(r.Signatures), r.KeyID); err != nil {
+				return err
+			}
+		}
+		if kept, err = agentRelease(ctx, t, r.Version, ""); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "release.publish", Subject: "release/" + r.Version,
+			After: small("digest", r.Digest, "channel", r.Channel, "reference", r.Reference, "key", r.KeyID),
+		})
+	})
+	return kept, err
+}
+
+func (t *tx) hasParts(ctx context.Context, r AgentRelease) error {
+	for _, part := range []string{r.Digest, r.StatementPart, r.LayerPart} {
+		var there int
+		if err := t.QueryRowContext(ctx, `SELECT count(*) FROM packages WHERE digest = $1`, part).Scan(&there); err != nil {
+			return err
+		}
+		if there == 0 {
+			return broker.Errorf(broker.Refused, "release_part_missing", "cannot publish agent release %s: its part %s is not here (upload it, or name the registry that has it)", r.Version, part)
+		}
+	}
+	return nil
+}
+
+// sweepParts takes away parts that no release came to name, and keeps the one that was
+// just uploaded for as long again.
+func (t *tx) sweepParts(ctx context.Context, digest string) error {
+	if _, err := t.ExecContext(ctx, `UPDATE packages SET published_at = $2 WHERE digest = $1 AND part`, digest, micros(t.now)); err != nil {
+		return err
+	}
+	_, err := t.ExecContext(ctx, `DELETE FROM packages WHERE part AND published_at < $1 AND NOT EXISTS
+		(SELECT 1 FROM agent_releases r WHERE packages.digest IN (r.digest, r.statement_part, r.layer_part))`, micros(t.now.Add(-uploadLife)))
+	return err
+}
+
+// AgentRelease reads a release. Code: agent_release_unknown.
+func (db *DB) AgentRelease(ctx context.Context, version string) (AgentRelease, error) {
+	return agentRelease(ctx, db.reader(), version, "")
+}
+
+func agentRelease(ctx context.Context, r runner, version, lock string) (AgentRelease, error) {
+	found, err := scanAgentRelease(r.QueryRowContext(ctx, `SELECT `+agentReleaseColumns+` FROM agent_releases WHERE version = $1`+lock, version))
+	if errors.Is(err, sql.ErrNoRows) {
+		return found, broker.Errorf(broker.NotFound, "agent_release_unknown", "there is no signed agent release %q (see hostler agent-release list)", taskcatalog.Clean(version, 64))
+	}
+	return found, err
+}
+
+// AgentReleases lists all, newest first; those of one channel where it is named.
+func (db *DB) AgentReleases(ctx context.Context, channel string) ([]AgentRelease, error) {
+	return collect(ctx, db.reader(), scanAgentRelease, `SELECT `+agentReleaseColumns+` FROM agent_releases WHERE $1 = '' OR channel = $1 ORDER BY published_at DESC, version`, channel)
+}
+
+// RevokeRelease has no node be given a release any more, audited. The first word
+// stands, and is given back. Code: agent_release_unknown.
+func (db *DB) RevokeRelease(ctx context.Context, actor broker.Actor, version, reason string) (kept AgentRelease, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := changed(t.ExecContext(ctx, `UPDATE agent_releases SET revoked_by = $2, revoked_reason = $3, revoked_at = $4 WHERE version = $1 AND revoked_at = 0`,
+			version, actor.Name, reason, micros(t.now)))
+		if err != nil {
+			return err
+		}
+		if kept, err = agentRelease(ctx, t, version, ""); err != nil || n == 0 {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "release.revoke", Subject: "release/" + version, Reason: reason, After: small("digest", kept.Digest)})
+	})
+	return kept, err
+}
+
+// ReleaseFloor is the lowest version that a node is given without asking for a rollback.
+type ReleaseFloor struct {
+	Version    string // empty: none was set
+	By, Reason string
+	At         time.Time
+}
+
+// ReleaseFloor reads it.
+func (db *DB) ReleaseFloor(ctx context.Context) (ReleaseFloor, error) {
+	return releaseFloor(ctx, db.reader())
+}
+
+func releaseFloor(ctx context.Context, r runner) (f ReleaseFloor, err error) {
+	err = r.QueryRowContext(ctx, `SELECT version, set_by, reason, set_at FROM agent_release_floor`).Scan(&f.Version, &f.By, &f.Reason, at(&f.At))
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, nil
+	}
+	return f, err
+}
+
+// SetReleaseFloor changes it, audited with what it was before.
+func (db *DB) SetReleaseFloor(ctx context.Context, actor broker.Actor, version, reason string) (set ReleaseFloor, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := releaseFloor(ctx, t)
+		if err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO agent_release_floor (one, version, set_by, reason, set_at) VALUES (1, $1, $2, $3, $4)
+			ON CONFLICT (one) DO UPDATE SET version = excluded.version, set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at`,
+			version, actor.Name, reason, micros(t.now)); err != nil {
+			return err
+		}
+		if set, err = releaseFloor(ctx, t); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "release.floor", Subject: "release/" + version, Reason: reason,
+			Before: small("version", before.Version), After: small("version", version),
+		})
+	})
+	return set, err
+}
