@@ -38,6 +38,16 @@ const (
 	PolicyNotMet FailureClass = "policy_not_met"
 )
 
+// AgentUpdateFailed is of a node whose agent did not become, or does not do, what was
+// asked for: it was put back, refused, or is not as well as it was.
+const AgentUpdateFailed FailureClass = "agent_update_failed"
+
+// Diagnosed reports whether the node's diagnostics are collected where a run fails of
+// it: what tells why is on the node, and may be gone by the time a person looks.
+func (c FailureClass) Diagnosed() bool {
+	return c == GPUHardwareFault || c == AgentEnrollmentFailure
+}
+
 // FailureHandling is what a class leads to.
 type FailureHandling struct {
 	Class  FailureClass
@@ -87,5 +97,6 @@ var FailureHandlings = []FailureHandling{
 	{AgentSilent, false, false, true, "look whether the node is up and reaches the broker", "retry; or have it reimaged"},
 	{ResidueFound, true, false, true, "read what was found (hostler task show ID), remove it", "retry; or have the node reimaged"},
 	{PolicyNotMet, false, false, true, "read what the certificate lacks, do that or change the site's policy", "cancel, and start another turnover"},
+	{AgentUpdateFailed, false, false, false, "read why (hostler node agent-lifecycle NODE; hostler task show ID), mend it or publish another release", "retry; or cancel, and start another"},
 	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them", "retry"},
 }

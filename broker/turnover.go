@@ -65,10 +65,20 @@ const TurnoverKinds = "node.decommission"
 // TurnsOver reports whether runs of a kind turn a node over.
 func TurnsOver(kind string) bool { return strings.HasPrefix(kind, TurnoverKinds+"/") }
 
+// AgentKinds begins the kinds of all runs that work on a node's agent: their list
+// follows.
+const AgentKinds = "agent.upgrade"
+
+// WorksOnAgent reports whether runs of a kind work on a node's agent.
+func WorksOnAgent(kind string) bool { return strings.HasPrefix(kind, AgentKinds+"/") }
+
 // runNoun is what people say of runs of a kind.
 func runNoun(kind string) string {
 	if TurnsOver(kind) {
 		return "decommission"
+	}
+	if WorksOnAgent(kind) {
+		return "node agent-lifecycle"
 	}
 	return "onboarding"
 }

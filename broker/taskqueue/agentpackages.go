@@ -40,8 +40,20 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 		return nil, err
 	}
 	program := taskcatalog.AgentProgram(n.AgentVersion)
+	slots, err := q.slots(ctx, program)
+	if err != nil {
+		return nil, err
+	}
 	var out []taskcatalog.AgentPackage
 	for _, p := range all {
+		if len(slots) > 0 {
+			files, err := q.filesOf(ctx, p.Digest)
+			if err != nil {
+				return nil, err
+			}
+			out = withUpdated(out, taskcatalog.AgentPackage{Digest: p.Digest, Files: files}, slots)
+			continue
+		}
 		// Debian writes 1.0.0~rc1 for 1.0.0-rc1, and adds a revision. Which version it
 		// is, its files say.
 		if n.AgentVersion == "" || !strings.HasPrefix(strings.Replace(p.Version, "~", "-", 1), n.AgentVersion) {

@@ -31,6 +31,8 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 		err = q.gpus(ctx, n, p)
 	case *taskcatalog.ResolverConfigParams:
 		err = q.profiles(ctx, p)
+	case *taskcatalog.SelfUpdateParams:
+		err = q.release(ctx, n, p)
 	default:
 		return raw, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
 
 // Signer signs tasks with a key that the node has confirmed.
@@ -23,8 +24,13 @@ type Signer interface {
 type Config struct {
 	DB     *store.DB
 	Signer Signer
-	Rand   io.Reader   // of task ids and nonces
-	Log    *zap.Logger // nil: none
+	// ReleaseKeys are those in force, by which a signed release of the agent is known
+	// again; nil: none is.
+	ReleaseKeys func() release.Keys
+	Rand        io.Reader   // of task ids and nonces
+	Log         *zap.Logger // nil: none
+	// Archives says for how long what tasks collected is kept.
+	Archives ArchivePolicy
 	// Stepped and Ended, where they are set, are told of each progress that was
 	// accepted and of each task that got its result. They must not block.
 	Stepped func(ctx context.Context, taskID string, p broker.Progress)
@@ -86,8 +92,11 @@ func (q *Queue) Sweep(ctx context.Context) (store.Swept, error) {
 	for {
 		s, err := q.c.DB.SweepTasks(ctx)
 		all.Requeued, all.Expired, all.Unknown = all.Requeued+s.Requeued, all.Expired+s.Expired, all.Unknown+s.Unknown
-		if err != nil || s == (store.Swept{}) {
+		if err != nil {
 			return all, err
+		}
+		if s == (store.Swept{}) {
+			return all, q.dropArchives(ctx)
 		}
 	}
 }

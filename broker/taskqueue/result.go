@@ -13,8 +13,8 @@ import (
 // Result ends a task. The first result stands: a repeat gets the recorded one,
 // whatever it says. Refusals are audited, equal ones once a minute, as a node that
 // sends what cannot be believed is worth a look. Codes: task_not_found, epoch_superseded,
-// attempt_unknown, bad_outcome, bad_result, evidence_key_too_old, rotation_not_made,
-// and those of checkEvidence.
+// attempt_unknown, bad_outcome, bad_result, bad_archive, evidence_key_too_old,
+// rotation_not_made, and those of checkEvidence.
 func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.ResultRequest) (wire.ResultReply, error) {
 	reply, err := q.result(ctx, p, taskID, r)
 	if err == nil {
@@ -120,6 +120,9 @@ func judge(k broker.Task, p Peer, r wire.ResultRequest) (out store.Result, decod
 	}
 	if decoded != nil {
 		out.Result = r.Result
+	}
+	if out.Archive, err = archiveOf(k, decoded, r); err != nil {
+		return out, nil, err
 	}
 	switch r.Outcome {
 	case taskcatalog.OutcomeSucceeded:

@@ -1,0 +1,177 @@
+package refit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/offboard"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Truster is the trust authority, as far as a run needs it.
+type Truster interface{ Version() int64 }
+
+// Nodes is upgrade.Nodes over the broker's own parts.
+type Nodes struct {
+	DB     *store.DB
+	Queue  *taskqueue.Queue
+	Trust  Truster
+	Starts *offboard.Starts // of the turnovers that reimage
+}
+
+var _ upgrade.Nodes = (*Nodes)(nil)
+
+// bySystem is the broker itself, in the audit log.
+var bySystem = broker.Actor{Name: "system"}
+
+// Node implements upgrade.Nodes.
+func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
+	return n.DB.Node(ctx, nodeID)
+}
+
+// Agent implements upgrade.Nodes.
+func (n *Nodes) Agent(ctx context.Context, nodeID string) (broker.Agent, error) {
+	return n.DB.Agent(ctx, nodeID)
+}
+
+// Live implements upgrade.Nodes.
+func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
+	all, err := n.DB.SettledAllocations(ctx, nodeID)
+	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), err
+}
+
+// ofRuns are the reasons that a run of its own makes, or that say who is on a node: what
+// the node is fit for does not hang on them.
+var ofRuns = []string{"node_in_run", "allocation_live", "turnover_missing", "frozen"}
+
+// Unfit implements upgrade.Nodes.
+func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error) {
+	node, err := n.DB.Node(ctx, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	h, err := n.DB.Handout(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) }), nil
+}
+
+// ProfilesVersion implements upgrade.Nodes.
+func (n *Nodes) ProfilesVersion(ctx context.Context, digest string) (string, error) {
+	set, err := n.DB.ResolverSet(ctx, digest)
+	return set.Version, err
+}
+
+// TrustVersion implements upgrade.Nodes.
+func (n *Nodes) TrustVersion() int64 { return n.Trust.Version() }
+
+// Tell implements upgrade.Nodes.
+func (n *Nodes) Tell(ctx context.Context, d upgrade.Delivery) error {
+	return n.DB.Deliver(ctx, store.Delivery{NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason, Seconds: d.Seconds})
+}
+
+// Ask implements upgrade.Nodes.
+func (n *Nodes) Ask(ctx context.Context, t upgrade.Task) (broker.Task, error) {
+	had, ok, err := n.DB.TaskByKey(ctx, t.NodeID, t.Key)
+	switch {
+	case err != nil:
+		return had, err
+	case ok && !had.Status.Ended():
+		return had, nil
+	case ok:
+		return n.DB.Task(ctx, had.ID)
+	}
+	params, err := taskcatalog.Encode(t.Params)
+	if err != nil {
+		return had, err
+	}
+	k, _, err := n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key, CorrelationID: t.RunID})
+	return k, err
+}
+
+// most is more tasks than a run has of its node.
+const most = 1000
+
+// Withdraw implements upgrade.Nodes.
+func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) error {
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
+	for _, k := range all {
+		if err == nil && !k.Status.Ended() {
+			_, err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))
+		}
+	}
+	return err
+}
+
+// AskReport implements upgrade.Nodes.
+func (n *Nodes) AskReport(ctx context.Context, nodeID string) error {
+	return n.DB.AskReport(ctx, nodeID)
+}
+
+// RenewedAt implements upgrade.Nodes.
+func (n *Nodes) RenewedAt(ctx context.Context, nodeID string) (time.Time, error) {
+	return n.DB.RenewedAt(ctx, nodeID)
+}
+
+// Reimage implements upgrade.Nodes. The turnover ends who is on the node only where the
+// run was forced.
+func (n *Nodes) Reimage(ctx context.Context, runID string, s upgrade.Upgrade) (string, error) {
+	id := turnoverOf(runID)
+	if had, err := n.DB.Run(ctx, id); err == nil {
+		return had.ID, nil
+	}
+	start, err := n.reimage(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	start.ID = id
+	if _, err := n.Starts.Runs.Start(ctx, start); err != nil {
+		return "", broker.Errorf(broker.Refused, "reimage_refused", "cannot reimage node %s: %v", s.NodeID, err)
+	}
+	return id, nil
+}
+
+func turnoverOf(runID string) string { return runID + "-reimage" }
+
+// reimage is the start of the turnover.
+func (n *Nodes) reimage(ctx context.Context, s upgrade.Upgrade) (start chain.Start, err error) {
+	node, err := n.DB.Node(ctx, s.NodeID)
+	if err != nil {
+		return start, err
+	}
+	at, err := n.Starts.Place(ctx, node, "")
+	if err != nil {
+		return start, err
+	}
+	live, err := n.Live(ctx, s.NodeID)
+	if err != nil {
+		return start, err
+	}
+	req := turnover.Request{Mode: turnover.Reimage, ForceRelease: s.Safety == broker.Forced, Reason: s.Reason, RequestedBy: s.RequestedBy}
+	for _, l := range live {
+		if req.ForceRelease {
+			req.Ends = append(req.Ends, l.ID)
+		}
+	}
+	if err := broker.AllocationsLive(node, live, req.Ends...); err != nil {
+		return start, err
+	}
+	t, locks, err := turnover.New(node, at, req)
+	if err != nil {
+		return start, err
+	}
+	return offboard.Of(node, t, locks, offboard.By{Name: s.RequestedBy}), nil
+}
+
+// Turnover implements upgrade.Nodes.
+func (n *Nodes) Turnover(ctx context.Context, id string) (chain.Record, error) {
+	return n.DB.Run(ctx, id)
+}

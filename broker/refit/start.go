@@ -1,0 +1,171 @@
+package refit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Fleet is how agents stand to what is wanted of them: read once for many nodes.
+type Fleet struct {
+	releases []Release
+	agents   map[string]broker.Agent
+	trust    int64
+}
+
+// Release is one with what it says of itself.
+type Release struct {
+	store.AgentRelease
+	Commit, SHA256 string
+}
+
+// Fleet reads it.
+func (n *Nodes) Fleet(ctx context.Context) (f Fleet, err error) {
+	if f.releases, err = n.releases(ctx); err != nil {
+		return f, err
+	}
+	f.agents, err = n.DB.Agents(ctx)
+	f.trust = n.Trust.Version()
+	return f, err
+}
+
+// releases are those that a node may be given, the highest version first.
+func (n *Nodes) releases(ctx context.Context) (out []Release, err error) {
+	all, err := n.DB.AgentReleases(ctx, "")
+	for _, r := range all {
+		s, bad := release.ParseStatement(r.Statement)
+		if bad != nil || r.Revoked() {
+			continue // it was verified when it was published; another broker's form is passed over
+		}
+		out = append(out, Release{r, s.Commit, s.Binary.SHA256})
+	}
+	slices.SortFunc(out, func(a, b Release) int { return release.Compare(b.Version, a.Version) })
+	return out, err
+}
+
+// Of is what is known of a node's agent, and how it stands.
+func (f Fleet) Of(n broker.Node, db *store.DB) (broker.Agent, broker.Standing) {
+	a, known := f.agents[n.ID]
+	if !known {
+		a = broker.NewAgent(n.ID)
+	}
+	return a, broker.AgentStanding(n, a, f.wanted(a).judged(), f.trust, db.Now())
+}
+
+// wanted is the release that a node shall have; nil: there is none.
+func (f Fleet) wanted(a broker.Agent) *Release {
+	at := slices.IndexFunc(f.releases, func(r Release) bool {
+		switch a.Channel {
+		case broker.ChannelPinned:
+			return r.Version == a.Pinned
+		case broker.ChannelCandidate:
+			return r.Channel == string(broker.ChannelCandidate) || r.Channel == string(broker.ChannelStable)
+		default:
+			return r.Channel == string(broker.ChannelStable)
+		}
+	})
+	if at < 0 {
+		return nil
+	}
+	return &f.releases[at]
+}
+
+func (r *Release) judged() *broker.AgentRelease {
+	if r == nil {
+		return nil
+	}
+	return &broker.AgentRelease{Version: r.Version, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit, SHA256: r.SHA256}
+}
+
+func (r *Release) target() *upgrade.Target {
+	if r == nil {
+		return nil
+	}
+	return &upgrade.Target{Version: r.Version, Commit: r.Commit, SHA256: r.SHA256, Digest: r.Digest}
+}
+
+// Order is a run that an operator asks for.
+type Order struct {
+	upgrade.Request
+	Target        string // version; empty: the one that the node shall have
+	Role          string
+	CorrelationID string
+	PackageURL    func(digest string) string // where this broker serves a package
+}
+
+// Start is the start of a run. Nothing is begun by it. Codes: those of upgrade.New, of a
+// turnover for a reimage, agent_release_unknown, release_revoked.
+func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.Start, err error) {
+	f, err := n.Fleet(ctx)
+	if err != nil {
+		return s, err
+	}
+	at := upgrade.Place{Node: node, Now: n.DB.Now()}
+	var a broker.Agent
+	a, at.Standing = f.Of(node, n.DB)
+	want := f.wanted(a)
+	if o.Target != "" {
+		if want, err = n.named(ctx, f, o.Target); err != nil {
+			return s, err
+		}
+	}
+	at.Release = want.target()
+	floor, err := n.DB.ReleaseFloor(ctx)
+	if err != nil {
+		return s, err
+	}
+	at.Floor = floor.Version
+	if at.Live, err = n.Live(ctx, node.ID); err != nil {
+		return s, err
+	}
+	if want != nil && o.PackageURL != nil {
+		if at.Package, err = n.packageOf(ctx, want.Version, o.PackageURL); err != nil {
+			return s, err
+		}
+	}
+	state, locks, err := upgrade.New(at, o.Request)
+	if err != nil {
+		return s, err
+	}
+	if state.List == upgrade.Reimage {
+		if _, err := n.reimage(ctx, state); err != nil && !(state.Safety == broker.AfterDrain && broker.AsError(err).Code == "allocation_live") {
+			return s, err
+		}
+	}
+	return chain.Start{
+		Kind: state.List.Kind(), Site: cmp.Or(node.Site, upgrade.NoSite), Subject: node.Hostname, State: state, Locks: locks,
+		RequestedBy: o.RequestedBy, Role: o.Role, Reason: o.Reason, CorrelationID: o.CorrelationID,
+	}, nil
+}
+
+// named is a release that somebody asks for. Codes: agent_release_unknown,
+// release_revoked.
+func (n *Nodes) named(ctx context.Context, f Fleet, version string) (*Release, error) {
+	at := slices.IndexFunc(f.releases, func(r Release) bool { return r.Version == version })
+	if at >= 0 {
+		return &f.releases[at], nil
+	}
+	r, err := n.DB.AgentRelease(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return nil, broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to anybody: it was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+}
+
+// packageOf is the package of a version, where one is published.
+func (n *Nodes) packageOf(ctx context.Context, version string, url func(string) string) (*upgrade.Package, error) {
+	all, err := n.DB.Packages(ctx)
+	for _, p := range all {
+		if p.OfVersion(version) {
+			return &upgrade.Package{URL: url(p.Digest), SHA256: p.Digest[len("sha256:"):], Filename: p.Name}, nil
+		}
+	}
+	return nil, err
+}

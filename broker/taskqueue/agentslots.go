@@ -1,0 +1,87 @@
+package taskqueue
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// maxAgentSlots is how many rows of those a task carries, as its schema says: of many
+// versions the newest.
+const maxAgentSlots = 256
+
+// slots are the programs of signed releases, where the one that a node runs is among
+// them: its agent updates itself, and keeps others beside it. They are taken from what
+// was signed, never from a column: whoever owns the database owns those.
+func (q *Queue) slots(ctx context.Context, program string) ([]taskcatalog.BaselineFile, error) {
+	if q.c.ReleaseKeys == nil {
+		return nil, nil
+	}
+	all, err := q.c.DB.AgentReleases(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	keys := q.c.ReleaseKeys()
+	var out []taskcatalog.BaselineFile
+	for _, r := range all { // newest first
+		_, s, err := release.Verify(r.Manifest, r.Statement, r.Signatures, keys, r.Digest)
+		if err != nil {
+			q.c.Log.Warn("an agent cannot be compared with a release that no release key in force signed (sign it with the one in force, and publish it again)",
+				zap.String("version", r.Version), zap.Error(err))
+			continue
+		}
+		out = append(out, taskcatalog.BaselineFile{Path: taskcatalog.AgentProgram(s.Version), Digest: s.Binary.SHA256[:32], Mode: programMode})
+	}
+	i := slices.IndexFunc(out, func(f taskcatalog.BaselineFile) bool { return f.Path == program })
+	if i < 0 {
+		return nil, nil
+	}
+	out[0], out[i] = out[i], out[0]
+	return out[:min(len(out), maxAgentSlots)], nil
+}
+
+// programMode is that of every program of the agent: dpkg's and an update's.
+const programMode = 0o755
+
+// withUpdated adds a package as it looks on a node that updated itself from it, to the
+// version whose program is the first of the slots. Packages that differ in nothing but
+// their version are one: what each brought of its own may be there or not.
+func withUpdated(all []taskcatalog.AgentPackage, p taskcatalog.AgentPackage, slots []taskcatalog.BaselineFile) []taskcatalog.AgentPackage {
+	program := slots[0]
+	var own []taskcatalog.BaselineFile
+	next := taskcatalog.AgentPackage{Digest: p.Digest}
+	for _, f := range p.Files {
+		switch {
+		case f.Path == program.Path:
+			program = f // the package is of this version: its own program
+		case f.Path == packagedLink || path.Dir(path.Dir(f.Path)) == path.Dir(path.Dir(program.Path)):
+			own = append(own, f)
+		default:
+			next.Files = append(next.Files, f)
+		}
+	}
+	if len(next.Files) == 0 || len(next.Files) >= maxAgentFiles {
+		return all // it cannot be read, or has too many to be carried
+	}
+	next.Files = append(next.Files, program)
+	i := slices.IndexFunc(all, func(had taskcatalog.AgentPackage) bool { return slices.Equal(had.Files, next.Files) })
+	if i < 0 {
+		next.Slots = slices.Clone(slots[1:])
+		all, i = append(all, next), len(all)
+	}
+	for _, f := range own {
+		if !slices.Contains(all[i].Slots, f) {
+			all[i].Slots = append(all[i].Slots, f)
+		}
+	}
+	all[i].Slots = all[i].Slots[:min(len(all[i].Slots), maxAgentSlots)]
+	return all
+}
+
+// packagedLink is the package's own word on which version it brought.
+const packagedLink = taskcatalog.AgentFolder + "/packaged"

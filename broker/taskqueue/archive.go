@@ -1,0 +1,59 @@
+package taskqueue
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// ArchivePolicy says for how long what tasks collected is kept.
+type ArchivePolicy struct {
+	For time.Duration `yaml:"keep_for"` // zero: DefaultKeepArchives
+}
+
+// DefaultKeepArchives is for how long it is if nobody says.
+const DefaultKeepArchives = 30 * 24 * time.Hour
+
+// Check refuses a policy by which an archive would be gone before anyone reads it. Code:
+// config_invalid.
+func (p ArchivePolicy) Check() error {
+	if p.For != 0 && p.For < time.Hour {
+		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep archives of diagnostics for %s: at least an hour is kept (see diagnostics: in the config)", p.For)
+	}
+	return nil
+}
+
+// archiveOf is the archive of a result, if it is the one that the result names: the
+// node's signature covers the result, and by its digest the archive. Nothing here looks
+// inside it. Code: bad_archive.
+func archiveOf(k broker.Task, decoded any, r wire.ResultRequest) ([]byte, error) {
+	bad := func(why string) ([]byte, error) {
+		return nil, broker.Errorf(broker.Invalid, "bad_archive", "cannot take the result of task %s: %s", k.ID, why)
+	}
+	named, has := decoded.(*taskcatalog.DiagnosticsResult)
+	switch {
+	case !has && len(r.Archive) == 0:
+		return nil, nil
+	case !has:
+		return bad("it comes with an archive that it does not name")
+	case len(r.Archive) == 0:
+		return bad("its archive is missing")
+	case len(r.Archive) > taskcatalog.MaxArchive:
+		return bad("its archive is larger than it may be")
+	case named.Digest != pki.Digest(r.Archive) || named.Bytes != len(r.Archive):
+		return bad("its archive is another than the one that it names")
+	}
+	return r.Archive, nil
+}
+
+// dropArchives removes what was kept for long enough.
+func (q *Queue) dropArchives(ctx context.Context) error {
+	keep := cmp.Or(q.c.Archives.For, DefaultKeepArchives)
+	_, err := q.c.DB.DropArchives(ctx, q.c.DB.Now().Add(-keep))
+	return err
+}

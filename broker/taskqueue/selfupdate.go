@@ -1,0 +1,45 @@
+package taskqueue
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// release adds where the parts of a release are, and what signed it: a version is all
+// that anybody else names. The floor goes along, because the node holds to it as well.
+// Codes: agent_release_unknown, release_revoked, release_below_floor.
+func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
+	floor, err := q.c.DB.ReleaseFloor(ctx)
+	if err != nil {
+		return err
+	}
+	p.Manifest, p.Source, p.Signatures, p.Floor = nil, nil, nil, floor.Version // nobody else's
+	switch {
+	case (p.AllowRollback || p.Force) && p.Reason == "":
+		return broker.Errorf(broker.Invalid, "reason_missing", "cannot update the agent of node %s: allow_rollback and force need a reason", n.ID)
+	case p.Version == "" && p.Phase == taskcatalog.PhaseRollback: // to what the node has kept
+		return nil
+	case p.Version == "":
+		return broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot update the agent of node %s: no version is named", n.ID)
+	}
+	r, err := q.c.DB.AgentRelease(ctx, p.Version)
+	switch {
+	case err != nil:
+		return err
+	case r.Revoked():
+		return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to node %s: it was revoked by %s: %s", r.Version, n.ID, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+	case p.Floor != "" && release.Compare(r.Version, p.Floor) < 0 && !p.AllowRollback:
+		return broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot give release %s to node %s: it is below the floor %s (to go back all the same, allow_rollback with a reason)", r.Version, n.ID, p.Floor)
+	}
+	p.Manifest = &taskcatalog.ReleaseManifest{Digest: r.Digest, Size: int64(len(r.Manifest))}
+	if r.Reference != "" {
+		p.Source = &taskcatalog.ReleaseSource{Repository: r.Reference, PlainHTTP: r.PlainHTTP}
+	}
+	for _, s := range r.Signatures {
+		p.Signatures = append(p.Signatures, taskcatalog.ReleaseSignature(s))
+	}
+	return nil
+}

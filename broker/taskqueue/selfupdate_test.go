@@ -1,0 +1,59 @@
+package taskqueue_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// An operator names a version, and nothing else of a release: where it is and what
+// signed it is the broker's.
+func TestAnUpdateIsToldWhereItsReleaseIs(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		publish := func(version string) store.AgentRelease {
+			w.t.Helper()
+			r, err := w.db.PublishRelease(ctx, operator, store.AgentRelease{
+				Version: version, Digest: release.Digest([]byte(version)), Channel: "stable", Reference: "registry:5000/agent", PlainHTTP: true,
+				Manifest: []byte(version), Statement: []byte("s"), Signatures: []release.Signature{{Payload: []byte("p"), Signature: []byte("q")}},
+			})
+			w.ok(err)
+			return r
+		}
+		want := publish("1.4.0")
+		publish("1.3.0")
+		publish("1.2.0")
+		_, err := w.db.RevokeRelease(ctx, operator, "1.3.0", "eats disks")
+		w.ok(err)
+		_, err = w.db.SetReleaseFloor(ctx, operator, "1.3.0", "a hole")
+		w.ok(err)
+
+		w.enqueue(n, "node.self_update", `{"phase":"update","version":"1.4.0"}`)
+		d := w.fetch(n)[0]
+		var p taskcatalog.SelfUpdateParams
+		w.ok(json.Unmarshal(w.opened(d).Params, &p))
+		if p.Manifest == nil || p.Manifest.Digest != want.Digest || p.Manifest.Size != 5 || p.Source == nil || p.Source.Repository != "registry:5000/agent" || !p.Source.PlainHTTP || len(p.Signatures) != 1 || p.Floor != "1.3.0" {
+			w.t.Errorf("the node is told %+v", p)
+		}
+		for params, code := range map[string]string{
+			`{"phase":"update","version":"9.9.9"}`:                       "agent_release_unknown",
+			`{"phase":"update","version":"1.3.0"}`:                       "release_revoked",
+			`{"phase":"update","version":"1.2.0"}`:                       "release_below_floor",
+			`{"phase":"update"}`:                                         "bad_params",
+			`{"phase":"update","version":"1.2.0","allow_rollback":true}`: "reason_missing",
+			`{"phase":"update","version":"1.4.0","force":true}`:          "reason_missing",
+			`{"phase":"update","version":"1.4.0","floor":"0.0.1"}`:       "broker_filled_params",
+		} {
+			_, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})
+			w.refused(err, code)
+		}
+		for _, params := range []string{`{"phase":"update","version":"1.2.0","allow_rollback":true,"reason":"1.4 is worse"}`, `{"phase":"rollback"}`} {
+			_, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})
+			w.ok(err)
+		}
+	})
+}

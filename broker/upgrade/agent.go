@@ -1,0 +1,142 @@
+package upgrade
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// ask has the node do a task for a stage, once an attempt, and waits until it has ended,
+// however it did.
+func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
+	k, err := c.Nodes.Ask(ctx, Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
+	switch {
+	case err != nil:
+		return k, ours(err)
+	case !k.Status.Ended():
+		step := ""
+		if k.Progress != nil && k.Progress.CurrentStepName != "" {
+			step = ": " + taskcatalog.Clean(k.Progress.CurrentStepName, 64)
+		}
+		return k, chain.AgainFor(silent, soon, "task %s (%s) is %s%s", k.ID, k.Type, k.Status, step)
+	}
+	if !slices.Contains(r.State.Tasks, k.ID) {
+		r.State.Tasks = append(r.State.Tasks, k.ID)
+	}
+	return k, nil
+}
+
+// well is ask of a task that must succeed.
+func (c *Chains) well(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
+	k, err := c.ask(ctx, r, typ, params)
+	if err != nil || k.Status == broker.TaskSucceeded {
+		return k, err
+	}
+	return k, badly(k)
+}
+
+func badly(k broker.Task) error {
+	details := map[string]any{"task_id": k.ID, "type": k.Type, "status": k.Status, "outcome": k.Outcome, "code": k.Code}
+	switch {
+	case k.Status == broker.TaskExpired, k.Code == "outcome_unknown":
+		return chain.Fail(silent, "the agent of node %s did not say how task %s (%s) ended", k.NodeID, k.ID, k.Type).With("agent_silent", details)
+	case k.Code == "node_reenrolled":
+		return chain.Fail(ambiguity, "node %s enrolled again during task %s (%s): what it was asked before is void", k.NodeID, k.ID, k.Type).With("node_reenrolled", details)
+	}
+	code := string(k.Code)
+	if code == "" {
+		code = "task_" + string(k.Status)
+	}
+	return chain.Fail(updateFailed, "task %s (%s) ended %s: %s: %s", k.ID, k.Type, k.Status, k.Code, taskcatalog.Clean(k.Message, 500)).With(code, details)
+}
+
+// update has the agent put the release beside itself and switch to it. What comes of
+// that the node says; a program that was put back is told of as such.
+func (c *Chains) update(ctx context.Context, r *run) error {
+	s := &r.State
+	k, err := c.ask(ctx, r, "node.self_update", taskcatalog.SelfUpdateParams{
+		Phase: taskcatalog.PhaseUpdate, Version: s.Target.Version, AllowRollback: s.AllowRollback, Force: s.Force, Reason: taskcatalog.Clean(s.Reason, 300),
+	})
+	if err != nil {
+		return err
+	}
+	var result taskcatalog.SelfUpdateResult
+	if len(k.Result) == 0 || json.Unmarshal(k.Result, &result) != nil {
+		if k.Status != broker.TaskSucceeded {
+			return badly(k)
+		}
+		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
+	}
+	reason, took := taskcatalog.Clean(string(result.Reason), 64), int64(math.Ceil(max(result.Seconds, 0)))
+	if reason == "" && k.Status != broker.TaskSucceeded {
+		reason = string(k.Code)
+	}
+	result.Outcome = taskcatalog.UpdateOutcome(taskcatalog.Clean(string(result.Outcome), 32))
+	if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(result.Outcome), reason, took)); err != nil {
+		return ours(err)
+	}
+	told := map[string]any{
+		"run_id": r.ID, "node_id": s.NodeID, "task_id": k.ID, "from": taskcatalog.Clean(result.FromVersion, 64), "to": taskcatalog.Clean(result.ToVersion, 64), "outcome": result.Outcome,
+		"reason": reason, "seconds": result.Seconds, "switch_seconds": result.SwitchSeconds,
+	}
+	switch result.Outcome {
+	case taskcatalog.UpdateConfirmed:
+		s.DeliveredAt = r.Now
+		r.Note(told, "node %s runs %s, %d seconds after the task began", s.NodeID, s.Target.Version, took)
+		return nil
+	case taskcatalog.UpdateRolledBack:
+		r.Publish(chain.Message{Type: RolledBackEvent, Subject: "node/" + s.NodeID, Data: told})
+		return chain.Fail(updateFailed, "node %s has put %s back, since %s did not come up: %s (hostler task show %s)", s.NodeID, told["from"], s.Target.Version, reason, k.ID).With("rolled_back", told)
+	}
+	return chain.Fail(updateFailed, "node %s did not take %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, reason, taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
+}
+
+// RolledBackEvent tells of a node that has put the version before back: seed 003 §12.
+const RolledBackEvent = "agent.rollback.completed"
+
+// rotate gives the node a new key and certificate.
+func (c *Chains) rotate(ctx context.Context, r *run) error {
+	_, err := c.well(ctx, r, "node.rotate_identity", struct{}{})
+	if err == nil {
+		r.State.DeliveredAt = r.Now
+	}
+	return err
+}
+
+// trusts reports that the node has confirmed the trust bundle in force.
+func (c *Chains) trusts(ctx context.Context, r *run) (bool, error) {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	return err == nil && n.TrustVersion >= c.Nodes.TrustVersion(), ours(err)
+}
+
+func (c *Chains) updateTrust(ctx context.Context, r *run) error {
+	_, err := c.well(ctx, r, "node.trust_update", struct{}{})
+	return err
+}
+
+// profiled reports that the node has the resolver profiles that it shall have.
+func (c *Chains) profiled(ctx context.Context, r *run) (bool, error) {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	if err == nil {
+		r.State.DeliveredAt = r.Now
+	}
+	return err == nil && (n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest), ours(err)
+}
+
+func (c *Chains) pushProfiles(ctx context.Context, r *run) error {
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	version, err := c.Nodes.ProfilesVersion(ctx, n.ResolverWanted)
+	if err != nil {
+		return ours(err)
+	}
+	_, err = c.well(ctx, r, "node.resolver_config", taskcatalog.ResolverConfigParams{Version: version})
+	return err
+}

@@ -1,0 +1,108 @@
+package upgrade
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+type (
+	run   = chain.Run[Upgrade]
+	stage = chain.Stage[Upgrade]
+)
+
+// Chains are what the lists of this package are made of. One of it serves a whole
+// broker.
+type Chains struct{ Nodes Nodes }
+
+// All are the lists.
+func (c *Chains) All() (all []chain.Kind) {
+	for _, l := range Lists {
+		all = append(all, c.Of(l))
+	}
+	return all
+}
+
+// Of is a list with its stages.
+func (c *Chains) Of(l List) chain.Chain[Upgrade] {
+	safe := stage{Name: "check_safety", Do: c.safe, Undo: c.withdraw, Retry: again, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
+	verify := []stage{
+		{Name: "verify_health", Do: c.verifyHealth, Retry: again, Limit: within(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},
+		{Name: "verify_renewal", Do: c.verifyRenewal, Retry: again, Limit: within(verifyTime), About: about("the node: a new certificate for its key", time.Minute)},
+		{Name: "verify_schedulable", Do: c.verifySchedulable, Limit: within(verifyTime), About: about("nothing: the node is to be as fit for a tenant as before", 10*time.Second)},
+	}
+	version := stage{Name: "verify_version", Done: c.anyVersion, Do: c.verifyVersion, Limit: within(verifyTime), About: about("nothing: the node is to report the release", time.Minute)}
+	var stages []stage
+	switch l {
+	case Update:
+		stages = []stage{safe, {Name: "update_agent", Do: c.update, Undo: c.withdraw, Retry: once, Limit: within(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
+	case Certificate:
+		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Undo: c.withdraw, Retry: again, Limit: within(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
+	case Config:
+		stages = []stage{
+			safe,
+			{Name: "update_trust", Done: c.trusts, Do: c.updateTrust, Undo: c.withdraw, Retry: again, Limit: within(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)},
+			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Undo: c.withdraw, Retry: again, Limit: within(taskTime), About: about("the node: the resolver profiles that it shall have", 5*time.Second)},
+		}
+	case Install:
+		stages = []stage{safe, {Name: "wait_for_install", Do: c.waitForInstall, Limit: within(installTime), About: about("nothing: a person installs the agent", time.Hour)}, version}
+	case Reimage:
+		stages = []stage{
+			{Name: "start_reimage", Do: c.startReimage, Retry: again, Limit: drained, About: about("MAAS: a turnover gives the node a fresh system", time.Second)},
+			{Name: "wait_for_reimage", Do: c.waitForReimage, Limit: within(installTime), About: about("nothing: the turnover has the node", 30*time.Minute)},
+			version,
+		}
+	}
+	stages = append(stages, verify...)
+	return chain.Chain[Upgrade]{Kind: l.Kind(), Stages: stages}
+}
+
+// How long stages may take.
+const (
+	soon        = 2 * time.Second
+	verifyTime  = 15 * time.Minute
+	taskTime    = 30 * time.Minute
+	updateTime  = 5 * time.Hour // the task's own deadline, and an hour in which it may begin
+	drainTime   = 24 * time.Hour
+	installTime = 7 * 24 * time.Hour
+)
+
+func again(Upgrade) chain.Retry { return chain.Retry{Attempts: 3, First: 5 * time.Second} }
+
+// once: what a node made of an update is the truth, and another try is a person's.
+func once(Upgrade) chain.Retry { return chain.Retry{Attempts: 1} }
+
+func within(d time.Duration) func(Upgrade) chain.Limit {
+	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: updateFailed} }
+}
+
+func drained(s Upgrade) chain.Limit {
+	return chain.Limit{After: drainTime, Class: inputError, Code: "not_drained", Next: "end who is on node " + s.NodeID + ", then resume; or cancel, and start it with --safety forced"}
+}
+
+func about(touches string, d time.Duration) func(Upgrade) chain.About {
+	return func(Upgrade) chain.About { return chain.About{Touches: touches, Expected: d} }
+}
+
+// The classes of failures that stages of this package know.
+const (
+	inputError   = chain.Class(broker.InputConfigError)
+	transient    = chain.UpstreamTransient
+	silent       = chain.Class(broker.AgentSilent)
+	ambiguity    = chain.StateAmbiguity
+	updateFailed = chain.Class(broker.AgentUpdateFailed)
+)
+
+// ours is what becomes of a step that the broker's own records failed.
+func ours(err error) error {
+	switch e := broker.AsError(err); {
+	case err == nil:
+		return nil
+	case e.Kind == broker.Unavailable:
+		return chain.AgainFor(transient, 10*time.Second, "%v", err)
+	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden:
+		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
+	}
+	return err
+}

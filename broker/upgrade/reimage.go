@@ -1,0 +1,57 @@
+package upgrade
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// startReimage begins the turnover that gives the node a fresh system. Who is on the
+// node, that asks in the transaction in which it takes it: a run of this package that
+// had the node would be in its way.
+func (c *Chains) startReimage(ctx context.Context, r *run) error {
+	s := &r.State
+	if s.Turnover == "" {
+		n, err := c.Nodes.Node(ctx, s.NodeID)
+		if err != nil {
+			return ours(err)
+		}
+		if err := c.begin(ctx, r, n); err != nil {
+			return err
+		}
+	}
+	live, err := c.Nodes.Live(ctx, s.NodeID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case s.Safety == broker.AfterDrain && len(live) > 0:
+		return chain.Again(30*time.Second, "allocation %s is on node %s, and is waited for", named(live), s.NodeID)
+	}
+	id, err := c.Nodes.Reimage(ctx, r.ID, *s)
+	if err != nil {
+		return ours(err)
+	}
+	s.Turnover = id
+	r.Note(map[string]any{"turnover": id}, "turnover %s reimages node %s", id, s.NodeID)
+	return nil
+}
+
+// waitForReimage follows the turnover. One that has stopped is mended there; one that
+// was cancelled is the end of this as well.
+func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
+	s := &r.State
+	t, err := c.Nodes.Turnover(ctx, s.Turnover)
+	switch {
+	case err != nil:
+		return ours(err)
+	case t.Status == chain.Cancelled:
+		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled", nil).Next("cancel this run too, and start another")
+	case !t.Status.Ended():
+		return chain.Again(10*time.Second, "turnover %s is %s at %s", s.Turnover, t.Status, t.Stage)
+	}
+	s.DeliveredAt = t.CompletedAt
+	s.Unfit = nil // a fresh system has no excuse
+	return nil
+}

@@ -1,0 +1,239 @@
+package upgrade
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// KindPrefix is that of the kinds of all runs of this package, and of what is told of
+// them.
+const KindPrefix = broker.AgentKinds
+
+// List is which stages a run goes through.
+type List string
+
+// The lists.
+const (
+	Update      List = "update"
+	Certificate List = "certificate"
+	Config      List = "config"
+	Install     List = "install"
+	Reimage     List = "reimage"
+)
+
+// Lists are all of them.
+var Lists = []List{Update, Certificate, Config, Install, Reimage}
+
+// Kind is the kind of a list's runs.
+func (l List) Kind() string { return KindPrefix + "/" + string(l) }
+
+// NoSite stands for the site of a run whose node has none.
+const NoSite = "-"
+
+// Target is the release that a node shall have.
+type Target struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	SHA256  string `json:"sha256,omitempty"` // hex, of the program
+	Digest  string `json:"digest,omitempty"` // of the release
+}
+
+// Package is what a person installs, where it is published.
+type Package struct {
+	URL      string `json:"url"`
+	SHA256   string `json:"sha256"`
+	Filename string `json:"filename"`
+}
+
+// Upgrade is the state of a run.
+type Upgrade struct {
+	NodeID        string                  `json:"node_id"`
+	Hostname      string                  `json:"hostname"`
+	Site          string                  `json:"site,omitempty"`
+	List          List                    `json:"list"`
+	Mode          broker.DeliveryMode     `json:"mode"`
+	Scenario      broker.DeliveryScenario `json:"scenario"`
+	Safety        broker.SafetyPolicy     `json:"safety_policy"`
+	Target        *Target                 `json:"target,omitempty"` // nil: the program stays as it is
+	AllowRollback bool                    `json:"allow_rollback,omitempty"`
+	Force         bool                    `json:"force,omitempty"` // also a version that failed on the node before
+	Reason        string                  `json:"reason,omitempty"`
+	RequestedBy   string                  `json:"requested_by"`
+	Package       *Package                `json:"package,omitempty"`
+	Because       string                  `json:"because,omitempty"` // why a person is needed
+
+	// What was found and done.
+	Was         broker.NodeStatus `json:"was,omitempty"`
+	From        string            `json:"from_version,omitempty"`
+	Unfit       []string          `json:"unfit,omitempty"` // why it could not be handed out before; codes
+	Epoch       int64             `json:"epoch,omitempty"`
+	BegunAt     time.Time         `json:"begun_at,omitzero"`
+	DeliveredAt time.Time         `json:"delivered_at,omitzero"` // when the agent was the new one, for all that is known
+	ReportAsked bool              `json:"report_asked,omitempty"`
+	Tasks       []string          `json:"tasks,omitempty"`
+	Turnover    string            `json:"turnover,omitempty"` // of a reimage: the run that does it
+}
+
+// Request is what an operator asks for.
+type Request struct {
+	Mode          broker.DeliveryMode
+	Scenario      broker.DeliveryScenario
+	Safety        broker.SafetyPolicy
+	AllowRollback bool
+	Force         bool
+	Reason        string
+	RequestedBy   string
+}
+
+// Place is what is known of a node when a run is asked for.
+type Place struct {
+	Node     broker.Node
+	Standing broker.Standing
+	Live     []broker.Allocation
+	// Release is the one that was asked for, or that the node shall have; nil: there is
+	// none. Floor is the lowest version that may be put on the node.
+	Release *Target
+	Floor   string
+	Package *Package
+	Now     time.Time
+}
+
+// New is the first state of a run, and the locks that it must have. Codes:
+// agent_lifecycle_invalid, node_status, agent_in_sync, release_missing,
+// release_below_floor, reason_missing, allocation_live.
+func New(at Place, req Request) (Upgrade, []string, error) {
+	n := at.Node
+	none := func(kind broker.Kind, code, format string, args ...any) (Upgrade, []string, error) {
+		return Upgrade{}, nil, broker.Errorf(kind, code, "cannot work on the agent of node "+n.ID+": "+format, args...)
+	}
+	switch {
+	case !slices.Contains(broker.DeliveryModes, req.Mode):
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is no mode (reimage, manual_install, rebootstrap)", taskcatalog.Clean(string(req.Mode), 40))
+	case !slices.Contains(broker.DeliveryScenarios, req.Scenario):
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is no scenario (%s)", taskcatalog.Clean(string(req.Scenario), 40), scenarios())
+	case !slices.Contains(broker.SafetyPolicies, req.Safety):
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is no safety policy (idle, after_drain, forced)", taskcatalog.Clean(string(req.Safety), 40))
+	case req.Reason == "" && (req.Safety == broker.Forced || req.AllowRollback || req.Force || req.Mode == broker.ByReimage):
+		return none(broker.Invalid, "reason_missing", "it needs a reason, which is recorded (--reason R)")
+	case n.Status == broker.Removing || n.Status == broker.Deleted:
+		return none(broker.Refused, "node_status", "it is %s", n.Status)
+	}
+	s := Upgrade{
+		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Mode: req.Mode, Scenario: req.Scenario, Safety: req.Safety, AllowRollback: req.AllowRollback, Force: req.Force,
+		Reason: req.Reason, RequestedBy: req.RequestedBy, From: n.AgentVersion, Epoch: n.Epoch,
+	}
+	if s.Scenario == broker.DriftReconcile && s.Mode == broker.ByRebootstrap && !at.Standing.Drift.Drifted() {
+		return none(broker.Refused, "agent_in_sync", "nothing of it differs from what is wanted (to put the same release on it again: --scenario repair_reinstall)")
+	}
+	s.List, s.Because = listOf(at, s.Mode, s.Scenario)
+	if s.needsRelease(at.Standing.Drift) {
+		switch t := at.Release; {
+		case t == nil:
+			return none(broker.Refused, "release_missing", "no release of the agent is published that it could have (hostler agent-release publish)")
+		case at.Floor != "" && release.ValidVersion(t.Version) && release.Compare(t.Version, at.Floor) < 0 && !s.AllowRollback:
+			return none(broker.Refused, string(release.CodeBelowFloor), "release %s is below the floor %s (to go back all the same: --allow-rollback with a reason, as platform_admin)", t.Version, at.Floor)
+		default:
+			s.Target = t
+		}
+		if s.List == Install {
+			s.Package = at.Package
+		}
+	}
+	if s.Safety == broker.OnlyIdle {
+		if err := busy(n, at.Live); err != nil {
+			return Upgrade{}, nil, err
+		}
+	}
+	locks := []string{"agent/" + n.ID}
+	if s.List != Reimage { // its turnover takes the node
+		locks = append(locks, "node/"+n.ID)
+	}
+	return s, locks, nil
+}
+
+func scenarios() string {
+	names := make([]string, len(broker.DeliveryScenarios))
+	for i, s := range broker.DeliveryScenarios {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
+}
+
+// busy refuses a node that somebody is on, by name. Code: allocation_live.
+func busy(n broker.Node, live []broker.Allocation) error {
+	if len(live) == 0 {
+		return nil
+	}
+	return broker.Errorf(broker.Refused, "allocation_live", "cannot work on the agent of node %s: allocation %s is on it (wait until it has ended: --safety after_drain; or --safety forced with a reason, as platform_admin)", n.ID, named(live))
+}
+
+func named(live []broker.Allocation) string {
+	names := make([]string, len(live))
+	for i, a := range live {
+		names[i] = a.Named()
+	}
+	return strings.Join(names, ", ")
+}
+
+// silentAfter is how long an agent may not have been heard and still counts as one that
+// answers: a poll is held for less than a minute.
+const silentAfter = 3 * time.Minute
+
+// listOf is the list of a mode and a scenario, for a node as it stands. because says why
+// a person is needed where somebody asked for none.
+func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario) (list List, because string) {
+	n := at.Node
+	switch mode {
+	case broker.ByReimage:
+		return Reimage, ""
+	case broker.ByManualInstall:
+		return Install, ""
+	}
+	switch scenario {
+	case broker.BootstrapInstall:
+		return Install, "a machine without an agent cannot be told anything"
+	case broker.CertificateRepair:
+		list = Certificate
+	case broker.ConfigRepair:
+		list = Config
+	case broker.DriftReconcile:
+		list = map[broker.AgentDrift]List{broker.AgentCertificate: Certificate, broker.AgentConfigDrift: Config}[at.Standing.Drift]
+	}
+	if list == "" {
+		list = Update
+	}
+	switch needs := needed[list]; {
+	case n.Epoch == 0:
+		because = "its agent has not enrolled"
+	case !at.Now.Before(n.CertNotAfter):
+		because = "the certificate of its agent is over"
+	case at.Now.Sub(n.LastAgentContactAt) > silentAfter:
+		because = "its agent does not answer"
+	case needs != "" && !slices.Contains(n.TaskTypes, needs):
+		because = "its agent is from before " + needs
+	default:
+		return list, ""
+	}
+	return Install, because
+}
+
+// needed are the types that a list cannot do without.
+var needed = map[List]string{Update: "node.self_update@1", Certificate: "node.rotate_identity@1"}
+
+// needsRelease reports whether the run ends with a certain program on the node.
+func (s *Upgrade) needsRelease(drift broker.AgentDrift) bool {
+	switch {
+	case s.List == Update:
+		return true
+	case s.List != Install && s.List != Reimage:
+		return false
+	case s.Scenario == broker.DriftReconcile:
+		return drift == broker.AgentVersionDrift || drift == broker.AgentUnknown
+	}
+	return s.Scenario == broker.InPlaceUpgrade || s.Scenario == broker.RepairReinstall
+}

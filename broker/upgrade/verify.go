@@ -1,0 +1,165 @@
+package upgrade
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// anyVersion reports that no certain program was asked for.
+func (c *Chains) anyVersion(_ context.Context, r *run) (bool, error) {
+	return r.State.Target == nil, nil
+}
+
+// verifyVersion waits until the node reports the release: its version, its commit and
+// the very program.
+func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
+	is, seen, err := c.runs(ctx, &r.State)
+	switch {
+	case err != nil:
+		return err
+	case !is:
+		return chain.AgainFor(updateFailed, 5*time.Second, "node %s reports %s, and not %s", r.State.NodeID, seen, r.State.Target.Version)
+	}
+	if r.State.DeliveredAt.IsZero() {
+		r.State.DeliveredAt = r.Now
+	}
+	r.Note(nil, "node %s reports %s", r.State.NodeID, seen)
+	return nil
+}
+
+// runs reports whether a node says that it runs the release.
+func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, err error) {
+	n, err := c.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return false, "", ours(err)
+	}
+	a, err := c.Nodes.Agent(ctx, s.NodeID)
+	if err != nil {
+		return false, "", ours(err)
+	}
+	t := s.Target
+	is = n.AgentVersion == t.Version && (t.Commit == "" || a.Commit == t.Commit) && (t.SHA256 == "" || a.SHA256 == t.SHA256)
+	seen = taskcatalog.Clean(n.AgentVersion, 64)
+	if n.AgentVersion == t.Version && !is {
+		seen += " of another build (" + taskcatalog.Clean(a.Commit, 64) + ")"
+	}
+	return is, seen, nil
+}
+
+// verifyHealth has the agent answer a task, as the version that it is to be.
+func (c *Chains) verifyHealth(ctx context.Context, r *run) error {
+	k, err := c.well(ctx, r, "node.heartbeat_check", taskcatalog.HeartbeatCheckParams{})
+	if err != nil {
+		return err
+	}
+	var result taskcatalog.HeartbeatCheckResult
+	if err := json.Unmarshal(k.Result, &result); err != nil {
+		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
+	}
+	if t := r.State.Target; t != nil && result.AgentVersion != t.Version {
+		return chain.Fail(updateFailed, "the agent of node %s answers as version %s, and not as %s (task %s)", r.State.NodeID, taskcatalog.Clean(result.AgentVersion, 64), t.Version, k.ID).With("version_not_running", nil)
+	}
+	return nil
+}
+
+// verifyRenewal has the node renew its certificate, which it does when it is asked what
+// it is. A node that did so by itself since need not again.
+func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
+	s := &r.State
+	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case renewed.After(s.DeliveredAt):
+		r.Note(map[string]any{"renewed_at": renewed}, "node %s has renewed its certificate", s.NodeID)
+		return nil
+	}
+	if !s.ReportAsked {
+		if err := c.Nodes.AskReport(ctx, s.NodeID); err != nil {
+			return ours(err)
+		}
+		s.ReportAsked = true
+	}
+	return chain.AgainFor(updateFailed, 5*time.Second, "node %s was asked to renew its certificate, and has not", s.NodeID)
+}
+
+// verifySchedulable waits until the node is where it was, and as fit for a tenant as it
+// was, and says that the delivery has come to its end.
+func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
+	s := &r.State
+	n, err := c.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	unfit, err := c.Nodes.Unfit(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	for _, u := range unfit {
+		if !slices.Contains(s.Unfit, u.Code) {
+			return chain.AgainFor(updateFailed, 5*time.Second, "node %s could not be handed out: %s (%s)", n.ID, u.Message, u.Next)
+		}
+	}
+	if s.List != Update {
+		if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "", int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
+			return ours(err)
+		}
+	}
+	r.Note(map[string]any{"status": n.Status}, "node %s is %s, and as fit for a tenant as before", n.ID, n.Status)
+	return nil
+}
+
+// waitForInstall waits until what a person does at the machine has come to something: the
+// release is reported, or the node has enrolled or renewed.
+func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
+	s := &r.State
+	n, err := c.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	if !renewed.After(s.BegunAt) || n.LastAgentContactAt.Before(renewed) {
+		return chain.Again(10*time.Second, "%s", s.Next())
+	}
+	if s.Target != nil {
+		is, seen, err := c.runs(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case !is:
+			return chain.Again(10*time.Second, "node %s reports %s; %s", s.NodeID, seen, s.Next())
+		}
+	}
+	s.DeliveredAt, s.Epoch = s.BegunAt, n.Epoch
+	r.Note(map[string]any{"version": n.AgentVersion, "epoch": n.Epoch}, "the agent of node %s has come", n.ID)
+	return nil
+}
+
+// Next is what a person is to do at the machine of an install.
+func (s *Upgrade) Next() string {
+	if s.List != Install {
+		return ""
+	}
+	next := ""
+	if s.Because != "" {
+		next = s.Because + ": "
+	}
+	switch {
+	case s.Scenario == broker.BootstrapInstall, s.Scenario == broker.CertificateRepair, s.Epoch == 0:
+		return next + "issue a token (hostler node token issue " + s.NodeID + "), and run on the machine what that prints"
+	case s.Scenario == broker.ConfigRepair || s.Target == nil:
+		return next + "bring the agent of the machine back (systemctl restart hostler-agent), or start this again with --mode reimage"
+	case s.Package != nil:
+		return next + "fetch " + s.Package.URL + " on the machine, check its SHA-256 (" + s.Package.SHA256 + "), and install it (apt install ./" + s.Package.Filename + ")"
+	}
+	return next + "install version " + s.Target.Version + " of the agent on the machine (its package is not published here: hostler agent-release publish FILE.deb)"
+}
