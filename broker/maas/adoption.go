@@ -57,7 +57,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 // Adoption is the list, from a machine that is deployed to an active node. None of
 // its stages, and nothing that takes one back, calls what changes MAAS.
 func (l *Lifecycle) Adoption() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: l.Probe, Stages: append([]stage{l.LoadSite()}, l.judged([]stage{
+	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: l.Probe, Failing: l.diagnose, Stages: append([]stage{l.LoadSite()}, l.judged([]stage{
 		{Name: "find_in_maas", Do: l.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
 		{Name: "compare_with_sku", Do: l.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
 		{Name: "bind_node", Do: l.bindNode, Undo: l.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},

@@ -65,6 +65,9 @@ type Nodes interface {
 	// Reseed has an enrolled node's agent do node.hw_sync_reseed, once for each key,
 	// with the machine's own token. False: it has not ended yet.
 	Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (done bool, err error)
+	// Diagnose has an enrolled node's agent do node.diagnostics for a run, once for each
+	// key, and waits for nothing.
+	Diagnose(ctx context.Context, key, nodeID, runID string) (taskID string, err error)
 }
 
 // Occupied says why somebody may be working on a node, whatever its runs say of it;

@@ -151,7 +151,7 @@ type stage = chain.Stage[Onboarding]
 
 // Onboarding is the list, from the machine's BMC to an active node.
 func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: OnboardingKind, Probe: l.Probe, Stages: slices.Concat([]stage{l.LoadSite()}, l.judged([]stage{
+	return chain.Chain[Onboarding]{Kind: OnboardingKind, Probe: l.Probe, Failing: l.diagnose, Stages: slices.Concat([]stage{l.LoadSite()}, l.judged([]stage{
 		{Name: "resolve_power_credentials", Do: l.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
 		{Name: "create_or_find_in_maas", Do: l.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit, About: aboutFind},
 		{Name: "commission_node", Do: l.commission, Retry: retries("commission_node"), Limit: discoveryLimit, About: aboutCommission},

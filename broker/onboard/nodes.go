@@ -102,6 +102,16 @@ func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time,
 	return err
 }
 
+// Diagnose implements maas.Nodes.
+func (n *Nodes) Diagnose(ctx context.Context, key, nodeID, runID string) (string, error) {
+	params, err := taskcatalog.Encode(taskcatalog.DiagnosticsParams{})
+	if err != nil {
+		return "", err
+	}
+	k, _, err := n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: nodeID, Type: "node.diagnostics", Params: params, IdempotencyKey: key, CorrelationID: runID})
+	return k.ID, err
+}
+
 // Remove implements maas.Nodes.
 func (n *Nodes) Remove(ctx context.Context, runID, reason string) (string, error) {
 	return n.DB.RemoveOnboarded(ctx, bySystem, runID, reason)

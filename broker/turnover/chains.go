@@ -59,7 +59,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	for i, s := range stages[rotated:] {
 		stages[rotated+i] = c.alone(s)
 	}
-	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Stages: stages}
+	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Failing: c.diagnose, Stages: stages}
 }
 
 // StorageCleanup empties a node's storage between two uses: seed 001 §5.5. It neither

@@ -33,7 +33,7 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 	} {
 		stages = append(stages, c.alone(c.haunted(s)))
 	}
-	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Stages: stages}
+	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: stages}
 }
 
 // machineOf is the part of a turnover that is MAAS's to do.

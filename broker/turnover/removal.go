@@ -15,7 +15,7 @@ import (
 // back. What can be cleaned is cleaned while its agent answers, and a certificate says
 // how far that went; it keeps nothing from going, as nobody is handed the node.
 func (c *Chains) FullDecommission() chain.Chain[Turnover] {
-	return chain.Chain[Turnover]{Kind: FullDecommission.Kind(), Probe: c.probe, Stages: []stage{
+	return chain.Chain[Turnover]{Kind: FullDecommission.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
 		{Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"), Limit: usersLimit, About: aboutForce},
 		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},

@@ -44,6 +44,7 @@ type entry struct {
 	reseeds  map[string]int // by key: how often it was asked for
 	own      bool           // quarantined, and not by a person
 	seeded   taskcatalog.MAASMachineToken
+	asked    map[string]string // diagnostics by key: the task
 }
 
 var (
@@ -461,6 +462,37 @@ func (b *Book) Reseed(_ context.Context, key, nodeID string, token taskcatalog.M
 	e.seeded = token
 	e.reseeds[key]++
 	return e.reseeds[key] > 1, nil
+}
+
+// Diagnose implements maas.Nodes: the agent is asked, and whether it answers nobody
+// waits for.
+func (b *Book) Diagnose(_ context.Context, key, nodeID, runID string) (string, error) {
+	leave, err := b.enter("Diagnose")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	if e == nil || e.Epoch == 0 {
+		return "", notFound(nodeID)
+	}
+	if e.asked == nil {
+		e.asked = map[string]string{}
+	}
+	if e.asked[key] == "" {
+		e.asked[key] = fmt.Sprintf("t-%s-%d", runID, len(e.asked)+1)
+	}
+	return e.asked[key], nil
+}
+
+// Diagnosed are the keys under which a node's agent was asked for its diagnostics.
+func (b *Book) Diagnosed(nodeID string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(func(e *entry) bool { return e.ID == nodeID }); e != nil {
+		return slices.Sorted(maps.Keys(e.asked))
+	}
+	return nil
 }
 
 // Open lists the open tokens, for tests that search for them.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -241,6 +242,12 @@ func (r Redeployed) Quarantine(ctx context.Context, id, reason string) error {
 // Reseed implements maas.Nodes.
 func (r Redeployed) Reseed(context.Context, string, string, taskcatalog.MAASMachineToken, time.Duration) (bool, error) {
 	return true, nil
+}
+
+// Diagnose implements maas.Nodes.
+func (r Redeployed) Diagnose(ctx context.Context, key, id, runID string) (string, error) {
+	k, err := r.Ask(ctx, turnover.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
+	return k.ID, err
 }
 
 // InUse implements maas.Nodes.

@@ -1,0 +1,28 @@
+package turnover
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// diagnose has the agent collect its diagnostics where a run fails of a broken GPU, or
+// where a machine that was deployed anew fails to enrol and its new agent has come all
+// the same. The task is the agent's own affair from there: the run waits for nothing.
+func (c *Chains) diagnose(ctx context.Context, r *run, f chain.Failure) map[string]any {
+	class := broker.FailureClass(f.Class)
+	if !class.Diagnosed() {
+		return nil
+	}
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil || class == broker.AgentEnrollmentFailure && n.Epoch <= r.State.Machine.Epoch {
+		return nil
+	}
+	k, err := c.Nodes.Ask(ctx, Task{Key: r.Key() + "/diagnostics", NodeID: n.ID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: r.ID})
+	if err != nil {
+		return nil
+	}
+	return map[string]any{"diagnostics_task": k.ID}
+}
