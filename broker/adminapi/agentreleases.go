@@ -35,11 +35,14 @@ func (a *API) listReleases(ctx context.Context, _ *none) (*resource.AgentRelease
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.AgentReleaseList{Items: make([]resource.AgentRelease, len(all))}
-	for i, p := range all {
-		out.Items[i] = a.releaseResource(p)
+	signed, floor, err := a.signedReleases(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	for _, p := range all {
+		signed = append(signed, a.releaseResource(p))
+	}
+	return &resource.AgentReleaseList{Items: newestFirst(signed), Floor: floor}, nil
 }
 
 type publishInput struct {
@@ -130,8 +133,7 @@ func archOf(p store.Package) string {
 
 func (a *API) releaseResource(p store.Package) resource.AgentRelease {
 	return resource.AgentRelease{
-		Digest: p.Digest, Version: p.Version, Arch: archOf(p), Filename: p.Name, Size: p.Size,
-		UploadedAt: p.PublishedAt, UploadedBy: p.PublishedBy,
-		URL: a.c.AgentURL + "/internal/v1/packages/sha256/" + strings.TrimPrefix(p.Digest, "sha256:"),
+		Kind: "package", Digest: p.Digest, Version: p.Version, Arch: archOf(p), Filename: p.Name, Size: p.Size,
+		UploadedAt: p.PublishedAt, UploadedBy: p.PublishedBy, URL: a.partURL(p.Digest),
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -39,6 +40,7 @@ type Config struct {
 	Sites     *maas.Sites
 	Lifecycle *maas.Lifecycle
 	Runs      *chain.Engine
+	Refit     *refit.Nodes
 	Now       func() time.Time
 	Tracer    trace.Tracer
 	Log       *zap.Logger

@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/upgrade"
 )
 
 const asyncAPI = "../../docs/asyncapi.yaml"
@@ -83,10 +84,10 @@ func eventSchemas(t *testing.T) map[string]*validator.Schema {
 
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := []string{
-		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released",
+		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", upgrade.RolledBackEvent,
 		"site.reconciliation.stopped", "site.reconciliation.resumed",
 	}
-	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind()} {
+	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind()} {
 		sent = append(sent, chain.Types(kind)...)
 	}
 	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {

@@ -30,6 +30,11 @@ func TestADrainIsCalledOff(t *testing.T) {
 	if k := servertest.Must[resource.Task](t, b, http.MethodGet, "/tasks/"+drain.ID, nil); !k.CancelRequested {
 		t.Errorf("the drain is %s", k.Status)
 	}
+	// Its end moves the node: until it is known, nobody begins another.
+	refusedAction(t, b, b.Token, "h1", "drain", resource.NodeAction{}, "task_ending")
+	if got := show(t, b, "h1").Status; got != "offline" {
+		t.Errorf("it is %s", got)
+	}
 	if again := act(t, b, "h1", "activate", resource.NodeAction{}); again.Task == nil || again.Task.ID != off.Task.ID {
 		t.Errorf("asked again: %s, %+v", again.Node.Status, again.Task)
 	}
@@ -45,6 +50,19 @@ func TestADrainIsCalledOff(t *testing.T) {
 	n.Finish(t, d, resumes, taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{}, taskcatalog.Report{})
 	if left := openTasks(t, b, "h1"); len(left) != 0 {
 		t.Errorf("open is %+v", left)
+	}
+}
+
+// A node that nobody ever looked at would come into service by its heartbeats.
+func TestTheDrainOfANodeThatWasNeverLetInIsNotCalledOff(t *testing.T) {
+	b := servertest.Start(t)
+	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}) // its baseline is not taken
+	act(t, b, "h1", "quarantine", resource.NodeAction{Reason: "what is it"})
+	refusedAction(t, b, b.Token, "h1", "activate", resource.NodeAction{}, "not_enrolled")
+	act(t, b, "h1", "drain", resource.NodeAction{})
+	refusedAction(t, b, b.Token, "h1", "activate", resource.NodeAction{}, "not_enrolled")
+	if got := show(t, b, "h1"); got.Status != "draining" {
+		t.Errorf("it is %s", got.Status)
 	}
 }
 

@@ -68,13 +68,17 @@ func (a *API) drain(ctx context.Context, n broker.Node, in resource.NodeAction) 
 	if err := canRun(n, "node.drain"); err != nil {
 		return n, nil, err
 	}
+	params := fmt.Sprintf(`{"grace_seconds":%d}`, in.GraceSeconds)
+	if err := a.notEnding(ctx, n, "node.drain", params); err != nil {
+		return n, nil, err
+	}
 	n, err := a.move(ctx, n, broker.Draining, broker.OwnerOperator, in.Reason)
 	if err != nil {
 		return n, nil, err
 	}
 	// The status comes first: a crash before the task leaves a node that lets
 	// nobody in, and resume gives it the task.
-	task, err := a.ownTask(ctx, n, "node.drain", fmt.Sprintf(`{"grace_seconds":%d}`, in.GraceSeconds))
+	task, err := a.ownTask(ctx, n, "node.drain", params)
 	return n, task, err
 }
 
@@ -149,6 +153,9 @@ func (a *API) callOff(ctx context.Context, n broker.Node, in resource.NodeAction
 	if err == nil {
 		err = a.c.DB.NodeInRun(ctx, n, broker.Offline)
 	}
+	if err == nil {
+		err = a.wasLetIn(ctx, n)
+	}
 	if err != nil {
 		return n, nil, err // before its task is canceled
 	}
@@ -161,6 +168,15 @@ func (a *API) callOff(ctx context.Context, n broker.Node, in resource.NodeAction
 		return n, nil, err
 	}
 	return a.takeBack(ctx, n)
+}
+
+// wasLetIn refuses to bring back by its heartbeats what nobody has ever looked at.
+func (a *API) wasLetIn(ctx context.Context, n broker.Node) error {
+	was, err := a.c.DB.WasLetIn(ctx, n.ID)
+	if err != nil || was {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "not_enrolled", "cannot call off the drain of node %s: it was never let in (let the drain end, or hostler node retire %s --force; then hostler node activate %s asks what it lacks)", n.ID, n.ID, n.ID)
 }
 
 // stillDrained reports whether a node may hold the mark of a drain although it
@@ -213,7 +229,11 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 		return n, nil, broker.Errorf(broker.Refused, "transition_refused", "cannot remove node %s: it is %s (retire it first: hostler node retire %s)", n.ID, n.Status, n.ID)
 	}
 	if !in.Force {
-		if err := canRun(n, "node.uninstall"); err != nil {
+		err := canRun(n, "node.uninstall")
+		if err == nil {
+			err = a.notEnding(ctx, n, "node.uninstall", `{}`)
+		}
+		if err != nil {
 			return n, nil, err
 		}
 	}
@@ -293,6 +313,18 @@ func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params strin
 		NodeID: n.ID, Type: taskType, Params: []byte(params), CorrelationID: who.correlationID, TraceParent: traceParent(ctx),
 	})
 	return &task, err
+}
+
+// notEnding refuses to begin anew what was called off and has not ended: its end moves
+// the node, whatever is asked for meanwhile. Code: task_ending.
+func (a *API) notEnding(ctx context.Context, n broker.Node, taskType, params string) error {
+	open, err := a.openTasks(ctx, n, taskType)
+	for _, t := range open {
+		if t.CancelRequested && sameIntent(t.Params, []byte(params)) {
+			return broker.Errorf(broker.Refused, "task_ending", "cannot begin %s of node %s anew: task %s was called off, and its agent has not said how it ended (hostler task watch %s, then ask again)", taskType, n.ID, t.ID, t.ID)
+		}
+	}
+	return err
 }
 
 // open finds the task with these params that is under way, and cancels those that are

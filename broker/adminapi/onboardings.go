@@ -193,7 +193,7 @@ func runError(err error) error {
 	if l, ok := errors.AsType[*chain.Locked](err); ok {
 		t := l.Taken[0]
 		what, which, _ := strings.Cut(t.Lock, "/")
-		if what == "node" {
+		if what == "node" || what == "agent" {
 			return broker.Errorf(broker.Refused, "node_in_run", "cannot begin: run %s has node %s (wait until it ends, or cancel it)", t.Run, which)
 		}
 		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s has the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/reconcile"
+	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -30,7 +30,7 @@ const (
 )
 
 // needsLook adds what whoever is on call should see.
-func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package) error {
+func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet refit.Fleet) error {
 	stopped, err := a.c.DB.StoppedRuns(ctx, sites, maxStopped)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 	for _, l := range left[:min(len(left), onScreen)] {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is gone, could not be removed; it is tried every few minutes (see the secrets' own store)"})
 	}
-	out.Behind = cut(out, "behind", behind(nodes, releases, sets))
+	out.Behind = cut(out, "behind", behind(nodes, a.agentsLack(nodes, releases, fleet), sets))
 	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
 	if err != nil {
 		return err
@@ -141,9 +141,24 @@ func quarantined(nodes []broker.Node) (out []resource.StatusNode) {
 	return out
 }
 
+// agentsLack names the version of the agent that nodes shall have and lack: that of
+// their channel, and where no release is signed yet that of the newest package.
+func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet refit.Fleet) map[string]string {
+	lack := map[string]string{}
+	for _, n := range nodes {
+		switch _, s := fleet.Of(n, a.c.DB); {
+		case s.Desired != "" && s.Desired != n.AgentVersion:
+			lack[n.ID] = s.Desired
+		case s.Desired == "" && len(packages) > 0 && !packages[0].OfVersion(n.AgentVersion):
+			lack[n.ID] = packages[0].Version
+		}
+	}
+	return lack
+}
+
 // behind groups nodes by what they have and what they shall have: the agent that
 // was published last, and their resolver profiles. The largest group is first.
-func behind(nodes []broker.Node, releases []store.Package, sets []store.ResolverSet) []resource.NodesBehind {
+func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []resource.NodesBehind {
 	version := map[string]string{"": "none"}
 	for _, s := range sets {
 		version[s.Digest] = s.Version
@@ -164,8 +179,8 @@ func behind(nodes []broker.Node, releases []store.Package, sets []store.Resolver
 		if n.Epoch == 0 || n.Status == broker.Removing {
 			continue
 		}
-		if len(releases) > 0 && !sameRelease(n.AgentVersion, releases[0].Version) {
-			add(n, lack{"agent", n.AgentVersion, releases[0].Version})
+		if v := shall[n.ID]; v != "" {
+			add(n, lack{"agent", n.AgentVersion, v})
 		}
 		if n.ResolverWanted != "" && n.ResolverWanted != n.ResolverDigest {
 			add(n, lack{"resolver profiles", cmp.Or(version[n.ResolverDigest], n.ResolverDigest), cmp.Or(version[n.ResolverWanted], n.ResolverWanted)})
@@ -173,13 +188,6 @@ func behind(nodes []broker.Node, releases []store.Package, sets []store.Resolver
 	}
 	slices.SortStableFunc(groups, func(a, b resource.NodesBehind) int { return cmp.Compare(b.Nodes, a.Nodes) })
 	return groups
-}
-
-// sameRelease reports whether an agent is the one of a package, whose version may
-// end in the revision of the package alone.
-func sameRelease(agent, pkg string) bool {
-	i := strings.LastIndexByte(pkg, '-')
-	return agent == pkg || i > 0 && strings.Trim(pkg[i+1:], "0123456789") == "" && agent == pkg[:i]
 }
 
 // expiring lists what runs out soon or has, the first to do so first. Tokens of

@@ -88,14 +88,21 @@ func TestExplainSaysWhichRuleWinsAndWhy(t *testing.T) {
 	}
 }
 
-// Which programs run as root on a node is not an operator's to say, by no way.
-func TestAnOperatorCannotChangeProfilesByATask(t *testing.T) {
+// Which programs run as root on a node is not an operator's to say, by no way; nor is
+// which agent it runs, past what is asked of an update.
+func TestAnOperatorCannotChangeProgramsByATask(t *testing.T) {
 	b := servertest.Start(t)
 	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
 	servertest.Must[resource.ResolverSet](t, b, http.MethodPost, "/resolver/sets", resource.ResolverPush{Version: "v1", Profiles: shipped(t)})
 	operator := b.NewToken(t, resource.TokenCreate{Name: "olga", Role: "operator"})
 	for _, params := range []string{`{"version":"v1"}`, `{"action":"rollback"}`} {
 		a := b.Ask(t, operator, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.resolver_config", Params: json.RawMessage(params)})
+		if a.Code() != "role_insufficient" {
+			t.Errorf("%s: %d %s", params, a.Status, a.Body)
+		}
+	}
+	for _, params := range []string{`{"phase":"update","version":"1.0.0"}`, `{"phase":"rollback"}`} {
+		a := b.Ask(t, operator, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.self_update", Params: json.RawMessage(params)})
 		if a.Code() != "role_insufficient" {
 			t.Errorf("%s: %d %s", params, a.Status, a.Body)
 		}

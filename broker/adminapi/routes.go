@@ -51,12 +51,16 @@ var routes = []route{
 	{get, "/nodes/{node}/baseline/diff", viewer, "diff-baseline", "compare a node's baseline with the one taken last", answers((*API).diffBaseline)},
 	{post, "/nodes/{node}/baseline/retake", operator, "retake-baseline", "take a node's baseline again, to be looked at", answers((*API).retakeBaseline)},
 	{post, "/nodes/{node}/baseline/accept", operator, "accept-baseline", "put a taken baseline in force", answers((*API).acceptBaseline)},
+	{get, "/nodes/{node}/archives", viewer, "list-archives", "list what is kept of a node's diagnostics", answers((*API).listArchives)},
 	{post, "/nodes/{node}/tasks", operator, "enqueue-task", "enqueue a task on a node", answers((*API).enqueueTask)},
 
 	{get, "/tasks", viewer, "list-tasks", "list tasks", answers((*API).listTasks)},
 	{get, "/tasks/{task}", viewer, "show-task", "show a task, or wait for its end", answers((*API).showTask)},
 	{post, "/tasks/{task}/cancel", operator, "cancel-task", "cancel a task", answers((*API).cancelTask)},
+	{post, "/tasks/{task}/probe", operator, "probe-task", "ask the node what became of a task", answers((*API).probeTask)},
+	{post, "/tasks/{task}/recover", operator, "recover-task", "have a task done again whose end nobody knows", answers((*API).recoverTask)},
 	{get, "/tasks/{task}/evidence", viewer, "show-evidence", "show a task's evidence", answers((*API).showEvidence)},
+	{get, "/tasks/{task}/archive", operator, "show-archive", "get what a task collected", answers((*API).showArchive)},
 	{get, "/task-types", viewer, "list-task-types", "list task types", answers((*API).listTaskTypes)},
 	{get, "/task-types/{type}", viewer, "describe-task-type", "describe a task type", answers((*API).describeTaskType)},
 
@@ -71,6 +75,8 @@ var routes = []route{
 	{get, "/trust", viewer, "show-trust", "show the trust bundle and who has not confirmed it", answers((*API).showTrust)},
 	{post, "/trust/rotate", admin, "rotate-trust", "begin to replace a key", answers((*API).rotateTrust)},
 	{post, "/trust/finish", admin, "finish-trust", "end a rotation", answers((*API).finishTrust)},
+	{post, "/trust/release-keys", admin, "add-release-key", "have nodes believe releases that a key signed", answers((*API).addReleaseKey)},
+	{post, "/trust/release-keys/{key}/retire", admin, "retire-release-key", "have nodes believe a release key no more", answers((*API).retireReleaseKey)},
 
 	{get, "/resolver/sets", viewer, "list-resolver-sets", "list sets of resolver profiles", answers((*API).listResolverSets)},
 	{post, "/resolver/sets", admin, "push-resolver-set", "keep a set of resolver profiles", answers((*API).pushResolverSet)},
@@ -139,8 +145,20 @@ var routes = []route{
 	{get, "/maas-sites/{site}/reconciliation", viewer, "show-reconcile-policy", "show what a site wants done about drift", answers((*API).showReconcilePolicy)},
 	{put, "/maas-sites/{site}/reconciliation", admin, "set-reconcile-policy", "change what a site wants done about drift", answers((*API).setReconcilePolicy)},
 
-	{get, "/agent-releases", viewer, "list-agent-releases", "list agent releases", answers((*API).listReleases)},
-	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish an agent release", answers((*API).publishRelease)},
+	{get, "/nodes/{node}/agent-lifecycle", viewer, "show-agent-lifecycle", "show what is wanted of a node's agent, what it is, and how the last delivery went", answers((*API).showAgent)},
+	{put, "/nodes/{node}/agent-lifecycle", admin, "want-agent", "say which channel a node's agent is from, and how it is delivered", answers((*API).wantAgent)},
+	{post, "/nodes/{node}/agent-lifecycle", operator, "start-agent-lifecycle", "update or repair a node's agent", answers((*API).startAgent)},
+	{get, "/agent-lifecycle", viewer, "list-agent-lifecycle", "list how agents stand to what is wanted of them", answers((*API).listAgents)},
+	{get, "/agent-lifecycle/runs", viewer, "list-agent-runs", "list runs on agents", answers((*API).listAgentRuns)},
+	{get, "/agent-lifecycle/runs/{run}", viewer, "show-agent-run", "show a run on an agent, its stages and its events", answers((*API).showAgentRun)},
+	{post, "/agent-lifecycle/runs/{run}/{action}", operator, "act-on-agent-run", "retry, resume, rerun, restart, cancel, adopt or stop a run on an agent", answers((*API).actOnAgentRun)},
+
+	{get, "/agent-releases", viewer, "list-agent-releases", "list packages and signed releases of the agent", answers((*API).listReleases)},
+	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish a package of the agent", answers((*API).publishRelease)},
+	{put, "/agent-releases/parts/{digest}", admin, "upload-agent-release-part", "upload the layer of a signed agent release", answers((*API).uploadPart)},
+	{post, "/agent-releases", admin, "publish-signed-agent-release", "publish a signed agent release", answers((*API).publishSigned)},
+	{post, "/agent-releases/{version}/revoke", admin, "revoke-agent-release", "have no node be given a signed agent release any more", answers((*API).revokeRelease)},
+	{put, "/agent-releases/floor", admin, "set-agent-release-floor", "say below which version no node is given a release", answers((*API).setReleaseFloor)},
 
 	{get, "/clean-policy", viewer, "show-clean-policy", "show a site's clean policy", answers((*API).showPolicy)},
 	{put, "/clean-policy", admin, "set-clean-policy", "replace a site's clean policy", answers((*API).setPolicy)},

@@ -23,7 +23,8 @@ func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
 		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
 		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
-		"{onboarding}", "r-none", "{decommission}", "r-none", "{batch}", "none",
+		"{onboarding}", "r-none", "{run}", "r-none", "{decommission}", "r-none", "{batch}", "none",
+		"{version}", "9.9.9", "{key}", "none",
 		"{certificate}", "r-none.1", "{attestation}", "att-none").Replace(path)
 }
 
@@ -133,12 +134,13 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 			"/nodes/{node}/attestations":         resource.AttestationPut{Device: "d", Method: "removed", Witness: "w"},
 			"/nodes/{node}/storage-cleanup":      resource.StorageCleanupStart{Scope: "local", Reason: "r"},
 			"/nodes/{node}/storage-cleanup/plan": resource.StorageCleanupStart{Scope: "local", Reason: "r"},
+			"/nodes/{node}/agent-lifecycle":      resource.AgentLifecycleStart{Scenario: "config_repair"},
 			"/nodes/{node}/labels":               resource.Labels{Labels: map[string]string{"a": "b"}},
 			"/nodes/{node}/tasks":                resource.TaskCreate{Type: "node.heartbeat_check"},
 			"/nodes/{node}/devices/accept":       resource.DeviceAccept{Devices: []string{"d"}, Reason: "r"},
 			"/nodes/{node}/baseline/accept":      resource.BaselineAccept{Digest: "sha256:" + strings.Repeat("0", 64), Reason: "r"},
 		}[r.Path]
-		if send == nil {
+		if send == nil || r.Method == http.MethodGet {
 			send = body(r.Method)
 		}
 		if a := b.Ask(t, bound, r.Method, path, send); a.Status != http.StatusNotFound {

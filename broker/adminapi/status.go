@@ -42,6 +42,11 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 		}
 		out.OpenTasks[string(s)] = n
 	}
+	fleet, err := a.c.Refit.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Agents = a.agentCounts(fleet, nodes)
 	releases, err := a.c.DB.Packages(ctx)
 	if err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if out.Holds, err = a.holds(ctx, sites); err != nil {
 		return nil, err
 	}
-	return out, a.needsLook(ctx, out, sites, nodes, releases)
+	return out, a.needsLook(ctx, out, sites, nodes, releases, fleet)
 }
 
 // countOpen counts tasks of one status, at those sites alone where a token is

@@ -16,7 +16,7 @@ import (
 
 // rolesOfTypes are the task types that need more than an operator: what decides
 // which programs run as root on a node is for those who manage trust.
-var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.trust_update": admin}
+var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.self_update": admin, "node.trust_update": admin}
 
 type enqueueInput struct {
 	NodeInput

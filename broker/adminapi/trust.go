@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
@@ -70,6 +72,39 @@ type finishInput struct{ Body resource.TrustFinish }
 
 func (a *API) finishTrust(ctx context.Context, in *finishInput) (*resource.Trust, error) {
 	if err := a.c.Trust.Finish(ctx, callerOf(ctx).actor(), in.Body.LeaveBehind, in.Body.Reason); err != nil {
+		return nil, err
+	}
+	return a.showTrust(ctx, nil)
+}
+
+type releaseKeyInput struct{ Body resource.ReleaseKeyPut }
+
+func (a *API) addReleaseKey(ctx context.Context, in *releaseKeyInput) (*resource.Trust, error) {
+	pub, err := pki.ParsePublicKey([]byte(in.Body.PublicKey))
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, pki.CodeMalformed)), "cannot add a release key: %v", err)
+	}
+	reason, err := a.reasonFor(ctx, in.Body.Reason, "trust.bundle", "trust/release", "add a release key")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.c.Trust.AddReleaseKey(ctx, callerOf(ctx).actor(), pub, reason); err != nil {
+		return nil, err
+	}
+	return a.showTrust(ctx, nil)
+}
+
+type retireKeyInput struct {
+	Key  string `path:"key" maxLength:"64"`
+	Body resource.ReasonBody
+}
+
+func (a *API) retireReleaseKey(ctx context.Context, in *retireKeyInput) (*resource.Trust, error) {
+	reason, err := a.reasonFor(ctx, in.Body.Reason, "trust.bundle", "trust/release", "retire a release key")
+	if err != nil {
+		return nil, err
+	}
+	if err := a.c.Trust.RetireReleaseKey(ctx, callerOf(ctx).actor(), in.Key, reason); err != nil {
 		return nil, err
 	}
 	return a.showTrust(ctx, nil)

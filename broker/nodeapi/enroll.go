@@ -50,7 +50,7 @@ func (a *API) enroll(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities, req.Facts)
+	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities, req.Facts, req.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity) (store.Is
 
 // reportOf checks what a node says of itself. Task types and keys have a form;
 // values are text and are cleaned.
-func reportOf(version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts) (store.NodeReport, error) {
+func reportOf(version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts, agent *taskcatalog.AgentBuild) (store.NodeReport, error) {
 	refuse := func(format string, args ...any) (store.NodeReport, error) {
 		return store.NodeReport{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, format, args...)
 	}
@@ -127,12 +127,15 @@ func reportOf(version string, taskTypes []string, capabilities map[string]string
 		}
 		clean[k] = taskcatalog.Clean(v, maxCapability)
 	}
-	digest := wire.ReportDigest(taskTypes, capabilities, facts)
+	digest := wire.ReportDigest(taskTypes, capabilities, facts, agent)
 	if facts != nil {
 		facts.Bound()
 	}
+	if agent != nil {
+		agent.Bound()
+	}
 	return store.NodeReport{
 		AgentVersion: taskcatalog.Clean(version, maxVersion),
-		TaskTypes:    slices.Compact(types), Capabilities: clean, Facts: facts, Digest: digest,
+		TaskTypes:    slices.Compact(types), Capabilities: clean, Facts: facts, Agent: agent, Digest: digest,
 	}, nil
 }

@@ -22,7 +22,7 @@ func (a *API) renew(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities, req.Facts)
+	report, err := reportOf(req.AgentVersion, req.TaskTypes, req.Capabilities, req.Facts, req.Agent)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestARenewalBringsWhatTheNodeCanDo(t *testing.T) {
 	r := n.renewRequest()
 	r.TaskTypes, r.Capabilities = []string{"node.drain@1"}, map[string]string{"weka": "4.3"}
 	r.Facts = &taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}, GPUs: []taskcatalog.GPUFacts{{UUID: "GPU-1", Name: "H100\x1b[2J" + strings.Repeat("A", 1000)}}}
-	digest := wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts)
+	digest := wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts, r.Agent)
 	n.post(n.path("/renew"), r).into(new(wire.RenewReply))
 	rec := must(b.db.Node(t.Context(), n.id))(t)
 	if len(rec.TaskTypes) != 1 || rec.Capabilities["weka"] != "4.3" || rec.ReportDigest != digest {

@@ -219,10 +219,10 @@ func TestABatchThatCouldNotBeWrittenIsKept(t *testing.T) {
 func TestANodeThatChangedIsAskedForItsReport(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
-	report := wire.ReportDigest(taskcatalog.IDs(), map[string]string{}, nil)
+	report := wire.ReportDigest(taskcatalog.IDs(), map[string]string{}, nil, nil)
 	n.header.Set(wire.HeaderReport, report)
 	n.fetch("node.validate_clean")
-	n.header.Set(wire.HeaderReport, wire.ReportDigest([]string{"node.drain@1"}, nil, nil))
+	n.header.Set(wire.HeaderReport, wire.ReportDigest([]string{"node.drain@1"}, nil, nil, nil))
 	var reply wire.WaitReply
 	n.get(n.path("/tasks/wait?lanes=")).into(&reply)
 	if !reply.Report {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -26,12 +28,13 @@ const (
 // Config is what a broker is told.
 type Config struct {
 	DataDir     string
-	Listen      string               // HOST:PORT of the operators' listener; empty: DefaultListen
-	AgentListen string               // HOST:PORT of the agents' listener; empty: DefaultAgentListen
-	Advertise   string               // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
-	Database    string               // postgres://…; empty: SQLite in the data directory
-	Vault       *secrets.VaultConfig // nil: secrets are files in the data directory
-	Events      outbox.Policy        // which events are kept; zero: outbox.DefaultPolicy
+	Listen      string                  // HOST:PORT of the operators' listener; empty: DefaultListen
+	AgentListen string                  // HOST:PORT of the agents' listener; empty: DefaultAgentListen
+	Advertise   string                  // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
+	Database    string                  // postgres://…; empty: SQLite in the data directory
+	Vault       *secrets.VaultConfig    // nil: secrets are files in the data directory
+	Events      outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
+	Archives    taskqueue.ArchivePolicy // for how long what tasks collected is kept; zero: its default
 	Version     string
 
 	Now func() time.Time // nil: time.Now
@@ -72,7 +75,7 @@ func (c *Config) fill() error {
 	if c.Database != "" && !strings.HasPrefix(c.Database, "postgres://") && !strings.HasPrefix(c.Database, "postgresql://") {
 		return broker.Errorf(broker.Invalid, "bad_store_url", "cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
 	}
-	if err := c.Events.Check(); err != nil {
+	if err := errors.Join(c.Events.Check(), c.Archives.Check()); err != nil {
 		return err
 	}
 	for _, addr := range []string{c.Listen, c.AgentListen} {

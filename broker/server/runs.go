@@ -10,9 +10,11 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/onboard"
+	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/upgrade"
 )
 
 // stepGrace is what a stage in flight has when the broker stops.
@@ -26,8 +28,12 @@ func (s *Server) openRuns() error {
 	redeploying := *s.lifecycle
 	redeploying.Nodes = offboard.Redeployed{Nodes: onboarded}
 	turnovers := &turnover.Chains{Nodes: &offboard.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
+	starts := &offboard.Starts{DB: s.db}
+	s.refit = &refit.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	kinds := append([]chain.Kind{s.lifecycle.Onboarding(), s.lifecycle.Adoption()}, turnovers.All()...)
+	kinds = append(kinds, (&upgrade.Chains{Nodes: s.refit}).All()...)
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds...)
+	starts.Runs = s.runs
 	return err
 }
 

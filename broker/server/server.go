@@ -26,6 +26,7 @@ import (
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/reconcile"
+	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -56,6 +57,7 @@ type Server struct {
 	sites     *maas.Sites
 	lifecycle *maas.Lifecycle
 	runs      *chain.Engine
+	refit     *refit.Nodes
 	nodes     *nodeapi.API
 	admin     *adminapi.API
 	metrics   *metrics
@@ -147,7 +149,7 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	tracer := s.tracing.Tracer("github.com/hostler/hostler/broker")
 	s.metrics = newMetrics(s.db, s.trust, c.Version)
-	queue := taskqueue.Config{DB: s.db, Signer: s.trust, Rand: rand.Reader, Log: c.Log.Named("queue")}
+	queue := taskqueue.Config{DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives, Log: c.Log.Named("queue")}
 	if sent {
 		follow := newSteps(s.db, tracer, c.Now)
 		queue.Stepped, queue.Ended = follow.stepped, follow.ended
@@ -166,7 +168,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Events: s.events, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Events: s.events, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {

@@ -42,6 +42,8 @@
 //	GET    /trust                               Trust
 //	POST   /trust/rotate                        TrustRotate → Trust
 //	POST   /trust/finish                        TrustFinish → Trust
+//	POST   /trust/release-keys                  ReleaseKeyPut → Trust
+//	POST   /trust/release-keys/{key}/retire     ReasonBody → Trust; {key} is a key's id
 //	GET    /maas-sites                          SiteList
 //	POST   /maas-sites                          SiteConfig → Site (with a default profile)
 //	GET    /maas-sites/{site}                   Site              {site} is an id or a name
@@ -98,11 +100,22 @@
 //	GET    /agent-releases                      AgentReleaseList
 //	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease
 //	                                            ?version= &arch= &filename=; {digest} is the hex SHA-256
+//	GET    /nodes/{node}/agent-lifecycle        AgentLifecycle
+//	PUT    /nodes/{node}/agent-lifecycle        AgentWant → AgentLifecycle
+//	POST   /nodes/{node}/agent-lifecycle        AgentLifecycleStart → AgentLifecycleRun
+//	GET    /agent-lifecycle                     AgentLifecycleList    ?site= &drift= &cursor= &limit=
+//	GET    /agent-lifecycle/runs                AgentLifecycleRuns    ?node_id= &site= &status= &stage= &class= &cursor= &limit=
+//	GET    /agent-lifecycle/runs/{run}          AgentLifecycleDetail
+//	POST   /agent-lifecycle/runs/{run}/{action} RunOrder → AgentLifecycleRun; actions as of onboardings
+//	PUT    /agent-releases/parts/{digest}       the layer's bytes → ReleasePart
+//	POST   /agent-releases                      AgentReleasePublish → AgentRelease (a signed one)
+//	POST   /agent-releases/{version}/revoke     ReasonBody → AgentRelease
+//	PUT    /agent-releases/floor                AgentReleaseFloorPut → AgentReleaseFloor
 //	GET    /clean-policy                        CleanPolicy       ?site=
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //
 // What begins runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch,
-// and a node's decommission and storage-cleanup) takes an Idempotency-Key: asked again
+// and a node's decommission, storage-cleanup and agent-lifecycle) takes an Idempotency-Key: asked again
 // with the same body it answers what was begun.
 //
 // Every answer that is not a success is a Problem. Lists carry next_cursor

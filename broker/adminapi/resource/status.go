@@ -23,6 +23,7 @@ type Status struct {
 	Site          string           `json:"site,omitempty"`
 	Nodes         map[string]int64 `json:"nodes" doc:"nodes that are not deleted, by status"`
 	TurnoverOwed  int64            `json:"turnover_owed"`
+	Agents        AgentCounts      `json:"agents" doc:"how the agents of these nodes stand to what is wanted of them"`
 	OpenTasks     map[string]int64 `json:"open_tasks" doc:"queued and dispatched tasks, by status"`
 	TrustVersion  int64            `json:"trust_version"`
 	Stragglers    int64            `json:"stragglers" doc:"nodes that have not confirmed the trust bundle in force"`

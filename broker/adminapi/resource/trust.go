@@ -56,3 +56,9 @@ type TrustFinish struct {
 	LeaveBehind []string `json:"leave_behind,omitempty" maxItems:"10000" doc:"node ids"`
 	Reason      string   `json:"reason" minLength:"1" maxLength:"500"`
 }
+
+// ReleaseKeyPut has nodes believe releases of the agent that a key signed.
+type ReleaseKeyPut struct {
+	PublicKey string `json:"public_key" minLength:"1" maxLength:"4096" doc:"PEM, as cosign writes it: ECDSA P-256 or Ed25519"`
+	Reason    string `json:"reason" minLength:"1" maxLength:"500"`
+}

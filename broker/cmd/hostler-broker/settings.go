@@ -15,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -30,6 +31,8 @@ type settings struct {
 	Vault   secrets.VaultConfig `yaml:"vault"`
 	// Events says for how long events are kept, and how many.
 	Events outbox.Policy `yaml:"events"`
+	// Diagnostics says for how long what nodes collected is kept.
+	Diagnostics taskqueue.ArchivePolicy `yaml:"diagnostics"`
 }
 
 const maxSettings = 64 << 10
@@ -38,7 +41,7 @@ const maxSettings = 64 << 10
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
-	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db, secrets, vault, events")
+	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db, secrets, vault, events, diagnostics")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -72,7 +75,7 @@ func (s *settings) load(c *cobra.Command) error {
 			}
 		}
 	}
-	s.Vault, s.Events = file.Vault, file.Events
+	s.Vault, s.Events, s.Diagnostics = file.Vault, file.Events, file.Diagnostics
 	if s.DataDir == "" {
 		return usage("%s needs a data directory (use --data-dir DIR)", c.CommandPath())
 	}

@@ -1,115 +1,54 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"regexp"
-
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func agentReleaseCommand(a *app) *cobra.Command {
-	return noun("agent-release", "packages of the agent, kept by digest", "  hostler agent-release list",
-		agentReleasePublishCommand(a), agentReleaseListCommand(a))
+	return noun("agent-release", "packages and signed releases of the agent, kept by digest", "  hostler agent-release list",
+		agentReleasePackCommand(a), agentReleaseSignCommand(a), agentReleasePublishCommand(a), agentReleaseListCommand(a),
+		agentReleaseFloorCommand(a), agentReleaseRevokeCommand(a))
 }
 
-// debName is how Debian names a package file: NAME_VERSION_ARCH.deb.
-var debName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*_([0-9A-Za-z.+~-]+)_(amd64|arm64)\.deb$`)
-
-func agentReleasePublishCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "publish FILE",
-		Short: "upload a package of the agent",
-		Long: `Upload a package of the agent. The broker keeps it by its digest and serves it
-to nodes; the same package twice is one release. Version and architecture are
-read from its name, NAME_VERSION_ARCH.deb.`,
-		Example: "  hostler agent-release publish dist/hostler-agent_0.1.0_amd64.deb",
-		Args:    exactly("FILE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			name := filepath.Base(args[0])
-			m := debName.FindStringSubmatch(name)
-			if m == nil {
-				return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64)", name)
-			}
-			r := resource.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
-			f, err := os.Open(args[0])
-			if err != nil {
-				return broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", args[0], err)
-			}
-			defer func() { _ = f.Close() }()
-			digest, err := digestOf(f, &r)
-			if err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			p := a.progress()
-			defer p.done()
-			body := &counted{r: f, total: r.Size, p: p, name: r.Filename}
-			done, err := api.PublishAgent(c.Context(), digest, r, body)
-			p.done()
-			if err != nil {
-				return err
-			}
-			return a.show(done, []string{done.Digest}, func(p *render.Page) { p.Table(releaseHeads, [][]string{releaseRow(a, *done)}) })
-		},
-	}
-}
-
-// digestOf reads the whole file once, fills in its size, and leaves it at its
-// beginning.
-func digestOf(f *os.File, r *resource.AgentRelease) (string, error) {
-	sum := sha256.New()
-	n, err := io.Copy(sum, f)
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return "", broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", f.Name(), err)
-	}
-	if n == 0 {
-		return "", broker.Errorf(broker.Invalid, "package_unreadable", "cannot publish %s: it is empty", f.Name())
-	}
-	r.Size = n
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-// counted shows how much of a body was read.
-type counted struct {
-	r           io.Reader
-	done, total int64
-	p           *progress
-	name        string
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.done += int64(n)
-	percent := c.done * 100 / c.total
-	c.p.say(fmt.Sprint(percent/25), fmt.Sprintf("%s  %s of %s  %d%%", c.name, render.Bytes(c.done), render.Bytes(c.total), percent))
-	return n, err
-}
-
-var releaseHeads = []string{"VERSION", "ARCH", "DIGEST", "SIZE", "UPLOADED", "BY", "FILE"}
+var releaseHeads = []string{"VERSION", "KIND", "CHANNEL", "ARCH", "DIGEST", "SIZE", "PUBLISHED", "BY", "STANDING", "WHERE"}
 
 func releaseRow(a *app, r resource.AgentRelease) []string {
-	return []string{r.Version, r.Arch, r.Digest, render.Bytes(r.Size), render.Ago(r.UploadedAt, a.now()), r.UploadedBy, r.Filename}
+	where := r.Filename
+	if r.Kind == signedKind {
+		where = "broker"
+		if r.Reference != "" {
+			where = r.Reference
+		}
+	}
+	return []string{
+		r.Version, r.Kind, r.Channel, r.Arch, r.Digest, render.Bytes(r.Size), render.Ago(r.UploadedAt, a.now()), r.UploadedBy, standing(r), where,
+	}
+}
+
+const signedKind = "signed"
+
+// standing is what keeps a release from nodes.
+func standing(r resource.AgentRelease) string {
+	switch {
+	case !r.RevokedAt.IsZero():
+		return "revoked: " + r.RevokedReason
+	case r.BelowFloor:
+		return "below the floor"
+	}
+	return "ok"
+}
+
+func (a *app) showRelease(r *resource.AgentRelease) error {
+	return a.show(r, []string{r.Digest}, func(p *render.Page) { p.Table(releaseHeads, [][]string{releaseRow(a, *r)}) })
 }
 
 func agentReleaseListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "list the packages, newest first", Args: exactly(),
-		Example: "  hostler agent-release list",
+		Use: "list", Short: "list packages and signed releases, newest first", Args: exactly(),
+		Example: "  hostler agent-release list\n  hostler agent-release list -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			api, err := a.connect()
 			if err != nil {
@@ -120,15 +59,83 @@ func agentReleaseListCommand(a *app) *cobra.Command {
 				return err
 			}
 			digests, rows := []string{}, [][]string{}
-			for _, r := range list {
+			for _, r := range list.Items {
 				digests, rows = append(digests, r.Digest), append(rows, releaseRow(a, r))
 			}
-			return a.show(list, digests, func(p *render.Page) {
+			return a.show(list.Items, digests, func(p *render.Page) {
 				p.Table(releaseHeads, rows)
+				if list.Floor != nil {
+					p.Blank()
+					p.Line("floor " + list.Floor.Version + ", set by " + list.Floor.SetBy + " " + render.Ago(list.Floor.SetAt, a.now()) + ": " + list.Floor.Reason)
+				}
 				if len(rows) == 0 {
 					a.note("no agent packages (hostler agent-release publish FILE)")
 				}
 			})
 		},
 	}
+}
+
+func agentReleaseFloorCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "floor VERSION --reason R",
+		Short: "say below which version no node is given a release",
+		Long: `Say below which version no node is given a release, unless a rollback is asked
+for. Nodes that run an older one stay as they are. It can be lowered again: the
+audit log has each change.`,
+		Example: "  hostler agent-release floor 1.4.0 --reason 'CVE-2026-0001 is in all before'",
+		Args:    exactly("VERSION"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			f, err := api.SetReleaseFloor(c.Context(), resource.AgentReleaseFloorPut{Version: args[0], Reason: reason})
+			if err != nil {
+				return err
+			}
+			return a.show(f, []string{f.Version}, func(p *render.Page) {
+				p.Fields("floor", f.Version, "set by", f.SetBy, "reason", f.Reason)
+			})
+		},
+	}
+	reasonFlag(c, &reason)
+	return c
+}
+
+func agentReleaseRevokeCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "revoke VERSION --reason R",
+		Short: "have no node be given a signed release any more",
+		Long: `Have no node be given a signed release any more. It cannot be taken back: the
+same program comes again under a version of its own. Nodes that run it stay as
+they are, and count as drift.`,
+		Example: "  hostler agent-release revoke 1.4.1 --reason 'loses its configuration'",
+		Args:    exactly("VERSION"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if err := a.confirm(c, "revoke agent release %s of %s for ever?", args[0], api.Broker()); err != nil {
+				return err
+			}
+			r, err := api.RevokeRelease(c.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			return a.showRelease(r)
+		},
+	}
+	reasonFlag(c, &reason)
+	yesFlag(c)
+	return c
 }

@@ -23,6 +23,8 @@ func nodeCommand(a *app) *cobra.Command {
 		nodeShowCommand(a),
 		nodeTimelineCommand(a),
 		nodeFactsCommand(a),
+		nodeAgentCommand(a),
+		nodeDiagnosticsCommand(a),
 		nodeActionCommand(a, drain),
 		nodeActionCommand(a, resume),
 		nodeActionCommand(a, quarantine),

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -12,9 +14,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 
 	"github.com/hostler/hostler/broker/server"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/test/maassim"
+	"github.com/hostler/hostler/test/registry"
 )
 
 // TestScriptsAgainstARealBroker runs the commands against a whole broker on
@@ -58,8 +63,34 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 			e.Setenv("HOSTLER_CONFIG", filepath.Join(dir, "client.yaml"))
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "enroll": enroll, "keep": keep, "comes": comes},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "enroll": enroll, "keep": keep, "comes": comes, "registry": startRegistry, "keypair": keypair},
 	})
+}
+
+// startRegistry runs an OCI registry, whose address is $REGISTRY.
+func startRegistry(ts *testscript.TestScript, _ bool, _ []string) {
+	r, err := registry.Run(ts.MkAbs("registry"), registry.Config{})
+	ts.Check(err)
+	ts.Defer(r.Stop)
+	ts.Setenv("REGISTRY", r.Addr)
+}
+
+// keypair NAME PASSWORD writes NAME.key and NAME.pub as cosign generate-key-pair does.
+func keypair(ts *testscript.TestScript, _ bool, args []string) {
+	key, err := pki.GenerateKey(pki.P256)
+	ts.Check(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	ts.Check(err)
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	ts.Check(err)
+	sealed, err := encrypted.Encrypt(private, []byte(args[1]))
+	ts.Check(err)
+	for name, block := range map[string]*pem.Block{
+		args[0] + ".key": {Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed},
+		args[0] + ".pub": {Type: "PUBLIC KEY", Bytes: public},
+	} {
+		ts.Check(os.WriteFile(ts.MkAbs(name), pem.EncodeToMemory(block), 0o600))
+	}
 }
 
 // comes PATTERN COMMAND … runs a command again and again until it prints the

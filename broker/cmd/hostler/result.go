@@ -14,6 +14,7 @@ var resultPages = map[string]func(*render.Page, json.RawMessage) bool{
 	"node.disk_erase@1":      as(diskErasePage),
 	"node.resolver_config@1": as(resolverConfigPage),
 	"node.hw_sync_reseed@1":  as(hwSyncPage),
+	"node.diagnostics@1":     as(diagnosticsPage),
 }
 
 // as reads a result for its page. One that is not of its type, as an agent of

@@ -108,7 +108,7 @@ func howMuch(p *render.Page, api *client.Client, s *resource.Status) {
 	p.Fields("broker", api.Broker(), "version", s.Version, "store", s.Store, "site", s.Site,
 		"up", render.Span(s.Now.Sub(s.StartedAt)),
 		"trust bundle", trustLine(s.TrustVersion, s.Stragglers),
-		"agent packages", strconv.FormatInt(s.AgentReleases, 10))
+		"agents", agentsLine(s.Agents), "agent packages", strconv.FormatInt(s.AgentReleases, 10))
 	p.Title("Nodes")
 	p.Table([]string{"STATUS", "NODES"}, nodeCounts(s.Nodes, s.TurnoverOwed))
 	p.Title("Open tasks")

@@ -18,6 +18,9 @@ func taskCommand(a *app) *cobra.Command {
 		taskEnqueueCommand(a),
 		taskListCommand(a),
 		taskShowCommand(a),
+		taskArchiveCommand(a),
+		taskProbeCommand(a),
+		taskRecoverCommand(a),
 		taskCancelCommand(a),
 		taskWatchCommand(a),
 	)

@@ -14,7 +14,7 @@ import (
 
 func trustCommand(a *app) *cobra.Command {
 	return noun("trust", "the keys that nodes trust, and their rotation", "  hostler trust show",
-		trustShowCommand(a), trustRotateCommand(a))
+		trustShowCommand(a), trustRotateCommand(a), trustAddReleaseKeyCommand(a), trustRetireReleaseKeyCommand(a))
 }
 
 func trustShowCommand(a *app) *cobra.Command {

@@ -214,9 +214,11 @@ func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, out
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.must(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/result"), wire.ResultRequest{
-		Attempt: d.Attempt, Outcome: outcome, Result: json.RawMessage(raw), Evidence: string(evidence),
-	}, nil)
+	req := wire.ResultRequest{Attempt: d.Attempt, Outcome: outcome, Result: json.RawMessage(raw), Evidence: string(evidence)}
+	if collected, ok := result.(taskcatalog.DiagnosticsResult); ok {
+		req.Archive = collected.Archive
+	}
+	n.must(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/result"), req, nil)
 }
 
 // Try makes a request below the node's path and returns its status and the code
@@ -279,4 +281,17 @@ func (n *Node) do(t testing.TB, method, path string, body any) (int, []byte) {
 		t.Fatal(err)
 	}
 	return res.StatusCode, raw
+}
+
+// Renew renews the certificate, as a node does that runs a program. The certificate that
+// it has is used on: it is good until it is over.
+func (n *Node) Renew(t testing.TB, version string, build *taskcatalog.AgentBuild) {
+	t.Helper()
+	csr, err := pki.NewCSR(n.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.must(t, http.MethodPost, n.path("/renew"), wire.RenewRequest{
+		CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Agent: build, TrustVersion: n.Trust.Version,
+	}, nil)
 }

@@ -102,24 +102,12 @@ func (c *Client) FinishTrust(ctx context.Context, f resource.TrustFinish) (*reso
 	return submit[resource.Trust](ctx, c, http.MethodPost, "/trust/finish", f)
 }
 
-// AgentReleases lists agent packages, newest first.
-func (c *Client) AgentReleases(ctx context.Context) ([]resource.AgentRelease, error) {
-	list, err := fetch[resource.AgentReleaseList](ctx, c, "/agent-releases", nil)
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+// AddReleaseKey has nodes believe releases that a key signed.
+func (c *Client) AddReleaseKey(ctx context.Context, p resource.ReleaseKeyPut) (*resource.Trust, error) {
+	return submit[resource.Trust](ctx, c, http.MethodPost, "/trust/release-keys", p)
 }
 
-// PublishAgent uploads a package of size bytes whose hex SHA-256 is digest.
-// The broker checks the digest, so the same upload twice is one release.
-func (c *Client) PublishAgent(ctx context.Context, digest string, r resource.AgentRelease, body io.Reader) (*resource.AgentRelease, error) {
-	q := query("version", r.Version, "arch", r.Arch, "filename", r.Filename)
-	res, err := c.send(ctx, call{method: http.MethodPut, path: at("agent-releases", digest), query: q, size: r.Size}, body)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	out := new(resource.AgentRelease)
-	return out, c.decode(res, out)
+// RetireReleaseKey has nodes believe a release key no more.
+func (c *Client) RetireReleaseKey(ctx context.Context, id, reason string) (*resource.Trust, error) {
+	return submit[resource.Trust](ctx, c, http.MethodPost, at("trust", "release-keys", id, "retire"), resource.ReasonBody{Reason: reason})
 }

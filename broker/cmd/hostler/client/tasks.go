@@ -83,9 +83,29 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) (*resource.Task,
 	return submit[resource.Task](ctx, c, http.MethodPost, at("tasks", id, "cancel"), resource.ReasonBody{Reason: reason})
 }
 
+// ProbeTask asks the node what became of a task, and is the task that asks.
+func (c *Client) ProbeTask(ctx context.Context, id, reason string) (*resource.Task, error) {
+	return submit[resource.Task](ctx, c, http.MethodPost, at("tasks", id, "probe"), resource.ReasonBody{Reason: reason})
+}
+
+// RecoverTask has a task done again whose end nobody knows.
+func (c *Client) RecoverTask(ctx context.Context, id, reason string) (*resource.Task, error) {
+	return submit[resource.Task](ctx, c, http.MethodPost, at("tasks", id, "recover"), resource.ReasonBody{Reason: reason})
+}
+
 // Evidence is what the node signed about the task.
 func (c *Client) Evidence(ctx context.Context, id string) (*resource.Evidence, error) {
 	return fetch[resource.Evidence](ctx, c, at("tasks", id, "evidence"), nil)
+}
+
+// Archive is what the task collected.
+func (c *Client) Archive(ctx context.Context, id string) (*resource.Archive, error) {
+	return fetch[resource.Archive](ctx, c, at("tasks", id, "archive"), nil)
+}
+
+// Archives are those kept of a node, newest first, without what is in them.
+func (c *Client) Archives(ctx context.Context, node string) (*resource.ArchiveList, error) {
+	return fetch[resource.ArchiveList](ctx, c, at("nodes", node, "archives"), nil)
 }
 
 // TaskTypes is the catalog.

@@ -1,0 +1,218 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/refit"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+func (a *API) showAgent(ctx context.Context, in *NodeInput) (*resource.AgentLifecycle, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	return a.agentOf(ctx, n)
+}
+
+func (a *API) agentOf(ctx context.Context, n broker.Node) (*resource.AgentLifecycle, error) {
+	fleet, err := a.c.Refit.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := a.c.DB.ReleaseFloor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs, _, err := a.runsOfNode(ctx, broker.WorksOnAgent, n.ID, chain.Filter{}, 0)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.agentResource(ctx, fleet, n)
+	if err != nil {
+		return nil, err
+	}
+	out.VersionFloor, out.Capabilities = floor.Version, n.Capabilities
+	if len(runs) > 0 {
+		latest := agentRunResource(runs[len(runs)-1])
+		out.LatestRun = &latest
+	}
+	return &out, nil
+}
+
+type agentsInput struct {
+	Site   string `query:"site" maxLength:"63"`
+	Drift  bool   `query:"drift" doc:"only those that are not in sync"`
+	Cursor string `query:"cursor" maxLength:"64"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+// listAgents tells of all nodes that have enrolled. The counts are of all of them,
+// whatever the page shows.
+func (a *API) listAgents(ctx context.Context, in *agentsInput) (*resource.AgentLifecycleList, error) {
+	sites, err := narrow(callerOf(ctx), in.Site)
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, err := a.c.DB.ListNodes(ctx, store.NodeFilter{Sites: sites})
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := a.c.Refit.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.AgentLifecycleList{Items: []resource.AgentLifecycle{}, Counts: a.agentCounts(fleet, nodes)}
+	limit := pageLimit(in.Limit)
+	for _, n := range nodes {
+		if _, s := fleet.Of(n, a.c.DB); n.Epoch == 0 || n.ID <= in.Cursor || in.Drift && !s.Drift.Drifted() {
+			continue
+		}
+		if len(out.Items) == limit {
+			out.NextCursor = out.Items[limit-1].NodeID
+			break
+		}
+		item, err := a.agentResource(ctx, fleet, n)
+		if err != nil {
+			return nil, err
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out, nil
+}
+
+// agentCounts counts the nodes that have enrolled and are to stay.
+func (a *API) agentCounts(fleet refit.Fleet, nodes []broker.Node) (c resource.AgentCounts) {
+	for _, n := range nodes {
+		if n.Epoch == 0 || n.Status == broker.Removing {
+			continue
+		}
+		switch _, s := fleet.Of(n, a.c.DB); {
+		case !s.Drift.Drifted():
+			c.Current++
+		case s.Drift == broker.AgentUnknown:
+			c.Unknown++
+			c.Drift++
+		default:
+			c.Drift++
+		}
+	}
+	return c
+}
+
+var badges = map[broker.AgentDrift]string{
+	broker.AgentInSync: "Current", broker.AgentVersionDrift: "Outdated", broker.AgentConfigDrift: "Config drift",
+	broker.AgentCertificate: "Cert repair", broker.AgentUnknown: "Unknown build",
+}
+
+func (a *API) agentResource(ctx context.Context, fleet refit.Fleet, n broker.Node) (resource.AgentLifecycle, error) {
+	g, s := fleet.Of(n, a.c.DB)
+	out := resource.AgentLifecycle{
+		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Status: string(n.Status),
+		AgentChannel: string(g.Channel), DesiredAgentVersion: s.Desired, ReportedAgentVersion: n.AgentVersion, ReportedCommit: g.Commit, ReportedDigest: g.SHA256, ReportedAt: g.ReportedAt,
+		DesiredDeliveryMode: string(g.Mode), DriftState: string(s.Drift), Badge: badges[s.Drift], DriftReasons: s.Why,
+		LastDeliveryAttemptAt: g.AttemptAt, LastDeliveryResult: g.Result, LastDeliveryReason: g.Reason, LastDeliverySeconds: g.Seconds, LastDeliveryCorrelationID: g.CorrelationID,
+	}
+	if g.Result != upgrade.Running {
+		return out, nil
+	}
+	// The run says what became of one that no agent has told the end of.
+	r, err := a.c.DB.Run(ctx, g.CorrelationID)
+	if err != nil {
+		return out, runError(err)
+	}
+	switch {
+	case r.Status == chain.Cancelled:
+		out.LastDeliveryResult, out.LastDeliveryReason = "cancelled", "run_cancelled"
+	case r.Status.Stopped() && r.Failure != nil:
+		out.LastDeliveryResult, out.LastDeliveryReason = "failed", r.Failure.Code
+	}
+	return out, nil
+}
+
+type wantAgentInput struct {
+	NodeInput
+	Body resource.AgentWant
+}
+
+// wantAgent says where a node's agent is from. Nothing is begun by it.
+func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*resource.AgentLifecycle, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	had, err := a.c.DB.Agent(ctx, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	channel := broker.AgentChannel(cmp.Or(in.Body.AgentChannel, string(had.Channel)))
+	mode := broker.DeliveryMode(cmp.Or(in.Body.DesiredDeliveryMode, string(had.Mode)))
+	pinned := in.Body.PinnedVersion
+	if channel == broker.ChannelPinned {
+		pinned = cmp.Or(pinned, had.Pinned)
+	}
+	switch {
+	case channel == broker.ChannelPinned && !release.ValidVersion(pinned):
+		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s: %q is no version (--version V)", n.ID, taskcatalog.Clean(pinned, 64))
+	case channel != broker.ChannelPinned && pinned != "":
+		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s to %s: its channel is %s (--channel pinned)", n.ID, taskcatalog.Clean(pinned, 64), channel)
+	}
+	if _, err := a.c.DB.WantAgent(ctx, callerOf(ctx).actor(), n.ID, channel, pinned, mode, taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)); err != nil {
+		return nil, err
+	}
+	return a.agentOf(ctx, n)
+}
+
+type startAgentInput struct {
+	NodeInput
+	RequestKey
+	Body resource.AgentLifecycleStart
+}
+
+// startAgent begins a run on a node's agent: seed 003 §10.3a.
+func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*resource.AgentLifecycleRun, error) {
+	b, who := in.Body, callerOf(ctx)
+	var n broker.Node
+	o := order{b, in.IdempotencyKey, "/nodes/" + in.Node + "/agent-lifecycle", func(ctx context.Context, err error) error {
+		return a.refusedStart("node/"+n.ID, b.Reason)(ctx, err)
+	}}
+	r, err := a.beginOne(ctx, o, broker.WorksOnAgent, func() (s chain.Start, err error) {
+		if n, err = a.node(ctx, in.Node); err != nil {
+			return s, err
+		}
+		if b.SafetyPolicy == string(broker.Forced) || b.AllowRollback || b.Force {
+			if err := a.must(ctx, admin, "force work on the agent of node "+n.ID); err != nil {
+				return s, err
+			}
+		}
+		had, err := a.c.DB.Agent(ctx, n.ID)
+		if err != nil {
+			return s, err
+		}
+		return a.c.Refit.Start(ctx, n, refit.Order{
+			Request: upgrade.Request{
+				Mode: broker.DeliveryMode(cmp.Or(b.Mode, string(had.Mode))), Scenario: broker.DeliveryScenario(b.Scenario), Safety: broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))),
+				AllowRollback: b.AllowRollback, Force: b.Force, Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500), RequestedBy: who.Name,
+			},
+			Target: b.TargetVersion, Role: string(who.Role), CorrelationID: who.correlationID, PackageURL: a.packageURL,
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := agentRunResource(r)
+	return &out, nil
+}
+
+// packageURL is where nodes and people fetch what this broker keeps by its digest.
+func (a *API) packageURL(digest string) string {
+	return a.c.AgentURL + "/internal/v1/packages/sha256/" + strings.TrimPrefix(digest, "sha256:")
+}

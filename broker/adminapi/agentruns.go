@@ -1,0 +1,128 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// AgentRunInput names a run.
+type AgentRunInput struct {
+	Run string `path:"run" maxLength:"80"`
+}
+
+func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*resource.AgentLifecycleDetail, error) {
+	r, err := a.run(ctx, broker.WorksOnAgent, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	events, told, err := a.history(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	var s upgrade.Upgrade
+	_ = json.Unmarshal(r.State, &s) // another version's is planned as an empty one
+	plan, err := chain.Plan((&upgrade.Chains{}).Of(listOf(r)), s)
+	if err != nil {
+		return nil, err
+	}
+	return &resource.AgentLifecycleDetail{AgentLifecycleRun: agentRunResource(r), Stages: stagesOf(r, plan, events), Events: told}, nil
+}
+
+func listOf(r chain.Record) upgrade.List {
+	return upgrade.List(strings.TrimPrefix(r.Kind, upgrade.KindPrefix+"/"))
+}
+
+type agentRunsInput struct {
+	Node   string `query:"node_id" maxLength:"253" doc:"an id, a hostname or site/hostname"`
+	Site   string `query:"site" maxLength:"63"`
+	Status string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
+	Stage  string `query:"stage" maxLength:"64"`
+	Class  string `query:"class" maxLength:"64" doc:"of the failure"`
+	Cursor string `query:"cursor" maxLength:"80"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*resource.AgentLifecycleRuns, error) {
+	f := chain.Filter{Site: in.Site, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
+	var err error
+	if f.Statuses, err = runStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+		return nil, err
+	}
+	out := &resource.AgentLifecycleRuns{Items: []resource.AgentLifecycleRun{}}
+	var page []chain.Record
+	if in.Node == "" {
+		page, out.NextCursor, err = a.runsOf(ctx, broker.WorksOnAgent, f, nil, pageLimit(in.Limit))
+	} else {
+		var n broker.Node
+		if n, err = a.node(ctx, in.Node); err == nil {
+			page, out.NextCursor, err = a.runsOfNode(ctx, broker.WorksOnAgent, n.ID, f, pageLimit(in.Limit))
+		}
+	}
+	for _, r := range page {
+		out.Items = append(out.Items, agentRunResource(r))
+	}
+	return out, err
+}
+
+type agentRunActionInput struct {
+	AgentRunInput
+	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
+	Body   resource.RunOrder
+}
+
+func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*resource.AgentLifecycleRun, error) {
+	r, err := a.run(ctx, broker.WorksOnAgent, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.orderOn(ctx, r, in.Action, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = a.c.Runs.Act(ctx, o); err != nil {
+		return nil, runError(err)
+	}
+	out := agentRunResource(r)
+	return &out, nil
+}
+
+// agentRunResource is the read model of a run.
+func agentRunResource(r chain.Record) resource.AgentLifecycleRun {
+	var s upgrade.Upgrade
+	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
+	out := resource.AgentLifecycleRun{
+		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),
+		FromVersion: s.From, SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
+		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
+		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction, TurnoverID: s.Turnover, Tasks: s.Tasks,
+		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if f := r.Failure; f != nil {
+		out.FailureClass, out.ErrorCode, out.ErrorMessage, out.ErrorDetails = string(f.Class), f.Code, taskcatalog.Clean(f.Message, 2000), f.Details
+	}
+	if s.Target != nil {
+		out.TargetVersion = s.Target.Version
+	}
+	if s.List == upgrade.Install {
+		if out.RecommendedNextAction == "" && !out.Ended {
+			out.RecommendedNextAction = s.Next()
+		}
+		if t := s.Target; t != nil {
+			out.Install = &resource.AgentInstall{Version: t.Version, ReleaseDigest: t.Digest, ProgramSHA256: t.SHA256}
+			if p := s.Package; p != nil {
+				out.Install.PackageURL, out.Install.PackageSHA256 = p.URL, p.SHA256
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// listArchives answers what is kept of a node's diagnostics.
+func (a *API) listArchives(ctx context.Context, in *NodeInput) (*resource.ArchiveList, error) {
+	n, err := a.node(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.c.DB.Archives(ctx, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.ArchiveList{Items: make([]resource.Archive, len(all))}
+	for i, k := range all {
+		out.Items[i] = archiveResource(k)
+	}
+	return out, nil
+}
+
+// showArchive gives out what a task collected. It is of a node's inside: who reads it is
+// on record.
+func (a *API) showArchive(ctx context.Context, in *TaskInput) (*resource.Archive, error) {
+	t, _, err := a.task(ctx, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	k, err := a.c.DB.Archive(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.c.DB.Audit(ctx, broker.AuditEntry{
+		Actor: callerOf(ctx).actor().Name, Action: "archive.read", Subject: "task/" + t.ID, Reason: k.Digest, CorrelationID: callerOf(ctx).correlationID,
+	}); err != nil {
+		return nil, err
+	}
+	out := archiveResource(k)
+	out.Archive = k.Data
+	return &out, nil
+}
+
+func archiveResource(k store.Archive) resource.Archive {
+	return resource.Archive{TaskID: k.TaskID, NodeID: k.NodeID, CorrelationID: k.CorrelationID, EnqueuedBy: k.EnqueuedBy, Digest: k.Digest, Bytes: k.Bytes, CollectedAt: k.At}
+}

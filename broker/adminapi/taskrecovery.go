@@ -1,0 +1,51 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+type recoverInput struct {
+	TaskInput
+	Body resource.ReasonBody
+}
+
+// probeTask has the node say what it knows of a task. It is a task of its own.
+func (a *API) probeTask(ctx context.Context, in *recoverInput) (*resource.Task, error) {
+	return a.onTask(ctx, in, a.c.Queue.Probe)
+}
+
+// recoverTask has a task done again whose end nobody knows, after a probe. It takes whom
+// the task itself takes.
+func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*resource.Task, error) {
+	if in.Body.Reason == "" {
+		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot recover task %s: say why (--reason)", in.Task)
+	}
+	return a.onTask(ctx, in, func(ctx context.Context, actor broker.Actor, id string) (broker.Task, error) {
+		t, _, err := a.task(ctx, id)
+		if err != nil {
+			return t, err
+		}
+		if need, ok := rolesOfTypes[t.Type]; ok {
+			if err := a.must(ctx, need, "enqueue "+t.Type); err != nil {
+				return t, err
+			}
+		}
+		return a.c.Queue.Recover(ctx, actor, id)
+	})
+}
+
+func (a *API) onTask(ctx context.Context, in *recoverInput, do func(context.Context, broker.Actor, string) (broker.Task, error)) (*resource.Task, error) {
+	t, n, err := a.task(ctx, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	made, err := do(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), t.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := taskResource(made, n.Hostname)
+	return &out, nil
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// packed is what pack and sign print.
+type packed struct {
+	Dir       string            `json:"dir"`
+	Digest    string            `json:"digest"`
+	Statement release.Statement `json:"statement"`
+	Signed    int               `json:"signatures"`
+}
+
+func (a *app) showPacked(p packed) error {
+	return a.show(p, []string{p.Digest}, func(page *render.Page) {
+		page.Fields("directory", p.Dir, "digest", p.Digest, "version", p.Statement.Version, "commit", p.Statement.Commit,
+			"platform", p.Statement.OS+"/"+p.Statement.Arch, "program", "sha256:"+p.Statement.Binary.SHA256, "signatures", strconv.Itoa(p.Signed))
+	})
+}
+
+func agentReleasePackCommand(a *app) *cobra.Command {
+	var out, builtAt string
+	c := &cobra.Command{
+		Use:   "pack PROGRAM --out DIR",
+		Short: "make a release of a built agent: an OCI artifact in a directory",
+		Long: `Make a release of a built agent: an OCI artifact in a directory (an OCI image
+layout). PROGRAM is run, as PROGRAM version -o json, and says of itself which
+version it is and which state of its own it reads.
+
+The same program and --built-at give the same digest: say the time of the
+commit, not that of the build. SOURCE_DATE_EPOCH is taken where it is not said.`,
+		Example: "  hostler agent-release pack bin/hostler-agent --out dist/hostler-agent-0.1.0.oci --built-at 2026-11-01T12:00:00Z",
+		Args:    exactly("PROGRAM"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" {
+				return usage("cannot tell where to write the release (say --out DIR)")
+			}
+			at, err := a.buildTime(builtAt)
+			if err != nil {
+				return err
+			}
+			program, err := readProgram(args[0])
+			if err != nil {
+				return err
+			}
+			self, err := askProgram(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			made, err := release.Pack(program, self.Statement(at))
+			if err != nil {
+				return unfit(args[0], err)
+			}
+			if err := artifact.Write(c.Context(), out, made, self.Version); err != nil {
+				return err
+			}
+			s, err := release.ParseStatement(made.Statement)
+			if err != nil {
+				return err
+			}
+			return a.showPacked(packed{Dir: out, Digest: made.Digest, Statement: *s})
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "write the release to `DIR`; a release that is there is replaced")
+	c.Flags().StringVar(&builtAt, "built-at", "", "`TIME` of the release, as 2026-11-01T12:00:00Z")
+	return c
+}
+
+// buildTime is part of the digest, so it is never the clock's.
+func (a *app) buildTime(said string) (time.Time, error) {
+	if said != "" {
+		at, err := time.Parse(time.RFC3339, said)
+		if err != nil {
+			return at, usage("cannot read --built-at %q: write it as 2026-11-01T12:00:00Z", said)
+		}
+		return at.UTC().Truncate(time.Second), nil
+	}
+	epoch := a.getenv("SOURCE_DATE_EPOCH")
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return time.Time{}, usage("cannot tell when the release was built (say --built-at TIME, or SOURCE_DATE_EPOCH: it is part of the digest)")
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+func readProgram(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot read %s: %v", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, release.MaxBinary+1))
+	switch {
+	case err != nil:
+		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot read %s: %v", path, err)
+	case len(raw) > release.MaxBinary:
+		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot pack %s: it is larger than %d bytes", path, release.MaxBinary)
+	}
+	return raw, nil
+}
+
+// askTime bounds how long a program may take to say what it is.
+const askTime = 20 * time.Second
+
+// askProgram has a program say what it is.
+func askProgram(ctx context.Context, path string) (release.Self, error) {
+	var self release.Self
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return self, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, abs, "version", "-o", "json")
+	var said bytes.Buffer
+	cmd.Stdout = &capped{w: &said, left: release.MaxStatement}
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: %s version -o json ended with: %v (build it for this machine, from a version that has releases)", path, path, err)
+	}
+	if err := taskcatalog.DecodeStrict(said.Bytes(), &self); err != nil {
+		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: what it says of itself cannot be read: %v", path, err)
+	}
+	return self, nil
+}
+
+// capped drops what is past its bound: what is cut off does not parse.
+type capped struct {
+	w    io.Writer
+	left int
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	n := min(len(p), c.left)
+	c.left -= n
+	if _, err := c.w.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func agentReleaseSignCommand(a *app) *cobra.Command {
+	var keyFile, registry string
+	c := &cobra.Command{
+		Use:   "sign DIR --key FILE",
+		Short: "sign a release as cosign does, in its directory",
+		Long: `Sign a release in its directory, as cosign sign --key does in a registry. The key
+is what cosign generate-key-pair wrote (its password is typed, or in
+COSIGN_PASSWORD), or PKCS#8 in PEM: ECDSA P-256 or Ed25519. Nodes believe it
+once hostler trust add-release-key has told them.`,
+		Example: "  hostler agent-release sign dist/hostler-agent-0.1.0.oci --key cosign.key",
+		Args:    exactly("DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if keyFile == "" {
+				return usage("cannot sign without a key (say --key FILE)")
+			}
+			raw, err := os.ReadFile(keyFile)
+			if err != nil {
+				return broker.Errorf(broker.Invalid, "key_unreadable", "cannot read the release key: %v", err)
+			}
+			l, err := artifact.Read(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			m, err := release.ReadManifest(l.Manifest)
+			if err != nil {
+				return unfit(args[0], err)
+			}
+			statement, err := l.Part(c.Context(), m.Statement, release.MaxStatement)
+			if err != nil {
+				return err
+			}
+			s, err := m.ReadStatement(statement)
+			if err != nil {
+				return unfit(args[0], err)
+			}
+			key, err := artifact.ParseKey(raw, a.keyPassword)
+			if err != nil {
+				return err
+			}
+			signature, err := release.Sign(l.Digest(), registry, key)
+			if err != nil {
+				return broker.Errorf(broker.Invalid, "key_unreadable", "cannot use the release key: %v", err)
+			}
+			if err := l.AddSignature(c.Context(), signature); err != nil {
+				return err
+			}
+			all, err := l.Signatures(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.showPacked(packed{Dir: args[0], Digest: l.Digest(), Statement: *s, Signed: len(all)})
+		},
+	}
+	c.Flags().StringVar(&keyFile, "key", "", "`FILE` with the release key's private half")
+	c.Flags().StringVar(&registry, "registry", "", "`HOST[:PORT]/REPOSITORY` that the signature names, for people")
+	return c
+}
+
+// keyPassword is the environment's, or is typed unseen.
+func (a *app) keyPassword() ([]byte, error) {
+	if word := a.getenv("COSIGN_PASSWORD"); word != "" || !a.ask {
+		return []byte(word), nil
+	}
+	f, ok := a.in.(*os.File)
+	if !ok {
+		return nil, nil
+	}
+	_, _ = io.WriteString(a.err, "password of the release key: ")
+	word, err := term.ReadPassword(int(f.Fd()))
+	_, _ = io.WriteString(a.err, "\n")
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "key_unreadable", "cannot read the password from the terminal: %v", err)
+	}
+	return word, nil
+}

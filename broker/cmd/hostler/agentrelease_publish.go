@@ -1,0 +1,125 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// debName is how Debian names a package file: NAME_VERSION_ARCH.deb.
+var debName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*_([0-9A-Za-z.+~-]+)_(amd64|arm64)\.deb$`)
+
+func agentReleasePublishCommand(a *app) *cobra.Command {
+	var channel, registry string
+	var plainHTTP bool
+	c := &cobra.Command{
+		Use:   "publish FILE.deb|DIR",
+		Short: "publish a package of the agent, or a signed release",
+		Long: `Publish a package of the agent, which machines install at their first boot, or a
+signed release (a directory that pack made), which nodes update themselves to.
+
+A package is kept by its digest; version and architecture are read from its
+name, NAME_VERSION_ARCH.deb.
+
+A release is pushed to --registry, where nodes fetch it, or without it uploaded
+to the broker. The broker verifies it with the release keys of its trust bundle
+and refuses what none of them signed. Signatures are taken from the directory
+(hostler agent-release sign) and from the registry (cosign sign --key), where
+they can be added after a first, refused, publish. Who may push is what docker
+login or oras login left on this machine.
+
+The same once more changes nothing but channel, registry and signatures.`,
+		Example: "  hostler agent-release publish dist/hostler-agent_0.1.0_amd64.deb\n" +
+			"  hostler agent-release publish dist/hostler-agent-0.1.0.oci --registry registry.example/hostler/agent --channel canary",
+		Args: exactly("FILE.deb|DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if artifact.IsLayout(args[0]) {
+				return a.publishSigned(c.Context(), args[0], channel, registry, plainHTTP)
+			}
+			if registry != "" || plainHTTP || c.Flags().Changed("channel") {
+				return usage("--registry, --plain-http and --channel go with a signed release (a directory that hostler agent-release pack made), and %s is none", args[0])
+			}
+			return a.publishPackage(c, args[0])
+		},
+	}
+	c.Flags().StringVar(&channel, "channel", "stable", "who shall get the release, `NAME`")
+	c.Flags().StringVar(&registry, "registry", "", "push the release to `HOST[:PORT]/REPOSITORY`")
+	c.Flags().BoolVar(&plainHTTP, "plain-http", false, "the registry speaks no TLS, to nodes neither")
+	return c
+}
+
+func (a *app) publishPackage(c *cobra.Command, path string) error {
+	name := filepath.Base(path)
+	m := debName.FindStringSubmatch(name)
+	if m == nil {
+		return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64; or a directory that hostler agent-release pack made)", name)
+	}
+	r := resource.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
+	f, err := os.Open(path)
+	if err != nil {
+		return broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	digest, err := digestOf(f, &r)
+	if err != nil {
+		return err
+	}
+	api, err := a.connect()
+	if err != nil {
+		return err
+	}
+	p := a.progress()
+	defer p.done()
+	body := &counted{r: f, total: r.Size, p: p, name: r.Filename}
+	done, err := api.PublishAgent(c.Context(), digest, r, body)
+	p.done()
+	if err != nil {
+		return err
+	}
+	return a.showRelease(done)
+}
+
+// digestOf reads the whole file once, fills in its size, and leaves it at its
+// beginning.
+func digestOf(f *os.File, r *resource.AgentRelease) (string, error) {
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return "", broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", f.Name(), err)
+	}
+	if n == 0 {
+		return "", broker.Errorf(broker.Invalid, "package_unreadable", "cannot publish %s: it is empty", f.Name())
+	}
+	r.Size = n
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// counted shows how much of a body was read.
+type counted struct {
+	r           io.Reader
+	done, total int64
+	p           *progress
+	name        string
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.done += int64(n)
+	percent := c.done * 100 / c.total
+	c.p.say(fmt.Sprint(percent/25), fmt.Sprintf("%s  %s of %s  %d%%", c.name, render.Bytes(c.done), render.Bytes(c.total), percent))
+	return n, err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// publishSigned pushes a release or uploads it, and has the broker judge it. What it
+// reads of the directory is bound by the digest: only the broker says whether it is
+// signed.
+func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, plainHTTP bool) error {
+	if plainHTTP && registry == "" {
+		return usage("--plain-http goes with --registry")
+	}
+	l, err := artifact.Read(ctx, dir)
+	if err != nil {
+		return err
+	}
+	m, err := release.ReadManifest(l.Manifest)
+	if err != nil {
+		return unfit(dir, err)
+	}
+	statement, err := l.Part(ctx, m.Statement, release.MaxStatement)
+	if err != nil {
+		return err
+	}
+	if _, err := m.ReadStatement(statement); err != nil {
+		return unfit(dir, err)
+	}
+	api, err := a.connect()
+	if err != nil {
+		return err
+	}
+	p := a.progress()
+	defer p.done()
+	put := resource.AgentReleasePublish{
+		Digest: l.Digest(), Channel: channel, Reference: registry, PlainHTTP: plainHTTP, Manifest: l.Manifest, Statement: statement,
+	}
+	var signatures []release.Signature
+	if registry != "" {
+		to, err := artifact.OpenRegistry(registry, plainHTTP)
+		if err != nil {
+			return err
+		}
+		p.say("push", "pushing to "+registry)
+		if signatures, err = to.Push(ctx, l); err != nil {
+			return err
+		}
+	} else {
+		if signatures, err = l.Signatures(ctx); err != nil {
+			return err
+		}
+		layer, err := l.Part(ctx, m.Layer, release.MaxLayer)
+		if err != nil {
+			return err
+		}
+		if _, err := api.UploadReleasePart(ctx, m.Layer.Digest, m.Layer.Size, &counted{r: bytes.NewReader(layer), total: m.Layer.Size, p: p, name: dir}); err != nil {
+			return err
+		}
+	}
+	if len(signatures) == 0 {
+		p.done()
+		return unsigned(l, registry)
+	}
+	for _, s := range signatures {
+		put.Signatures = append(put.Signatures, resource.ReleaseSignature(s))
+	}
+	done, err := api.PublishRelease(ctx, put)
+	p.done()
+	if err != nil {
+		return err
+	}
+	return a.showRelease(done)
+}
+
+func unsigned(l *artifact.Layout, registry string) error {
+	how := "hostler agent-release sign " + l.Dir + " --key FILE"
+	if registry != "" {
+		how = "it is pushed: cosign sign --key FILE " + registry + "@" + l.Digest() + ", or " + how
+	}
+	return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: nobody has signed it (%s; then publish again)", l.Dir, how)
+}
+
+// unfit is of a directory that holds something else than a release.
+func unfit(dir string, err error) error {
+	return broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, "artifact_unreadable")), "cannot use %s: %v", dir, err)
+}

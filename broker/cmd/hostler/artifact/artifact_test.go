@@ -1,0 +1,269 @@
+package artifact_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/release"
+	"github.com/hostler/hostler/taskcatalog/release/releasetest"
+	"github.com/hostler/hostler/test/registry"
+)
+
+func refused(t *testing.T, err error, code string) {
+	t.Helper()
+	var e *broker.Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Errorf("%v, want %s", err, code)
+	}
+}
+
+func packed(t *testing.T, program, version string) (*artifact.Layout, *release.Artifact) {
+	t.Helper()
+	a, err := release.Pack([]byte(program), releasetest.Statement(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "out", "agent.oci")
+	if err := artifact.Write(t.Context(), dir, a, version); err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, dir), a
+}
+
+func opened(t *testing.T, dir string) *artifact.Layout {
+	t.Helper()
+	l, err := artifact.Read(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		found[path[len(dir):]] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestADirectoryWrittenTwiceIsTheSame(t *testing.T) {
+	one, a := packed(t, "an agent", "1.0.0")
+	two, _ := packed(t, "an agent", "1.0.0")
+	first, second := files(t, one.Dir), files(t, two.Dir)
+	if len(first) < 4 || len(first) != len(second) {
+		t.Fatalf("%d and %d files", len(first), len(second))
+	}
+	for name, content := range first {
+		if second[name] != content {
+			t.Errorf("%s differs: %q and %q", name, content, second[name])
+		}
+	}
+	if one.Digest() != a.Digest || one.Version != "1.0.0" || !bytes.Equal(one.Manifest, a.Manifest) {
+		t.Errorf("it is read as %+v", one)
+	}
+}
+
+func TestOnlyAReleaseIsReplaced(t *testing.T) {
+	l, _ := packed(t, "an agent", "1.0.0")
+	next, err := release.Pack([]byte("the next"), releasetest.Statement("1.1.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := artifact.Write(t.Context(), l.Dir, next, "1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	if again := opened(t, l.Dir); again.Digest() != next.Digest || again.Version != "1.1.0" {
+		t.Errorf("it is %+v", again)
+	}
+	if beside, err := os.ReadDir(filepath.Dir(l.Dir)); err != nil || len(beside) != 1 {
+		t.Errorf("beside it: %v (%v)", beside, err)
+	}
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "thesis.txt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, artifact.Write(t.Context(), home, next, "1.1.0"), "artifact_in_the_way")
+	if got := files(t, home); len(got) != 1 {
+		t.Errorf("the directory has %v", got)
+	}
+}
+
+func TestADirectoryThatWasChangedIsNotRead(t *testing.T) {
+	l, a := packed(t, "an agent", "1.0.0")
+	if err := os.WriteFile(filepath.Join(l.Dir, "blobs", "sha256", a.Digest[len("sha256:"):]), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := artifact.Read(t.Context(), l.Dir)
+	refused(t, err, "artifact_unreadable")
+	_, err = artifact.Read(t.Context(), t.TempDir())
+	refused(t, err, "artifact_unreadable")
+}
+
+// The whole way by a registry: pushed, signed beside it by another's tool, and pushed
+// again; what is there stays, and another release does not take its name.
+func TestAReleaseGoesToARegistry(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	hub := registry.Start(t, registry.Config{})
+	to := repository(t, hub.Addr+"/hostler/agent")
+	l, a := packed(t, "an agent", "1.0.0")
+	mine, theirs := releasetest.Sign(t, a.Digest, key(t)), releasetest.Sign(t, a.Digest, key(t))
+
+	if got, err := to.Push(t.Context(), l); err != nil || len(got) != 0 {
+		t.Fatalf("unsigned: %v (%v)", got, err)
+	}
+	if err := l.AddSignature(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := to.Push(t.Context(), l); err != nil || !same(got, mine) {
+		t.Fatalf("signed here: %v (%v)", got, err)
+	}
+	elsewhere, _ := packed(t, "an agent", "1.0.0") // the same, on another machine
+	if err := elsewhere.AddSignature(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := to.Push(t.Context(), elsewhere); err != nil || !same(got, mine, theirs) {
+		t.Fatalf("signed there, too: %v (%v)", got, err)
+	}
+	if got, err := to.Push(t.Context(), l); err != nil || !same(got, mine, theirs) {
+		t.Errorf("and once more: %v (%v)", got, err)
+	}
+	if err := l.AddSignature(t.Context(), theirs); err != nil { // what lies there already
+		t.Fatal(err)
+	}
+	if got, err := l.Signatures(t.Context()); err != nil || !same(got, mine, theirs) {
+		t.Errorf("in the directory: %v (%v)", got, err)
+	}
+	other, _ := packed(t, "another agent", "1.0.0")
+	_, err := to.Push(t.Context(), other)
+	refused(t, err, "release_version_taken")
+
+	hub.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // it would be tried again for a while
+	if _, err := to.Push(ctx, l); err == nil {
+		t.Error("it was pushed to a registry that is gone")
+	}
+	if err := hub.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := to.Push(t.Context(), l); err != nil || !same(got, mine, theirs) {
+		t.Errorf("after it came back: %v (%v)", got, err)
+	}
+}
+
+func TestARegistryAsksWhoPushes(t *testing.T) {
+	logins := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", logins)
+	hub := registry.Start(t, registry.Config{User: "ci", Password: "s3cret"})
+	l, _ := packed(t, "an agent", "1.0.0")
+	_, err := repository(t, hub.Addr+"/agent").Push(t.Context(), l)
+	refused(t, err, "registry_failed")
+	login := `{"auths":{"` + hub.Addr + `":{"auth":"` + base64.StdEncoding.EncodeToString([]byte("ci:s3cret")) + `"}}}`
+	if err := os.WriteFile(filepath.Join(logins, "config.json"), []byte(login), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repository(t, hub.Addr+"/agent").Push(t.Context(), l); err != nil {
+		t.Errorf("with a login: %v", err)
+	}
+}
+
+func TestWhatIsNoRepositoryIsRefused(t *testing.T) {
+	for _, name := range []string{"", "agent", "http://r.example/agent", "r.example/agent:latest", "r.example/agent@" + release.Digest(nil), "r.example/../x"} {
+		_, err := artifact.OpenRegistry(name, false)
+		refused(t, err, "registry_invalid")
+	}
+}
+
+// A key is read as cosign keeps it, and its errors tell nothing of it.
+func TestAReleaseKeyIsReadAsCosignKeepsIt(t *testing.T) {
+	k := key(t)
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := encrypted.Encrypt(der, []byte("word"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	word := func(w string) func() ([]byte, error) { return func() ([]byte, error) { return []byte(w), nil } }
+	for name, c := range map[string]struct {
+		raw  []byte
+		word string
+		code string
+	}{
+		"cosign's":         {pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed}), "word", ""},
+		"cosign's of old":  {pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED COSIGN PRIVATE KEY", Bytes: sealed}), "word", ""},
+		"PKCS#8":           {plain, "", ""},
+		"another password": {pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed}), "guess", "key_password_wrong"},
+		"a public key":     {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), "", "key_unreadable"},
+		"no PEM":           {der, "", "key_unreadable"},
+		"cut short":        {plain[:len(plain)/2], "", "key_unreadable"},
+	} {
+		got, err := artifact.ParseKey(c.raw, word(c.word))
+		if c.code != "" {
+			refused(t, err, c.code)
+		} else if err != nil || got == nil {
+			t.Errorf("%s: %v", name, err)
+		} else if a, b := id(t, got), id(t, k); a != b {
+			t.Errorf("%s: it is key %s, not %s", name, a, b)
+		}
+	}
+}
+
+func repository(t *testing.T, name string) *artifact.Registry {
+	t.Helper()
+	r, err := artifact.OpenRegistry(name, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func same(got []release.Signature, want ...release.Signature) bool {
+	return slices.EqualFunc(got, want, func(a, b release.Signature) bool {
+		return bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.Signature, b.Signature)
+	})
+}
+
+func key(t *testing.T) crypto.Signer {
+	t.Helper()
+	k, err := pki.GenerateKey(pki.P256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func id(t *testing.T, k crypto.Signer) string {
+	t.Helper()
+	name, err := pki.KeyID(k.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

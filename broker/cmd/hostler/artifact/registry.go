@@ -1,0 +1,72 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Registry is a repository of an OCI registry.
+type Registry struct {
+	reference string
+	repo      *remote.Repository
+}
+
+// OpenRegistry names a repository, HOST[:PORT]/REPOSITORY, without asking it anything.
+// Who may push is what docker, oras or cosign login left on this machine.
+func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
+	repo, err := remote.NewRepository(reference)
+	if err != nil || repo.Reference.Reference != "" {
+		return nil, broker.Errorf(broker.Invalid, "registry_invalid", "cannot use %q as a registry: name HOST[:PORT]/REPOSITORY, without tag or digest", taskcatalog.Clean(reference, 300))
+	}
+	logins, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "registry_login_unreadable", "cannot read the logins of registries: %v", err)
+	}
+	repo.PlainHTTP = plainHTTP
+	repo.Client = &auth.Client{Client: retry.DefaultClient, Cache: auth.NewCache(), Credential: credentials.Credential(logins)}
+	return &Registry{reference: reference, repo: repo}, nil
+}
+
+// Push copies a release there, tagged with its version, and its signatures beside
+// those that are there. It returns all of them. What is there already stays.
+func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, error) {
+	there, err := r.repo.Resolve(ctx, l.Version)
+	if err == nil && there.Digest != l.root.Digest {
+		return nil, broker.Errorf(broker.Refused, "release_version_taken", "cannot push %s to %s: tag %s is %s there, and this is %s (give it a version of its own)", l.Dir, r.reference, l.Version, there.Digest, l.root.Digest)
+	}
+	if _, err := oras.Copy(ctx, l.store, l.Version, r.repo, l.Version, oras.DefaultCopyOptions); err != nil {
+		return nil, r.failed("push to", err)
+	}
+	remote, err := signatures(ctx, r.repo, l.Digest())
+	if err != nil {
+		return nil, r.failed("read signatures from", err)
+	}
+	local, err := l.Signatures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := joined(remote, local)
+	if len(all) > len(remote) {
+		if err := putSignatures(ctx, r.repo, l.Digest(), all); err != nil {
+			return nil, r.failed("push signatures to", err)
+		}
+	}
+	return all, nil
+}
+
+func (r *Registry) failed(what string, err error) error {
+	if e := (*broker.Error)(nil); errors.As(err, &e) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return broker.Errorf(broker.Unavailable, "registry_failed", "cannot %s %s: %s (see that it answers, and docker login or oras login; --plain-http where it speaks no TLS)", what, r.reference, taskcatalog.Clean(err.Error(), 500))
+}

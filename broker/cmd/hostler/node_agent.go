@@ -1,0 +1,142 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func nodeAgentCommand(a *app) *cobra.Command {
+	c := noun("agent-lifecycle", "look at a node's agent, update it, repair it", "  hostler node agent-lifecycle gpu-07\n  hostler node agent-lifecycle list --drift",
+		agentListCommand(a), agentSetCommand(a), agentStartCommand(a), agentRunsCommand(a), agentShowCommand(a), agentWatchCommand(a))
+	for _, act := range agentActions {
+		c.AddCommand(agentActionCommand(a, act))
+	}
+	c.Use = "agent-lifecycle [NODE]"
+	c.Long = `Show what is wanted of a node's agent, which program it says that it runs, and how
+the last delivery to it went. A build that nobody knows counts as drift.`
+	c.ValidArgsFunction = a.completeNode
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		if err := exactly("NODE")(c, args); err != nil {
+			return err
+		}
+		api, err := a.connect()
+		if err != nil {
+			return err
+		}
+		l, err := api.AgentLifecycle(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return a.showAgent(l)
+	}
+	return c
+}
+
+func (a *app) showAgent(l *resource.AgentLifecycle) error {
+	return a.show(l, []string{l.NodeID}, func(p *render.Page) {
+		p.Fields("node", l.Hostname+" ("+l.NodeID+")", "site", l.Site, "status", l.Status,
+			"agent", l.Badge+" ("+l.DriftState+")", "channel", l.AgentChannel, "wanted", l.DesiredAgentVersion, "floor", l.VersionFloor,
+			"reported", l.ReportedAgentVersion, "commit", l.ReportedCommit, "program", l.ReportedDigest, "reported at", moment(a, l.ReportedAt),
+			"delivered by", l.DesiredDeliveryMode, "last delivery", deliveryLine(a, *l), "of", l.LastDeliveryCorrelationID)
+		for _, why := range l.DriftReasons {
+			p.Line("drift: " + why)
+		}
+		if r := l.LatestRun; r != nil {
+			p.Title("Latest run")
+			_, rows := agentRuns.rows(a, []resource.AgentLifecycleRun{*r})
+			p.Table(agentRuns.heads, rows)
+		}
+	})
+}
+
+// deliveryLine is what came of the last delivery: confirmed, 42 s, 3 minutes ago.
+func deliveryLine(a *app, l resource.AgentLifecycle) string {
+	if l.LastDeliveryResult == "" {
+		return ""
+	}
+	line := l.LastDeliveryResult
+	if l.LastDeliveryReason != "" {
+		line += " (" + l.LastDeliveryReason + ")"
+	}
+	if l.LastDeliverySeconds > 0 {
+		line += ", " + strconv.FormatInt(l.LastDeliverySeconds, 10) + " s"
+	}
+	return line + ", " + render.Ago(l.LastDeliveryAttemptAt, a.now())
+}
+
+func agentListCommand(a *app) *cobra.Command {
+	var site string
+	var drift bool
+	c := &cobra.Command{
+		Use: "list", Short: "list how agents stand to what is wanted of them", Args: exactly(),
+		Example: "  hostler node agent-lifecycle list --drift\n  hostler node agent-lifecycle list --site dc1 -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.AgentLifecycles(c.Context(), site, drift)
+			if err != nil {
+				return err
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, i := range l.Items {
+				ids = append(ids, i.NodeID)
+				rows = append(rows, []string{i.NodeID, i.Hostname, i.Site, i.Badge, i.ReportedAgentVersion, i.DesiredAgentVersion, i.AgentChannel, deliveryLine(a, i)})
+			}
+			return a.show(l, ids, func(p *render.Page) {
+				p.Line(agentsLine(l.Counts))
+				p.Blank()
+				p.Table([]string{"ID", "HOSTNAME", "SITE", "AGENT", "RUNS", "WANTED", "CHANNEL", "LAST DELIVERY"}, rows)
+			})
+		},
+	}
+	c.Flags().StringVar(&site, "site", "", "only nodes of this site")
+	c.Flags().BoolVar(&drift, "drift", false, "only those that are not in sync; an unknown build is not")
+	return c
+}
+
+// agentsLine counts a fleet's agents.
+func agentsLine(c resource.AgentCounts) string {
+	line := strconv.FormatInt(c.Current, 10) + " current, " + strconv.FormatInt(c.Drift, 10) + " drift"
+	if c.Unknown > 0 {
+		line += " (" + strconv.FormatInt(c.Unknown, 10) + " of an unknown build)"
+	}
+	return line
+}
+
+func agentSetCommand(a *app) *cobra.Command {
+	var w resource.AgentWant
+	c := &cobra.Command{
+		Use: "set NODE", Short: "say which channel a node's agent is from, and how it is delivered", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Long: `Say which channel a node's agent is from, and how it is delivered (platform admin).
+Nothing is begun by it: a node that then differs from what is wanted is drift.`,
+		Example: "  hostler node agent-lifecycle set gpu-07 --channel candidate\n  hostler node agent-lifecycle set gpu-07 --channel pinned --version 1.3.2 --reason 'ticket 4711'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if w.AgentChannel == "" && w.PinnedVersion == "" && w.DesiredDeliveryMode == "" {
+				return usage("say --channel, --version or --mode (see hostler help node agent-lifecycle set)")
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.WantAgent(c.Context(), args[0], w)
+			if err != nil {
+				return err
+			}
+			return a.showAgent(l)
+		},
+	}
+	c.Flags().StringVar(&w.AgentChannel, "channel", "", "stable, candidate or pinned")
+	c.Flags().StringVar(&w.PinnedVersion, "version", "", "the `VERSION` of channel pinned")
+	c.Flags().StringVar(&w.DesiredDeliveryMode, "mode", "", "reimage, manual_install or rebootstrap")
+	reasonFlag(c, &w.Reason)
+	return c
+}

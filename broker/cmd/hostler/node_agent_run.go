@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+var agentRuns = runs[resource.AgentLifecycleRun]{
+	noun: "node agent-lifecycle", thing: "run",
+	heads: []string{"ID", "HOSTNAME", "MODE", "SCENARIO", "TARGET", "STATUS", "STAGE", "SINCE", "CLASS", "NEXT"},
+	row: func(a *app, r resource.AgentLifecycleRun) []string {
+		next := r.RecommendedNextAction
+		if next == "" {
+			next = r.Waiting
+		}
+		return []string{r.RunID, r.Hostname, r.Mode, r.Scenario, r.TargetVersion, r.Status, r.CurrentStage, render.Ago(agentRunSince(r), a.now()), r.FailureClass, next}
+	},
+	look: func(r resource.AgentLifecycleRun) runLook {
+		return runLook{r.RunID, r.Hostname, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
+	},
+	show: func(ctx context.Context, api *client.Client, id string) (resource.AgentLifecycleRun, error) {
+		d, err := api.AgentRun(ctx, id)
+		return d.AgentLifecycleRun, err
+	},
+	act: func(ctx context.Context, api *client.Client, id, action string, order resource.RunOrder) (resource.AgentLifecycleRun, error) {
+		r, err := api.ActOnAgentRun(ctx, id, action, order)
+		return *r, err
+	},
+	watch: (*app).watchAgentRun,
+}
+
+// agentActions are those of a run on an agent. What a node has taken is put back by the
+// node itself, or by another run.
+var agentActions = []runAction{
+	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts"},
+	{name: "resume", path: "resume", short: "go on after what kept it was mended"},
+	{name: "rerun", path: "rerun", short: "go through all stages again"},
+	{name: "cancel", path: "cancel", short: "stop it; what no agent has taken yet is withdrawn"},
+	{name: "adopt", path: "adopt", short: "as resume, and say so at the end"},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
+}
+
+func agentRunSince(r resource.AgentLifecycleRun) time.Time {
+	switch {
+	case r.Ended:
+		return r.CompletedAt
+	case !r.StageEnteredAt.IsZero():
+		return r.StageEnteredAt
+	}
+	return r.RequestedAt
+}
+
+func agentActionCommand(a *app, act runAction) *cobra.Command {
+	q := runAsk{runAction: act}
+	c := &cobra.Command{
+		Use: act.name + " ID", Short: act.short, Args: exactly("ID"),
+		Example: "  hostler node agent-lifecycle " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			return agentRuns.actOnOne(a, c, api, q, args[0])
+		},
+	}
+	reasonFlag(c, &q.reason)
+	runWaitFlags(c, &q.wait, &q.timeout)
+	return c
+}
+
+func agentStartCommand(a *app) *cobra.Command {
+	var s resource.AgentLifecycleStart
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "start NODE", Short: "update or repair a node's agent", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Long: `Update or repair a node's agent. Modes: rebootstrap has the agent do it itself, and says
+what a person is to do where it cannot; manual_install waits for a person, and looks;
+reimage has MAAS give the node a fresh system. Scenarios: bootstrap_install,
+in_place_upgrade, repair_reinstall, certificate_repair, config_repair, drift_reconcile.
+A node that somebody is on is refused by --safety idle, waited for by after_drain, and
+worked on all the same by forced (platform admin, with a reason). It is done when the
+node reports the release, answers, has renewed its certificate, and is as fit for a
+tenant as before.`,
+		Example: "  hostler node agent-lifecycle start gpu-07 --scenario in_place_upgrade --wait\n  hostler node agent-lifecycle start gpu-07 --scenario certificate_repair\n  hostler node agent-lifecycle start gpu-07 --scenario in_place_upgrade --version 1.3.2 --allow-rollback --reason 'ticket 4711'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needsFlags(c, "scenario"); err != nil {
+				return err
+			}
+			if s.Mode == string(broker.ByReimage) || s.SafetyPolicy == string(broker.Forced) || s.AllowRollback || s.Force {
+				if err := needReason(s.Reason); err != nil {
+					return err
+				}
+			}
+			if s.Mode == string(broker.ByReimage) {
+				if err := a.confirm(c, "reimage %s? All that is on its disks is lost.", args[0]); err != nil {
+					return err
+				}
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.StartAgentRun(c.Context(), args[0], s)
+			if err != nil {
+				return err
+			}
+			if wait {
+				return a.watchAgentRun(c.Context(), api, r.RunID, timeout)
+			}
+			return agentRuns.print(a, []resource.AgentLifecycleRun{*r}, "it goes on by itself (hostler node agent-lifecycle watch "+r.RunID+")")
+		},
+	}
+	c.Flags().StringVar(&s.Scenario, "scenario", "", "what for: see above")
+	c.Flags().StringVar(&s.Mode, "mode", "", "reimage, manual_install or rebootstrap; the node's own without one")
+	c.Flags().StringVar(&s.TargetVersion, "version", "", "the `VERSION` that it shall have; what is wanted of it without one")
+	c.Flags().StringVar(&s.SafetyPolicy, "safety", "idle", "idle, after_drain or forced")
+	c.Flags().BoolVar(&s.AllowRollback, "allow-rollback", false, "also a version below the floor (platform_admin)")
+	c.Flags().BoolVar(&s.Force, "force", false, "also a version that failed on this node before (platform_admin)")
+	reasonFlag(c, &s.Reason)
+	yesFlag(c)
+	runWaitFlags(c, &wait, &timeout)
+	return c
+}
+
+func agentRunsCommand(a *app) *cobra.Command {
+	var f client.RunFilter
+	var node string
+	c := &cobra.Command{
+		Use: "runs", Short: "list runs on agents, newest first", Args: exactly(),
+		Example: "  hostler node agent-lifecycle runs --node gpu-07\n  hostler node agent-lifecycle runs --status failed -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.AgentRuns(c.Context(), node, f)
+			if err != nil {
+				return err
+			}
+			return agentRuns.printPage(a, runPage[resource.AgentLifecycleRun]{answer: l, runs: l.Items})
+		},
+	}
+	c.Flags().StringVar(&node, "node", "", "only of this `NODE`")
+	c.Flags().StringVar(&f.Site, "site", "", "only at this site")
+	c.Flags().StringVar(&f.Class, "class", "", "only those with a failure of this class")
+	c.Flags().StringVar(&f.Stage, "stage", "", "only those at this stage")
+	statusFilter(c, &f)
+	return c
+}
+
+func agentShowCommand(a *app) *cobra.Command {
+	var events bool
+	c := &cobra.Command{
+		Use: "show ID", Short: "show a run on an agent with its stages", Args: exactly("ID"),
+		Example: "  hostler node agent-lifecycle show r-019f2c1a7b3k5x7e2q9d4 --events",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			d, err := api.AgentRun(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(d, []string{d.RunID}, func(p *render.Page) { agentRunPage(a, p, d, events) })
+		},
+	}
+	c.Flags().BoolVar(&events, "events", false, "with its history")
+	return c
+}
+
+func agentRunPage(a *app, p *render.Page, d *resource.AgentLifecycleDetail, events bool) {
+	p.Fields("run", d.RunID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "mode", d.Mode, "scenario", d.Scenario, "safety", d.SafetyPolicy, "from", d.FromVersion, "to", d.TargetVersion,
+		"reason", d.Reason, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
+		"waits for", d.Waiting, "asked for", d.Asked, "turnover", d.TurnoverID, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction,
+		"ended", moment(a, d.CompletedAt))
+	if i := d.Install; i != nil {
+		p.Title("To install")
+		p.Fields("version", i.Version, "package", i.PackageURL, "its sha-256", i.PackageSHA256, "release", i.ReleaseDigest, "program sha-256", i.ProgramSHA256)
+	}
+	p.Title("Stages")
+	rows := [][]string{}
+	for _, s := range d.Stages {
+		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
+	}
+	p.Table([]string{"STAGE", "STATUS", "ATTEMPT", "TOOK", "MESSAGE"}, rows)
+	if events {
+		eventsPage(p, d.Events)
+	}
+}
+
+func agentWatchCommand(a *app) *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "watch ID", Short: "follow a run on an agent until it has ended or needs a person", Args: exactly("ID"),
+		Example: "  hostler node agent-lifecycle watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			return a.watchAgentRun(c.Context(), api, args[0], timeout)
+		},
+	}
+	timeoutFlag(c, &timeout)
+	return c
+}
+
+// watchAgentRun follows a run and shows it where it stops. To stop watching stops
+// nothing else.
+func (a *app) watchAgentRun(ctx context.Context, api *client.Client, id string, timeout time.Duration) error {
+	waiting, cancel := within(ctx, timeout)
+	defer cancel()
+	tree := &stageTree{progress: a.progress()}
+	defer tree.clear()
+	for {
+		d, err := api.AgentRun(waiting, id)
+		switch {
+		case waiting.Err() != nil && ctx.Err() == nil:
+			return timedOut("run %s has not ended after %s (it goes on; hostler node agent-lifecycle watch %s)", id, timeout, id)
+		case ctx.Err() != nil:
+			return broker.Errorf(broker.Internal, "interrupted", "stopped watching run %s (it goes on; hostler node agent-lifecycle watch %s, hostler node agent-lifecycle cancel %s)", id, id, id)
+		case err != nil:
+			return err
+		}
+		tree.draw(agentTree(d), a.now())
+		if d.Ended || strings.HasPrefix(d.Status, "failed_") {
+			tree.clear()
+			if err := a.show(d, []string{d.RunID}, func(p *render.Page) { agentRunPage(a, p, d, false) }); err != nil {
+				return err
+			}
+			return agentRunEnd(d.AgentLifecycleRun)
+		}
+		pause(waiting, tick)
+	}
+}
+
+// agentTree is a run as the tree of stages draws any.
+func agentTree(d *resource.AgentLifecycleDetail) *resource.OnboardingDetail {
+	return &resource.OnboardingDetail{
+		Onboarding: resource.Onboarding{
+			OnboardingID: d.RunID, Hostname: d.Hostname, Status: d.Status, Ended: d.Ended, CurrentStage: d.CurrentStage, CurrentAttempt: d.CurrentAttempt,
+			Direction: d.Direction, Waiting: d.Waiting, FailureClass: d.FailureClass, ErrorMessage: d.ErrorMessage, RecommendedNextAction: d.RecommendedNextAction, RequestedAt: d.RequestedAt,
+		},
+		Stages: d.Stages,
+	}
+}
+
+// agentRunEnd is the error of a run that did not come to its end.
+func agentRunEnd(r resource.AgentLifecycleRun) error {
+	switch r.Status {
+	case "completed", "reconciled":
+		return nil
+	case "cancelled":
+		return broker.Errorf(broker.Internal, "agent_lifecycle_cancelled", "run %s on the agent of %s was cancelled", r.RunID, r.Hostname)
+	}
+	code := r.ErrorCode
+	if code == "" {
+		code = r.Status
+	}
+	return broker.Errorf(broker.Internal, code, "run %s on the agent of %s stopped at %s: %s (%s)", r.RunID, r.Hostname, r.CurrentStage, r.ErrorMessage, r.RecommendedNextAction)
+}

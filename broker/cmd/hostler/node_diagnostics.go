@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func nodeDiagnosticsCommand(a *app) *cobra.Command {
+	var collect bool
+	var out string
+	var since, timeout time.Duration
+	c := &cobra.Command{
+		Use: "diagnostics NODE", Short: "collect what tells why a node fails, or get what was collected", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Long: `List what is kept of a node's diagnostics: archives with the agent's journal, the
+kernel's lines about GPUs, the facts, the agent's versions and its ledger. Secrets and
+the names of tenants' users are taken out on the node.
+
+--collect has the node collect now. --out writes the newest archive, or the one
+collected, to a file: a gzipped tar. A run that fails of a broken GPU or at enrolment
+has had one collected by itself.`,
+		Example: "  hostler node diagnostics gpu-07\n  hostler node diagnostics gpu-07 --collect --since 2h --out gpu-07.tar.gz",
+		RunE: func(c *cobra.Command, args []string) error {
+			if !collect && (c.Flags().Changed("since") || c.Flags().Changed("timeout")) {
+				return usage("--since and --timeout go with --collect")
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			task := ""
+			if collect {
+				if task, err = a.collect(c.Context(), api, args[0], since, timeout); err != nil {
+					return err
+				}
+			}
+			l, err := api.Archives(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				if task == "" && len(l.Items) > 0 {
+					task = l.Items[0].TaskID
+				}
+				if task == "" {
+					return broker.Errorf(broker.NotFound, "archive_not_found", "nothing is kept of node %s (use --collect)", args[0])
+				}
+				return a.writeArchive(c.Context(), api, task, out)
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, k := range l.Items {
+				ids = append(ids, k.TaskID)
+				rows = append(rows, []string{k.TaskID, render.Ago(k.CollectedAt, a.now()), size(k.Bytes), k.EnqueuedBy, k.CorrelationID, k.Digest})
+			}
+			return a.show(l, ids, func(p *render.Page) {
+				p.Table([]string{"TASK", "COLLECTED", "SIZE", "BY", "FOR", "DIGEST"}, rows)
+				if len(rows) == 0 {
+					a.note("nothing is kept of node %s (use --collect)", args[0])
+				}
+			})
+		},
+	}
+	c.Flags().BoolVar(&collect, "collect", false, "have the node collect now, and wait for it")
+	c.Flags().DurationVar(&since, "since", 24*time.Hour, "how far the journal is read back, up to a week")
+	c.Flags().StringVar(&out, "out", "", "write the newest archive to `FILE`")
+	timeoutFlag(c, &timeout)
+	return c
+}
+
+// collect has a node collect its diagnostics, waits until it has, and names the task.
+func (a *app) collect(ctx context.Context, api *client.Client, node string, since, timeout time.Duration) (task string, err error) {
+	if since < time.Minute || since > 7*24*time.Hour {
+		return "", usage("--since takes a minute to a week")
+	}
+	params, err := json.Marshal(taskcatalog.DiagnosticsParams{SinceSeconds: int(since / time.Second)})
+	if err != nil {
+		return "", err
+	}
+	t, err := api.Enqueue(ctx, node, resource.TaskCreate{Type: "node.diagnostics", Params: params, IdempotencyKey: "cli-" + strings.ToLower(rand.Text())})
+	if err != nil {
+		return "", err
+	}
+	if t, err = a.follow(ctx, api, t, timeout); err != nil {
+		return "", err
+	}
+	return t.ID, verdictOf(t)
+}
+
+// writeArchive writes what a task collected to a file for its owner alone, if it is what
+// its digest says.
+func (a *app) writeArchive(ctx context.Context, api *client.Client, task, path string) error {
+	k, err := api.Archive(ctx, task)
+	if err != nil {
+		return err
+	}
+	if pki.Digest(k.Archive) != k.Digest {
+		return broker.Errorf(broker.Internal, "archive_untrusted", "cannot write the archive of task %s: what came is not what its digest says", task)
+	}
+	if err := os.WriteFile(path, k.Archive, 0o600); err != nil {
+		return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", path, err)
+	}
+	a.note("%s: %s of node %s, task %s", path, k.Digest, k.NodeID, k.TaskID)
+	return nil
+}
+
+// diagnosticsPage shows what an archive has and what it lacks.
+func diagnosticsPage(p *render.Page, r taskcatalog.DiagnosticsResult) {
+	p.Title("Collected")
+	p.Fields("digest", r.Digest, "size", size(int64(r.Bytes)))
+	rows := [][]string{}
+	for _, part := range r.Parts {
+		rows = append(rows, []string{part.Name, size(int64(part.Bytes)), count(int64(part.Redacted)), render.YesNo(part.Cut), part.Missing})
+	}
+	resultTable(p, "Parts", []string{"PART", "SIZE", "REDACTED", "CUT", "MISSING"}, rows)
+}
+
+func taskArchiveCommand(a *app) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "archive TASK --out FILE", Short: "get what a task collected, such as diagnostics", Args: exactly("TASK"),
+		Long: `Write what a task collected to a file, as the node sent it: a gzipped tar whose digest
+the node has signed with the task's result. Who reads it is in the audit log.`,
+		Example: "  hostler task archive TASK --out gpu-07.tar.gz",
+		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" {
+				return usage("task archive needs --out FILE")
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			return a.writeArchive(c.Context(), api, args[0], out)
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "write it to `FILE`")
+	return c
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func taskProbeCommand(a *app) *cobra.Command {
+	var reason string
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "probe TASK", Short: "ask the node what became of a task, and what is there now", Args: exactly("TASK"),
+		Long: `Ask the node what its ledger has of a task, whether it runs at this moment, and what a
+look at the machine finds of it. It is a task of its own, and changes nothing.`,
+		Example: "  hostler task probe TASK --wait",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := api.ProbeTask(c.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			if wait {
+				return a.watch(c.Context(), api, t, timeout)
+			}
+			return a.showEnqueued(t)
+		},
+	}
+	reasonFlag(c, &reason)
+	waitFlags(c, &wait, &timeout)
+	return c
+}
+
+func taskRecoverCommand(a *app) *cobra.Command {
+	var reason string
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "recover TASK --reason R", Short: "have a task done again whose end nobody knows", Args: exactly("TASK"),
+		Long: `Have a task done again that was interrupted, or of which nothing was heard, within a
+day of its end. The node must have said within the last minutes (hostler task probe)
+that it neither runs the task nor has done it. However often it is recovered, it is
+done again once. A task that a run asked for is recovered by the run.`,
+		Example: "  hostler task probe TASK --wait\n  hostler task recover TASK --reason 'the agent was killed in the middle' --wait",
+		RunE: func(c *cobra.Command, args []string) error {
+			if reason == "" {
+				return usage("task recover needs --reason")
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			was, err := api.Task(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if was.Class == string(taskcatalog.ClassDestructive) && !saidYes(c) {
+				if err := a.confirm(c, "run %s on node %s again? It may destroy a tenant's data.", was.Type, nodeName(*was)); err != nil {
+					return err
+				}
+			}
+			t, err := api.RecoverTask(c.Context(), was.ID, reason)
+			if err != nil {
+				return err
+			}
+			if wait {
+				return a.watch(c.Context(), api, t, timeout)
+			}
+			return a.showEnqueued(t)
+		},
+	}
+	reasonFlag(c, &reason)
+	yesFlag(c)
+	waitFlags(c, &wait, &timeout)
+	return c
+}
+
+// showEnqueued shows a task that has just been asked for.
+func (a *app) showEnqueued(t *resource.Task) error {
+	if err := a.show(t, []string{t.ID}, func(p *render.Page) { p.Table(taskHeads, [][]string{taskRow(a, *t)}) }); err != nil {
+		return err
+	}
+	a.note("task %s is %s (hostler task watch %s)", t.ID, t.Status, t.ID)
+	return nil
+}
