@@ -91,10 +91,16 @@ bench: build
 
 maassim: ; @$(GO) run ./test/maassim/cmd/maassim $(ARGS)
 
+# The .debs, and the agent as an OCI artifact for self-updates. The same commit, built
+# twice with the same Go and gcc, gives the same artifact wherever it is built: -trimpath
+# leaves no path of the machine in the program, nothing of it is the clock's, and the time
+# in its statement is the commit's.
+package: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1)
 package: build
 	@mkdir -p dist
 	@VERSION=$(VERSION) $(TOOL) nfpm package -f packaging/deb/agent.yaml -p deb -t dist/
 	@VERSION=$(VERSION) $(TOOL) nfpm package -f packaging/deb/broker.yaml -p deb -t dist/
+	@bin/hostler agent-release pack bin/hostler-agent --out dist/hostler-agent-$(VERSION).oci
 
 clean:
 	rm -rf bin dist bench.json
