@@ -20,13 +20,13 @@ func (a *API) probeTask(ctx context.Context, in *recoverInput) (*resource.Task, 
 // recoverTask has a task done again whose end nobody knows, after a probe. It takes whom
 // the task itself takes.
 func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*resource.Task, error) {
-	if in.Body.Reason == "" {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot recover task %s: say why (--reason)", in.Task)
-	}
 	return a.onTask(ctx, in, func(ctx context.Context, actor broker.Actor, id string) (broker.Task, error) {
 		t, _, err := a.task(ctx, id)
 		if err != nil {
 			return t, err
+		}
+		if in.Body.Reason == "" {
+			return t, broker.Errorf(broker.Invalid, "reason_missing", "cannot recover task %s: say why (--reason)", t.ID)
 		}
 		if need, ok := rolesOfTypes[t.Type]; ok {
 			if err := a.must(ctx, need, "enqueue "+t.Type); err != nil {
