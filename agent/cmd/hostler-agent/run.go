@@ -43,9 +43,11 @@ func newRun() *cobra.Command {
 				log.Warn("systemd's watchdog is not understood", zap.Error(err))
 			}
 			config.Build = build()
-			if config.Updates, err = updates(&config, filepath.Join(config.ConfigDir, filepath.Base(configFile))); err != nil {
+			executable, err := os.Executable()
+			if err != nil {
 				return err
 			}
+			config.Updates = updates(&config, taskcatalog.AgentFolder, executable, filepath.Join(config.ConfigDir, filepath.Base(configFile)))
 			if config.Updates != nil {
 				defer func() { _ = config.Updates.Store.Close() }()
 			}

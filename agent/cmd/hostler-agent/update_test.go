@@ -8,9 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/hostler/hostler/agent"
 	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -148,4 +152,27 @@ func TestTheProgramTestsItself(t *testing.T) {
 	if status, _, errOut = call(t, "self-test", "--config", conf); status != exitFailed || !strings.Contains(errOut, "state_invalid") {
 		t.Errorf("an identity that cannot be read: status %d, %s", status, errOut)
 	}
+}
+
+// A node whose folder of updates cannot be used keeps its agent.
+func TestAnAgentThatCannotUpdateItselfServes(t *testing.T) {
+	at, _, _ := node(t)
+	program := filepath.Join(at.lib, "versions", "1.1.0", "hostler-agent")
+	state := t.TempDir()
+	core, said := observer.New(zap.ErrorLevel)
+	config := agent.Config{File: agent.File{StateDir: state}, Now: time.Now, Log: zap.New(core)}
+	if err := os.WriteFile(filepath.Join(state, "update"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if u := updates(&config, at.lib, program, ""); u != nil || said.Len() != 1 {
+		t.Errorf("%+v, %d lines in the log", u, said.Len())
+	}
+	if err := os.Remove(filepath.Join(state, "update")); err != nil {
+		t.Fatal(err)
+	}
+	u := updates(&config, at.lib, program, "")
+	if u == nil || u.Running != "1.1.0" || said.Len() != 1 {
+		t.Fatalf("%+v, %d lines in the log", u, said.Len())
+	}
+	_ = u.Store.Close()
 }

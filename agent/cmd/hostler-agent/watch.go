@@ -20,23 +20,21 @@ import (
 )
 
 // updates joins this program with the versions on the node; nil where it runs from
-// none of them.
-func updates(config *agent.Config, configFile string) (*agent.Updates, error) {
-	executable, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	running := selfupdate.SlotOf(taskcatalog.AgentFolder, executable)
+// none of them, and where their folder cannot be used: an agent that cannot update
+// itself is still the way to this machine.
+func updates(config *agent.Config, lib, executable, configFile string) *agent.Updates {
+	running := selfupdate.SlotOf(lib, executable)
 	if running == "" {
-		return nil, nil
+		return nil
 	}
-	store, err := selfupdate.OpenStore(taskcatalog.AgentFolder, config.StateDir, config.Now)
+	store, err := selfupdate.OpenStore(lib, config.StateDir, config.Now)
 	if err != nil {
-		return nil, err
+		config.Log.Error("this agent cannot update itself until it is started again", zap.Error(err))
+		return nil
 	}
 	return &agent.Updates{
 		Store: store, Systemd: systemd.Bus{}, Running: running, Invocation: os.Getenv("INVOCATION_ID"), Test: selfupdate.RunSelfTest(configFile),
-	}, nil
+	}
 }
 
 // build is what this program is.
