@@ -77,17 +77,17 @@ func (w *Watcher) restoreBefore() (restored []string, err error) {
 	defer func() { _ = home.Close() }()
 	for _, part := range w.Parts {
 		names, err := part.matching(s.state, beforeDir)
-		if err != nil || len(names) == 0 {
+		if err != nil {
 			return restored, err
 		}
-		if w.sound(home, part) {
+		if len(names) == 0 || w.sound(home, part) {
 			continue
 		}
 		room := int64(maxBefore)
 		for _, name := range names {
 			to := path.Base(name)
 			if err := copyFile(&s.disk, s.state, name, home, to+temporary, &room); err != nil {
-				return restored, err
+				return restored, errors.Join(fmt.Errorf("cannot put back %s: %w", to, err), s.remove(home, to+temporary))
 			}
 			if err := s.rename(home, to+temporary, to); err != nil {
 				return restored, err

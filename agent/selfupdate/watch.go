@@ -63,11 +63,15 @@ const (
 	reachTime  = 4 * time.Second // meanwhile nothing else is seen
 	// saveEvery is how much of the window a loss of power may give back.
 	saveEvery = 10 * time.Second
+	// What failed is tried again: each try may stop the agent.
+	retryFirst = 5 * time.Second
+	retryMost  = time.Minute
 )
 
 // Run watches until there is no trial, or ctx ends. What cannot be done now is tried
 // again: there is nobody else to do it.
 func (w *Watcher) Run(ctx context.Context) error {
+	again := retryFirst
 	for {
 		st, err := w.Store.Load()
 		if err != nil {
@@ -77,12 +81,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return w.tidy(st)
 		}
 		wait := tick
-		if err := w.turn(ctx, st.Trial); err != nil {
+		if err := w.turn(ctx, st.Trial); err == nil {
+			again = retryFirst
+		} else {
 			if ctx.Err() != nil {
 				return nil
 			}
 			w.Log.Error("cannot go on with the update; trying again", zap.String("step", string(st.Trial.Step)), zap.Error(err))
-			wait = 5 * time.Second
+			wait, again = again, min(2*again, retryMost)
 		}
 		if err := w.Sleep(ctx, wait); err != nil {
 			return nil // asked to stop: the next start goes on
@@ -264,10 +270,8 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 		return err
 	}
 	restored, err := w.restoreBefore()
-	if err != nil {
-		w.Log.Error("cannot put the node's state of before the switch back", zap.Error(err))
-	}
-	if err := w.Systemd.Launch(ctx, AgentUnit); err != nil {
+	// Where it could not be put back, the copy and the trial stay for another try.
+	if err = errors.Join(err, w.Systemd.Launch(ctx, AgentUnit)); err != nil {
 		return err
 	}
 	if len(restored) > 0 {

@@ -298,7 +298,7 @@ func (w *world) watcher() *Watcher {
 	}
 	return &Watcher{
 		Store: w.store, StateDir: w.state, Systemd: w, BootID: fmt.Sprint("boot", w.boot), Log: zap.NewNop(),
-		Parts: []Part{{Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
+		Parts: []Part{{Name: "what this node never had", Files: []string{"none.json"}, Check: func(string) error { return nil }}, {Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
 			raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
 			if err == nil && string(raw) != "a sound ledger" {
 				err = errors.New("damaged")
