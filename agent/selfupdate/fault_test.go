@@ -87,3 +87,87 @@ func TestAStateThatCannotBePutBackYetIsTriedAgain(t *testing.T) {
 		t.Errorf("%q %v, %+v", raw, err, w.agent)
 	}
 }
+
+// stops is a systemd whose Stop does something more.
+type stops struct {
+	*world
+	stop func(context.Context) error
+}
+
+func (s stops) Stop(ctx context.Context, unit string) error {
+	return errors.Join(s.world.Stop(ctx, unit), s.stop(ctx))
+}
+
+func (s stops) Launch(ctx context.Context, unit string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.world.Launch(ctx, unit)
+}
+
+// Whatever fails after the agent was stopped, an agent runs; before the switch is
+// written down it is the old one.
+func TestAFaultBetweenStopAndStartLeavesAnAgent(t *testing.T) {
+	for _, c := range []struct {
+		name, behaviour string
+		hit             func(w *world, st *State, what string) bool
+		runs            string // while it fails; empty: any
+		outcome         taskcatalog.UpdateOutcome
+	}{
+		{"the switch cannot be written down", "fine", func(w *world, st *State, what string) bool {
+			return what == "write state.json.new" && st.Trial.Step == Armed && w.store.Current() == "1.1.0"
+		}, "1.0.0", taskcatalog.UpdateConfirmed},
+		{"the switch cannot be made", "fine", func(_ *world, st *State, what string) bool {
+			return what == "link current.new" && st.Trial.Step == Armed
+		}, "1.0.0", taskcatalog.UpdateRolledBack},
+		{"nothing can be written", "fine", func(w *world, st *State, what string) bool {
+			return (strings.HasPrefix(what, "write") || strings.HasPrefix(what, "fill")) && st.Trial.Step == Armed && w.agent == nil
+		}, "1.0.0", taskcatalog.UpdateConfirmed},
+		{"it cannot be switched back", "exits", func(_ *world, st *State, what string) bool {
+			return what == "link current.new" && st.Trial.Step == Reverting
+		}, "", taskcatalog.UpdateRolledBack},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.arm(c.behaviour)
+			failed := w.failing(4, func(what string) bool {
+				st, err := w.store.Load()
+				return err == nil && st.Trial != nil && c.hit(w, st, what)
+			})
+			seen := 0
+			d := w.between(nil, func() {
+				if *failed == seen {
+					return
+				}
+				seen = *failed
+				if w.agent == nil || c.runs != "" && w.agent.version != c.runs {
+					t.Errorf("after a failure %+v runs", w.agent)
+				}
+			})
+			if seen == 0 || d == nil || d.Outcome != c.outcome {
+				t.Errorf("%d failures, %+v", seen, d)
+			}
+		})
+	}
+}
+
+func TestAStopThatFailsLeavesAnAgent(t *testing.T) {
+	for behaviour, outcome := range map[string]taskcatalog.UpdateOutcome{"fine": taskcatalog.UpdateConfirmed, "exits": taskcatalog.UpdateRolledBack} {
+		w := newWorld(t)
+		w.arm(behaviour)
+		n := 0
+		d := w.between(stops{w, func(context.Context) error {
+			if n++; n%2 == 1 {
+				return errors.New("the job is canceled")
+			}
+			return nil
+		}}, func() {
+			if w.agent == nil {
+				t.Error("no agent runs")
+			}
+		})
+		if n < 2 || d == nil || d.Outcome != outcome {
+			t.Errorf("%d stops, %+v", n, d)
+		}
+	}
+}

@@ -121,37 +121,44 @@ func (w *Watcher) turn(ctx context.Context, t *Trial) error {
 // begin makes the switch. Each part may have been done before a crash.
 func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	w.Log.Info("switching the agent", zap.String("from", t.FromVersion), zap.String("to", t.ToVersion), zap.String("delivery", t.ID))
-	began := w.Store.now().UTC()
-	if err := w.Systemd.Stop(ctx, AgentUnit); err != nil {
-		return err
+	s, began := w.Store, w.Store.now().UTC()
+	was := s.Current()
+	if was == "" || was == t.To {
+		was = s.backTo(t)
 	}
-	if w.Store.Current() != t.To { // else the new version may have run already
-		if err := w.keepBefore(); err != nil {
-			return w.giveUp(ctx, t, err)
+	if err := w.Systemd.Stop(ctx, AgentUnit); err != nil {
+		return w.backOut(ctx, was, err)
+	}
+	if s.Current() != t.To { // else the new version may have run already
+		err := w.keepBefore()
+		if err == nil {
+			err = s.switchTo(t.To)
 		}
-		if err := w.Store.switchTo(t.To); err != nil {
-			return w.giveUp(ctx, t, err)
+		if err != nil {
+			return w.giveUp(ctx, t, was, err)
 		}
 	}
 	err := w.change(t, func(t *Trial) {
 		t.Step, t.BootID, t.SwitchedAt = Watching, w.BootID, began
 	})
-	if err != nil {
-		return err
+	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
+		return w.backOut(ctx, was, err)
 	}
-	return w.Systemd.Launch(ctx, AgentUnit)
+	return errors.Join(err, w.Systemd.Launch(ctx, AgentUnit))
+}
+
+// backOut has the version that ran run on, where the switch was not made or cannot be
+// written down.
+func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
+	return errors.Join(why, w.Store.switchTo(was), w.Systemd.Launch(ctx, AgentUnit))
 }
 
 // giveUp leaves the old version where the disk does not let the switch be made.
-func (w *Watcher) giveUp(ctx context.Context, t *Trial, why error) error {
+func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, why error) error {
 	w.Log.Error("cannot switch the agent", zap.Error(why))
-	err := w.change(t, func(t *Trial) {
+	return w.backOut(ctx, was, w.change(t, func(t *Trial) {
 		t.Step, t.Reason, t.Message = Reverting, CodeNoSpace, taskcatalog.Clean("the switch could not be made: "+why.Error(), taskcatalog.MaxText)
-	})
-	if err != nil { // not even that can be written: the old version runs, and the next turn tries again
-		_ = w.Systemd.Launch(ctx, AgentUnit)
-	}
-	return err
+	}))
 }
 
 // watch looks once, and acts on what is seen.
@@ -192,11 +199,7 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 		return w.confirm(t)
 	case Revert:
 		w.Log.Warn("putting the version before back: "+message, zap.String("version", t.ToVersion), zap.String("code", string(code)))
-		if err := w.change(t, func(t *Trial) { t.Step, t.Reason, t.Message = Reverting, code, message }); err != nil {
-			return err
-		}
-		t.Step, t.Reason, t.Message = Reverting, code, message
-		return w.revert(ctx, t)
+		return w.change(t, func(t *Trial) { t.Step, t.Reason, t.Message = Reverting, code, message })
 	}
 	w.counted += tick
 	if w.counted >= saveEvery || before.Starts != t.Starts || before.BootID != t.BootID {
@@ -263,14 +266,16 @@ func (w *Watcher) confirm(t *Trial) error {
 func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	s := w.Store
 	if err := w.Systemd.Stop(ctx, AgentUnit); err != nil {
-		return err
+		return errors.Join(err, w.Systemd.Launch(ctx, AgentUnit))
 	}
 	back := s.backTo(t)
-	if err := s.switchTo(back); err != nil {
-		return err
+	err := s.switchTo(back)
+	var restored []string
+	if err == nil {
+		restored, err = w.restoreBefore()
 	}
-	restored, err := w.restoreBefore()
-	// Where it could not be put back, the copy and the trial stay for another try.
+	// Where that failed, the copy and the trial stay for another try; meanwhile any agent
+	// is better than none.
 	if err = errors.Join(err, w.Systemd.Launch(ctx, AgentUnit)); err != nil {
 		return err
 	}
@@ -328,4 +333,10 @@ func (w *Watcher) change(t *Trial, do func(*Trial)) error {
 		do(st.Trial)
 		return nil
 	})
+}
+
+// isAt reports whether the trial has a step on the disk, whatever became of writing it.
+func (w *Watcher) isAt(t *Trial, step Step) bool {
+	st, err := w.Store.Load()
+	return err == nil && st.Trial != nil && st.Trial.ID == t.ID && st.Trial.Step == step
 }
