@@ -70,7 +70,9 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 		return false, err
 	}
 	log.Info("starting the watcher", zap.String("from", trial.FromVersion), zap.String("to", trial.ToVersion), zap.String("delivery", trial.ID))
-	if err := sd.Start(ctx, WatchUnit); err != nil && ctx.Err() == nil {
+	start, cancel := context.WithTimeout(ctx, jobTime)
+	defer cancel()
+	if err := sd.Start(start, WatchUnit); err != nil && ctx.Err() == nil {
 		return false, s.disarm(trial, err)
 	}
 	return false, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -170,4 +171,77 @@ func TestAStopThatFailsLeavesAnAgent(t *testing.T) {
 			t.Errorf("%d stops, %+v", n, d)
 		}
 	}
+}
+
+func TestAWatcherThatIsAskedToStopHasAnAgentRunFirst(t *testing.T) {
+	for behaviour, stopAt := range map[string]int{"fine": 1, "exits": 2} { // in the switch, in the revert
+		w := newWorld(t)
+		w.arm(behaviour)
+		ctx, cancel := context.WithCancel(t.Context())
+		watcher, n := w.watcher(), 0
+		watcher.Systemd = stops{w, func(ctx context.Context) error {
+			if n++; n == stopAt {
+				cancel()
+			}
+			return ctx.Err()
+		}}
+		if err := watcher.Run(ctx); err != nil || n != stopAt {
+			t.Errorf("%d stops, %v", n, err)
+		}
+		if w.agent == nil || w.agent.version != w.store.Current() {
+			t.Errorf("%s: %+v runs", behaviour, w.agent)
+		}
+		if d := w.settled(); d == nil || d.ID != "t-1.1.0" {
+			t.Errorf("the next start: %+v", d)
+		}
+	}
+}
+
+func TestATrialThatIsTakenBackDuringTheSwitchIsNotMade(t *testing.T) {
+	for name, decide := range map[string]func(*State){
+		"disarmed": func(st *State) { st.Trial = nil },
+		"by hand":  func(st *State) { st.Trial.Step, st.Trial.Reason = Reverting, CodeByHand },
+	} {
+		w := newWorld(t)
+		w.arm("fine")
+		n := 0
+		w.between(stops{w, func(context.Context) error {
+			if n++; n > 1 {
+				return nil
+			}
+			return w.store.Change(func(st *State) error { decide(st); return nil })
+		}}, func() {})
+		if w.agent == nil || w.agent.version != "1.0.0" || w.store.Current() != "1.0.0" || len(w.ran) > 3 {
+			t.Errorf("%s: %+v runs, current %s, %v", name, w.agent, w.store.Current(), w.ran)
+		}
+		for _, version := range w.ran {
+			if version != "1.0.0" {
+				t.Errorf("%s: %s ran", name, version)
+			}
+		}
+	}
+}
+
+func TestASystemdThatDoesNotAnswerIsNotWaitedForWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	w.arm("fine")
+	synctest.Test(t, func(t *testing.T) {
+		began, n := time.Now(), 0
+		var took time.Duration
+		d := w.between(stops{w, func(ctx context.Context) error {
+			if n++; n > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			took = time.Since(began)
+			return ctx.Err()
+		}}, func() {
+			if w.agent == nil {
+				t.Error("no agent runs")
+			}
+		})
+		if d == nil || d.Outcome != taskcatalog.UpdateConfirmed || took > 90*time.Second {
+			t.Errorf("%+v, waited for %s", d, took)
+		}
+	})
 }

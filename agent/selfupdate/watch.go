@@ -66,6 +66,8 @@ const (
 	// What failed is tried again: each try may stop the agent.
 	retryFirst = 5 * time.Second
 	retryMost  = time.Minute
+	// jobTime is how long systemd may take over the agent: more than its stop may last.
+	jobTime = 75 * time.Second
 )
 
 // Run watches until there is no trial, or ctx ends. What cannot be done now is tried
@@ -126,7 +128,7 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	if was == "" || was == t.To {
 		was = s.backTo(t)
 	}
-	if err := w.Systemd.Stop(ctx, AgentUnit); err != nil {
+	if err := w.stop(ctx); err != nil {
 		return w.backOut(ctx, was, err)
 	}
 	if s.Current() != t.To { // else the new version may have run already
@@ -144,13 +146,13 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
 		return w.backOut(ctx, was, err)
 	}
-	return errors.Join(err, w.Systemd.Launch(ctx, AgentUnit))
+	return errors.Join(err, w.launch(ctx))
 }
 
 // backOut has the version that ran run on, where the switch was not made or cannot be
 // written down.
 func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
-	return errors.Join(why, w.Store.switchTo(was), w.Systemd.Launch(ctx, AgentUnit))
+	return errors.Join(why, w.Store.switchTo(was), w.launch(ctx))
 }
 
 // giveUp leaves the old version where the disk does not let the switch be made.
@@ -161,15 +163,31 @@ func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, why error) e
 	}))
 }
 
+// stop stops the agent, and launch starts it. A watcher that is asked to stop between
+// the two goes on to the second, and one that systemd does not answer tries again.
+func (w *Watcher) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
+	defer cancel()
+	return w.Systemd.Stop(ctx, AgentUnit)
+}
+
+func (w *Watcher) launch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
+	defer cancel()
+	return w.Systemd.Launch(ctx, AgentUnit)
+}
+
 // watch looks once, and acts on what is seen.
 func (w *Watcher) watch(ctx context.Context, t *Trial) error {
-	u, err := w.Systemd.Look(ctx, AgentUnit)
+	look, cancel := context.WithTimeout(ctx, jobTime)
+	u, err := w.Systemd.Look(look, AgentUnit)
+	cancel()
 	if err != nil {
 		return err
 	}
 	if u.Invocation == "" || t.Starts == 0 && dead(u) {
 		// Nobody has started it yet: the watcher ended between the switch and that.
-		if err := w.Systemd.Launch(ctx, AgentUnit); err != nil {
+		if err := w.launch(ctx); err != nil {
 			return err
 		}
 	}
@@ -265,8 +283,8 @@ func (w *Watcher) confirm(t *Trial) error {
 // revert puts the old version back and has it run, then says so.
 func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	s := w.Store
-	if err := w.Systemd.Stop(ctx, AgentUnit); err != nil {
-		return errors.Join(err, w.Systemd.Launch(ctx, AgentUnit))
+	if err := w.stop(ctx); err != nil {
+		return errors.Join(err, w.launch(ctx))
 	}
 	back := s.backTo(t)
 	err := s.switchTo(back)
@@ -276,7 +294,7 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	}
 	// Where that failed, the copy and the trial stay for another try; meanwhile any agent
 	// is better than none.
-	if err = errors.Join(err, w.Systemd.Launch(ctx, AgentUnit)); err != nil {
+	if err = errors.Join(err, w.launch(ctx)); err != nil {
 		return err
 	}
 	if len(restored) > 0 {
