@@ -38,7 +38,7 @@ func (a *Agent) updater() *selfupdate.Updater {
 	}
 	return &selfupdate.Updater{
 		Stager: selfupdate.Stager{
-			Store: u.Store, Test: u.Test, OS: runtime.GOOS, Arch: runtime.GOARCH, Progress: func(string, int, string) {},
+			Store: u.Store, StateDir: a.File.StateDir, Parts: StateParts(a.Now), Test: u.Test, OS: runtime.GOOS, Arch: runtime.GOARCH, Progress: func(string, int, string) {},
 			Keys:  func() release.Keys { return a.state.Member().Trust.ReleaseKeys(a.Now()) },
 			Forms: func() ([]int, error) { return a.forms() },
 		},

@@ -62,6 +62,9 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	if err := s.fit(ctx, to, slot, want.Floor); err != nil {
 		return false, err
 	}
+	if err := s.roomForBefore(); err != nil {
+		return false, err
+	}
 	trial, err := s.Store.trial(st, want, to, slot.Version)
 	if err != nil {
 		return false, err

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Part is a part of the node's state that the old version must be able to read.
@@ -36,10 +38,50 @@ func (p Part) matching(in *os.Root, dir string) (names []string, err error) {
 // maxBefore bounds the copy of the node's state.
 const maxBefore = 256 << 20
 
+// spareState is what is to be left where the copy is: the update writes there, too.
+const spareState = 8 << 20
+
+// roomForBefore refuses a switch whose copy of the node's state would not fit.
+func (s *Stager) roomForBefore() error {
+	home, err := os.OpenRoot(s.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = home.Close() }()
+	need := int64(spareState)
+	for _, part := range s.Parts {
+		names, err := part.matching(home, ".")
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if info, err := home.Stat(name); err == nil { // else it is gone meanwhile
+				need += info.Size()
+			}
+		}
+	}
+	left, err := free(s.Store.state)
+	if err == nil && left < need {
+		err = taskcatalog.Errorf(CodeNoSpace, "cannot switch the agent: a copy of its state needs %d MiB, and %d are free (free space below %s)", need>>20, left>>20, s.StateDir)
+	}
+	return err
+}
+
 // keepBefore copies the parts of the node's state, while no agent runs. The copy is
 // whole or is not there.
 func (w *Watcher) keepBefore() error {
 	s, temp := w.Store, beforeDir+temporary
+	if err := w.fillBefore(temp); err != nil {
+		return errors.Join(err, s.remove(s.state, temp)) // the disk may be full of it
+	}
+	if err := s.remove(s.state, beforeDir); err != nil {
+		return err
+	}
+	return s.rename(s.state, temp, beforeDir)
+}
+
+func (w *Watcher) fillBefore(temp string) error {
+	s := w.Store
 	if err := errors.Join(s.remove(s.state, temp), s.folder(s.state, temp, 0o700)); err != nil {
 		return err
 	}
@@ -60,10 +102,7 @@ func (w *Watcher) keepBefore() error {
 			}
 		}
 	}
-	if err := errors.Join(s.sync(s.state, temp), s.remove(s.state, beforeDir)); err != nil {
-		return err
-	}
-	return s.rename(s.state, temp, beforeDir)
+	return s.sync(s.state, temp)
 }
 
 // restoreBefore puts back the parts that the version before cannot read now, and says

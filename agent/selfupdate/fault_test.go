@@ -245,3 +245,32 @@ func TestASystemdThatDoesNotAnswerIsNotWaitedForWithoutEnd(t *testing.T) {
 		}
 	})
 }
+
+// A disk that is full while the state is kept is not left full of half a copy.
+func TestHalfACopyOfTheStateIsTakenAway(t *testing.T) {
+	w := newWorld(t)
+	w.arm("fine")
+	full := false
+	w.failing(1, func(what string) bool { full = what == "sync before.new/ledger.db"; return full })
+	d := w.between(nil, func() {
+		if _, err := os.Stat(filepath.Join(w.state, "update", beforeDir+temporary)); full && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("half a copy is left: %v", err)
+		}
+		full = false
+	})
+	if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != CodeNoSpace || w.agent.version != "1.0.0" {
+		t.Errorf("%+v, %+v runs", d, w.agent)
+	}
+}
+
+func TestASwitchWhoseCopyOfTheStateDoesNotFitIsRefused(t *testing.T) {
+	w := newWorld(t)
+	if err := os.Truncate(filepath.Join(w.state, "ledger.db"), 1<<43); err != nil {
+		t.Fatal(err)
+	}
+	err := w.update(w.publish("1.1.0", "fine"))
+	st, failed := w.store.Load()
+	if taskcatalog.CodeOf(err, "") != CodeNoSpace || failed != nil || st.Trial != nil || w.watch {
+		t.Errorf("%v; %+v %v", err, st, failed)
+	}
+}

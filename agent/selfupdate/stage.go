@@ -26,6 +26,9 @@ const spare = 64 << 20
 // Stager brings releases to a node. It changes nothing that runs.
 type Stager struct {
 	Store *Store
+	// StateDir is the agent's, and Parts what of it is kept over a switch.
+	StateDir string
+	Parts    []Part
 	// Keys are the release keys in force at this moment.
 	Keys func() release.Keys
 	// Forms are those of the agent's state on this node: ledger and configuration.

@@ -217,7 +217,7 @@ func (w *world) dead() bool { return w.cut >= 0 && w.changes > w.cut }
 
 func (w *world) stager() *Stager {
 	return &Stager{
-		Store: w.store, Keys: func() release.Keys { return w.keys }, Forms: func() ([]int, error) { return []int{1}, nil },
+		Store: w.store, StateDir: w.state, Parts: parts, Keys: func() release.Keys { return w.keys }, Forms: func() ([]int, error) { return []int{1}, nil },
 		OS: "linux", Arch: "amd64", Progress: func(string, int, string) {},
 		Test: func(_ context.Context, file string) (*SelfTest, error) {
 			raw, err := os.ReadFile(file)
@@ -288,6 +288,15 @@ func (w *world) update(p published) error {
 	return err
 }
 
+// parts are those of the node's state.
+var parts = []Part{{Name: "what this node never had", Files: []string{"none.json"}, Check: func(string) error { return nil }}, {Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
+	raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
+	if err == nil && string(raw) != "a sound ledger" {
+		err = errors.New("damaged")
+	}
+	return err
+}}}
+
 // watcher is the one of this boot. It gives up after so many turns.
 func (w *world) watcher() *Watcher {
 	w.Helper()
@@ -298,13 +307,7 @@ func (w *world) watcher() *Watcher {
 	}
 	return &Watcher{
 		Store: w.store, StateDir: w.state, Systemd: w, BootID: fmt.Sprint("boot", w.boot), Log: zap.NewNop(),
-		Parts: []Part{{Name: "what this node never had", Files: []string{"none.json"}, Check: func(string) error { return nil }}, {Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
-			raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
-			if err == nil && string(raw) != "a sound ledger" {
-				err = errors.New("damaged")
-			}
-			return err
-		}}},
+		Parts: parts,
 		Reach: func(context.Context, *Trial) bool { return !w.brokerDown(w.clock) },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			if w.dead() {

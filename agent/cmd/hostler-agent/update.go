@@ -157,7 +157,7 @@ func byHand(at place, store *selfupdate.Store, file agent.File, configFile strin
 	}
 	return &selfupdate.Updater{
 		Stager: selfupdate.Stager{
-			Store: store, Test: selfupdate.RunSelfTest(configFile), Progress: func(string, int, string) {},
+			Store: store, StateDir: file.StateDir, Parts: agent.StateParts(time.Now), Test: selfupdate.RunSelfTest(configFile), Progress: func(string, int, string) {},
 			Forms: func() ([]int, error) { return formsHere(file) },
 		},
 		Systemd: at.systemd, Log: zap.NewNop(), Running: running, Version: v,
