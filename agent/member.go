@@ -114,9 +114,6 @@ func (a *Agent) joined() {
 		a.recoverTasks()
 	}
 	a.carried = a.state.Carried()
-	if a.onTrial() { // a poll may be held for a minute; a renewal shows at once that all is well
-		a.renewAt = a.Now()
-	}
 	m := a.state.Member()
 	a.publish(func(s *Status) { s.NodeID, s.Epoch, s.Broker = m.NodeID, m.Epoch, a.brokerOf(m) })
 }

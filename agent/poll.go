@@ -77,7 +77,6 @@ func (a *Agent) turn(ctx, work context.Context) error {
 		err := a.renew(ctx)
 		switch {
 		case err == nil:
-			a.markContact()
 		case ctx.Err() != nil:
 			return err
 		case a.state.Member().Expired(a.Now()) || refusedMember(err):
@@ -136,8 +135,8 @@ func (a *Agent) poll(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	begun := a.Now()
-	reply, err := a.wait(ctx, client, free)
+	begun, atOnce := a.Now(), a.onTrial() // its watcher waits to see that it is heard
+	reply, err := a.wait(ctx, client, free, atOnce)
 	if errors.Is(err, errLaneFreed) {
 		return nil
 	}
@@ -155,7 +154,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 	if reply.Report {
 		a.renewAt = a.Now()
 	}
-	if len(reply.Tasks)+len(reply.Cancel) == 0 && !reply.Report && a.Now().Sub(begun) < time.Second {
+	if len(reply.Tasks)+len(reply.Cancel) == 0 && !reply.Report && !atOnce && a.Now().Sub(begun) < time.Second {
 		return errHasty // do not spin on a broker that does not hold the request
 	}
 	return nil
@@ -164,7 +163,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 // wait is one long poll. It ends early when a lane gets room that the broker was
 // not told of. What is on its way at that moment is lost with the connection; its
 // lease runs out and it is delivered again.
-func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcatalog.Lane) (*wire.WaitReply, error) {
+func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcatalog.Lane, atOnce bool) (*wire.WaitReply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if len(free) < lanesOfANode {
@@ -178,7 +177,7 @@ func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcata
 			}
 		}()
 	}
-	reply, err := client.Wait(ctx, free)
+	reply, err := client.Wait(ctx, free, atOnce)
 	if err != nil && errors.Is(context.Cause(ctx), errLaneFreed) {
 		return nil, errLaneFreed
 	}

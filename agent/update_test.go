@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -337,6 +338,27 @@ func TestAVersionOnTrialTakesNoTask(t *testing.T) {
 		if len(tookBy) != 3 {
 			t.Errorf("%d tasks ran as %v", len(probes), tookBy)
 		}
+	})
+}
+
+// What a version is tried for is taking tasks: one whose polls fail is put back, though
+// all else that it asks of the broker is answered.
+func TestAVersionThatCannotAskForTasksIsPutBack(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		u := newUnits(l)
+		id := u.begin()
+		refused := false
+		l.broker.Lock()
+		l.broker.Before = refuseWhile("/tasks/wait", &refused, http.StatusServiceUnavailable, "away")
+		l.broker.Unlock()
+		u.beforeWatch = func() { l.broker.Lock(); defer l.broker.Unlock(); refused = true }
+		q := l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", "fine"))
+		l.until("it is judged", func() bool { st, err := u.open().Load(); return err == nil && st.Last() != nil })
+		l.broker.Lock()
+		refused = false
+		l.broker.Unlock()
+		wantResult(t, l.broker.Wait(q, 10*time.Minute), taskcatalog.OutcomeFailed, selfupdate.CodeNoContact)
+		u.watchers.Wait()
 	})
 }
 

@@ -260,6 +260,9 @@ func (b *Broker) wait(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 		if len(reply.Tasks)+len(reply.Cancel) > 0 {
 			return reply, nil
 		}
+		if r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait {
+			return nil, nil
+		}
 		lease := time.NewTimer(next)
 		select {
 		case <-wakeup:

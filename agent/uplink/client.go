@@ -107,8 +107,9 @@ func (c *Client) Renew(ctx context.Context, r wire.RenewRequest) (*wire.RenewRep
 }
 
 // Wait asks for tasks for the free lanes and returns when there are some, or
-// cancels, or after wire.MaxWait with an empty reply.
-func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane) (*wire.WaitReply, error) {
+// cancels, or after wire.MaxWait, or at once where that is preferred, with an empty
+// reply.
+func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane, atOnce bool) (*wire.WaitReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	path := c.node("/tasks/wait") + "?lanes="
@@ -119,7 +120,11 @@ func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane) (*wire.Wait
 		path += string(lane)
 	}
 	reply := new(wire.WaitReply)
-	_, err := c.do(ctx, http.MethodGet, path, nil, reply, wire.HeaderInstance, c.Instance)
+	header := []string{wire.HeaderInstance, c.Instance}
+	if atOnce {
+		header = append(header, wire.HeaderPrefer, wire.PreferNoWait)
+	}
+	_, err := c.do(ctx, http.MethodGet, path, nil, reply, header...)
 	return reply, err
 }
 

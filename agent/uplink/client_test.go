@@ -86,14 +86,14 @@ func TestAMemberTrustsTheRootsOfItsBundleAlone(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	c := client(t, Options{Broker: url, Cert: &node.Cert, Trust: auth.Bundle, NodeID: node.NodeID, Report: func() string { return "sha256:r" }})
-	if _, err := c.Wait(context.Background(), []taskcatalog.Lane{taskcatalog.LaneConcurrent}); err != nil {
+	if _, err := c.Wait(context.Background(), []taskcatalog.Lane{taskcatalog.LaneConcurrent}, false); err != nil {
 		t.Fatal(err)
 	}
 	if h := <-saw; h.Get(wire.HeaderTrustVersion) != "1" || h.Get(wire.HeaderReport) != "sha256:r" || h.Get(wire.HeaderAgentVersion) != "1.0" {
 		t.Fatalf("headers: %v", h)
 	}
 	c = client(t, Options{Broker: url, Cert: &node.Cert, Trust: other.Bundle, NodeID: node.NodeID})
-	if _, err := c.Wait(context.Background(), nil); taskcatalog.CodeOf(err, "") != CodeUntrusted {
+	if _, err := c.Wait(context.Background(), nil, false); taskcatalog.CodeOf(err, "") != CodeUntrusted {
 		t.Fatalf("a broker of another root: %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestAnAnswerBeyondItsBoundsIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := serve(t, auth, auth.Server, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, test.body) })
 			c := client(t, Options{Broker: url, Trust: auth.Bundle, NodeID: "n-x"})
-			if _, err := c.Wait(context.Background(), nil); taskcatalog.CodeOf(err, "") != test.code {
+			if _, err := c.Wait(context.Background(), nil, false); taskcatalog.CodeOf(err, "") != test.code {
 				t.Fatal(err)
 			}
 		})

@@ -28,7 +28,7 @@ func (a *API) wait(c *call) (any, error) {
 	}
 	defer func() { a.contacts.endPoll(c.node, c.peer.NodeID, a.c.Now()) }()
 	report := a.wantsReport(c)
-	reply, err := a.hold(c, lanes, report)
+	reply, err := a.hold(c, lanes, report || c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait)
 	if err != nil {
 		if errors.Is(err, errStopping) {
 			c.w.Header().Set("Connection", "close")

@@ -243,6 +243,14 @@ func TestANodeThatChangedIsAskedForItsReport(t *testing.T) {
 	n.waits(t.Context(), "") // and no more once it has answered
 }
 
+func TestAPollThatPrefersNotToWaitIsAnsweredAtOnce(t *testing.T) {
+	n := newBroker(t).member()
+	n.header.Set(wire.HeaderPrefer, wire.PreferNoWait)
+	if a := n.get(n.path("/tasks/wait?lanes=")); a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 func TestATaskOfAnotherNodeIsNone(t *testing.T) {
 	b := newBroker(t)
 	n, other := b.member(), b.member()

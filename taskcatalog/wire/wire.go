@@ -112,6 +112,13 @@ const (
 // from before it sends none.
 const HeaderInstance = "Hostler-Instance"
 
+// HeaderPrefer and PreferNoWait have a poll answered at once (RFC 7240): an agent on
+// trial asks so, to learn whether it is heard. A broker from before it holds the poll.
+const (
+	HeaderPrefer = "Prefer"
+	PreferNoWait = "wait=0"
+)
+
 // instanceBytes is how much chance is in an instance id.
 const instanceBytes = 16
 
