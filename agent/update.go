@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
+	"os"
 	"runtime"
 	"time"
 
@@ -156,26 +156,40 @@ func StateParts(now func() time.Time) []selfupdate.Part {
 
 // Reacher asks the broker something harmless as the node, as this version would, and
 // reports whether it answered. What it asks is how the trial's task goes: no other
-// question says so little.
+// question says so little. Where the identity is spoilt or refused now, it asks with
+// the one of before the switch: that is what the version on trial was given.
 func Reacher(c Config) func(context.Context, *selfupdate.Trial) bool {
 	return func(ctx context.Context, t *selfupdate.Trial) bool {
-		state, err := identity.Open(c.StateDir, c.Now)
-		if err != nil {
-			return false
+		reached, refused := reach(ctx, c, c.StateDir, t)
+		before := selfupdate.Before(c.StateDir)
+		if _, err := os.Stat(before); refused && err == nil {
+			reached, _ = reach(ctx, c, before, t)
 		}
-		defer func() { _ = state.Close() }()
-		if state.Load() != nil || state.Member() == nil {
-			return false
-		}
-		a := &Agent{Config: c, state: state}
-		a.self.Store(&self{})
-		client, err := a.uplinkAs(state.Member())
-		if err != nil {
-			return false
-		}
-		defer client.Close()
-		_, err = client.Progress(ctx, t.ID, wire.ProgressRequest{TotalSteps: 1, CurrentStepName: "confirm", StepStatus: "running", StepStartedAt: c.Now().UTC()})
-		r, refused := uplink.RefusalOf(err)
-		return err == nil || refused && r.Lasting() && r.Status != http.StatusUnauthorized && r.Status != http.StatusForbidden
+		return reached
 	}
+}
+
+// reach asks with the identity in a folder. It is refused, too, where it cannot be used.
+func reach(ctx context.Context, c Config, dir string, t *selfupdate.Trial) (reached, refused bool) {
+	state, err := identity.Open(dir, c.Now)
+	if err != nil {
+		return false, true
+	}
+	defer func() { _ = state.Close() }()
+	if state.Load() != nil || state.Member() == nil {
+		return false, true
+	}
+	a := &Agent{Config: c, state: state}
+	a.self.Store(&self{})
+	client, err := a.uplinkAs(state.Member())
+	if err != nil {
+		return false, true
+	}
+	defer client.Close()
+	_, err = client.Progress(ctx, t.ID, wire.ProgressRequest{TotalSteps: 1, CurrentStepName: "confirm", StepStatus: "running", StepStartedAt: c.Now().UTC()})
+	if refusedMember(err) {
+		return false, true
+	}
+	r, answered := uplink.RefusalOf(err)
+	return err == nil || answered && r.Lasting(), false
 }

@@ -362,6 +362,47 @@ func TestAVersionThatCannotAskForTasksIsPutBack(t *testing.T) {
 	})
 }
 
+// A version that spoils the node's identity is silent by its own fault.
+func TestTheBrokerIsAskedWithTheIdentityOfBeforeTheSwitch(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.nodeID(p)
+		p.quit()
+		reaches := func() bool { return Reacher(l.config)(context.Background(), &selfupdate.Trial{ID: "t-1"}) }
+		if !reaches() {
+			t.Fatal("the node's own identity is not answered")
+		}
+		before, own := selfupdate.Before(l.config.StateDir), filepath.Join(l.config.StateDir, "identity.json")
+		files, _ := filepath.Glob(filepath.Join(l.config.StateDir, "*"))
+		if err := os.MkdirAll(before, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(before, filepath.Base(file)), raw, 0o600)
+			}
+			if err != nil {
+				t.Log(err) // a folder
+			}
+		}
+		for name, spoil := range map[string]func() error{
+			"spoilt": func() error { return os.WriteFile(own, []byte("{"), 0o600) },
+			"gone":   func() error { return os.Remove(own) },
+		} {
+			if err := spoil(); err != nil || !reaches() {
+				t.Errorf("%s: not reached, %v", name, err)
+			}
+		}
+		if err := os.RemoveAll(before); err != nil || reaches() {
+			t.Errorf("reached as nobody, %v", err)
+		}
+		if _, err := os.Stat(before); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("asking has made the folder: %v", err)
+		}
+	})
+}
+
 func TestTheBrokersPackageEndpointResumes(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		u := newUnits(l)

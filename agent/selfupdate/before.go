@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -18,6 +19,10 @@ type Part struct {
 	// Check returns why the part in a state directory cannot be used.
 	Check func(stateDir string) error
 }
+
+// Before is the folder below a state directory that holds its parts as they were
+// before the switch, while a version is on trial.
+func Before(stateDir string) string { return filepath.Join(stateDir, updateDir, beforeDir) }
 
 // matching are the files of a part in a folder.
 func (p Part) matching(in *os.Root, dir string) (names []string, err error) {

@@ -64,7 +64,7 @@ type Store struct {
 // OpenStore opens the agent's program folder (/usr/lib/hostler-agent) and, below its
 // state directory, that of updates, which it makes if it is not there.
 func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
-	dir := filepath.Join(stateDir, "update")
+	dir := filepath.Join(stateDir, updateDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of updates: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 
 // Files of the update's folder.
 const (
+	updateDir   = "update" // below the state directory
 	stateFile   = "state.json"
 	contactFile = "contact"
 	lockFile    = "lock"
