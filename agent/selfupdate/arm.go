@@ -103,8 +103,14 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 
 // fit refuses a slot that may not run here now: it may have been staged long ago.
 func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) error {
+	if floor != "" && !release.ValidVersion(floor) {
+		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is no version", slot.Version, taskcatalog.Clean(floor, 80))
+	}
 	if floor != "" && release.Compare(slot.Version, floor) < 0 {
 		return taskcatalog.Errorf(release.CodeBelowFloor, "cannot switch to %s: it is below the floor %s (ask for a rollback, with a reason)", slot.Version, floor)
+	}
+	if s.Keys != nil && slot.KeyID != "" && s.Keys()[slot.KeyID] == nil {
+		return taskcatalog.Errorf(release.CodeSignatureInvalid, "cannot switch to %s: release key %s, by which it was let in, is not in force any more (stage a release that another key signed)", slot.Version, slot.KeyID)
 	}
 	forms, err := s.Forms()
 	if err != nil {

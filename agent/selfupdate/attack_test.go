@@ -324,6 +324,7 @@ func TestASlotThatWasChangedIsNotSwitchedTo(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.lib, versions, staged.Slot, program), []byte("1.1.0 fine and more"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	keys := w.keys
 	arm := func(change func(*Switch)) error {
 		s := Switch{ID: "t-1", Running: "1.0.0", Version: "1.0.0", To: "1.1.0", Contact: time.Second}
 		change(&s)
@@ -354,7 +355,9 @@ func TestASlotThatWasChangedIsNotSwitchedTo(t *testing.T) {
 		code   taskcatalog.Code
 	}{
 		{"below the floor", func(s *Switch) { s.Floor = "2.0.0" }, release.CodeBelowFloor},
-		{"as it was staged", func(*Switch) {}, ""},
+		{"a floor that is no version", func(s *Switch) { s.Floor = "v0" }, taskcatalog.CodeBadParams},
+		{"its key was retired", func(*Switch) { w.keys = release.Keys{} }, release.CodeSignatureInvalid},
+		{"as it was staged", func(*Switch) { w.keys = keys }, ""},
 		{"while it is tried", func(*Switch) {}, CodeUnderWay},
 	} {
 		if err := arm(c.change); taskcatalog.CodeOf(err, "") != c.code {
