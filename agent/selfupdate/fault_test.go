@@ -274,3 +274,40 @@ func TestASwitchWhoseCopyOfTheStateDoesNotFitIsRefused(t *testing.T) {
 		t.Errorf("%v; %+v %v", err, st, failed)
 	}
 }
+
+func TestAWatcherThatCannotWriteIsNotReady(t *testing.T) {
+	w := newWorld(t)
+	if err := w.watcher().Probe(); err != nil {
+		t.Fatal(err)
+	}
+	full := func(folder *os.Root) {
+		step, n := w.store.step, 0
+		w.store.step = func(what string) error {
+			if what == "sync "+probeFile {
+				if n++; n == 1 && folder == w.store.lib || n == 2 && folder == w.store.state {
+					return syscall.ENOSPC
+				}
+			}
+			return step(what)
+		}
+	}
+	for _, folder := range []*os.Root{w.store.lib, w.store.state} {
+		step := w.store.step
+		full(folder)
+		if err := w.watcher().Probe(); taskcatalog.CodeOf(err, "") != CodeWatcher || !strings.Contains(err.Error(), folder.Name()) {
+			t.Errorf("%s: %v", folder.Name(), err)
+		}
+		if _, err := folder.Stat(probeFile); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", probeFile, err)
+		}
+		w.store.step = step
+	}
+	w.arm("fine")
+	full(w.store.lib)
+	if err := w.store.Change(func(st *State) error { st.Trial.Step = Reverting; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.watcher().Probe(); err != nil {
+		t.Errorf("a watcher that has begun does not go on: %v", err)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -69,6 +71,25 @@ const (
 	// jobTime is how long systemd may take over the agent: more than its stop may last.
 	jobTime = 75 * time.Second
 )
+
+// Probe writes to both folders, so that a watcher that could not make the switch does
+// not say that it is ready. One that has begun goes on as well as it can.
+func (w *Watcher) Probe() error {
+	s := w.Store
+	st, err := s.Load()
+	if err != nil || st.Trial != nil && st.Trial.Step != Armed {
+		return err
+	}
+	for _, in := range []*os.Root{s.lib, s.state} {
+		wrote := s.fill(in, probeFile, 0o600, func(to io.Writer) error { _, err := to.Write([]byte(WatchUnit)); return err })
+		if err := errors.Join(wrote, s.remove(in, probeFile)); err != nil {
+			return taskcatalog.Errorf(CodeWatcher, "cannot watch an update: %s cannot be written to: %v (free space, and ReadWritePaths of %s)", in.Name(), err, WatchUnit)
+		}
+	}
+	return nil
+}
+
+const probeFile = ".probe"
 
 // Run watches until there is no trial, or ctx ends. What cannot be done now is tried
 // again: there is nobody else to do it.

@@ -82,6 +82,9 @@ and ends. A loss of power at any point is gone on from.`,
 				Store: store, StateDir: config.StateDir, Parts: agent.StateParts(config.Now), Systemd: systemd.Bus{}, BootID: boot, Log: log,
 				Reach: agent.Reacher(config), Sleep: sleep,
 			}
+			if err := w.Probe(); err != nil {
+				return err
+			}
 			if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 				log.Debug("cannot tell systemd", zap.Error(err))
 			}
