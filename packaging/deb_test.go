@@ -39,6 +39,7 @@ func TestPackagesOnAMachine(t *testing.T) {
 		{"TheAgentHasNoNamespaceOfItsOwn", namespaces},
 		{"AnUpgradeMovesToTheNewVersion", upgrade},
 		{"AnUpgradeDoesNotUndoASelfUpdate", afterSelfUpdate},
+		{"AnUpgradeThatTakesTheGoodVersionAwayLeavesAWatcher", goodTaken},
 		{"TheAgentsChildrenEndWithItAndOtherUnitsDoNot", children},
 		{"APurgeLeavesNothing", purge},
 		{"TheBrokerRunsAsItsOwnUser", brokerRuns},
@@ -131,6 +132,19 @@ func upgrade(m machine) {
 		m.Error("the old version still runs")
 	}
 	m.is("/usr/lib/hostler-agent/versions/0.2.0/hostler-agent", "readlink", "/proc/"+after+"/exe")
+}
+
+func goodTaken(m machine) {
+	m.out("dpkg", "-i", "/root/agent-0.1.0.deb")
+	m.out("cp", "-r", "/usr/lib/hostler-agent/versions/0.1.0", "/usr/lib/hostler-agent/versions/0.9.0")
+	m.out("ln", "-sfn", "versions/0.9.0", "/usr/lib/hostler-agent/current")
+	m.out("ln", "-sfn", "versions/0.1.0", "/usr/lib/hostler-agent/good")
+	m.out("dpkg", "-i", "/root/agent-0.2.0.deb")
+	m.is("versions/0.2.0", "readlink", "/usr/lib/hostler-agent/good")
+	m.is("versions/0.9.0", "readlink", "/usr/lib/hostler-agent/current")
+	if m.out("systemctl", "show", "-P", "InvocationID", "hostler-agent-watch") == "" {
+		m.Error("the watcher was not started")
+	}
 }
 
 func afterSelfUpdate(m machine) {
