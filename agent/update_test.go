@@ -57,7 +57,7 @@ func newUnits(l *lab) *units {
 }
 
 func (u *units) open() *selfupdate.Store {
-	store, err := selfupdate.OpenStore(u.lib, u.stateDir, u.config.Now)
+	store, err := selfupdate.OpenStore(u.lib, u.stateDir, time.Now)
 	if err != nil {
 		u.t.Fatal(err)
 	}
