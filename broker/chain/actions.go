@@ -31,7 +31,7 @@ func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
 		l := e.lineOf(r)
 		switch {
 		case l == nil && e.lines[r.Kind] != nil:
-			return Change{}, refused("list_unknown", "cannot %s run %s: this broker does not know the list of stages that it began with (upgrade the broker)", o.Action, r.ID)
+			return Change{}, refused("list_unknown", "cannot %s run %s: this broker does not know the list of stages that it began with (start a broker that does, and ask again)", o.Action, r.ID)
 		case l == nil:
 			return Change{}, refused("kind_unknown", "cannot %s run %s: this broker runs no chain %s", o.Action, r.ID, r.Kind)
 		}

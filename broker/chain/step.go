@@ -49,7 +49,7 @@ func (s *step) run() (err error) {
 	}()
 	if s.line == nil {
 		s.line = s.lines[s.was.Kind] // only to stop by
-		return s.save(s.unknown("list_unknown", "this broker knows no list %s of %s, which the run began with (upgrade the broker, or cancel and start anew)", s.was.List, s.was.Kind))
+		return s.save(s.unknown("list_unknown", "this broker knows no list %s of %s, which the run began with (start a broker that knows it, and go on or cancel there)", s.was.List, s.was.Kind))
 	}
 	if s.was.Asked != AskNothing {
 		return s.save(s.honour())
