@@ -2,6 +2,7 @@ package refit
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -133,15 +134,18 @@ func (n *Nodes) Reimage(ctx context.Context, runID string, s upgrade.Upgrade) (s
 		return "", err
 	}
 	start.ID = id
-	if _, err := n.Starts.Runs.Start(ctx, start); err != nil {
-		return "", broker.Errorf(broker.Refused, "reimage_refused", "cannot reimage node %s: %v", s.NodeID, err)
+	_, err = n.Starts.Runs.Start(ctx, start)
+	if no, refused := errors.AsType[*chain.Refused](err); refused {
+		return "", broker.Errorf(broker.Refused, "reimage_refused", "cannot reimage node %s: %s", s.NodeID, no.Message)
 	}
-	return id, nil
+	return id, err
 }
 
 func turnoverOf(runID string) string { return runID + "-reimage" }
 
-// reimage is the start of the turnover.
+// reimage is the start of the turnover. What forbids it at any time is said before who
+// is on the node, because they may be waited for. Only those are made to leave who were
+// there when the run was asked for.
 func (n *Nodes) reimage(ctx context.Context, s upgrade.Upgrade) (start chain.Start, err error) {
 	node, err := n.DB.Node(ctx, s.NodeID)
 	if err != nil {
@@ -151,24 +155,17 @@ func (n *Nodes) reimage(ctx context.Context, s upgrade.Upgrade) (start chain.Sta
 	if err != nil {
 		return start, err
 	}
+	t, locks, err := turnover.New(node, at, turnover.Request{
+		Mode: turnover.Reimage, ForceRelease: s.Safety == broker.Forced, Ends: s.Ends, Reason: s.Reason, RequestedBy: s.RequestedBy,
+	})
+	if err != nil {
+		return start, err
+	}
 	live, err := n.Live(ctx, s.NodeID)
 	if err != nil {
 		return start, err
 	}
-	req := turnover.Request{Mode: turnover.Reimage, ForceRelease: s.Safety == broker.Forced, Reason: s.Reason, RequestedBy: s.RequestedBy}
-	for _, l := range live {
-		if req.ForceRelease {
-			req.Ends = append(req.Ends, l.ID)
-		}
-	}
-	if err := broker.AllocationsLive(node, live, req.Ends...); err != nil {
-		return start, err
-	}
-	t, locks, err := turnover.New(node, at, req)
-	if err != nil {
-		return start, err
-	}
-	return offboard.Of(node, t, locks, offboard.By{Name: s.RequestedBy}), nil
+	return offboard.Of(node, t, locks, offboard.By{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
 }
 
 // Turnover implements upgrade.Nodes.

@@ -62,6 +62,7 @@ type Upgrade struct {
 	Target        *Target                 `json:"target,omitempty"` // nil: the program stays as it is
 	AllowRollback bool                    `json:"allow_rollback,omitempty"`
 	Force         bool                    `json:"force,omitempty"` // also a version that failed on the node before
+	Ends          []string                `json:"ends,omitempty"`  // of a forced reimage: the allocations that were there when it was asked for
 	Reason        string                  `json:"reason,omitempty"`
 	RequestedBy   string                  `json:"requested_by"`
 	Package       *Package                `json:"package,omitempty"`
@@ -147,6 +148,11 @@ func New(at Place, req Request) (Upgrade, []string, error) {
 	if s.Safety == broker.OnlyIdle {
 		if err := busy(n, at.Live); err != nil {
 			return Upgrade{}, nil, err
+		}
+	}
+	if s.Safety == broker.Forced && s.List == Reimage {
+		for _, a := range at.Live {
+			s.Ends = append(s.Ends, a.ID)
 		}
 	}
 	locks := []string{"agent/" + n.ID}
