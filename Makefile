@@ -67,7 +67,7 @@ test-vault:
 
 e2e: setup-guest build package
 	$(GO) test -tags e2e -count=1 -timeout 45m -p 1 -v ./test/qemu ./packaging ./test/e2e
-e2e-all: setup-guest build package
+e2e-all: setup-guest setup-test build package
 	$(GO) test -tags e2e,e2e_all -count=1 -timeout 120m -p 1 -v ./test/qemu ./packaging ./test/e2e
 
 lint:

@@ -10,23 +10,11 @@ import (
 	"time"
 )
 
-// What a scrub stopped runs again after the power was cut in the middle of it,
-// though no boot starts it: the ledger was on the disk before the daemon stopped.
-func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
-	s := newSite(t)
-	s.restore(installed)
-	g := s.install("nvidia", 2)
-	s.put("/usr/lib/systemd/system/"+persistence, []byte(daemon), 0o644) // as its package does
-	s.root("systemctl", "start", persistence)
-	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
-	s.enrol()
-	g.faults("fault.0 hang fill")
-	before := s.root("cat", "/proc/sys/kernel/random/boot_id")
-	s.root("sync") // all but what the scrub writes itself
+func (s *site) bootID() string { return s.root("cat", "/proc/sys/kernel/random/boot_id") }
 
-	cut := s.enqueue("node.gpu_scrub", map[string]any{})
-	g.reaches(cut.ID, "gpu.scrub.overwrite")
-	s.root("systemd-run", "--on-active=1s", "sh", "-c", "echo b > /proc/sysrq-trigger")
+// bootsAgain waits until the guest runs another boot than that one.
+func (s *site) bootsAgain(before string) {
+	s.t.Helper()
 	err := s.Wait(s.ctx, "the guest to boot again", func() error {
 		// Nobody ends a connection whose other end has lost its power.
 		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
@@ -38,8 +26,28 @@ func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
+}
+
+// What a scrub stopped runs again after the power was cut in the middle of it,
+// though no boot starts it: the ledger was on the disk before the daemon stopped.
+func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
+	s := newSite(t)
+	s.restore(installed)
+	g := s.install("nvidia", 2)
+	s.put("/usr/lib/systemd/system/"+persistence, []byte(daemon), 0o644) // as its package does
+	s.root("systemctl", "start", persistence)
+	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
+	s.enrol()
+	g.faults("fault.0 hang fill")
+	before := s.bootID()
+	s.root("sync") // all but what the scrub writes itself
+
+	cut := s.enqueue("node.gpu_scrub", map[string]any{})
+	g.reaches(cut.ID, "gpu.scrub.overwrite")
+	s.root("systemd-run", "--on-active=1s", "sh", "-c", "echo b > /proc/sysrq-trigger")
+	s.bootsAgain(before)
 	g.runsAgain(persistence)
 	// It may be delivered again, if its lease ran out before the guest had booted. A
 	// scrub that ran again would hang again, and not end.

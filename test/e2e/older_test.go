@@ -1,0 +1,62 @@
+//go:build e2e && e2e_all
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// older are the commits of the agents that the broker must still serve.
+var older = []struct{ version, commit string }{
+	{"0.0.9", "7e31cb6140fa06fd3e809772d96390dc9b541339"}, // it cannot update itself
+	{"0.0.8", "2c1c7aa"},
+}
+
+// An agent of a release before enrols, does what it is asked for, and is told of as one
+// that a person has to bring up to date.
+func TestTheAgentsOfTheTwoReleasesBeforeAreServed(t *testing.T) {
+	for _, o := range older {
+		t.Run(o.version, func(t *testing.T) {
+			s := newSite(t)
+			s.restore(installed)
+			program, err := s.BuildAgentOf(s.ctx, o.commit, o.version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := os.ReadFile(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slot := "/usr/lib/hostler-agent/versions/" + o.version
+			s.root("mkdir", slot)
+			s.put(slot+"/hostler-agent", raw, 0o755)
+			s.root("ln", "-sfn", "versions/"+o.version, "/usr/lib/hostler-agent/current")
+			s.enrol()
+			if res := s.must("node.heartbeat_check", map[string]any{}); !strings.Contains(string(res.Result), o.version) {
+				t.Errorf("the node says %s", res.Result)
+			}
+			s.provision("a-1", "alice")
+			s.must("node.drain", map[string]any{"grace_seconds": 1})
+			s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
+			s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
+			if got := s.must("node.validate_clean", map[string]any{}); got.Verdict != "clean" {
+				t.Errorf("it is %s: %+v", got.Verdict, s.evidence(got.ID).Findings)
+			}
+			var agent struct {
+				Version string `json:"reported_agent_version"`
+				Drift   string `json:"drift_state"`
+			}
+			s.json(&agent, "node", "agent-lifecycle", node)
+			if agent.Version != o.version {
+				t.Errorf("it is shown as %+v", agent)
+			}
+			_, err = s.Hostler(s.ctx, "task", "enqueue", node, "node.diagnostics", "--yes")
+			if err == nil || !strings.Contains(err.Error(), "node.diagnostics") {
+				t.Errorf("a task that it does not know: %v", err)
+			}
+			s.hostler("audit", "verify")
+		})
+	}
+}

@@ -1,0 +1,91 @@
+//go:build e2e && e2e_all
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+	"github.com/hostler/hostler/test/lab"
+)
+
+// releases is a case with releases of the agent.
+type releases struct {
+	*site
+	made *lab.Releases
+}
+
+// releases readies a node for updates, and gives the case the time for many of them.
+func (s *site) releases() *releases {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 40*time.Minute)
+	s.t.Cleanup(cancel)
+	s.ctx = ctx
+	made, err := s.NewReleases(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.must("node.trust_update", map[string]any{})
+	return &releases{s, made}
+}
+
+// of are the same releases in another part of the case.
+func (r *releases) of(s *site) *releases { return &releases{s, r.made} }
+
+// build publishes the agent of this tree as another version.
+func (r *releases) build(version string, flags ...string) {
+	r.t.Helper()
+	program, err := r.made.Build(r.ctx, version)
+	r.publish(version, program, err, flags...)
+}
+
+// fault publishes a release whose agent does something else than serve.
+func (r *releases) fault(version, does string) { r.stand(version, release.Arch, does) }
+
+// stand publishes one that stands in for an agent of an architecture.
+func (r *releases) stand(version, arch, does string) {
+	r.t.Helper()
+	program, err := r.made.StandIn(version, arch, does)
+	r.publish(version, program, err)
+}
+
+func (r *releases) publish(version, program string, err error, flags ...string) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, args := range r.made.Commands(version, program, flags...) {
+		r.hostler(args...)
+	}
+}
+
+// update has the node update itself, and returns what it says of it.
+func (r *releases) update(version string, window time.Duration, meanwhile func()) (task, taskcatalog.SelfUpdateResult) {
+	r.t.Helper()
+	asked := r.enqueue("node.self_update", map[string]any{"phase": "update", "version": version, "confirm_window_seconds": int(window.Seconds())})
+	meanwhile()
+	got := r.end(asked.ID)
+	var res taskcatalog.SelfUpdateResult
+	if len(got.Result) > 0 {
+		if err := json.Unmarshal(got.Result, &res); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return got, res
+}
+
+// runs checks which version the node runs, by its own word and by the kernel's.
+func (r *releases) runs(version string) {
+	r.t.Helper()
+	pid := strings.TrimSpace(r.root("systemctl", "show", "-P", "MainPID", "hostler-agent"))
+	if exe := strings.TrimSpace(r.root("readlink", "/proc/"+pid+"/exe")); !strings.HasSuffix(exe, "/versions/"+version+"/hostler-agent") {
+		r.t.Errorf("%s runs, want %s", exe, version)
+	}
+	if res := r.must("node.heartbeat_check", map[string]any{}); !strings.Contains(string(res.Result), version) {
+		r.t.Errorf("the node says %s, want %s", res.Result, version)
+	}
+}
