@@ -171,6 +171,8 @@ func TestWithoutIpmitoolTheErrorSaysSo(t *testing.T) {
 	}
 	// A tenant who leaves a program of that name is told, and not believed.
 	l = newLab(t).withBMC()
+	l.lose("usr/bin/ipmitool")
+	l.put("usr/bin/ipmitool", "a tenant's")
 	l.ok(os.Chmod(filepath.Join(l.root, "usr/bin/ipmitool"), 0o777))
 	if got, absent, err := l.read(taskcatalog.CheckBMCUsers); len(got) > 0 || absent != "" || err == nil || len(l.asked()) > 0 {
 		t.Errorf("a program that anybody may write: %q, %q, %v", got, absent, err)

@@ -23,15 +23,24 @@ func (p *Play) Broker(ctx context.Context) error {
 	if err := p.Lab.StartBroker(ctx); err != nil {
 		return err
 	}
-	debs, err := filepath.Glob(filepath.Join(p.dist, "hostler-agent_*.deb"))
-	if err != nil || len(debs) == 0 {
-		return fmt.Errorf("cannot find the agent's package in %s (make package)", p.dist)
+	deb, err := p.Package()
+	if err != nil {
+		return err
 	}
-	slices.Sort(debs)
-	if err := p.Hostler(ctx, 4, "agent-release", "publish", debs[len(debs)-1]); err != nil {
+	if err := p.Hostler(ctx, 4, "agent-release", "publish", deb); err != nil {
 		return err
 	}
 	return p.Hostler(ctx, 4, "resolver", "push", "resolver-profiles", "--nodes", "all", "--version", "shipped")
+}
+
+// Package is the agent's package.
+func (p *Play) Package() (string, error) {
+	debs, err := filepath.Glob(filepath.Join(p.dist, "hostler-agent_*.deb"))
+	if err != nil || len(debs) == 0 {
+		return "", fmt.Errorf("cannot find the agent's package in %s (make package)", p.dist)
+	}
+	slices.Sort(debs)
+	return debs[len(debs)-1], nil
 }
 
 // Site makes the rack's region a site, whose default profile has these knobs besides.

@@ -17,13 +17,15 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// Play is a story with a lab. Rack is nil until there is a site with a machine.
+// Play is a story with a lab. Rack is nil until there is a site with a machine, and
+// Alone where there is none of its own, without a site.
 type Play struct {
 	*story.Story
-	Lab  *lab.Lab
-	Rack *lab.Rack
-	Bin  string // where the programs are
-	dist string // where the agent's package is
+	Lab   *lab.Lab
+	Rack  *lab.Rack
+	Alone *qemu.Guest
+	Bin   string // where the programs are
+	dist  string // where the agent's package is
 }
 
 // Scene is a part of a play.
@@ -76,13 +78,17 @@ func (p *Play) close() {
 	if p.Rack != nil {
 		_ = p.Rack.Close()
 	}
+	if p.Alone != nil {
+		_ = p.Alone.Close()
+	}
 	_ = p.Lab.Close()
 }
 
-// Guest is the machine as MAAS has installed it; nil before that.
+// Guest is the machine that stands alone, or the one that MAAS has installed; nil before
+// that.
 func (p *Play) Guest() *qemu.Guest {
 	if p.Rack == nil {
-		return nil
+		return p.Alone
 	}
 	g, err := p.Rack.Metal.Guest()
 	if err != nil {
