@@ -55,8 +55,8 @@ func flip(raw []byte) []byte {
 }
 
 // TUF's list of attacks, with who owns the registry and the broker as the attacker, but
-// no release key. Freeze and fast-forward: a task has its latest start, and names one
-// version; those two are tested in agent/inbox and below.
+// no release key. Freeze: a task has its latest start, and is taken once; that is tested
+// in agent/inbox. Fast-forward is the test below this one.
 func TestAttacksOnAnUpdateChangeNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -132,6 +132,20 @@ func TestAttacksOnAnUpdateChangeNothing(t *testing.T) {
 				t.Errorf("current is %s, %v ran", w.store.Current(), w.ran)
 			}
 		})
+	}
+}
+
+// Fast-forward: a release with the highest version that there can be locks no later one
+// out. What is lowest is the floor's to say, and each task brings its own.
+func TestAVersionThatIsTooHighIsLeftAgain(t *testing.T) {
+	w := newWorld(t)
+	for _, version := range []string{"999999999.999999999.999999999", "1.1.0"} {
+		if err := w.update(w.publish(version, "fine")); err != nil {
+			t.Fatal(err)
+		}
+		if d := w.settled(); d == nil || d.Outcome != taskcatalog.UpdateConfirmed || w.store.Current() != version {
+			t.Fatalf("%+v, and %s is current", d, w.store.Current())
+		}
 	}
 }
 
