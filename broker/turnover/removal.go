@@ -156,7 +156,8 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 }
 
 // orRetired has a removal that fails, or that does not end in its time, leave the node
-// retired: its identity is kept for another try.
+// retired: its identity is kept for another try. Where the agent's own word has deleted
+// the node meanwhile, nothing has failed.
 func (c *Chains) orRetired(remove func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		err := remove(ctx, r)
@@ -175,6 +176,9 @@ func (c *Chains) orRetired(remove func(context.Context, *run) error) func(contex
 			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
 		}
 		if err := c.staysRetired(ctx, r); err != nil {
+			return err
+		}
+		if gone, err := c.isRemoved(ctx, r); gone || err != nil {
 			return err
 		}
 		return f.Next("bring the agent of node %s back, then retry: the node is not deleted before its agent has removed itself", r.State.NodeID)

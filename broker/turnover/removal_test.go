@@ -245,3 +245,53 @@ func TestANodeThatIsNotRemovedStaysRetired(t *testing.T) {
 		})
 	}
 }
+
+// The agent's own word that it is gone deletes its node: that the run could not say so
+// as well is no failure of the removal.
+func TestANodeThatItsAgentHasDeletedIsRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.book.Broken = func(method string) error {
+		if method == "Deleted" {
+			return broker.Errorf(broker.Refused, "broken", "cannot do %s", method)
+		}
+		return nil
+	}
+	r := w.begin(leave)
+	if m := w.book.Machine(node); r.Status != chain.Completed || m.Status != broker.Deleted {
+		t.Errorf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, m.Status)
+	}
+}
+
+// A run that a person stopped in the middle of the removal, and has begin anew, takes
+// the removal back before it drains.
+func TestARemovalThatWasStoppedBeginsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.policy.DrainTimeoutSeconds = 60
+	w.book.Change(node, func(m *turnovertest.Machine) { m.Works = map[string]time.Duration{"node.uninstall": 10 * time.Minute} })
+	r, err := w.start(leave)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if w.book.Machine(node).Status == broker.Removing {
+			break
+		}
+		if worked, err := w.engine.Step(ctx); err != nil {
+			t.Fatal(err)
+		} else if !worked {
+			w.clock.Advance(time.Second)
+		}
+	}
+	if _, err := w.engine.Act(ctx, chain.Order{ID: r.ID, Actor: ada, Action: chain.MarkManual, Reason: "wait"}); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.book.Machine(node); m.Status != broker.Removing {
+		t.Fatalf("the node is %s", m.Status)
+	}
+	if r = w.act(r.ID, chain.Rerun); r.Status != chain.Completed || w.book.Machine(node).Status != broker.Deleted {
+		t.Errorf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, w.book.Machine(node).Status)
+	}
+	if went := w.went(r.ID); slices.Contains(went, "disable_node failed") {
+		t.Errorf("it went %v", went)
+	}
+}

@@ -13,9 +13,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// disable takes the node out of service and owes it a turnover.
+// disable takes the node out of service and owes it a turnover. A run that begins anew
+// after it was stopped in the middle of a removal takes that back first.
 func (c *Chains) disable(ctx context.Context, r *run) error {
 	s := &r.State
+	if s.Was != "" {
+		if err := c.staysRetired(ctx, r); err != nil {
+			return err
+		}
+	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return ours(err)
