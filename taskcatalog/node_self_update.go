@@ -38,11 +38,9 @@ const (
 const CredentialOCIPull = "oci_pull"
 
 // OCIPullCredential may pull one release, for a short time. It is a secret: minted
-// for one task and never in its params.
+// for one task and never in its params. No node is given an account.
 type OCIPullCredential struct {
-	Username string `json:"username,omitempty"`
-	Password string `json:"password,omitempty"`
-	Token    string `json:"token,omitempty"` // instead of the two: a bearer token
+	Token string `json:"token"` // bearer token
 }
 
 // SelfUpdateParams says which version, where its parts are, and what must hold.

@@ -29,13 +29,25 @@ func NewRegistry(source taskcatalog.ReleaseSource, credential *taskcatalog.OCIPu
 	}
 	// Tries are counted by whoever asks: this one does not repeat by itself.
 	client := &auth.Client{Client: &http.Client{Transport: http.DefaultTransport}, Header: http.Header{"User-Agent": {"hostler-agent"}}}
-	if credential != nil {
-		client.Credential = auth.StaticCredential(repo.Reference.Registry, auth.Credential{
-			Username: credential.Username, Password: credential.Password, AccessToken: credential.Token,
-		})
-	}
 	repo.PlainHTTP, repo.Client = source.PlainHTTP, client
+	if credential != nil {
+		repo.Client = &bearer{client, credential}
+	}
 	return &Registry{repo}, nil
+}
+
+// bearer shows a token with each request to the registry, which is not asked first where
+// tokens are made: this one is. It does not go along to where a registry redirects.
+type bearer struct {
+	*auth.Client
+	credential *taskcatalog.OCIPullCredential
+}
+
+// Do implements remote.Client.
+func (b *bearer) Do(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+b.credential.Token)
+	return b.Client.Do(req)
 }
 
 // Open implements Source.

@@ -17,7 +17,9 @@ import (
 // registry speaks as much of an OCI registry as is needed to pull.
 type registry struct {
 	parts map[string][]byte // by digest
-	user  string            // and password; empty: anybody may pull
+	token string            // empty: anybody may pull
+	realm string            // where tokens are made
+	away  string            // where layers are; empty: here
 
 	mu     sync.Mutex
 	cut    int      // how many answers more break off in their middle
@@ -32,10 +34,13 @@ func newRegistry(t *testing.T, a *release.Artifact) (*registry, taskcatalog.Rele
 }
 
 func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	user, password, _ := q.BasicAuth()
-	if r.user != "" && user+":"+password != r.user {
-		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+	if r.token != "" && q.Header.Get("Authorization") != "Bearer "+r.token {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+r.realm+`",service="registry"`)
 		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if r.away != "" && strings.Contains(q.URL.Path, "/blobs/") {
+		http.Redirect(w, q, r.away+q.URL.Path, http.StatusTemporaryRedirect)
 		return
 	}
 	kind, digest, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/fleet/agent/"), "/")
@@ -105,16 +110,18 @@ func TestAPrivateRegistryWantsItsCredential(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", "fine")
 	reg, source := newRegistry(t, p.Artifact)
-	reg.user = "pull:SECRET"
+	reg.token = "SECRET"
 	for _, c := range []struct {
 		name string
 		with *taskcatalog.OCIPullCredential
+		at   string // where tokens are made
 		code taskcatalog.Code
 	}{
-		{"none", nil, CodeSourceRefused},
-		{"a wrong one", &taskcatalog.OCIPullCredential{Username: "pull", Password: "SECRETS"}, CodeSourceRefused},
-		{"its own", &taskcatalog.OCIPullCredential{Username: "pull", Password: "SECRET"}, ""},
+		{"none", nil, "http://" + source.Repository, CodeSourceRefused},
+		{"a wrong one", &taskcatalog.OCIPullCredential{Token: "SECRETS"}, "https://10.0.0.1", CodeSourceRefused},
+		{"its own", &taskcatalog.OCIPullCredential{Token: "SECRET"}, "https://10.0.0.1", ""}, // a network that oras asks nothing at
 	} {
+		reg.realm = c.at + "/token"
 		var err error
 		if p.want.Source, err = NewRegistry(source, c.with); err != nil {
 			t.Fatal(err)
@@ -126,6 +133,36 @@ func TestAPrivateRegistryWantsItsCredential(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: the error holds the credential: %v", c.name, err)
 		}
+	}
+}
+
+// Registries keep layers elsewhere and redirect there: a store that is not the registry
+// is not shown the token, which opens the registry.
+func TestATokenDoesNotGoWhereTheRegistryRedirects(t *testing.T) {
+	w := newWorld(t)
+	p := w.publish("1.1.0", "fine")
+	reg, source := newRegistry(t, p.Artifact)
+	var shown []string
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
+		shown = append(shown, q.Header.Get("Authorization"))
+		(&registry{parts: reg.parts}).ServeHTTP(rw, q)
+	}))
+	t.Cleanup(elsewhere.Close)
+	reg.token, reg.away = "SECRET", elsewhere.URL
+	var err error
+	if p.want.Source, err = NewRegistry(source, &taskcatalog.OCIPullCredential{Token: "SECRET"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.stager().Stage(t.Context(), p.want); err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range shown {
+		if header != "" {
+			t.Errorf("it was shown %q", header)
+		}
+	}
+	if len(shown) == 0 {
+		t.Error("nothing came from there")
 	}
 }
 

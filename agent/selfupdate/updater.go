@@ -130,7 +130,7 @@ func mint(ctx context.Context, t Task) (credential *taskcatalog.OCIPullCredentia
 	}
 	defer clear(raw)
 	credential = new(taskcatalog.OCIPullCredential)
-	if json.Unmarshal(raw, credential) != nil {
+	if json.Unmarshal(raw, credential) != nil || credential.Token == "" {
 		return nil, nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the credential that was minted for it is no %s", taskcatalog.CredentialOCIPull)
 	}
 	return credential, func() { *credential = taskcatalog.OCIPullCredential{} }, nil

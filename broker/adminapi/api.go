@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/refit"
+	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -31,21 +32,22 @@ import (
 
 // Config joins an API to what it needs.
 type Config struct {
-	DB        *store.DB
-	Queue     *taskqueue.Queue
-	Trust     *trust.Authority
-	Operators *operators.Directory
-	Secrets   secrets.Keeper
-	Events    *outbox.Feed
-	Sites     *maas.Sites
-	Lifecycle *maas.Lifecycle
-	Runs      *chain.Engine
-	Refit     *refit.Nodes
-	Now       func() time.Time
-	Tracer    trace.Tracer
-	Log       *zap.Logger
-	Version   string // of the broker
-	AgentURL  string // https://HOST:PORT where nodes reach this broker
+	DB         *store.DB
+	Queue      *taskqueue.Queue
+	Trust      *trust.Authority
+	Operators  *operators.Directory
+	Secrets    secrets.Keeper
+	Events     *outbox.Feed
+	Registries *registry.Client
+	Sites      *maas.Sites
+	Lifecycle  *maas.Lifecycle
+	Runs       *chain.Engine
+	Refit      *refit.Nodes
+	Now        func() time.Time
+	Tracer     trace.Tracer
+	Log        *zap.Logger
+	Version    string // of the broker
+	AgentURL   string // https://HOST:PORT where nodes reach this broker
 	// Observe is told of every answer; nil: nobody is.
 	Observe func(route string, status int, took time.Duration)
 }
@@ -61,7 +63,7 @@ type API struct {
 	leave   sync.Once
 
 	walk        auditWalk
-	credentials sync.Mutex // of sites: one call's are written before the next one's
+	credentials sync.Mutex // of sites and registries: one call's are written before the next one's
 
 	refusals broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
 }

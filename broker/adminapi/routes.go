@@ -160,6 +160,10 @@ var routes = []route{
 	{post, "/agent-releases/{version}/revoke", admin, "revoke-agent-release", "have no node be given a signed agent release any more", answers((*API).revokeRelease)},
 	{put, "/agent-releases/floor", admin, "set-agent-release-floor", "say below which version no node is given a release", answers((*API).setReleaseFloor)},
 
+	{get, "/registry-credentials", admin, "list-registry-credentials", "list accounts at OCI registries", answers((*API).listRegistryCredentials)},
+	{put, "/registry-credentials/{registry}", admin, "set-registry-credential", "keep an account at an OCI registry, once that has taken it", answers((*API).setRegistryCredential)},
+	{drop, "/registry-credentials/{registry}", admin, "remove-registry-credential", "remove an account at an OCI registry and its secret", answers((*API).removeRegistryCredential)},
+
 	{get, "/clean-policy", viewer, "show-clean-policy", "show a site's clean policy", answers((*API).showPolicy)},
 	{put, "/clean-policy", admin, "set-clean-policy", "replace a site's clean policy", answers((*API).setPolicy)},
 }

@@ -79,11 +79,11 @@ func (b *testBroker) advance(d time.Duration) {
 // vault answers any task with a secret, but not with that of a machine.
 type vault struct{}
 
-func (vault) Mint(_ context.Context, _ broker.Task, credentialType string) (string, time.Time, error) {
+func (vault) Mint(_ context.Context, _ broker.Task, credentialType string) (broker.Minted, error) {
 	if credentialType != "oci_pull" {
-		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_not_for_task", "cannot mint %s for this task", credentialType)
+		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_not_for_task", "cannot mint %s for this task", credentialType)
 	}
-	return "s3cret-of-the-task", time.Time{}, nil
+	return broker.Minted{Secret: "s3cret-of-the-task", Opens: "a door"}, nil
 }
 
 // testNode is a machine that talks to a broker.

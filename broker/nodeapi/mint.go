@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
@@ -12,6 +13,7 @@ func (a *API) mint(c *call) (any, error) {
 	if err := c.decode(&req); err != nil {
 		return nil, err
 	}
+	req.CredentialType = taskcatalog.Clean(req.CredentialType, 64)
 	ctx, id := c.r.Context(), c.r.PathValue("task_id")
 	task, err := a.c.DB.Task(ctx, id)
 	if err == nil && task.NodeID != c.peer.NodeID {
@@ -20,15 +22,18 @@ func (a *API) mint(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.c.DB.MayMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType); err != nil {
+		return nil, inAudit(err)
+	}
 	// Had before it is recorded, so that a vault that is away costs no attempt;
 	// given away only after.
-	secret, expires, err := a.c.Minter.Mint(ctx, task, req.CredentialType)
+	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType)
 	if err != nil {
 		return nil, err
 	}
-	err = a.c.DB.RecordMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType)
+	err = a.c.DB.RecordMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType, made.Opens)
 	if err != nil {
 		return nil, inAudit(err)
 	}
-	return wire.MintReply{CredentialType: req.CredentialType, Secret: secret, ExpiresAt: expires.UTC()}, nil
+	return wire.MintReply{CredentialType: req.CredentialType, Secret: made.Secret, ExpiresAt: made.Expires.UTC()}, nil
 }

@@ -15,36 +15,52 @@ const mintLife = 15 * time.Minute
 // task's type and from this table, never from what the task's params say.
 var mintable = map[string]struct {
 	taskType string
-	path     func(broker.Task) string
+	mint     func(*Minter, context.Context, broker.Task) (broker.Minted, error)
 }{
-	"oci_pull":                             {taskType: "node.self_update", path: func(broker.Task) string { return "registry/oci-pull" }},
-	taskcatalog.CredentialMAASMachineToken: {taskType: "node.hw_sync_reseed", path: ofNode},
+	taskcatalog.CredentialOCIPull:          {taskType: "node.self_update", mint: (*Minter).pullToken},
+	taskcatalog.CredentialMAASMachineToken: {taskType: "node.hw_sync_reseed", mint: (*Minter).machineToken},
 }
 
 // Minter gives secrets to the tasks that may have them.
 type Minter struct {
 	Keeper Keeper
 	Now    func() time.Time
+	// PullToken has a registry make one for an update.
+	PullToken func(context.Context, broker.Task) (broker.Minted, error)
 	// MachineToken is asked first for a MAAS machine's own token; false, or nil:
 	// what is kept is given.
 	MachineToken func(context.Context, broker.Task) (secret []byte, ok bool)
 }
 
-// Mint reads the secret of a credential type for a task. Codes:
-// credential_type_unknown, credential_refused, and those of Keeper.Get.
-func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType string) (secret string, expires time.Time, err error) {
+// Mint makes or reads the secret of a credential type for a task. Codes:
+// credential_type_unknown, credential_refused, those of Keeper.Get and of PullToken.
+func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType string) (broker.Minted, error) {
 	row, ok := mintable[credentialType]
 	if !ok {
-		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_type_unknown", "cannot mint credential %q for task %s: there is none of that type", taskcatalog.Clean(credentialType, 64), task.ID)
+		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_type_unknown", "cannot mint credential %q for task %s: there is none of that type", taskcatalog.Clean(credentialType, 64), task.ID)
 	}
 	if task.Type != row.taskType {
-		return "", time.Time{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
+		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
 	}
-	if credentialType == taskcatalog.CredentialMAASMachineToken && m.MachineToken != nil {
+	return row.mint(m, ctx, task)
+}
+
+// pullToken is one that a registry has made: it ends when that says, at the latest.
+func (m *Minter) pullToken(ctx context.Context, task broker.Task) (broker.Minted, error) {
+	made, err := m.PullToken(ctx, task)
+	if last := m.Now().Add(mintLife); made.Expires.After(last) {
+		made.Expires = last
+	}
+	return made, err
+}
+
+// machineToken is the one of the task's own machine.
+func (m *Minter) machineToken(ctx context.Context, task broker.Task) (broker.Minted, error) {
+	if m.MachineToken != nil {
 		if fresh, ok := m.MachineToken(ctx, task); ok {
-			return string(fresh), m.Now().Add(mintLife), nil
+			return broker.Minted{Secret: string(fresh), Expires: m.Now().Add(mintLife)}, nil
 		}
 	}
-	value, err := m.Keeper.Get(ctx, row.path(task))
-	return string(value), m.Now().Add(mintLife), err
+	value, err := m.Keeper.Get(ctx, nodeToken(task.NodeID))
+	return broker.Minted{Secret: string(value), Expires: m.Now().Add(mintLife)}, err
 }

@@ -1,10 +1,6 @@
 package secrets
 
-import (
-	"context"
-
-	"github.com/hostler/hostler/broker"
-)
+import "context"
 
 // nodeToken is where a node's own MAAS token is, until its site knows it.
 func nodeToken(nodeID string) string { return "nodes/" + nodeID + "/maas-machine-token" }
@@ -18,5 +14,3 @@ func PutNodeToken(ctx context.Context, k Keeper, nodeID string, token []byte) er
 func ForgetNode(ctx context.Context, k Keeper, nodeID string) error {
 	return k.Delete(ctx, nodeToken(nodeID))
 }
-
-func ofNode(t broker.Task) string { return nodeToken(t.NodeID) }

@@ -168,7 +168,7 @@ func operatorsValueIsRead(t *testing.T, on target) {
 	}{
 		"maas-sites/1/api-token":     {object{"token": "a:b:c"}, `{"token":"a:b:c"}`},
 		"maas-sites/1/power/default": {object{"user": "root", "pass": "p&<\n"}, `{"pass":"p&<\n","user":"root"}`},
-		"registry/oci-pull":          {object{"value": "a plain \"one\"\n"}, "a plain \"one\"\n"},
+		"a/plain-token":              {object{"value": "a plain \"one\"\n"}, "a plain \"one\"\n"},
 		"odd":                        {object{"value": 7}, `{"value":7}`},
 	} {
 		on.must(t, "POST", at(c, "data", path), object{"data": row.fields})

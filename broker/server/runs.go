@@ -11,10 +11,13 @@ import (
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/onboard"
 	"github.com/hostler/hostler/broker/refit"
+	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // stepGrace is what a stage in flight has when the broker stops.
@@ -37,11 +40,22 @@ func (s *Server) openRuns() error {
 	return err
 }
 
-// minter gives tasks their secrets: a machine's token from its MAAS, all else, and
-// that where MAAS does not answer, from what is kept.
+// minter gives tasks their secrets: a pull token from its registry, a machine's token
+// from its MAAS, or from what is kept where MAAS does not answer.
 func (s *Server) minter() *secrets.Minter {
 	tokens := &onboard.MachineTokens{DB: s.db, Sites: s.sites}
-	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, MachineToken: tokens.Of}
+	pulls := &registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries, Signed: s.signed}
+	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of}
+}
+
+// signed reads a task that this broker signed.
+func (s *Server) signed(envelope []byte) (*taskcatalog.Task, error) {
+	env, err := pki.ParseEnvelope(envelope)
+	if err != nil {
+		return nil, err
+	}
+	bundle, _ := s.trust.Bundle()
+	return bundle.VerifyTask(env, s.c.Now())
 }
 
 // classes is the broker's table of failures, as the engine takes it.

@@ -27,6 +27,7 @@ import (
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/refit"
+	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -47,21 +48,22 @@ type Server struct {
 	at   addresses
 	stop []func() error // in the order in which they were opened
 
-	clients   *clientKeeper
-	db        *store.DB
-	trust     *trust.Authority
-	queue     *taskqueue.Queue
-	events    *outbox.Feed
-	operators *operators.Directory
-	secrets   secrets.Keeper
-	sites     *maas.Sites
-	lifecycle *maas.Lifecycle
-	runs      *chain.Engine
-	refit     *refit.Nodes
-	nodes     *nodeapi.API
-	admin     *adminapi.API
-	metrics   *metrics
-	tracing   *sdktrace.TracerProvider
+	clients    *clientKeeper
+	db         *store.DB
+	trust      *trust.Authority
+	queue      *taskqueue.Queue
+	events     *outbox.Feed
+	operators  *operators.Directory
+	secrets    secrets.Keeper
+	registries *registry.Client
+	sites      *maas.Sites
+	lifecycle  *maas.Lifecycle
+	runs       *chain.Engine
+	refit      *refit.Nodes
+	nodes      *nodeapi.API
+	admin      *adminapi.API
+	metrics    *metrics
+	tracing    *sdktrace.TracerProvider
 
 	operatorPort, agentPort net.Listener
 	draining                atomic.Bool
@@ -156,6 +158,7 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.queue = taskqueue.New(queue)
 	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
+	s.registries = registry.NewClient(c.Now)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
 	})
@@ -168,7 +171,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Events: s.events, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Events: s.events, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {

@@ -130,7 +130,7 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
 		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
 		mint := func(node broker.Node, attempt int, typ string) error {
-			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ)
+			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ, "")
 		}
 		refused(t, mint(n, 1, "oci_pull"), "lease_lost") // not delivered yet
 		claim(t, db, n, k.ID)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -36,10 +37,26 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	}
 	p.Manifest = &taskcatalog.ReleaseManifest{Digest: r.Digest, Size: int64(len(r.Manifest))}
 	if r.Reference != "" {
-		p.Source = &taskcatalog.ReleaseSource{Repository: r.Reference, PlainHTTP: r.PlainHTTP}
+		if p.Source, err = q.source(ctx, r); err != nil {
+			return err
+		}
 	}
 	for _, s := range r.Signatures {
 		p.Signatures = append(p.Signatures, taskcatalog.ReleaseSignature(s))
 	}
 	return nil
+}
+
+// source is the registry that has a release. Where the broker has an account there, the
+// node has a credential minted.
+func (q *Queue) source(ctx context.Context, r store.AgentRelease) (*taskcatalog.ReleaseSource, error) {
+	s := &taskcatalog.ReleaseSource{Repository: r.Reference, PlainHTTP: r.PlainHTTP}
+	host, _ := broker.RegistryOf(r.Reference)
+	switch _, err := q.c.DB.RegistryCredential(ctx, host); {
+	case err == nil:
+		s.Credential = taskcatalog.CredentialOCIPull
+	case broker.AsError(err).Kind != broker.NotFound:
+		return nil, err
+	}
+	return s, nil
 }

@@ -22,7 +22,8 @@ import (
 
 // Config is what a registry may differ in.
 type Config struct {
-	User, Password string // who may pull and push; empty: everybody
+	User, Password string  // who may pull and push; empty: everybody
+	Tokens         *Tokens // in place of the two: what runs, and says who may what
 }
 
 // Registry is one that runs, or was stopped.
@@ -66,6 +67,9 @@ http: {addr: "%s", secret: of-no-importance}
 const logins = `auth: {htpasswd: {realm: hostler, path: %s}}
 `
 
+const tokens = `auth: {token: {realm: %q, service: %s, issuer: %s, rootcertbundle: %s}}
+`
+
 var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:[0-9]+)`)
 
 // Resume starts it again, where it was.
@@ -85,6 +89,13 @@ func (r *Registry) Resume() error {
 			return err
 		}
 		text += fmt.Sprintf(logins, users)
+	}
+	if r.c.Tokens != nil {
+		bundle := filepath.Join(r.dir, "issuer.pem")
+		if err := os.WriteFile(bundle, r.c.Tokens.certificate(), 0o600); err != nil {
+			return err
+		}
+		text += fmt.Sprintf(tokens, r.c.Tokens.URL(), service, service, bundle)
 	}
 	file := filepath.Join(r.dir, "config.yml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -111,6 +111,9 @@
 //	POST   /agent-releases                      AgentReleasePublish → AgentRelease (a signed one)
 //	POST   /agent-releases/{version}/revoke     ReasonBody → AgentRelease
 //	PUT    /agent-releases/floor                AgentReleaseFloorPut → AgentReleaseFloor
+//	GET    /registry-credentials                RegistryCredentialList
+//	PUT    /registry-credentials/{registry}     RegistryCredentialPut → RegistryCredential; {registry} is HOST[:PORT]
+//	DELETE /registry-credentials/{registry}     RegistryCredential  ?reason=
 //	GET    /clean-policy                        CleanPolicy       ?site=
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //

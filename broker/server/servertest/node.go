@@ -193,6 +193,23 @@ func (n *Node) Progress(t testing.TB, d wire.Delivery, p wire.ProgressRequest) w
 	return reply
 }
 
+// Mint asks for a secret that a task may have; code is that of a refusal.
+func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply wire.MintReply, code string) {
+	t.Helper()
+	status, raw := n.do(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/credentials/mint"), wire.MintRequest{Attempt: d.Attempt, CredentialType: credentialType})
+	var p wire.Problem
+	if status/100 != 2 {
+		if err := json.Unmarshal(raw, &p); err != nil {
+			t.Fatal(err)
+		}
+		return reply, string(p.Code)
+	}
+	if err := taskcatalog.DecodeStrict(raw, &reply); err != nil {
+		t.Fatal(err)
+	}
+	return reply, ""
+}
+
 // Finish ends a task with evidence that the node's key signs.
 func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report) {
 	t.Helper()

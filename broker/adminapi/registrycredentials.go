@@ -1,0 +1,87 @@
+package adminapi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/registry"
+)
+
+// RegistryInput names a registry.
+type RegistryInput struct {
+	Registry string `path:"registry" maxLength:"300" doc:"HOST[:PORT]"`
+}
+
+func (a *API) listRegistryCredentials(ctx context.Context, _ *none) (*resource.RegistryCredentialList, error) {
+	all, err := a.c.DB.RegistryCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RegistryCredentialList{Items: make([]resource.RegistryCredential, len(all))}
+	for i, c := range all {
+		out.Items[i] = resource.RegistryCredential(c)
+	}
+	return out, nil
+}
+
+type setRegistryInput struct {
+	RegistryInput
+	Body resource.RegistryCredentialPut
+}
+
+// setRegistryCredential tries an account before anything is kept. The record comes
+// before the secret: what a crash leaves between the two is refused when it is used, and
+// mended by saying it again.
+func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*resource.RegistryCredential, error) {
+	c := broker.RegistryCredential{Registry: strings.ToLower(in.Registry), Username: in.Body.Username, PlainHTTP: in.Body.PlainHTTP}
+	account, err := registry.NewAccount(c, in.Body.Password)
+	if err != nil {
+		return nil, err
+	}
+	if c.Reason, err = a.reasonFor(ctx, in.Body.Reason, "registry_credential.set", "registry/"+c.Registry, "keep a credential of registry "+c.Registry); err != nil {
+		return nil, err
+	}
+	if err := a.c.Registries.Try(ctx, c, account); err != nil {
+		return nil, err
+	}
+	a.credentials.Lock()
+	defer a.credentials.Unlock()
+	if c, err = a.c.DB.PutRegistryCredential(ctx, callerOf(ctx).actor(), c); err != nil {
+		return nil, err
+	}
+	if err := registry.Put(ctx, a.c.Secrets, c, account); err != nil {
+		return nil, err
+	}
+	out := resource.RegistryCredential(c)
+	return &out, nil
+}
+
+type removeRegistryInput struct {
+	RegistryInput
+	Reason
+}
+
+// removeRegistryCredential deletes the secret first: a record without one is refused
+// when it is used, and can be removed again.
+func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryInput) (*resource.RegistryCredential, error) {
+	c, err := a.c.DB.RegistryCredential(ctx, strings.ToLower(in.Registry))
+	if err != nil {
+		return nil, err
+	}
+	reason, err := a.reasonFor(ctx, in.Reason.Reason, "registry_credential.remove", "registry/"+c.Registry, "remove the credential of registry "+c.Registry)
+	if err != nil {
+		return nil, err
+	}
+	a.credentials.Lock()
+	defer a.credentials.Unlock()
+	if err := a.c.Secrets.Delete(ctx, c.VaultPath); err != nil {
+		return nil, err
+	}
+	if c, err = a.c.DB.RemoveRegistryCredential(ctx, callerOf(ctx).actor(), c.Registry, reason); err != nil {
+		return nil, err
+	}
+	out := resource.RegistryCredential(c)
+	return &out, nil
+}

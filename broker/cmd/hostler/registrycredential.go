@@ -1,0 +1,124 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func registryCredentialCommand(a *app) *cobra.Command {
+	return noun("registry-credential", "accounts at OCI registries that agents are pulled from", "  hostler registry-credential list",
+		registrySetCommand(a), registryListCommand(a), registryRemoveCommand(a))
+}
+
+func registrySetCommand(a *app) *cobra.Command {
+	var put resource.RegistryCredentialPut
+	var password string
+	c := &cobra.Command{
+		Use: "set REGISTRY --username U --password-file FILE|- --reason R", Short: "keep an account at a registry, once that has taken it", Args: exactly("REGISTRY"),
+		Long: `Keep an account at an OCI registry, HOST[:PORT], among the broker's secrets. For each
+update of an agent from there the broker has the registry make a token that may pull
+that repository, for minutes; no node is given the account. It needs no right but to
+pull, and should have no other.
+
+The account is tried before anything is kept: the registry must have a token service,
+as those have that answer a pull with WWW-Authenticate: Bearer. Set again, it is
+replaced, and counts from the next update on. FILE must be readable by its owner
+alone. --plain-http is for trials with a registry without TLS: whoever listens on the
+way has the password.`,
+		Example: "  hostler registry-credential set registry.example --username hostler-pull --password-file pull.pw --reason 'agents of our CI'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if put.Username == "" || password == "" {
+				return usage("say whose the account is (--username) and where its password (--password-file FILE, or - for stdin)")
+			}
+			if err := needReason(put.Reason); err != nil {
+				return err
+			}
+			if err := a.readSecretLine(password, &put.Password); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			kept, err := api.SetRegistryCredential(c.Context(), args[0], put)
+			if err != nil {
+				return err
+			}
+			return a.showRegistries(kept, []resource.RegistryCredential{*kept})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&put.Username, "username", "", "of the account")
+	f.StringVar(&password, "password-file", "", "`FILE` with its password, or - for stdin")
+	f.BoolVar(&put.PlainHTTP, "plain-http", false, "the registry speaks no TLS")
+	reasonFlag(c, &put.Reason)
+	return c
+}
+
+func registryListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "list the registries that the broker has an account at", Args: exactly(),
+		Example: "  hostler registry-credential list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.RegistryCredentials(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.showRegistries(l.Items, l.Items)
+		},
+	}
+}
+
+func registryRemoveCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "remove REGISTRY --reason R", Short: "remove an account and its secret", Args: exactly("REGISTRY"),
+		Long: `Remove an account and its secret. Nodes pull from the registry without a credential
+from then on; an update that is under way may fail.`,
+		Example: "  hostler registry-credential remove registry.example --reason 'moved to another' --yes",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			if err := a.confirm(c, "remove the credential of registry %s? Its secret is deleted", args[0]); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.RemoveRegistryCredential(c.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			return a.show(r, []string{r.Registry}, func(p *render.Page) { p.Line("removed: " + r.Username + " at " + r.Registry) })
+		},
+	}
+	yesFlag(c)
+	reasonFlag(c, &reason)
+	return c
+}
+
+func (a *app) showRegistries(v any, items []resource.RegistryCredential) error {
+	names, rows := []string{}, [][]string{}
+	for _, r := range items {
+		transport := "TLS"
+		if r.PlainHTTP {
+			transport = "none (plain HTTP)"
+		}
+		names = append(names, r.Registry)
+		rows = append(rows, []string{r.Registry, r.Username, transport, r.SetBy, render.Ago(r.SetAt, a.now()), r.Reason})
+	}
+	return a.show(v, names, func(p *render.Page) {
+		p.Table([]string{"REGISTRY", "USERNAME", "TRANSPORT", "SET BY", "SET", "REASON"}, rows)
+		if len(rows) == 0 {
+			a.note("no registry credentials: nodes pull what anybody may pull")
+		}
+	})
+}

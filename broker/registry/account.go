@@ -1,0 +1,73 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Keeper keeps secrets by their paths.
+type Keeper interface {
+	Get(ctx context.Context, path string) ([]byte, error)
+	Put(ctx context.Context, path string, value []byte) error
+}
+
+// Account is how a registry is logged in to, as it is kept: with the address where it
+// was tried, so that no change of a record sends it anywhere else. Nothing prints it.
+type Account struct{ login *login }
+
+type login struct {
+	Registry string `json:"registry"` // https://HOST[:PORT]
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// NewAccount joins a record with its password. Code: registry_credential_invalid.
+func NewAccount(c broker.RegistryCredential, password string) (Account, error) {
+	if err := c.Check(password); err != nil {
+		return Account{}, err
+	}
+	return Account{&login{c.Base(), c.Username, password}}, nil
+}
+
+// String keeps it out of whatever is printed.
+func (a Account) String() string { return "[registry account]" }
+
+// GoString is String.
+func (a Account) GoString() string { return a.String() }
+
+// Put keeps an account at its record's path.
+func Put(ctx context.Context, keeper Keeper, c broker.RegistryCredential, a Account) error {
+	raw, err := json.Marshal(a.login)
+	if err != nil {
+		return err
+	}
+	defer clear(raw)
+	return keeper.Put(ctx, c.VaultPath, raw)
+}
+
+// accountOf reads the account of a record. What is wrong with it is never repeated.
+// Codes: registry_credential_missing, registry_credential_moved, secret_unreadable, and
+// those of the keeper.
+func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) (Account, error) {
+	refuse := func(code, why string) (Account, error) {
+		return Account{}, broker.Errorf(broker.Refused, code, "cannot use the credential of registry %s: %s (set it again: hostler help registry-credential set)", c.Registry, why)
+	}
+	raw, err := keeper.Get(ctx, c.VaultPath)
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.NotFound:
+		return refuse("registry_credential_missing", "there is a record, and no account among the secrets")
+	case err != nil:
+		return Account{}, err
+	}
+	defer clear(raw)
+	var l login
+	switch {
+	case json.Unmarshal(raw, &l) != nil || l.Username == "" || l.Password == "":
+		return refuse("secret_unreadable", "it is not as hostler registry-credential set writes it")
+	case l.Registry != c.Base():
+		return refuse("registry_credential_moved", "it was tried at another address than the record names")
+	}
+	return Account{&l}, nil
+}

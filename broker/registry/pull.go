@@ -1,0 +1,81 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// Records are the broker's.
+type Records interface {
+	AgentRelease(ctx context.Context, version string) (store.AgentRelease, error)
+	RegistryCredential(ctx context.Context, registry string) (broker.RegistryCredential, error)
+}
+
+// Pulls gives updates what they pull with.
+type Pulls struct {
+	Records Records
+	Secrets Keeper
+	Client  *Client
+	// Signed reads a task out of its envelope, once the broker's own signature holds.
+	Signed func(envelope []byte) (*taskcatalog.Task, error)
+}
+
+// Of has a token made for a task: a taskcatalog.OCIPullCredential as JSON. What it opens
+// is where the release on record is, which must be what the node was told and signed
+// for. Whether the task is still the node's is for the caller to know. Codes: credential_refused,
+// agent_release_unknown, release_revoked, registry_credential_not_found,
+// registry_plain_http, those of Client.pull and of the account.
+func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error) {
+	r, err := p.release(ctx, task)
+	if err != nil {
+		return broker.Minted{}, err
+	}
+	host, repository := broker.RegistryOf(r.Reference)
+	record, err := p.Records.RegistryCredential(ctx, host)
+	if err != nil {
+		return broker.Minted{}, err
+	}
+	if r.PlainHTTP && !record.PlainHTTP {
+		return broker.Minted{}, broker.Errorf(broker.Refused, "registry_plain_http", "cannot mint a pull token for task %s: release %s is published with --plain-http, and the credential of registry %s is for TLS (publish it again without)", task.ID, r.Version, host)
+	}
+	account, err := accountOf(ctx, p.Secrets, record)
+	if err != nil {
+		return broker.Minted{}, err
+	}
+	made, err := p.Client.pull(ctx, record, account, repository)
+	if err != nil {
+		return broker.Minted{}, err
+	}
+	secret, err := json.Marshal(taskcatalog.OCIPullCredential{Token: made.text})
+	return broker.Minted{Secret: string(secret), Expires: made.expires, Opens: "pull " + r.Reference + "@" + r.Digest}, err
+}
+
+// release is the one that a task was made for, if it is on record as the task has it.
+func (p *Pulls) release(ctx context.Context, task broker.Task) (store.AgentRelease, error) {
+	refuse := func(why string) (store.AgentRelease, error) {
+		return store.AgentRelease{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a pull token for task %s: %s", task.ID, why)
+	}
+	signed, err := p.Signed(task.Envelope)
+	if err != nil || signed.TaskID != task.ID || signed.NodeID != task.NodeID || signed.NodeEpoch != task.NodeEpoch || signed.Type != task.Type {
+		return refuse("it is not as this broker signed it")
+	}
+	var u taskcatalog.SelfUpdateParams
+	if json.Unmarshal(signed.Params, &u) != nil || u.Manifest == nil || u.Source == nil || u.Source.Credential != taskcatalog.CredentialOCIPull {
+		return refuse("it pulls from no registry that wants one")
+	}
+	r, err := p.Records.AgentRelease(ctx, u.Version)
+	switch {
+	case err != nil:
+		return r, err
+	case r.Digest != u.Manifest.Digest || r.Reference != u.Source.Repository || r.PlainHTTP != u.Source.PlainHTTP:
+		return refuse("release " + r.Version + " is on record elsewhere, or as another one (ask for the update again)")
+	case r.Revoked():
+		return r, broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot mint a pull token for task %s: release %s was revoked by %s", task.ID, r.Version, r.RevokedBy)
+	}
+	return r, nil
+}

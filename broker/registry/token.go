@@ -1,0 +1,171 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const (
+	// patience bounds the two requests for a token: a node waits for half a minute.
+	patience = 20 * time.Second
+	// maxAnswer bounds an answer, and maxToken a token, in bytes.
+	maxAnswer, maxToken = 64 << 10, 32 << 10
+	// longest is how long a token may live that is given to a node: nobody can take one
+	// back.
+	longest = 2 * time.Hour
+	// unsaid is the life of a token of which nothing else is said, by the protocol.
+	unsaid = time.Minute
+)
+
+var tokenForm = regexp.MustCompile(`^[!-~]+$`)
+
+// token is one that a token service has made.
+type token struct {
+	text    string
+	expires time.Time
+}
+
+// Client asks registries and their token services.
+type Client struct {
+	http *http.Client
+	now  func() time.Time
+}
+
+// NewClient makes one. It opens no connection.
+func NewClient(now func() time.Time) *Client {
+	return &Client{now: now, http: &http.Client{
+		Timeout: patience / 2,
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+			IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Try logs in with an account, and lets go of the token. Codes: registry_unreachable,
+// registry_no_tokens, registry_realm_refused, registry_login_refused,
+// registry_answer_invalid.
+func (c *Client) Try(ctx context.Context, r broker.RegistryCredential, a Account) error {
+	_, err := c.token(ctx, r, a, "")
+	return err
+}
+
+// pull gets a token that may pull a repository. Codes: those of Try,
+// registry_pull_refused, registry_token_too_wide.
+func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (token, error) {
+	got, err := c.token(ctx, r, a, repository)
+	if err != nil {
+		return token{}, err
+	}
+	says := claimsIn(got.text)
+	switch pulls, more := says.opens(repository); {
+	case more:
+		return token{}, refused(r, "registry_token_too_wide", "its token service gives more than was asked for, which was to pull "+repository+" (give the account the right to pull alone, or use another token service)")
+	case !pulls:
+		return token{}, refused(r, "registry_pull_refused", "the account may not pull "+repository+" (give it the right to)")
+	}
+	// What it says itself counts, and so does what was said beside it.
+	last := got.expires
+	if at := says.expires(); !at.IsZero() {
+		if at.After(last) {
+			last = at
+		} else {
+			got.expires = at
+		}
+	}
+	if last.Sub(c.now()) > longest {
+		return token{}, refused(r, "registry_token_too_wide", fmt.Sprintf("its token service gives tokens for longer than %s (have it give shorter ones)", longest))
+	}
+	return got, nil
+}
+
+// token asks where tokens are made, and has one made.
+func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (token, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	res, _, err := c.get(ctx, a.login.Registry+"/v2/", nil)
+	if err != nil {
+		return token{}, unreachable(ctx, r, "the registry", err)
+	}
+	names, is := bearerIn(res.Header.Values("WWW-Authenticate"))
+	switch {
+	case res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
+		return token{}, unreachable(ctx, r, "the registry", status(res.StatusCode))
+	case res.StatusCode == http.StatusUnauthorized && is:
+	case res.StatusCode == http.StatusUnauthorized:
+		return token{}, refused(r, "registry_no_tokens", "it takes the account itself (Basic) and makes no tokens, and no node is given the account (put a token service before it, use another registry, or publish the release to the broker: hostler agent-release publish without --registry)")
+	case res.StatusCode == http.StatusOK:
+		return token{}, refused(r, "registry_no_tokens", "it answers without a login, and names no token service (where anybody may pull no credential is needed)")
+	default:
+		return token{}, refused(r, "registry_answer_invalid", fmt.Sprintf("it answers /v2/ with status %d, and no registry does (look at its name)", res.StatusCode))
+	}
+	at, why := names.address(strings.HasPrefix(a.login.Registry, "http://"), repository)
+	if why != "" {
+		return token{}, refused(r, "registry_realm_refused", why+", and the account is not sent there")
+	}
+	res, raw, err := c.get(ctx, at.String(), a.login)
+	defer clear(raw)
+	const service = "the registry's token service"
+	switch {
+	case err != nil:
+		return token{}, unreachable(ctx, r, service, err)
+	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
+		return token{}, refused(r, "registry_login_refused", "its token service does not take the account (set it again: hostler help registry-credential set)")
+	case res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
+		return token{}, unreachable(ctx, r, service, status(res.StatusCode))
+	case res.StatusCode != http.StatusOK:
+		return token{}, refused(r, "registry_answer_invalid", fmt.Sprintf("its token service answers with status %d", res.StatusCode))
+	}
+	var said struct {
+		Token       string  `json:"token"`
+		AccessToken string  `json:"access_token"`
+		ExpiresIn   float64 `json:"expires_in"` // seconds
+	}
+	if json.Unmarshal(raw, &said) != nil { // the cause is left out: it may quote the token
+		return token{}, refused(r, "registry_answer_invalid", "its token service answers with something else than a token")
+	}
+	got := token{text: said.Token, expires: c.now().Add(unsaid)}
+	if got.text == "" {
+		got.text = said.AccessToken
+	}
+	if len(got.text) > maxToken || !tokenForm.MatchString(got.text) {
+		return token{}, refused(r, "registry_answer_invalid", "its token service answers without a token")
+	}
+	if said.ExpiresIn > 0 {
+		got.expires = c.now().Add(time.Duration(min(said.ExpiresIn, 10*365*24*3600) * float64(time.Second)))
+	}
+	return got, nil
+}
+
+// get makes a request, with a login or without. The whole answer is read.
+func (c *Client) get(ctx context.Context, address string, with *login) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("User-Agent", "hostler-broker")
+	if with != nil {
+		req.SetBasicAuth(with.Username, with.Password)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err == nil && len(raw) > maxAnswer {
+		err = errTooLarge
+	}
+	return res, raw, err
+}

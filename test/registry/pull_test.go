@@ -1,0 +1,304 @@
+package registry
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/hostler/hostler/agent/selfupdate"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+	"github.com/hostler/hostler/taskcatalog/release/releasetest"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const planted = "planted-registry-password"
+
+// site is a broker, a private registry with a release in it, and a node.
+type site struct {
+	t      *testing.T
+	broker *servertest.Broker
+	hub    *Registry
+	tokens *Tokens
+	log    *bytes.Buffer
+	key    crypto.Signer
+	node   *servertest.Node
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, log: new(bytes.Buffer), tokens: &Tokens{Accounts: map[string]Account{
+		"ci":   {"push-password", []string{"pull", "push"}, nil},
+		"pull": {planted, []string{"pull"}, nil},
+		"wide": {planted, []string{"pull"}, []string{"push"}},
+		"none": {planted, nil, nil},
+	}}}
+	if err := s.tokens.Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.tokens.Close)
+	s.hub = Start(t, Config{Tokens: s.tokens})
+	to := zapcore.Lock(zapcore.AddSync(s.log))
+	s.broker = servertest.Start(t, func(c *server.Config) {
+		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), to, zap.DebugLevel))
+	})
+	var err error
+	if s.key, err = pki.GenerateKey(pki.P256); err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(s.key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	servertest.Must[resource.Trust](t, s.broker, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{
+		PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), Reason: "our CI",
+	})
+	s.node = s.broker.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	return s
+}
+
+// publish pushes a release as CI does, and has the broker keep it.
+func (s *site) publish(repository, version string) releasetest.Signed {
+	s.t.Helper()
+	r := releasetest.Make(s.t, bytes.Repeat([]byte("agent "), 50_000), releasetest.Statement(version), s.key)
+	to := s.open(repository, auth.Credential{Username: "ci", Password: "push-password"})
+	for _, part := range [][]byte{r.Statement, r.Layer} {
+		if err := to.Blobs().Push(s.t.Context(), described("application/octet-stream", part), bytes.NewReader(part)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := to.Manifests().Push(s.t.Context(), described(release.MediaManifest, r.Manifest), bytes.NewReader(r.Manifest)); err != nil {
+		s.t.Fatal(err)
+	}
+	p := resource.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Reference: s.hub.Addr + "/" + repository, PlainHTTP: true, Manifest: r.Manifest, Statement: r.Statement}
+	for _, sig := range r.Signatures {
+		p.Signatures = append(p.Signatures, resource.ReleaseSignature(sig))
+	}
+	servertest.Must[resource.AgentRelease](s.t, s.broker, http.MethodPost, "/agent-releases", p)
+	return r
+}
+
+func described(mediaType string, raw []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(raw), Size: int64(len(raw))}
+}
+
+// open is a repository as whoever has a credential sees it.
+func (s *site) open(repository string, c auth.Credential) *remote.Repository {
+	s.t.Helper()
+	repo, err := remote.NewRepository(s.hub.Addr + "/" + repository)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	repo.PlainHTTP = true
+	repo.Client = &auth.Client{Client: http.DefaultClient, Credential: auth.StaticCredential(s.hub.Addr, c)}
+	return repo
+}
+
+// account keeps one of the registry's accounts, and returns the code of a refusal.
+func (s *site) account(at, user string) string {
+	s.t.Helper()
+	return s.broker.Ask(s.t, s.broker.Token, http.MethodPut, "/registry-credentials/"+at, resource.RegistryCredentialPut{Username: user, Password: planted, PlainHTTP: true, Reason: "agents"}).Code()
+}
+
+// task is a fresh one of the node, delivered.
+func (s *site) task(typ, params string) (wire.Delivery, *taskcatalog.Task) {
+	s.t.Helper()
+	servertest.Must[resource.Task](s.t, s.broker, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: typ, Params: json.RawMessage(params)})
+	for {
+		if d, task := s.node.Next(s.t); task.Type == typ {
+			return d, task
+		}
+	}
+}
+
+func (s *site) update(version string) (wire.Delivery, *taskcatalog.Task, taskcatalog.ReleaseSource) {
+	s.t.Helper()
+	d, task := s.task("node.self_update", `{"phase":"stage","version":"`+version+`"}`)
+	var p taskcatalog.SelfUpdateParams
+	if err := json.Unmarshal(task.Params, &p); err != nil || p.Source == nil {
+		s.t.Fatalf("%s: %v", task.Params, err)
+	}
+	return d, task, *p.Source
+}
+
+// end lets the node have another task.
+func (s *site) end(d wire.Delivery, task *taskcatalog.Task) {
+	s.t.Helper()
+	s.node.Finish(s.t, d, task, taskcatalog.OutcomeFailed, nil, taskcatalog.Report{})
+}
+
+// nowhere looks for what must not be there in all that the broker leaves and shows.
+func (s *site) nowhere(secrets ...string) {
+	s.t.Helper()
+	texts := map[string][]byte{"the log": s.log.Bytes()}
+	err := filepath.WalkDir(s.broker.Dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			texts[path], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil || len(texts) < 5 {
+		s.t.Errorf("%d texts, %v", len(texts), err)
+	}
+	for _, path := range []string{"/audit?limit=1000", "/events?follow=false&after=0", "/registry-credentials", "/agent-releases", "/tasks", "/nodes/h1/timeline"} {
+		texts[path] = s.broker.Ask(s.t, s.broker.Token, http.MethodGet, path, nil).Body
+	}
+	for where, text := range texts {
+		for _, secret := range secrets {
+			if bytes.Contains(text, []byte(secret)) {
+				s.t.Errorf("%s tells a secret", where)
+			}
+		}
+	}
+}
+
+// TestANodePullsFromAPrivateRegistryWithATokenOfItsTask goes the whole way: an account is
+// kept, an update asked for, and the agent's own client fetches the release with the
+// token that was made for that task, which opens nothing else.
+func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
+	s := newSite(t)
+	if code := s.account(s.hub.Addr, "pull"); code != "" {
+		t.Fatal(code)
+	}
+	r := s.publish("fleet/agent", "1.2.3")
+	s.publish("fleet/other", "1.2.4")
+	other := s.broker.NewNode(t, resource.NodeCreate{Hostname: "h2"}).Settle(t)
+
+	d, task, source := s.update("1.2.3")
+	if source.Credential != taskcatalog.CredentialOCIPull || strings.Contains(string(task.Params), planted) {
+		t.Fatalf("the node is told %s", task.Params)
+	}
+	if _, code := other.Mint(t, d, "oci_pull"); code != "task_not_found" {
+		t.Errorf("another node: %s", code)
+	}
+	if _, code := s.node.Mint(t, wire.Delivery{TaskID: d.TaskID, Attempt: d.Attempt + 1}, "oci_pull"); code != "lease_lost" {
+		t.Errorf("another attempt: %s", code)
+	}
+	got, code := s.node.Mint(t, d, "oci_pull")
+	if code != "" || got.ExpiresAt.Sub(s.broker.Now()) > tokenLife {
+		t.Fatalf("%s, until %v", code, got.ExpiresAt)
+	}
+	if _, code := s.node.Mint(t, d, "oci_pull"); code != "already_minted" {
+		t.Errorf("once more: %s", code)
+	}
+	var c taskcatalog.OCIPullCredential
+	if err := json.Unmarshal([]byte(got.Secret), &c); err != nil || c.Token == "" || strings.Contains(got.Secret, planted) {
+		t.Fatalf("the node is given no token: %v", err)
+	}
+	asked := s.tokens.Asked()
+	if asked[len(asked)-1] != "repository:fleet/agent:pull" {
+		t.Errorf("asked for %q", asked)
+	}
+
+	from, err := selfupdate.NewRegistry(source, &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for media, raw := range map[string][]byte{release.MediaManifest: r.Manifest, release.MediaStatement: r.Statement, release.MediaLayer: r.Layer} {
+		body, err := from.Open(t.Context(), release.Part{MediaType: media, Digest: release.Digest(raw), Size: int64(len(raw))}, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", media, err)
+		}
+		if got, err := io.ReadAll(body); err != nil || !bytes.Equal(got, raw) {
+			t.Errorf("%s: %d bytes, %v", media, len(got), err)
+		}
+		_ = body.Close()
+	}
+	// The token in other hands: it pushes nothing, and pulls nothing else.
+	with := auth.Credential{AccessToken: c.Token}
+	if err := s.open("fleet/agent", with).Blobs().Push(t.Context(), described("application/octet-stream", []byte("evil")), strings.NewReader("evil")); err == nil {
+		t.Error("it pushes")
+	}
+	if err := s.open("fleet/agent", with).Tag(t.Context(), described(release.MediaManifest, r.Manifest), "latest"); err == nil {
+		t.Error("it moves a tag")
+	}
+	if _, err := s.open("fleet/other", with).Resolve(t.Context(), "anything"); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("it opens another repository: %v", err)
+	}
+	if _, err := s.open("fleet/agent", auth.EmptyCredential).Resolve(t.Context(), r.Digest); err == nil {
+		t.Error("anybody may pull")
+	}
+
+	s.end(d, task)
+	if _, code := s.node.Mint(t, d, "oci_pull"); code != "lease_lost" {
+		t.Errorf("for a task that has ended: %s", code)
+	}
+	rows := servertest.Must[resource.AuditList](t, s.broker, http.MethodGet, "/audit?action=credential.mint", nil)
+	granted := 0
+	for _, e := range rows.Items {
+		if e.Code == "" {
+			granted++
+			if after, _ := json.Marshal(e.After); e.Subject != "task/"+d.TaskID || !strings.Contains(e.Actor, s.node.NodeID) || !strings.Contains(string(after), s.hub.Addr+"/fleet/agent@"+r.Digest) {
+				t.Errorf("audited as %+v", e)
+			}
+		}
+	}
+	if granted != 1 {
+		t.Errorf("%d mints are in the audit log", granted)
+	}
+	s.nowhere(append(s.tokens.Made(), planted)...)
+
+	servertest.Must[resource.RegistryCredential](t, s.broker, http.MethodDelete, "/registry-credentials/"+s.hub.Addr+"?reason=over", nil)
+	if d, task, source := s.update("1.2.3"); source.Credential != "" {
+		t.Errorf("without an account the node is told %s", task.Params)
+	} else if _, code := s.node.Mint(t, d, "oci_pull"); code != "credential_refused" {
+		t.Errorf("without an account: %s", code)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.broker.Dir, "secrets", "registries", "*", "*.age")); len(left) > 0 {
+		t.Errorf("the secret is still there: %v", left)
+	}
+}
+
+func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
+	s := newSite(t)
+	s.publish("fleet/agent", "1.2.3")
+	for user, want := range map[string]string{"wide": "registry_token_too_wide", "none": "registry_pull_refused"} {
+		if code := s.account(s.hub.Addr, user); code != "" {
+			t.Fatal(code)
+		}
+		d, task, _ := s.update("1.2.3")
+		if got, code := s.node.Mint(t, d, "oci_pull"); code != want || got.Secret != "" {
+			t.Errorf("%s: %s, want %s", user, code, want)
+		}
+		s.end(d, task)
+	}
+	d, _ := s.task("node.heartbeat_check", `{}`)
+	if _, code := s.node.Mint(t, d, "oci_pull"); code != "credential_refused" {
+		t.Errorf("a task of another type: %s", code)
+	}
+	// A registry that wants the account itself is told so at once, and nothing is kept.
+	basic := Start(t, Config{User: "pull", Password: planted})
+	for at, want := range map[string]string{basic.Addr: "registry_no_tokens", "127.0.0.1:1": "registry_unreachable", s.hub.Addr + "%2Ffleet": "registry_credential_invalid"} {
+		if code := s.account(at, "pull"); code != want {
+			t.Errorf("%s: %s, want %s", at, code, want)
+		}
+	}
+	if code := s.account(s.hub.Addr, "nobody"); code != "registry_login_refused" {
+		t.Errorf("a wrong account: %s", code)
+	}
+	list := servertest.Must[resource.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
+	if len(list.Items) != 1 || list.Items[0].Registry != s.hub.Addr || list.Items[0].Reason != "agents" || list.Items[0].SetBy != "admin" {
+		t.Errorf("kept are %+v", list.Items)
+	}
+	s.nowhere(append(s.tokens.Made(), planted)...)
+}
