@@ -42,6 +42,10 @@ const (
 // asked for: it was put back, refused, or is not as well as it was.
 const AgentUpdateFailed FailureClass = "agent_update_failed"
 
+// RolloutPaused is of a rollout that has stopped itself: too many nodes failed, or its
+// release is not one to give any more.
+const RolloutPaused FailureClass = "rollout_paused"
+
 // Diagnosed reports whether the node's diagnostics are collected where a run fails of
 // it: what tells why is on the node, and may be gone by the time a person looks.
 func (c FailureClass) Diagnosed() bool {
@@ -98,5 +102,6 @@ var FailureHandlings = []FailureHandling{
 	{ResidueFound, true, false, true, "read what was found (hostler task show ID), remove it", "retry; or have the node reimaged"},
 	{PolicyNotMet, false, false, true, "read what the certificate lacks, do that or change the site's policy", "cancel, and start another turnover"},
 	{AgentUpdateFailed, false, false, false, "read why (hostler node agent-lifecycle NODE; hostler task show ID), mend it or publish another release", "retry; or cancel, and start another"},
+	{RolloutPaused, false, false, true, "read which nodes failed, and why (hostler rollout status ID)", "resume, or abort"},
 	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them", "retry"},
 }

@@ -70,17 +70,22 @@ func (s Selector) Matches(n Node) bool {
 	if s.refs != nil {
 		return slices.Contains(s.refs, n.ID)
 	}
-	own := map[string]string{"site": n.Site, "status": string(n.Status), "sku": n.SKU, "hostname": n.Hostname}
 	for _, t := range s.terms {
-		got, ok := own[t[0]]
-		if !ok {
-			if got, ok = n.Labels[t[0]]; !ok && taskcatalog.FactKey(t[0]) {
-				got, ok = n.Capabilities[t[0]]
-			}
-		}
-		if !ok || got != t[1] {
+		if got, ok := Trait(n, t[0]); !ok || got != t[1] {
 			return false
 		}
 	}
 	return true
+}
+
+// Trait is what a term of a selector is compared with: see Matches.
+func Trait(n Node, key string) (value string, ok bool) {
+	own := map[string]string{"site": n.Site, "status": string(n.Status), "sku": n.SKU, "hostname": n.Hostname}
+	if value, ok = own[key]; ok {
+		return value, true
+	}
+	if value, ok = n.Labels[key]; !ok && taskcatalog.FactKey(key) {
+		value, ok = n.Capabilities[key]
+	}
+	return value, ok
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/upgrade"
@@ -87,7 +88,7 @@ func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", upgrade.RolledBackEvent,
 		"site.reconciliation.stopped", "site.reconciliation.resumed",
 	}
-	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind()} {
+	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind(), rollout.Kind} {
 		sent = append(sent, chain.Types(kind)...)
 	}
 	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {

@@ -153,6 +153,11 @@ var routes = []route{
 	{get, "/agent-lifecycle/runs/{run}", viewer, "show-agent-run", "show a run on an agent, its stages and its events", answers((*API).showAgentRun)},
 	{post, "/agent-lifecycle/runs/{run}/{action}", operator, "act-on-agent-run", "retry, resume, rerun, restart, cancel, adopt or stop a run on an agent", answers((*API).actOnAgentRun)},
 
+	{get, "/rollouts", viewer, "list-rollouts", "list rollouts of agent releases", answers((*API).listRollouts)},
+	{post, "/rollouts", operator, "start-rollout", "give a release of the agent to many nodes, wave after wave", answers((*API).startRollout)},
+	{get, "/rollouts/{rollout}", viewer, "show-rollout", "show a rollout, its waves and its nodes", answers((*API).showRollout)},
+	{post, "/rollouts/{rollout}/{action}", operator, "act-on-rollout", "pause, resume or abort a rollout", answers((*API).actOnRollout)},
+
 	{get, "/agent-releases", viewer, "list-agent-releases", "list packages and signed releases of the agent", answers((*API).listReleases)},
 	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish a package of the agent", answers((*API).publishRelease)},
 	{put, "/agent-releases/parts/{digest}", admin, "upload-agent-release-part", "upload the layer of a signed agent release", answers((*API).uploadPart)},

@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/onboard"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
+	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
@@ -35,6 +36,7 @@ func (s *Server) openRuns() error {
 	s.refit = &refit.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	kinds := append([]chain.Kind{s.lifecycle.Onboarding(), s.lifecycle.Adoption()}, turnovers.All()...)
 	kinds = append(kinds, (&upgrade.Chains{Nodes: s.refit}).All()...)
+	kinds = append(kinds, (&rollout.Chains{Nodes: s.refit}).Rollout())
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds...)
 	starts.Runs = s.runs
 	return err

@@ -113,3 +113,15 @@ func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) err
 	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`, micros(t.now), nodeID, allocationID)
 	return err
 }
+
+// NodesInUse are the nodes with a live allocation. One that is noted in a transaction
+// that is still open is not among them: who begins something asks SettledAllocations.
+func (db *DB) NodesInUse(ctx context.Context) (map[string]bool, error) {
+	ids, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) { return id, row.Scan(&id) },
+		`SELECT DISTINCT node_id FROM allocations WHERE certified_by = '' AND ended_at = 0 AND`+allocationWas)
+	out := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out, err
+}

@@ -107,6 +107,10 @@
 //	GET    /agent-lifecycle/runs                AgentLifecycleRuns    ?node_id= &site= &status= &stage= &class= &cursor= &limit=
 //	GET    /agent-lifecycle/runs/{run}          AgentLifecycleDetail
 //	POST   /agent-lifecycle/runs/{run}/{action} RunOrder → AgentLifecycleRun; actions as of onboardings
+//	GET    /rollouts                            RolloutList       ?site= &status= &cursor= &limit=
+//	POST   /rollouts                            RolloutStart → Rollout
+//	GET    /rollouts/{rollout}                  RolloutDetail     ?brief=
+//	POST   /rollouts/{rollout}/{action}         RolloutOrder → Rollout; action: pause, resume, abort
 //	PUT    /agent-releases/parts/{digest}       the layer's bytes → ReleasePart
 //	POST   /agent-releases                      AgentReleasePublish → AgentRelease (a signed one)
 //	POST   /agent-releases/{version}/revoke     ReasonBody → AgentRelease
@@ -117,7 +121,7 @@
 //	GET    /clean-policy                        CleanPolicy       ?site=
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //
-// What begins runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch,
+// What begins runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch, /rollouts,
 // and a node's decommission, storage-cleanup and agent-lifecycle) takes an Idempotency-Key: asked again
 // with the same body it answers what was begun.
 //

@@ -225,6 +225,7 @@ func (s *search) walk() {
 	turnover := servertest.Must[resource.Decommission](t, p.Broker, http.MethodPost, "/nodes/"+of["node"][0]+"/decommission", resource.DecommissionStart{Mode: "soft_reset", Reason: "test"})
 	of["decommission"] = []string{turnover.DecommissionID}
 	of["run"] = []string{"u-0123456789abcdef"}                                                                            // of an agent: there is none
+	of["rollout"] = []string{"u-0123456789abcdef"}                                                                        // nor a rollout
 	of["certificate"], of["attestation"] = []string{turnover.DecommissionID + ".1"}, []string{"att-0123456789abcdef0123"} // there are none
 	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite"}
 	answered := 0

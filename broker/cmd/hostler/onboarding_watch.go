@@ -90,11 +90,15 @@ func (t *stageTree) draw(o *resource.OnboardingDetail, now time.Time) {
 		t.say(strings.Join([]string{o.Status, o.CurrentStage, o.Direction, fmt.Sprint(o.CurrentAttempt), o.LastObserved.MAASStatus, o.FailureClass}, "|"), headOf(o, now))
 		return
 	}
+	t.redraw(treeOf(o, now))
+}
+
+// redraw puts lines where those before were.
+func (t *stageTree) redraw(text []string) {
 	var out strings.Builder
 	if t.lines > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA", t.lines)
 	}
-	text := treeOf(o, now)
 	for _, line := range text {
 		fmt.Fprintf(&out, "\r\x1b[K%s\n", render.Cut(taskcatalog.Clean(line, 500), max(t.width()-1, 20)))
 	}

@@ -1,0 +1,200 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/rollout"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+func rollsOut(kind string) bool { return kind == rollout.Kind }
+
+type startRolloutInput struct {
+	RequestKey
+	Body resource.RolloutStart
+}
+
+// startRollout begins to give a release to many nodes. Codes: those of rollout.New and of
+// its release, selector_invalid, rollout_sites.
+func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*resource.Rollout, error) {
+	b := in.Body
+	o := order{b, in.IdempotencyKey, "/rollouts", a.refusedStart("release/"+taskcatalog.Clean(b.Release, 64), b.Reason)}
+	r, err := a.beginOne(ctx, o, rollsOut, func() (chain.Start, error) { return a.rolloutOf(ctx, b) })
+	if err != nil {
+		return nil, err
+	}
+	out := rolloutResource(r)
+	return &out, nil
+}
+
+func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.Start, err error) {
+	who := callerOf(ctx)
+	selector, err := a.selector(ctx, b.Selector)
+	if err != nil {
+		return s, err
+	}
+	release, err := a.c.Refit.Release(ctx, b.Release, b.AllowRollback)
+	if err != nil {
+		return s, err
+	}
+	if b.SafetyPolicy == string(broker.Forced) || b.AllowRollback || b.Force {
+		if err := a.must(ctx, admin, "force a rollout of "+release.Version); err != nil {
+			return s, err
+		}
+	}
+	all, err := a.c.Refit.Candidates(ctx, selector, who.sites())
+	if err != nil {
+		return s, err
+	}
+	req := rollout.Request{
+		Release: release, Selector: taskcatalog.Clean(strings.TrimSpace(b.Selector), 4000), OnFailure: rollout.OnFailure(cmp.Or(b.OnFailure, string(rollout.Pause))),
+		Safety: broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))), AllowRollback: b.AllowRollback, Force: b.Force,
+		Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500), RequestedBy: who.Name, Plan: planOf(b),
+	}
+	state, err := rollout.New(req, all)
+	if err != nil {
+		return s, err
+	}
+	site := siteOfMembers(state, all)
+	if site == rollout.NoSite && who.sites() != nil {
+		return s, broker.Errorf(broker.Refused, "rollout_sites", "cannot roll %s out to nodes of several sites with a token of some sites (one rollout for each site: --nodes site=SITE)", release.Version)
+	}
+	return chain.Start{
+		Kind: rollout.Kind, Site: site, Subject: release.Version, State: state,
+		RequestedBy: who.Name, Role: string(who.Role), Reason: req.Reason, CorrelationID: who.correlationID,
+	}, nil
+}
+
+func planOf(b resource.RolloutStart) rollout.Plan {
+	p := rollout.Plan{
+		Canary: 1, Waves: b.Waves, WaveBy: taskcatalog.Clean(b.WaveBy, 100), Concurrency: cmp.Or(b.Concurrency, 10), SoakSeconds: 600, MaxFailures: cmp.Or(b.MaxFailures, 1),
+	}
+	if b.Canary != nil {
+		p.Canary = *b.Canary
+	}
+	if b.SoakSeconds != nil {
+		p.SoakSeconds = *b.SoakSeconds
+	}
+	if p.WaveBy == "" && len(p.Waves) == 0 {
+		p.Waves = []int{10, 50, 100}
+	}
+	return p
+}
+
+// siteOfMembers is the site of a rollout, which is whose operators see it.
+func siteOfMembers(s rollout.Rollout, all []rollout.Candidate) string {
+	of := map[string]string{}
+	for _, c := range all {
+		of[c.Node.ID] = c.Node.Site
+	}
+	site := of[s.Members[0].NodeID]
+	for _, m := range s.Members {
+		if of[m.NodeID] != site {
+			return rollout.NoSite
+		}
+	}
+	return cmp.Or(site, rollout.NoSite)
+}
+
+type rolloutsInput struct {
+	Site   string `query:"site" maxLength:"63"`
+	Status string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
+	Cursor string `query:"cursor" maxLength:"80"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*resource.RolloutList, error) {
+	f := chain.Filter{Kind: rollout.Kind, Site: in.Site, After: in.Cursor}
+	var err error
+	if f.Statuses, err = runStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+		return nil, err
+	}
+	page, next, err := a.runsOf(ctx, rollsOut, f, nil, pageLimit(in.Limit))
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RolloutList{Items: []resource.Rollout{}, NextCursor: next}
+	for _, r := range page {
+		out.Items = append(out.Items, rolloutResource(r))
+	}
+	return out, nil
+}
+
+// RolloutInput names a rollout.
+type RolloutInput struct {
+	Rollout string `path:"rollout" maxLength:"80"`
+}
+
+type showRolloutInput struct {
+	RolloutInput
+	Brief bool `query:"brief" doc:"without its nodes and its history"`
+}
+
+func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*resource.RolloutDetail, error) {
+	r, err := a.run(ctx, rollsOut, in.Rollout)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RolloutDetail{Rollout: rolloutResource(r), Nodes: []resource.RolloutMember{}, Events: []resource.OnboardingEvent{}}
+	if in.Brief {
+		return out, nil
+	}
+	if _, out.Events, err = a.history(ctx, r.ID); err != nil {
+		return nil, err
+	}
+	out.Nodes, err = a.rolloutMembers(ctx, r)
+	return out, err
+}
+
+type rolloutActionInput struct {
+	RolloutInput
+	Action string `path:"action" enum:"pause,resume,abort"`
+	Body   resource.RolloutOrder
+}
+
+// actOnRollout pauses, resumes or aborts a rollout. A pause also withdraws the runs that
+// would begin when a tenant leaves.
+func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*resource.Rollout, error) {
+	r, err := a.run(ctx, rollsOut, in.Rollout)
+	if err != nil {
+		return nil, err
+	}
+	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Reason: taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)}
+	switch in.Action {
+	case "pause":
+		o.Action = chain.MarkManual
+	case "abort":
+		o.Action = chain.Cancel
+	default:
+		o.Action = chain.Resume
+	}
+	if in.Action != "resume" {
+		if o.Reason, err = a.reasonFor(ctx, in.Body.Reason, "run."+string(o.Action), "run/"+r.ID, in.Action+" rollout "+r.ID); err != nil {
+			return nil, err
+		}
+	}
+	if in.Action == "resume" && in.Body.RetryFailed {
+		if err := a.must(ctx, admin, "have rollout "+r.ID+" try again what failed"); err != nil {
+			return nil, err
+		}
+		o.Action = chain.Rerun
+	}
+	if r, err = a.c.Runs.Act(ctx, o); err != nil {
+		return nil, runError(err)
+	}
+	if in.Action == "pause" {
+		if err := (&rollout.Chains{Nodes: a.c.Refit}).Withdraw(ctx, r, "it was paused: "+o.Reason); err != nil {
+			return nil, err
+		}
+	}
+	out := rolloutResource(r)
+	return &out, nil
+}

@@ -1,0 +1,332 @@
+package refit
+
+import (
+	"crypto"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/offboard"
+	"github.com/hostler/hostler/broker/rollout"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/pki/pkitest"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const (
+	before = "1.3.0"
+	after  = "1.4.0"
+)
+
+// updateTakes is how long an agent of the fleet takes for an update.
+const updateTakes = 20 * time.Second
+
+// simulated is a node of a fleet: what its agent does, and the machine's own truth of
+// which program runs.
+type simulated struct {
+	taskqueue.Peer
+	pkitest.Node
+	runs     string
+	commit   string
+	makes    string // of the release: "" well, rolled_back, or unwell
+	renewals int
+	work     *wire.Delivery // the update in hand
+	until    time.Time
+	given    map[string]int // versions, by how often it was given them
+}
+
+// fleet is a broker's records and engine over the real store and the real task queue,
+// with many agents.
+type fleet struct {
+	*world
+	authority *pkitest.Authority
+	engine    *chain.Engine
+	all       []*simulated
+}
+
+func eachFleet(t *testing.T, n int, f func(*fleet)) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		s := &fleet{authority: pkitest.NewAt(t, db.Now())}
+		starts := &offboard.Starts{DB: db}
+		queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
+		s.world = &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
+		var err error
+		kinds := append((&upgrade.Chains{Nodes: s.nodes}).All(), (&rollout.Chains{Nodes: s.nodes}).Rollout())
+		s.engine, err = chain.New(db, classes(), chain.Options{}, kinds...)
+		s.ok(err)
+		starts.Runs = s.engine
+		s.publish(before, "stable")
+		s.publish(after, "stable")
+		for i := range n {
+			s.all = append(s.all, s.join(i))
+		}
+		f(s)
+	})
+}
+
+func classes() chain.Classes {
+	out := chain.Classes{}
+	for _, h := range broker.FailureHandlings {
+		ends := chain.FailedRetryable
+		if h.Person {
+			ends = chain.FailedManual
+		}
+		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction()}
+	}
+	return out
+}
+
+// join enrols a node and has it in service.
+func (f *fleet) join(i int) *simulated {
+	f.Helper()
+	id, token := fmt.Sprintf("n-%03d", i), fmt.Sprintf("h-%03d", i)
+	_, err := f.db.CreateNode(f.Context(), ada, store.NewNode{ID: id, Hostname: fmt.Sprintf("g%03d", i), Bootstrap: "command", TokenHash: token, TokenExpires: f.db.Now().Add(time.Hour)})
+	f.ok(err)
+	s := &simulated{Node: f.authority.NewNode(f.T), runs: before, commit: "c-1.3.0", given: map[string]int{}}
+	cert := s.Cert.Leaf
+	s.Peer = taskqueue.Peer{NodeID: id, Epoch: 1, Serial: pki.Serial(cert), Key: cert.PublicKey, Certified: cert.NotBefore.Add(pki.Backdate)}
+	_, err = f.db.Enroll(f.Context(), store.EnrollInput{
+		TokenHash: token, PublicKeyDigest: f.key(s), TrustVersion: 1, Report: s.report(),
+		Issue: func(broker.Node, int64) (store.IssuedCert, error) { return f.issued(s), nil },
+	})
+	f.ok(err)
+	_, err = f.db.FirstContact(f.Context(), id, 1, s.Serial)
+	f.ok(err)
+	f.ok(f.db.SaveBaseline(f.Context(), ada, id, "sha256:b", []byte("{}"), "test"))
+	_, err = f.db.Transition(f.Context(), ada, id, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"})
+	f.ok(err)
+	return s
+}
+
+func (f *fleet) key(s *simulated) string {
+	key, err := pki.PublicKeyDigest(s.Key)
+	f.ok(err)
+	return key
+}
+
+func (f *fleet) issued(s *simulated) store.IssuedCert {
+	serial := s.Serial
+	if s.renewals > 0 {
+		serial += fmt.Sprintf("-%d", s.renewals)
+	}
+	return store.IssuedCert{Serial: serial, PEM: "p", PublicKey: s.Cert.Leaf.RawSubjectPublicKeyInfo, NotBefore: s.Cert.Leaf.NotBefore, NotAfter: f.db.Now().Add(24 * time.Hour)}
+}
+
+func (s *simulated) report() store.NodeReport {
+	return store.NodeReport{
+		AgentVersion: s.runs, TaskTypes: taskcatalog.IDs(), Digest: fmt.Sprintf("d-%s-%d", s.runs, s.renewals),
+		Agent: &taskcatalog.AgentBuild{Commit: s.commit, SHA256: program(s.runs)},
+	}
+}
+
+// become is the machine with another program.
+func (s *simulated) become(version string) { s.runs, s.commit = version, "c-1" }
+
+// renew is what an agent does when it is asked what it is, and when it has started.
+func (f *fleet) renew(s *simulated) {
+	f.Helper()
+	s.renewals++
+	_, err := f.db.RecordRenewal(f.Context(), store.Renewal{NodeID: s.NodeID, Epoch: 1, OldSerial: s.Serial, PublicKeyDigest: f.key(s), Cert: f.issued(s), Report: s.report(), TrustVersion: 1})
+	f.ok(err)
+}
+
+// live is what the agents do at a moment.
+func (f *fleet) live() {
+	f.Helper()
+	heard, now := map[string]time.Time{}, f.db.Now()
+	for _, s := range f.all {
+		heard[s.NodeID] = now
+	}
+	f.ok(f.db.TouchNodes(f.Context(), heard))
+	nodes, _, err := f.db.ListNodes(f.Context(), store.NodeFilter{})
+	f.ok(err)
+	asked := map[string]bool{}
+	for _, n := range nodes {
+		asked[n.ID] = n.ReportDigest == ""
+	}
+	queued := map[string]bool{}
+	tasks, _, err := f.db.ListTasks(f.Context(), store.TaskFilter{Statuses: []broker.TaskStatus{broker.TaskQueued}, Limit: 10000})
+	f.ok(err)
+	for _, k := range tasks {
+		queued[k.NodeID] = true
+	}
+	for _, s := range f.all {
+		if asked[s.NodeID] {
+			f.renew(s)
+		}
+		if s.work != nil {
+			if !now.Before(s.until) {
+				f.updated(s)
+			}
+			continue
+		}
+		if !queued[s.NodeID] {
+			continue
+		}
+		reply, err := f.nodes.Queue.Wait(f.Context(), s.Peer, []taskcatalog.Lane{taskcatalog.LaneExclusive, taskcatalog.LaneConcurrent}, 0)
+		f.ok(err)
+		for _, d := range reply.Tasks {
+			f.does(s, d)
+		}
+	}
+}
+
+func (f *fleet) opened(d wire.Delivery) *taskcatalog.Task {
+	f.Helper()
+	env, err := pki.ParseEnvelope([]byte(d.Envelope))
+	f.ok(err)
+	task, err := f.authority.Bundle.VerifyTask(env, f.db.Now())
+	f.ok(err)
+	return task
+}
+
+func (f *fleet) does(s *simulated, d wire.Delivery) {
+	f.Helper()
+	switch task := f.opened(d); task.Type {
+	case "node.self_update":
+		s.work, s.until = &d, f.db.Now().Add(updateTakes)
+	case "node.heartbeat_check":
+		if s.runs == after && s.makes == "unwell" {
+			f.answer(s, d, taskcatalog.OutcomeFailed, taskcatalog.HeartbeatCheckResult{})
+			return
+		}
+		f.answer(s, d, taskcatalog.OutcomeSucceeded, taskcatalog.HeartbeatCheckResult{AgentVersion: s.runs, BootID: "b", UptimeSeconds: 1, Now: f.db.Now(), RootFreeBytes: 1})
+	case "allocation.provision_user": // it takes long
+	default:
+		f.Fatalf("node %s is asked for %s", s.NodeID, task.Type)
+	}
+}
+
+// updated ends the update in hand: the node runs the version and says so, or has put the
+// one before back.
+func (f *fleet) updated(s *simulated) {
+	f.Helper()
+	d := *s.work
+	s.work = nil
+	var p taskcatalog.SelfUpdateParams
+	f.ok(json.Unmarshal(f.opened(d).Params, &p))
+	s.given[p.Version]++
+	r := taskcatalog.SelfUpdateResult{Phase: p.Phase, FromVersion: s.runs, ToVersion: p.Version, Outcome: taskcatalog.UpdateConfirmed, Seconds: updateTakes.Seconds(), SwitchSeconds: 5, Slots: []taskcatalog.UpdateSlot{}}
+	if p.Version == after && s.makes == "rolled_back" {
+		r.Outcome, r.Reason = taskcatalog.UpdateRolledBack, "no_contact"
+		f.answer(s, d, taskcatalog.OutcomeFailed, r)
+		return
+	}
+	s.become(p.Version)
+	f.renew(s)
+	f.answer(s, d, taskcatalog.OutcomeSucceeded, r)
+}
+
+func (f *fleet) answer(s *simulated, d wire.Delivery, outcome taskcatalog.Outcome, result any) {
+	f.Helper()
+	task := f.opened(d)
+	raw, err := json.Marshal(result)
+	f.ok(err)
+	ev := taskcatalog.Evidence{
+		TaskID: task.TaskID, TaskDigest: pki.Digest([]byte(d.Envelope)), NodeID: s.NodeID, NodeEpoch: 1, BootID: "boot",
+		Nonce: task.Nonce, StartedAt: f.db.Now(), FinishedAt: f.db.Now(), AgentVersion: s.runs, Outcome: outcome, ResultDigest: pki.Digest(raw),
+	}
+	req := wire.ResultRequest{Attempt: d.Attempt, Outcome: outcome, Result: raw}
+	if outcome == taskcatalog.OutcomeFailed {
+		ev.Code, req.Code = "update_failed", "update_failed"
+	}
+	signed, err := pki.SignEvidence(ev, s.Cert.PrivateKey.(crypto.Signer))
+	f.ok(err)
+	req.Evidence = string(signed)
+	_, err = f.nodes.Queue.Result(f.Context(), s.Peer, d.TaskID, req)
+	f.ok(err)
+}
+
+// roll starts a rollout to all.
+func (f *fleet) roll(change func(*rollout.Request)) string {
+	f.Helper()
+	id, err := f.tryRoll(change)
+	f.ok(err)
+	return id
+}
+
+func (f *fleet) tryRoll(change func(*rollout.Request)) (string, error) {
+	f.Helper()
+	r, err := f.nodes.Release(f.Context(), after, false)
+	f.ok(err)
+	all, err := broker.ParseSelector("all")
+	f.ok(err)
+	candidates, err := f.nodes.Candidates(f.Context(), all, nil)
+	f.ok(err)
+	req := rollout.Request{
+		Release: r, Selector: "all", OnFailure: rollout.Pause, Safety: broker.OnlyIdle, RequestedBy: "ada", Reason: "better",
+		Plan: rollout.Plan{Canary: 2, Waves: []int{10, 50, 100}, Concurrency: 20, SoakSeconds: 60, MaxFailures: 4},
+	}
+	change(&req)
+	s, err := rollout.New(req, candidates)
+	if err != nil {
+		return "", err
+	}
+	rec, err := f.engine.Start(f.Context(), chain.Start{Kind: rollout.Kind, Site: rollout.NoSite, State: s, RequestedBy: "ada"})
+	return rec.ID, err
+}
+
+// settle has the broker and the agents go on until the rollout moves no more.
+func (f *fleet) settle(id string) (chain.Record, rollout.Rollout) {
+	f.Helper()
+	return f.until(id, func(r chain.Record) bool { return !r.Status.Moving() })
+}
+
+func (f *fleet) until(id string, holds func(chain.Record) bool) (chain.Record, rollout.Rollout) {
+	f.Helper()
+	for range 2000 {
+		for {
+			worked, err := f.engine.Step(f.Context())
+			f.ok(err)
+			if !worked {
+				break
+			}
+		}
+		r, err := f.db.Run(f.Context(), id)
+		f.ok(err)
+		if holds(r) {
+			return r, rollout.Parse(r.State)
+		}
+		f.clock.Advance(5 * time.Second)
+		f.live()
+	}
+	f.Fatal("it does not come to that")
+	return chain.Record{}, rollout.Rollout{}
+}
+
+// truthful holds what a rollout says of its nodes against what they are.
+func (f *fleet) truthful(s rollout.Rollout) {
+	f.Helper()
+	for _, m := range s.Members {
+		i := slices.IndexFunc(f.all, func(s *simulated) bool { return s.NodeID == m.NodeID })
+		n, want := f.all[i], before
+		if m.Result == rollout.Done {
+			want = after
+		}
+		recorded, err := f.db.Node(f.Context(), m.NodeID)
+		f.ok(err)
+		if n.runs != want || recorded.AgentVersion != want {
+			f.Errorf("%s is %s, runs %s and is on record with %s", m.NodeID, m.Result, n.runs, recorded.AgentVersion)
+		}
+		if n.given[after] > 1 || n.given[before] > 1 {
+			f.Errorf("%s was given %v", m.NodeID, n.given)
+		}
+	}
+	tasks, _, err := f.db.ListTasks(f.Context(), store.TaskFilter{Limit: 100000})
+	f.ok(err)
+	for _, k := range tasks {
+		if !k.Status.Ended() {
+			f.Errorf("task %s (%s) of %s is %s", k.ID, k.Type, k.NodeID, k.Status)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package refit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/rollout"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/upgrade"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+var _ rollout.Nodes = (*Nodes)(nil)
+
+// Release implements rollout.Nodes.
+func (n *Nodes) Release(ctx context.Context, version string, allowRollback bool) (out rollout.Release, err error) {
+	all, err := n.releases(ctx)
+	if err != nil {
+		return out, err
+	}
+	r, err := n.named(ctx, Fleet{releases: all}, version)
+	if err != nil {
+		return out, err
+	}
+	floor, err := n.DB.ReleaseFloor(ctx)
+	if err != nil {
+		return out, err
+	}
+	if !allowRollback && floor.Version != "" && release.Compare(version, floor.Version) < 0 {
+		return out, broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot roll out release %s: it is below the floor %s (to go back all the same: --allow-rollback with a reason, as platform_admin)", version, floor.Version)
+	}
+	return rollout.Release{Version: r.Version, Digest: r.Digest, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit, SHA256: r.SHA256}, nil
+}
+
+// Candidates are the nodes that a selector means, of some sites (nil: all).
+func (n *Nodes) Candidates(ctx context.Context, s broker.Selector, sites []string) (out []rollout.Candidate, err error) {
+	all, _, err := n.DB.ListNodes(ctx, store.NodeFilter{Sites: sites})
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := n.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := n.Busy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := n.members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	places, err := n.DB.Sites(ctx, sites)
+	if err != nil {
+		return nil, err
+	}
+	regions := map[string]string{}
+	for _, p := range places {
+		regions[p.Name] = p.RegionCode
+	}
+	for _, node := range all {
+		if !s.Matches(node) {
+			continue
+		}
+		a, _ := fleet.Of(node, n.DB)
+		out = append(out, rollout.Candidate{Node: node, Agent: a, Region: regions[node.Site], Busy: busy[node.ID], Rollout: taken[node.ID]})
+	}
+	return out, nil
+}
+
+// members are the nodes that live rollouts have still to do with, and which does.
+func (n *Nodes) members(ctx context.Context) (map[string]string, error) {
+	out := map[string]string{}
+	f := chain.Filter{Kind: rollout.Kind, Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}}
+	for {
+		page, err := n.DB.Runs(ctx, f)
+		if err != nil || len(page) == 0 {
+			return out, err
+		}
+		for _, r := range page {
+			for _, m := range rollout.Parse(r.State).Members {
+				if m.Result == rollout.Waiting || m.Result.Moving() {
+					out[m.NodeID] = r.ID
+				}
+			}
+		}
+		f.After = page[len(page)-1].ID
+	}
+}
+
+// Busy implements rollout.Nodes.
+func (n *Nodes) Busy(ctx context.Context) (map[string]bool, error) { return n.DB.NodesInUse(ctx) }
+
+// Begin implements rollout.Nodes. A node whose agent cannot do it itself is no matter of a
+// rollout: nobody would wait there for a person.
+func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
+	if _, err := n.DB.Run(ctx, o.ID); err == nil {
+		return nil
+	}
+	node, err := n.DB.Node(ctx, o.NodeID)
+	if err != nil {
+		return err
+	}
+	s, err := n.Start(ctx, node, Order{
+		Request: upgrade.Request{
+			Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: o.Safety, AllowRollback: o.AllowRollback, Force: o.Force, Reason: o.Reason, RequestedBy: o.RequestedBy,
+		},
+		Target: o.Version, CorrelationID: o.Rollout,
+	})
+	if err != nil {
+		return err
+	}
+	state := s.State.(upgrade.Upgrade)
+	if state.List != upgrade.Update {
+		return broker.Errorf(broker.Refused, "agent_unreachable", "cannot give node %s a release: %s", node.ID, state.Because)
+	}
+	a, err := n.DB.Agent(ctx, node.ID)
+	if err != nil {
+		return err
+	}
+	if t := state.Target; !o.Back && node.AgentVersion == t.Version && a.Commit == t.Commit && a.SHA256 == t.SHA256 {
+		return broker.Errorf(broker.Refused, "agent_in_sync", "node %s runs %s by now", node.ID, t.Version)
+	}
+	s.ID = o.ID
+	_, err = n.Starts.Runs.Start(ctx, s)
+	if l, locked := errors.AsType[*chain.Locked](err); locked {
+		return n.inRun(ctx, node.ID, l.Taken[0].Run)
+	}
+	if no, refused := errors.AsType[*chain.Refused](err); refused && no.Code != "run_exists" {
+		return broker.Errorf(broker.Refused, no.Code, "%s", no.Message)
+	} else if refused {
+		return nil
+	}
+	return err
+}
+
+// inRun names the run that has a node, and the rollout that it is of.
+func (n *Nodes) inRun(ctx context.Context, nodeID, run string) error {
+	of := ""
+	if r, err := n.DB.Run(ctx, run); err == nil && broker.WorksOnAgent(r.Kind) && r.CorrelationID != "" {
+		if by, err := n.DB.Run(ctx, r.CorrelationID); err == nil && by.Kind == rollout.Kind {
+			of = " of rollout " + by.ID
+		}
+	}
+	return broker.Errorf(broker.Refused, "node_in_run", "run %s%s has node %s", run, of, nodeID)
+}
+
+// Run implements rollout.Nodes.
+func (n *Nodes) Run(ctx context.Context, id string) (chain.Record, error) {
+	r, err := n.DB.Run(ctx, id)
+	if no, refused := errors.AsType[*chain.Refused](err); refused {
+		err = broker.Errorf(broker.NotFound, no.Code, "%s", no.Message)
+	}
+	return r, err
+}
+
+// Cancel implements rollout.Nodes.
+func (n *Nodes) Cancel(ctx context.Context, id, reason string) error {
+	_, err := n.Starts.Runs.Act(ctx, chain.Order{ID: id, Actor: rollout.Actor, Action: chain.Cancel, Reason: taskcatalog.Clean(reason, 500)})
+	if no, refused := errors.AsType[*chain.Refused](err); refused && (no.Code == "run_ended" || no.Code == "run_compensating") {
+		return nil
+	}
+	return err
+}
+
+// Look implements rollout.Nodes.
+func (n *Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.Seen, error) {
+	out := make(map[string]rollout.Seen, len(nodeIDs))
+	for _, id := range nodeIDs {
+		node, err := n.DB.Node(ctx, id)
+		if err == nil && node.Status == broker.Deleted || err != nil && broker.AsError(err).Kind == broker.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		seen := rollout.Seen{Version: taskcatalog.Clean(node.AgentVersion, 64), Silent: node.Status == broker.Offline}
+		if seen.InRun, _, err = n.DB.RunOfNode(ctx, id); err != nil {
+			return nil, err
+		}
+		unfit, err := n.Unfit(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range unfit {
+			seen.Unfit = append(seen.Unfit, u.Code)
+		}
+		out[id] = seen
+	}
+	return out, nil
+}
+
+// Asked implements rollout.Nodes.
+func (n *Nodes) Asked(ctx context.Context, nodeID, runID string) (bool, error) {
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
+	for _, k := range all {
+		if !k.Status.Ended() {
+			return true, err
+		}
+	}
+	return false, err
+}

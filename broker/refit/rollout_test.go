@@ -1,0 +1,102 @@
+package refit
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/rollout"
+)
+
+// broken is every 33rd node: 6 of 200.
+func (f *fleet) broken() {
+	for i := 10; i < len(f.all); i += 33 {
+		f.all[i].makes = []string{"rolled_back", "unwell"}[i%2]
+	}
+}
+
+// A build that is broken on three nodes of a hundred pauses its rollout, and all of them
+// are back on what they had.
+func TestABuildThatIsBrokenOnAFew(t *testing.T) {
+	eachFleet(t, 200, func(f *fleet) {
+		f.broken()
+		id := f.roll(func(*rollout.Request) {})
+		r, s := f.settle(id)
+		n := s.Count(-1)
+		if r.Status != chain.FailedManual || r.Failure.Code != rollout.CodePaused || n[rollout.RolledBack]+n[rollout.TakenBack] != 4 || n[rollout.Waiting] == 0 {
+			f.Fatalf("it is %s at %s with %v: %+v", r.Status, r.Stage, n, r.Failure)
+		}
+		f.truthful(s)
+		_, err := f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Resume})
+		f.ok(err)
+		r, s = f.settle(id)
+		n = s.Count(-1)
+		if r.Status != chain.Completed || n[rollout.Done] != 194 || n[rollout.RolledBack] != 3 || n[rollout.TakenBack] != 3 {
+			f.Errorf("it is %s with %v: %+v", r.Status, n, r.Failure)
+		}
+		f.truthful(s)
+	})
+}
+
+func TestABuildThatIsTakenBackFromAll(t *testing.T) {
+	eachFleet(t, 40, func(f *fleet) {
+		f.all[10].makes, f.all[20].makes = "rolled_back", "unwell"
+		r, s := f.settle(f.roll(func(r *rollout.Request) { r.OnFailure, r.Plan.MaxFailures, r.Plan.Concurrency = rollout.Rollback, 2, 5 }))
+		n := s.Count(-1)
+		if r.Status != chain.FailedManual || n[rollout.Done] != 0 || n[rollout.TakenBack] < 10 {
+			f.Errorf("it is %s with %v: %+v", r.Status, n, r.Failure)
+		}
+		f.truthful(s)
+	})
+}
+
+// Of two rollouts over the same nodes the second is told of the first.
+func TestTwoRolloutsOverOneNode(t *testing.T) {
+	eachFleet(t, 3, func(f *fleet) {
+		first := f.roll(func(*rollout.Request) {})
+		if _, err := f.tryRoll(func(*rollout.Request) {}); broker.AsError(err).Code != "rollout_empty" || !strings.Contains(err.Error(), first) {
+			f.Errorf("the second: %v", err)
+		}
+		order := rollout.Order{ID: "x-n-000", Rollout: "x", NodeID: "n-000", Version: after, Safety: broker.OnlyIdle, RequestedBy: "bob"}
+		for range 4 {
+			_, err := f.engine.Step(f.Context())
+			f.ok(err)
+		}
+		if err := f.nodes.Begin(f.Context(), order); broker.AsError(err).Code != "node_in_run" || !strings.Contains(err.Error(), "of rollout "+first) {
+			f.Errorf("where both would begin: %v", err)
+		}
+		if r, s := f.settle(first); r.Status != chain.Completed || s.Count(-1)[rollout.Done] != 3 {
+			f.Errorf("the first is %s with %v", r.Status, s.Count(-1))
+		}
+		if err := f.nodes.Begin(f.Context(), order); broker.AsError(err).Code != "agent_in_sync" {
+			f.Errorf("a node that runs it: %v", err)
+		}
+	})
+}
+
+// A run that waits for a tenant is withdrawn, and known as such.
+func TestATenantOnANodeOfARollout(t *testing.T) {
+	eachFleet(t, 4, func(f *fleet) {
+		f.letIn("n-001", "a-1", "acme")
+		id := f.roll(func(r *rollout.Request) { r.Safety, r.Plan.Canary = broker.AfterDrain, 1 })
+		r, s := f.until(id, func(r chain.Record) bool { return r.Stage == "complete_rollout" && r.Waiting != "" })
+		if m := s.Members[1]; !m.Parked || m.Result != rollout.Running || s.Count(-1)[rollout.Done] != 3 {
+			f.Fatalf("%+v, %v", m, s.Count(-1))
+		}
+		f.ok((&rollout.Chains{Nodes: f.nodes}).Withdraw(f.Context(), r, "lunch"))
+		_, s = f.until(id, func(r chain.Record) bool { return rollout.Parse(r.State).Members[1].Try == 1 })
+		if m := s.Members[1]; m.Counts != rollout.NoFailure {
+			f.Errorf("%+v", m)
+		}
+		_, err := f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel, Reason: "no more"})
+		f.ok(err)
+		r, s = f.settle(id)
+		if m := s.Members[1]; r.Status != chain.Cancelled || m.Result != rollout.Skipped || m.Code != "rollout_aborted" {
+			f.Errorf("%s: %+v", r.Status, m)
+		}
+		if child, err := f.db.Run(f.Context(), s.Members[1].RunID(id)); err != nil || !child.Status.Ended() {
+			f.Errorf("its run is %s (%v)", child.Status, err)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+type (
+	run   = chain.Run[Rollout]
+	stage = chain.Stage[Rollout]
+)
+
+// Chains are what the list of this package is made of. One of it serves a whole broker.
+type Chains struct{ Nodes Nodes }
+
+// Rollout is the list.
+func (c *Chains) Rollout() chain.Chain[Rollout] {
+	return chain.Chain[Rollout]{Kind: Kind, Stages: []stage{
+		{Name: "check_release", Do: c.check, Undo: c.stop, Retry: again, About: about("nothing: the release is to be there")},
+		{Name: "roll_canary", Do: c.rollCanary, Retry: again, About: about("the canaries: a run on each")},
+		{Name: "soak_canary", Do: c.soakCanary, Retry: again, About: about("nothing: the canaries are watched")},
+		{Name: "roll_waves", Do: c.rollWaves, Retry: again, About: about("the nodes, wave after wave: a run on each")},
+		{Name: "complete_rollout", Do: c.complete, Retry: again, About: about("the nodes that waited for who is on them: a run on each")},
+	}}
+}
+
+// How often a rollout looks.
+const (
+	soon   = 2 * time.Second  // while runs move
+	seldom = 15 * time.Second // while there is nothing but tenants, or time, to wait for
+)
+
+func again(Rollout) chain.Retry { return chain.Retry{Attempts: 5, First: 5 * time.Second} }
+
+func about(touches string) func(Rollout) chain.About {
+	return func(s Rollout) chain.About { return chain.About{Touches: touches, Expected: s.Plan.soak()} }
+}
+
+// The classes of failures that stages of this package know.
+const (
+	inputError = chain.Class(broker.InputConfigError)
+	transient  = chain.UpstreamTransient
+	paused     = chain.Class(broker.RolloutPaused)
+)
+
+// CodePaused is that of a rollout that stopped because nodes failed.
+const CodePaused = "rollout_paused"
+
+// ours is what becomes of a step that the broker's own records failed.
+func ours(err error) error {
+	switch e := broker.AsError(err); {
+	case err == nil:
+		return nil
+	case e.Kind == broker.Unavailable:
+		return chain.AgainFor(transient, seldom, "%v", err)
+	case refuses(e):
+		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
+	}
+	return err
+}
+
+// refuses reports whether an error is a verdict, which another try would not change.
+func refuses(e *broker.Error) bool {
+	return e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden
+}
+
+// check looks at the release before anything is begun. The second time it is an
+// operator's word: those that failed or were skipped are to be tried again.
+func (c *Chains) check(ctx context.Context, r *run) error {
+	s := &r.State
+	if r.Attempt > 1 && r.Spent == 0 {
+		s.acknowledge()
+		s.tryAgain()
+	}
+	if err := c.lookAt(ctx, r); err != nil {
+		return err
+	}
+	if s.Halt != nil {
+		return c.halting(ctx, r)
+	}
+	r.Note(map[string]any{"version": s.Release.Version, "digest": s.Release.Digest, "nodes": len(s.Members), "waves": len(s.Waves)},
+		"%s is rolled out to %s", s.Release.Version, nodes(len(s.Members)))
+	return nil
+}
+
+// tryAgain has those wait once more that have not come to the release.
+func (s *Rollout) tryAgain() {
+	s.Wave, s.SoakFrom = 0, time.Time{}
+	for i := range s.Members {
+		switch m := &s.Members[i]; m.Result {
+		case Failed, RolledBack, TakenBack, Skipped:
+			*m = Member{NodeID: m.NodeID, Hostname: m.Hostname, Wave: m.Wave, From: m.From, Result: Waiting, Try: m.Try + 1, Again: true}
+		}
+	}
+}
+
+func (c *Chains) rollCanary(ctx context.Context, r *run) error {
+	if r.State.Plan.Canary == 0 {
+		r.AlreadySo(nil, "no canaries were asked for")
+		return nil
+	}
+	return c.roll(ctx, r, 0)
+}
+
+func (c *Chains) soakCanary(ctx context.Context, r *run) error {
+	return c.soak(ctx, r)
+}
+
+// rollWaves goes from wave to wave, and through the soak behind each.
+func (c *Chains) rollWaves(ctx context.Context, r *run) error {
+	s := &r.State
+	s.Wave = max(s.Wave, 1)
+	for {
+		if s.SoakFrom.IsZero() {
+			if err := c.roll(ctx, r, s.Wave); err != nil {
+				return err
+			}
+		}
+		if err := c.soak(ctx, r); err != nil {
+			return err
+		}
+		if s.Wave == len(s.Waves)-1 {
+			return nil
+		}
+		s.Wave++
+	}
+}
+
+// complete waits for those that were passed over because somebody is on them.
+func (c *Chains) complete(ctx context.Context, r *run) error {
+	s := &r.State
+	if err := c.roll(ctx, r, len(s.Waves)-1); err != nil {
+		return err
+	}
+	n := s.Count(-1)
+	if open := n[Waiting] + n[Running] + n[Failing] + n[TakingBack]; open > 0 {
+		return chain.Again(seldom, "%s; %s wait for who is on them", s.progress(-1), nodes(open))
+	}
+	r.Note(n, "%s", s.progress(-1))
+	return nil
+}
+
+// called notes that a stage is called, and acknowledges what has failed when an operator
+// has had it go on.
+func (s *Rollout) called(r *run) {
+	at := fmt.Sprintf("%s/%d", r.Stage, r.Attempt)
+	if before, _, _ := strings.Cut(s.At, "/"); before == r.Stage && s.At != at && r.Spent == 0 {
+		s.acknowledge()
+	}
+	s.At = at
+}
+
+// progress counts a wave for people; -1: all members.
+func (s *Rollout) progress(wave int) string {
+	n, parked := s.Count(wave), 0
+	all := 0
+	for _, m := range s.Members {
+		if wave < 0 || m.Wave == wave {
+			all++
+			if m.Parked {
+				parked++
+			}
+		}
+	}
+	text := fmt.Sprintf("%d of %d done", n[Done], all)
+	for _, part := range []struct {
+		n     int
+		words string
+	}{
+		{n[Running] + n[Failing] + n[TakingBack] - parked, "under way"},
+		{parked, "parked"},
+		{n[Failed] + n[RolledBack] + n[TakenBack], "failed"},
+		{n[Skipped], "skipped"},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.words)
+		}
+	}
+	return text
+}

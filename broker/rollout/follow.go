@@ -1,0 +1,199 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/upgrade"
+)
+
+// follow brings a member to what has become of its run.
+func (c *Chains) follow(ctx context.Context, r *run, m *Member) error {
+	if m.Result == TakingBack {
+		if err := c.beginBack(ctx, r, m); err != nil || m.Result != TakingBack {
+			return err
+		}
+	}
+	rec, err := c.Nodes.Run(ctx, m.Current(r.ID))
+	if err != nil {
+		return ours(err)
+	}
+	var u upgrade.Upgrade
+	if err := json.Unmarshal(rec.State, &u); err != nil {
+		return chain.Fail(chain.StateAmbiguity, "the state of run %s cannot be read: %v", rec.ID, err).With("state_unreadable", nil)
+	}
+	m.Parked = parked(rec, u)
+	switch m.Result {
+	case Running:
+		return c.followUpdate(ctx, r, m, rec, u)
+	case Failing:
+		return c.followFailing(ctx, r, m, rec, u)
+	default:
+		return c.followBack(ctx, m, rec)
+	}
+}
+
+// parked reports whether a run waits for who is on its node. One that a freeze holds, and
+// one that has not been looked at yet, is not parked: it would go on with all others.
+func parked(rec chain.Record, u upgrade.Upgrade) bool {
+	return rec.Status.Moving() && rec.Direction == chain.Forward && u.BegunAt.IsZero() && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
+}
+
+// withdrawn reports whether a run was cancelled by a rollout.
+func withdrawn(rec chain.Record) bool {
+	return rec.Status == chain.Cancelled && rec.AskedBy == Actor.Name
+}
+
+func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
+	if u.From != "" {
+		m.From = u.From
+	}
+	m.Seconds = seconds(rec)
+	switch {
+	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
+		m.Result, m.Unfit, r.State.Unsoaked = Done, u.Unfit, true
+		return nil
+	case withdrawn(rec):
+		m.Result = Failing // until it is known whether the node had taken something
+	case rec.Status == chain.Cancelled:
+		m.fails("run_cancelled", "run "+rec.ID+" was cancelled by "+rec.AskedBy)
+	case rec.Status.Stopped():
+		code, why := reasonOf(rec)
+		m.fails(code, why)
+	default:
+		return nil
+	}
+	if u.BegunAt.IsZero() {
+		m.Counts = NoFailure // nothing was done to the node
+	}
+	if rec.Status.Stopped() {
+		return nil // it is cancelled when it is on record why: by then it is like one that was withdrawn
+	}
+	return c.followFailing(ctx, r, m, rec, u)
+}
+
+func (m *Member) fails(code, why string) {
+	m.Result, m.Counts = Failing, Counted
+	m.because(code, why)
+}
+
+// reasonOf is why a run stopped: of an update, the node's own word where it has one.
+func reasonOf(rec chain.Record) (code, why string) {
+	f := rec.Failure
+	if f == nil {
+		return string(rec.Status), rec.Stage
+	}
+	return f.Code, rec.Stage + ": " + f.Message
+}
+
+func seconds(rec chain.Record) int64 {
+	if rec.StartedAt.IsZero() {
+		return 0
+	}
+	return int64(cmp.Or(rec.CompletedAt, rec.UpdatedAt).Sub(rec.StartedAt).Seconds() + 0.5)
+}
+
+// followFailing puts the run away that has failed, and settles what the node is then.
+func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
+	switch {
+	case rec.Status.Stopped() && rec.Direction == chain.Undo:
+		m.ends(Failed, "cancel_failed")
+		return nil
+	case rec.Status.Stopped():
+		return ours(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
+	case !rec.Status.Ended():
+		return nil
+	}
+	if u.BegunAt.IsZero() {
+		m.untouched(r.State.Safety, rec)
+		return nil
+	}
+	if m.Code == "rolled_back" { // the node's word, which its report may lag behind
+		m.ends(RolledBack, "")
+		return nil
+	}
+	asked, err := c.Nodes.Asked(ctx, m.NodeID, rec.ID)
+	if err != nil {
+		return ours(err)
+	}
+	all, err := c.Nodes.Look(ctx, []string{m.NodeID})
+	if err != nil {
+		return ours(err)
+	}
+	switch seen, there := all[m.NodeID]; {
+	case !there:
+		m.ends(Failed, "node_gone")
+	case asked && !seen.Silent:
+		return nil // what the agent is at ends first
+	case seen.Version != r.State.Release.Version && m.Code == "":
+		m.waits()
+	case seen.Version != r.State.Release.Version:
+		m.ends(Failed, "")
+	case seen.Silent:
+		m.ends(Failed, "agent_silent")
+	case seen.InRun != "":
+		m.ends(Failed, "node_in_run")
+	case m.From == "" || m.From == r.State.Release.Version:
+		m.ends(Failed, "no_version_before")
+	default:
+		m.ends(TakingBack, "")
+	}
+	return nil
+}
+
+// untouched is what a member is whose run ended before it did anything.
+func (m *Member) untouched(p broker.SafetyPolicy, rec chain.Record) {
+	if m.Code == "" && withdrawn(rec) || m.Code == "allocation_live" && p == broker.AfterDrain {
+		m.waits()
+		return
+	}
+	m.skip(m.Code, m.Why)
+}
+
+// waits has a member wait for another run.
+func (m *Member) waits() {
+	m.Result, m.Try, m.Parked, m.Seconds, m.Code, m.Why = Waiting, m.Try+1, false, 0, "", ""
+}
+
+func (m *Member) ends(as Result, back string) {
+	m.Result, m.Back, m.Parked = as, back, false
+}
+
+// beginBack begins the run that gives a node what it had before, when it is on record that
+// it shall: a node that has it back already would look like one that never took the
+// release. Nobody is made to leave for it who would not have been for the release.
+func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
+	s := &r.State
+	safety := broker.AfterDrain
+	if s.Safety == broker.Forced {
+		safety = broker.Forced
+	}
+	err := c.Nodes.Begin(ctx, Order{
+		ID: m.BackID(r.ID), Rollout: r.ID, NodeID: m.NodeID, Version: m.From, Safety: safety, AllowRollback: true, Force: true, Back: true,
+		Reason: s.reason(r.ID) + ": taken back", RequestedBy: s.RequestedBy,
+	})
+	if e := broker.AsError(err); err != nil && refuses(e) {
+		m.ends(Failed, e.Code)
+		return nil
+	}
+	return ours(err)
+}
+
+func (c *Chains) followBack(ctx context.Context, m *Member, rec chain.Record) error {
+	switch {
+	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
+		m.ends(TakenBack, "")
+	case rec.Status == chain.Cancelled:
+		m.ends(Failed, "run_cancelled")
+	case rec.Status.Stopped():
+		code, _ := reasonOf(rec)
+		if err := c.Nodes.Cancel(ctx, rec.ID, "it stopped at "+rec.Stage); err != nil {
+			return ours(err)
+		}
+		m.ends(Failed, code)
+	}
+	return nil
+}

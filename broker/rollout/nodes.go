@@ -1,0 +1,65 @@
+package rollout
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// Nodes are the broker's own records of nodes, releases and runs, as far as a rollout
+// needs them. A method may be called again with the same arguments and then changes
+// nothing more. An error of kind Unavailable is waited out.
+type Nodes interface {
+	// Release reads a release that nodes may be given. Codes: agent_release_unknown,
+	// release_revoked, release_below_floor.
+	Release(ctx context.Context, version string, allowRollback bool) (Release, error)
+	// Busy are the nodes that somebody is on.
+	Busy(ctx context.Context) (map[string]bool, error)
+	// Begin starts the run of a node under its id, once. Codes: those of refit's Start,
+	// node_in_run, agent_in_sync, agent_unreachable.
+	Begin(ctx context.Context, o Order) error
+	// Run is a run that was begun. Code: run_not_found.
+	Run(ctx context.Context, id string) (chain.Record, error)
+	// Cancel asks for the end of a run; one that has ended, or is taking back, stays as
+	// it is.
+	Cancel(ctx context.Context, id, reason string) error
+	// Look is what nodes are just now; one that is gone is not in it.
+	Look(ctx context.Context, nodeIDs []string) (map[string]Seen, error)
+	// Asked reports whether a run has asked the node for something that has not ended.
+	Asked(ctx context.Context, nodeID, runID string) (bool, error)
+}
+
+// Release is the one that is rolled out.
+type Release struct {
+	Version string              `json:"version"`
+	Digest  string              `json:"digest"`
+	Channel broker.AgentChannel `json:"channel"`
+	// What a node reports that runs it.
+	Commit string `json:"commit,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Order is a run to begin on a node.
+type Order struct {
+	ID, Rollout   string
+	NodeID        string
+	Version       string
+	Safety        broker.SafetyPolicy
+	AllowRollback bool
+	Force         bool
+	Back          bool // it takes back: also a node that is said to run the version already
+	Reason        string
+	RequestedBy   string
+}
+
+// Seen is what a node is just now.
+type Seen struct {
+	Version string
+	Silent  bool     // it is offline: its agent has not been heard, and that is not the broker's own doing
+	Unfit   []string // why it could not be handed out, but for runs and tenants; codes
+	InRun   string   // the run that has it; empty: none
+}
+
+// Actor is who cancels what a rollout has begun: no token is called that.
+var Actor = chain.Actor{Name: "system:rollout"}

@@ -1,0 +1,183 @@
+package rollout
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// lookAt brings the state to what has become of the runs and of the release, and sees
+// whether that stops the rollout.
+func (c *Chains) lookAt(ctx context.Context, r *run) error {
+	s := &r.State
+	s.called(r)
+	for i := range s.Members {
+		if m := &s.Members[i]; m.Result.Moving() {
+			if err := c.follow(ctx, r, m); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Halt != nil {
+		return nil
+	}
+	now, err := c.Nodes.Release(ctx, s.Release.Version, s.AllowRollback)
+	switch e := broker.AsError(err); {
+	case err == nil && now.Digest == s.Release.Digest:
+	case err == nil:
+		s.halt("release_changed", s.Release.Version+" is another release by now: "+now.Digest)
+	case refuses(e):
+		s.halt(e.Code, e.Message)
+	default:
+		return ours(err)
+	}
+	if why := s.tooMany(); s.Halt == nil && why != "" {
+		s.halt(CodePaused, why)
+	}
+	return nil
+}
+
+func (s *Rollout) halt(code, why string) {
+	s.Halt = &Halt{Code: code, Message: taskcatalog.Clean(why, 500)}
+}
+
+// roll begins runs on the members up to a wave, until none of that wave is to be waited
+// for any more.
+func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
+	s := &r.State
+	if err := c.lookAt(ctx, r); err != nil {
+		return err
+	}
+	if s.Halt != nil {
+		return c.halting(ctx, r)
+	}
+	busy, err := c.Nodes.Busy(ctx)
+	if err != nil {
+		return ours(err)
+	}
+	for more := true; more && s.Halt == nil; more = wave == 0 && s.replace(busy) {
+		if err := c.begin(ctx, r, wave, busy); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.Halt != nil:
+		return c.halting(ctx, r)
+	case !s.settled(wave, busy):
+		return chain.Again(soon, "wave %s: %s", s.Waves[wave].Name, s.progress(wave))
+	}
+	return nil
+}
+
+// begin begins as many runs as there is room for.
+func (c *Chains) begin(ctx context.Context, r *run, wave int, busy map[string]bool) error {
+	s := &r.State
+	moving, parked := s.underWay()
+	for i := range s.Members {
+		m := &s.Members[i]
+		waits := s.waitsFor(m, busy)
+		if m.Result != Waiting || m.Wave > wave || waits && parked >= s.Plan.Concurrency || !waits && moving >= s.Plan.Concurrency {
+			continue
+		}
+		err := c.Nodes.Begin(ctx, Order{
+			ID: m.RunID(r.ID), Rollout: r.ID, NodeID: m.NodeID, Version: s.Release.Version, Safety: s.Safety,
+			AllowRollback: s.AllowRollback, Force: s.Force || m.Again, Reason: s.reason(r.ID), RequestedBy: s.RequestedBy,
+		})
+		switch e := broker.AsError(err); {
+		case err == nil:
+			m.Result, m.Parked = Running, waits
+		case slices.Contains([]string{"release_revoked", "release_below_floor", "agent_release_unknown", "release_changed"}, e.Code):
+			s.halt(e.Code, e.Message)
+			return nil
+		case refuses(e):
+			m.skip(e.Code, e.Message)
+		default:
+			return ours(err)
+		}
+		switch {
+		case m.Result != Running:
+		case waits:
+			parked++
+		default:
+			moving++
+		}
+	}
+	return nil
+}
+
+func (s *Rollout) reason(rollout string) string {
+	text := "rollout " + rollout
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return taskcatalog.Clean(text, 500)
+}
+
+// underWay counts the runs that move, and those that are parked.
+func (s *Rollout) underWay() (moving, parked int) {
+	for _, m := range s.Members {
+		switch {
+		case m.Parked:
+			parked++
+		case m.Result.Moving():
+			moving++
+		}
+	}
+	return moving, parked
+}
+
+// waitsFor reports whether a run on the member's node would wait for who is on it.
+func (s *Rollout) waitsFor(m *Member, busy map[string]bool) bool {
+	return s.Safety == broker.AfterDrain && busy[m.NodeID]
+}
+
+// settled reports whether a wave is done with, but for those that wait for tenants: they
+// hold it up only for as long as it has proven nothing.
+func (s *Rollout) settled(wave int, busy map[string]bool) bool {
+	proven, open := false, false
+	for i := range s.Members {
+		m := &s.Members[i]
+		switch {
+		case m.Wave > wave:
+		case m.Parked, m.Result == Waiting && s.waitsFor(m, busy):
+			open = open || m.Wave == wave
+		case m.Result == Waiting || m.Result.Moving():
+			return false
+		case m.Result == Done:
+			proven = proven || m.Wave == wave
+		}
+	}
+	return proven || !open
+}
+
+// replace has the next members be canaries in place of those that prove nothing, since
+// they were skipped or somebody is on them.
+func (s *Rollout) replace(busy map[string]bool) (replaced bool) {
+	lacks := s.Plan.Canary
+	for i := range s.Members {
+		m := &s.Members[i]
+		if m.Wave == 0 && m.Result != Skipped && !m.Parked && (m.Result != Waiting || !s.waitsFor(m, busy)) {
+			lacks--
+		}
+	}
+	for i := range s.Members {
+		m := &s.Members[i]
+		if lacks > 0 && m.Wave > 0 && m.Result == Waiting && !s.waitsFor(m, busy) {
+			m.Wave, lacks, replaced = 0, lacks-1, true
+		}
+	}
+	return replaced
+}
+
+func (m *Member) skip(code, why string) {
+	m.Result, m.Parked = Skipped, false
+	m.because(code, why)
+}
+
+// because keeps why a member is as it is. Much of it comes from a node.
+func (m *Member) because(code, why string) {
+	m.Code, m.Why = taskcatalog.Clean(code, 64), taskcatalog.Clean(why, 300)
+}

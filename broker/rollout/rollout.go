@@ -1,0 +1,215 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Kind is that of the runs of this package.
+const Kind = "agent.rollout"
+
+// NoSite stands for the site of a rollout to nodes of several sites, or of none.
+const NoSite = "-"
+
+// OnFailure is what is done, beside stopping, when too many nodes have failed.
+type OnFailure string
+
+// The choices.
+const (
+	Pause    OnFailure = "pause"    // the nodes that are done keep the release
+	Rollback OnFailure = "rollback" // they are given what they had before
+)
+
+// Result is what has become of a member. See the package's text.
+type Result string
+
+// The results.
+const (
+	Waiting    Result = "waiting"
+	Running    Result = "running"
+	Failing    Result = "failing"
+	TakingBack Result = "taking_back"
+	Done       Result = "done"
+	Skipped    Result = "skipped"
+	Failed     Result = "failed"
+	RolledBack Result = "rolled_back"
+	TakenBack  Result = "taken_back"
+)
+
+// Results are all of them, as people are shown them.
+var Results = []Result{Waiting, Running, Failing, TakingBack, Done, Skipped, Failed, RolledBack, TakenBack}
+
+// Moving reports whether a run on the member's node is under way.
+func (r Result) Moving() bool { return r == Running || r == Failing || r == TakingBack }
+
+// Plan is how a rollout goes from wave to wave.
+type Plan struct {
+	Canary      int    `json:"canary"`
+	Waves       []int  `json:"waves,omitempty"`   // shares of all members up to and with that wave, in percent
+	WaveBy      string `json:"wave_by,omitempty"` // or: one wave for each value of a label or fact
+	Concurrency int    `json:"concurrency"`
+	SoakSeconds int64  `json:"soak_seconds"`
+	MaxFailures int    `json:"max_failures"` // so many stop it
+}
+
+func (p Plan) soak() time.Duration { return time.Duration(p.SoakSeconds) * time.Second }
+
+// Wave is a part of the members that is rolled as one.
+type Wave struct {
+	Name string `json:"name"`
+}
+
+// Member is a node of a rollout. The names are short because there are thousands of them
+// in one state.
+type Member struct {
+	NodeID   string   `json:"id"`
+	Hostname string   `json:"h"`
+	Wave     int      `json:"w"`
+	From     string   `json:"f,omitempty"` // the version that it ran before
+	Result   Result   `json:"r"`
+	Code     string   `json:"c,omitempty"` // why it was skipped or has failed
+	Why      string   `json:"y,omitempty"` // the same, for people
+	Back     string   `json:"b,omitempty"` // why it could not be taken back; code
+	Seconds  int64    `json:"s,omitempty"` // that its run took
+	Try      int      `json:"t,omitempty"` // runs that were withdrawn before it
+	Again    bool     `json:"a,omitempty"` // an operator has given it another try
+	Parked   bool     `json:"p,omitempty"` // its run waits for who is on the node
+	Counts   Count    `json:"n,omitempty"`
+	Unfit    []string `json:"u,omitempty"` // why it could not be handed out before; codes
+}
+
+// Count is whether a member's failure counts.
+type Count int
+
+// The counts.
+const (
+	NoFailure Count = iota
+	Counted
+	Acknowledged // an operator had the rollout go on since
+)
+
+// RunID is the run that gives a member the release; BackID the one that takes it back.
+func (m *Member) RunID(rollout string) string {
+	id := rollout + "-" + m.NodeID
+	if m.Try > 0 {
+		id += "-" + strconv.Itoa(m.Try)
+	}
+	return id
+}
+
+// BackID is the run that takes a member back.
+func (m *Member) BackID(rollout string) string { return m.RunID(rollout) + "-back" }
+
+// Current is the run on a member's node that is under way, or was last; empty: none was
+// begun.
+func (m *Member) Current(rollout string) string {
+	switch m.Result {
+	case Waiting:
+		return ""
+	case Skipped:
+		if m.Seconds == 0 {
+			return ""
+		}
+	case TakingBack, TakenBack:
+		return m.BackID(rollout)
+	}
+	return m.RunID(rollout)
+}
+
+// LeftOut are nodes that the selector means and the rollout does not.
+type LeftOut struct {
+	Code  string   `json:"code"`
+	Why   string   `json:"why"`
+	Count int      `json:"count"`
+	Nodes []string `json:"nodes"` // hostnames of the first of them
+}
+
+// Halt is why a rollout begins nothing more.
+type Halt struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Rollout is the state of a run.
+type Rollout struct {
+	Release       Release             `json:"release"`
+	Selector      string              `json:"selector"`
+	Plan          Plan                `json:"plan"`
+	OnFailure     OnFailure           `json:"on_failure"`
+	Safety        broker.SafetyPolicy `json:"safety_policy"`
+	AllowRollback bool                `json:"allow_rollback,omitempty"`
+	Force         bool                `json:"force,omitempty"`
+	Reason        string              `json:"reason,omitempty"`
+	RequestedBy   string              `json:"requested_by"`
+
+	Waves   []Wave    `json:"waves"`
+	Members []Member  `json:"members"`
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+
+	Wave     int       `json:"wave"` // that is rolled, or soaks
+	Unsoaked bool      `json:"unsoaked,omitempty"`
+	SoakFrom time.Time `json:"soak_from,omitzero"` // zero: it does not soak
+	Halt     *Halt     `json:"halt,omitempty"`
+	At       string    `json:"at,omitempty"` // stage and attempt of the last call
+}
+
+// Parse reads the state of a run, as far as this version knows it.
+func Parse(raw json.RawMessage) (s Rollout) {
+	_ = json.Unmarshal(raw, &s) // another version's: what every run has is still told
+	return s
+}
+
+// Count is how many members of a wave have each result; wave -1: of all.
+func (s *Rollout) Count(wave int) map[Result]int {
+	out := map[Result]int{}
+	for _, m := range s.Members {
+		if wave < 0 || m.Wave == wave {
+			out[m.Result]++
+		}
+	}
+	return out
+}
+
+// Failures are those that count.
+func (s *Rollout) Failures() (n int) {
+	for _, m := range s.Members {
+		if m.Counts == Counted {
+			n++
+		}
+	}
+	return n
+}
+
+// tooMany says that too many members have failed; empty: not so many.
+func (s *Rollout) tooMany() string {
+	canaries := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Counts == Counted && m.Wave == 0 && s.Plan.Canary > 0 })
+	switch n := s.Failures(); {
+	case n >= s.Plan.MaxFailures:
+		return fmt.Sprintf("%s failed, and %d are enough to stop it", nodes(n), s.Plan.MaxFailures)
+	case canaries:
+		return "a canary failed"
+	}
+	return ""
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return strconv.Itoa(n) + " nodes"
+}
+
+// acknowledge forgets what stopped the rollout: an operator has had it go on.
+func (s *Rollout) acknowledge() {
+	s.Halt = nil
+	for i := range s.Members {
+		if m := &s.Members[i]; m.Counts == Counted {
+			m.Counts = Acknowledged
+		}
+	}
+}
