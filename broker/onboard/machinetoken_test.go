@@ -37,11 +37,11 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 	minter := asking(region)
 	mint := func(nodeID string) (string, string) {
 		t.Helper()
-		secret, expires, err := minter.Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: nodeID}, "maas_machine_token")
-		if err == nil && !expires.After(w.clock.Now()) {
-			t.Errorf("it is good until %v", expires)
+		minted, err := minter.Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: nodeID}, "maas_machine_token")
+		if err == nil && !minted.Expires.After(w.clock.Now()) {
+			t.Errorf("it is good until %v", minted.Expires)
 		}
-		return secret, code(err)
+		return minted.Secret, code(err)
 	}
 
 	claimed := func(run, kind string) string {
