@@ -88,9 +88,9 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		change(&other)
 		elsewhere := &maassim.Region{Now: w.clock.Now}
 		elsewhere.Arrange(other)
-		secret, _, err := asking(elsewhere).Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token")
+		minted, err := asking(elsewhere).Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token")
 		if code(err) != "secret_not_found" || elsewhere.APIKey() != region.APIKey() {
-			t.Errorf("a node whose machine is %s got %d bytes, %v", name, len(secret), err)
+			t.Errorf("a node whose machine is %s got %d bytes, %v", name, len(minted.Secret), err)
 		}
 	}
 
@@ -122,11 +122,11 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		if err := w.Secrets.Delete(ctx, "nodes/"+bound+"/maas-machine-token"); err != nil && code(err) != "secret_not_found" {
 			t.Fatal(err)
 		}
-		if secret, _, err := asking(region).Mint(ctx, broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token"); code(err) != want {
-			t.Errorf("reimaged, and marked by %s, it gets %d bytes, %v", run, len(secret), err)
+		if minted, err := asking(region).Mint(ctx, broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token"); code(err) != want {
+			t.Errorf("reimaged, and marked by %s, it gets %d bytes, %v", run, len(minted.Secret), err)
 		}
 	}
-	if secret, _, err := minter.Mint(ctx, broker.Task{ID: "t-2", Type: "node.drain", NodeID: bound}, "maas_machine_token"); code(err) != "credential_refused" {
-		t.Errorf("another task got %d bytes, %v", len(secret), err)
+	if minted, err := minter.Mint(ctx, broker.Task{ID: "t-2", Type: "node.drain", NodeID: bound}, "maas_machine_token"); code(err) != "credential_refused" {
+		t.Errorf("another task got %d bytes, %v", len(minted.Secret), err)
 	}
 }
