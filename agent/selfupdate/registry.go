@@ -54,12 +54,17 @@ func (b *bearer) Do(req *http.Request) (*http.Response, error) {
 func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
 	var from interface {
 		Fetch(context.Context, ocispec.Descriptor) (io.ReadCloser, error)
+		Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error)
 	} = r.repo.Blobs()
 	if part.MediaType == release.MediaManifest {
 		from = r.repo.Manifests()
 	}
 	body, err := from.Fetch(ctx, ocispec.Descriptor{MediaType: part.MediaType, Digest: digest.Digest(part.Digest), Size: part.Size})
 	if err != nil {
+		// Fetch has no error of its own for a part that is cut short where it is kept.
+		if has, unknown := from.Resolve(ctx, part.Digest); unknown == nil && has.Size != part.Size {
+			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes as %s, which is %d (push the release again)", has.Size, part.Digest, part.Size)
+		}
 		return nil, refusedBy(err)
 	}
 	if offset == 0 {

@@ -166,6 +166,21 @@ func TestATokenDoesNotGoWhereTheRegistryRedirects(t *testing.T) {
 	}
 }
 
+func TestAPartThatIsCutShortAtTheRegistryIsNotWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	p := w.publish("1.1.0", "fine")
+	reg, source := newRegistry(t, p.Artifact)
+	reg.parts[release.Digest(p.Layer)] = p.Layer[:len(p.Layer)/2]
+	r, err := NewRegistry(source, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.want.Source = r
+	if _, err := w.stager().Stage(t.Context(), p.want); taskcatalog.CodeOf(err, "") != CodeSourceRefused || !strings.Contains(err.Error(), "push the release again") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAPartThatTheRegistryDoesNotHaveIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", "fine")

@@ -44,12 +44,9 @@ func (r *releases) build(version string, flags ...string) {
 }
 
 // fault publishes a release whose agent does something else than serve.
-func (r *releases) fault(version, does string) { r.stand(version, release.Arch, does) }
-
-// stand publishes one that stands in for an agent of an architecture.
-func (r *releases) stand(version, arch, does string) {
+func (r *releases) fault(version, does string) {
 	r.t.Helper()
-	program, err := r.made.StandIn(version, arch, does)
+	program, err := r.made.StandIn(version, release.Arch, does)
 	r.publish(version, program, err)
 }
 
