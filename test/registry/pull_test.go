@@ -300,5 +300,11 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].Registry != s.hub.Addr || list.Items[0].Reason != "agents" || list.Items[0].SetBy != "admin" {
 		t.Errorf("kept are %+v", list.Items)
 	}
+	// What is not there is not there, whatever else is wrong with the request.
+	for path, want := range map[string]string{"/registry-credentials/none.invalid": "registry_credential_not_found", "/registry-credentials/" + s.hub.Addr: "reason_missing"} {
+		if code := s.broker.Ask(t, s.broker.Token, http.MethodDelete, path, nil).Code(); code != want {
+			t.Errorf("DELETE %s: %s, want %s", path, code, want)
+		}
+	}
 	s.nowhere(append(s.tokens.Made(), planted)...)
 }
