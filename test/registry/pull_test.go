@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -40,14 +42,28 @@ type site struct {
 	broker *servertest.Broker
 	hub    *Registry
 	tokens *Tokens
-	log    *bytes.Buffer
+	log    *output
 	key    crypto.Signer
 	node   *servertest.Node
 }
 
+// output is what a broker has logged so far.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
+
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, log: new(bytes.Buffer), tokens: &Tokens{Accounts: map[string]Account{
+	s := &site{t: t, log: new(output), tokens: &Tokens{Accounts: map[string]Account{
 		"ci":   {"push-password", []string{"pull", "push"}, nil},
 		"pull": {planted, []string{"pull"}, nil},
 		"wide": {planted, []string{"pull"}, []string{"push"}},
@@ -58,9 +74,8 @@ func newSite(t *testing.T) *site {
 	}
 	t.Cleanup(s.tokens.Close)
 	s.hub = Start(t, Config{Tokens: s.tokens})
-	to := zapcore.Lock(zapcore.AddSync(s.log))
 	s.broker = servertest.Start(t, func(c *server.Config) {
-		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), to, zap.DebugLevel))
+		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(s.log), zap.DebugLevel))
 	})
 	var err error
 	if s.key, err = pki.GenerateKey(pki.P256); err != nil {
@@ -150,7 +165,7 @@ func (s *site) end(d wire.Delivery, task *taskcatalog.Task) {
 // nowhere looks for what must not be there in all that the broker leaves and shows.
 func (s *site) nowhere(secrets ...string) {
 	s.t.Helper()
-	texts := map[string][]byte{"the log": s.log.Bytes()}
+	texts := map[string][]byte{"the log": []byte(s.log.String())}
 	err := filepath.WalkDir(s.broker.Dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			texts[path], err = os.ReadFile(path)
@@ -279,6 +294,10 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 		d, task, _ := s.update("1.2.3")
 		if got, code := s.node.Mint(t, d, "oci_pull"); code != want || got.Secret != "" {
 			t.Errorf("%s: %s, want %s", user, code, want)
+		}
+		rows := servertest.Must[resource.AuditList](t, s.broker, http.MethodGet, "/audit?limit=1000&actor=node:"+s.node.NodeID, nil)
+		if !slices.ContainsFunc(rows.Items, func(e resource.AuditEntry) bool { return e.Code == want }) {
+			t.Errorf("%s is not in the audit log", want)
 		}
 		s.end(d, task)
 	}
