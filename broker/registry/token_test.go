@@ -95,6 +95,24 @@ func TestATokenIsAskedForPullingOneRepositoryWithTheAccount(t *testing.T) {
 	}
 }
 
+func TestTryingAnAccountAsksForNothing(t *testing.T) {
+	h := newHub(t)
+	h.challenge = `Bearer realm="%s/token?scope=repository:*:push",scope="registry:catalog:*"`
+	h.service = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("scope") {
+			t.Errorf("asked for %s", r.URL)
+		}
+		_, _ = fmt.Fprint(w, `{"token":"opaque"}`)
+	}
+	a, err := NewAccount(h.record, password)
+	if err == nil {
+		err = h.client.Try(t.Context(), h.record, a)
+	}
+	if err != nil || h.shown.Load() != 1 {
+		t.Errorf("%v; a login was shown %d times", err, h.shown.Load())
+	}
+}
+
 func TestATokenEndsWhenTheFirstSaysSo(t *testing.T) {
 	pull := `"access":[{"type":"repository","name":"fleet/agent","actions":["pull"]}]`
 	for answer, want := range map[string]time.Duration{
@@ -214,7 +232,8 @@ func TestAnAnswerThatIsNoneIsNotRepeated(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = c.Write([]byte("planted-password HTTP\r\n\r\n"))
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write([]byte("planted-password\r\n\r\n"))
 			_ = c.Close()
 		}
 	}()

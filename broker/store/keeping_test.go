@@ -130,14 +130,22 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
 		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
 		mint := func(node broker.Node, attempt int, typ string) error {
-			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ, "")
+			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ, "what it opens")
 		}
+		may := func(node broker.Node, attempt int) error {
+			return db.MayMint(ctx, node.ID, node.Epoch, k.ID, attempt, "oci_pull")
+		}
+		refused(t, may(n, 1), "lease_lost")
 		refused(t, mint(n, 1, "oci_pull"), "lease_lost") // not delivered yet
 		claim(t, db, n, k.ID)
 		refused(t, mint(eve, 1, "oci_pull"), "task_not_found")
+		refused(t, may(eve, 1), "task_not_found")
 		refused(t, mint(n, 2, "oci_pull"), "lease_lost")
+		ok(t, may(n, 1))
+		ok(t, may(n, 1)) // that it may is no mint
 		ok(t, mint(n, 1, "oci_pull"))
 		refused(t, mint(n, 1, "oci_pull"), "already_minted")
+		refused(t, may(n, 1), "already_minted")
 		ok(t, mint(n, 1, "terminal_session"))
 		clock.Advance(time.Minute)
 		refused(t, mint(n, 1, "third"), "lease_lost")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
@@ -39,6 +40,9 @@ func TestAnUpdateIsToldWhereItsReleaseIs(t *testing.T) {
 		if p.Manifest == nil || p.Manifest.Digest != want.Digest || p.Manifest.Size != 5 || p.Source == nil || p.Source.Repository != "registry:5000/agent" || !p.Source.PlainHTTP || len(p.Signatures) != 1 || p.Floor != "1.3.0" {
 			w.t.Errorf("the node is told %+v", p)
 		}
+		if p.Source.Credential != "" {
+			w.t.Errorf("it is told to mint %s, and there is no account", p.Source.Credential)
+		}
 		for params, code := range map[string]string{
 			`{"phase":"update","version":"9.9.9"}`:                       "agent_release_unknown",
 			`{"phase":"update","version":"1.3.0"}`:                       "release_revoked",
@@ -54,6 +58,27 @@ func TestAnUpdateIsToldWhereItsReleaseIs(t *testing.T) {
 		for _, params := range []string{`{"phase":"update","version":"1.2.0","allow_rollback":true,"reason":"1.4 is worse"}`, `{"phase":"rollback"}`} {
 			_, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})
 			w.ok(err)
+		}
+	})
+}
+
+// Where the broker has an account at the registry of a release, the node has a token
+// minted; of another registry's it hears nothing.
+func TestAnUpdateFromAPrivateRegistryIsToldToMint(t *testing.T) {
+	each(t, func(w *world) {
+		_, err := w.db.PutRegistryCredential(ctx, operator, broker.RegistryCredential{Registry: "registry:5000", Username: "pull"})
+		w.ok(err)
+		for version, reference := range map[string]string{"1.4.0": "Registry:5000/agent", "1.4.1": "registry/5000/agent", "1.4.2": "registry:5001/agent"} {
+			_, err := w.db.PublishRelease(ctx, operator, store.AgentRelease{Version: version, Digest: release.Digest([]byte(version)), Channel: "stable", Reference: reference, Manifest: []byte(version), Statement: []byte("s")})
+			w.ok(err)
+			n := w.active(version)
+			w.enqueue(n, "node.self_update", `{"phase":"stage","version":"`+version+`"}`)
+			d := w.fetch(n)[0]
+			var p taskcatalog.SelfUpdateParams
+			w.ok(json.Unmarshal(w.opened(d).Params, &p))
+			if mints := p.Source.Credential == taskcatalog.CredentialOCIPull; mints != (version == "1.4.0") || p.Source.Repository != reference {
+				w.t.Errorf("the node is told %+v", p.Source)
+			}
 		}
 	})
 }

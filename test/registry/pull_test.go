@@ -2,17 +2,21 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"io"
+	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -40,14 +44,28 @@ type site struct {
 	broker *servertest.Broker
 	hub    *Registry
 	tokens *Tokens
-	log    *bytes.Buffer
+	log    *output
 	key    crypto.Signer
 	node   *servertest.Node
 }
 
+// output is what a broker has logged so far.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
+
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, log: new(bytes.Buffer), tokens: &Tokens{Accounts: map[string]Account{
+	s := &site{t: t, log: new(output), tokens: &Tokens{Accounts: map[string]Account{
 		"ci":   {"push-password", []string{"pull", "push"}, nil},
 		"pull": {planted, []string{"pull"}, nil},
 		"wide": {planted, []string{"pull"}, []string{"push"}},
@@ -58,9 +76,8 @@ func newSite(t *testing.T) *site {
 	}
 	t.Cleanup(s.tokens.Close)
 	s.hub = Start(t, Config{Tokens: s.tokens})
-	to := zapcore.Lock(zapcore.AddSync(s.log))
 	s.broker = servertest.Start(t, func(c *server.Config) {
-		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), to, zap.DebugLevel))
+		c.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(s.log), zap.DebugLevel))
 	})
 	var err error
 	if s.key, err = pki.GenerateKey(pki.P256); err != nil {
@@ -141,6 +158,47 @@ func (s *site) update(version string) (wire.Delivery, *taskcatalog.Task, taskcat
 	return d, task, *p.Source
 }
 
+// stage carries an update out as the agent does, and returns what was minted for it.
+func (s *site) stage(d wire.Delivery, task *taskcatalog.Task) (minted wire.MintReply) {
+	s.t.Helper()
+	dir, lib := s.t.TempDir(), s.t.TempDir()
+	if err := os.Mkdir(filepath.Join(lib, "versions"), 0o755); err != nil { // the package's
+		s.t.Fatal(err)
+	}
+	store, err := selfupdate.OpenStore(lib, dir, time.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	params := new(taskcatalog.SelfUpdateParams)
+	if err := json.Unmarshal(task.Params, params); err != nil {
+		s.t.Fatal(err)
+	}
+	var raw []byte
+	u := &selfupdate.Updater{Log: zap.NewNop(), Version: "1.0.0", Stager: selfupdate.Stager{
+		Store: store, StateDir: dir, OS: release.OS, Arch: release.Arch, Progress: func(string, int, string) {},
+		Keys:  func() release.Keys { return s.node.Trust.ReleaseKeys(s.broker.Now()) },
+		Forms: func() ([]int, error) { return []int{1}, nil },
+		Test: func(context.Context, string) (*selfupdate.SelfTest, error) {
+			return &selfupdate.SelfTest{Version: params.Version, State: release.State}, nil
+		},
+	}}
+	res, err := u.Do(s.t.Context(), selfupdate.Task{ID: task.TaskID, Params: params, Began: time.Now(), Mint: func(_ context.Context, credentialType string) ([]byte, error) {
+		code := ""
+		if minted, code = s.node.Mint(s.t, d, credentialType); code != "" {
+			return nil, errors.New(code)
+		}
+		raw = []byte(minted.Secret)
+		return raw, nil
+	}})
+	if err != nil || res.Outcome != taskcatalog.UpdateStaged || res.BytesFetched == 0 {
+		s.t.Fatalf("%+v, %v", res, err)
+	}
+	if len(bytes.Trim(raw, "\x00")) > 0 {
+		s.t.Error("the agent keeps what was minted")
+	}
+	return minted
+}
+
 // end lets the node have another task.
 func (s *site) end(d wire.Delivery, task *taskcatalog.Task) {
 	s.t.Helper()
@@ -150,7 +208,7 @@ func (s *site) end(d wire.Delivery, task *taskcatalog.Task) {
 // nowhere looks for what must not be there in all that the broker leaves and shows.
 func (s *site) nowhere(secrets ...string) {
 	s.t.Helper()
-	texts := map[string][]byte{"the log": s.log.Bytes()}
+	texts := map[string][]byte{"the log": []byte(s.log.String())}
 	err := filepath.WalkDir(s.broker.Dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			texts[path], err = os.ReadFile(path)
@@ -194,9 +252,9 @@ func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	if _, code := s.node.Mint(t, wire.Delivery{TaskID: d.TaskID, Attempt: d.Attempt + 1}, "oci_pull"); code != "lease_lost" {
 		t.Errorf("another attempt: %s", code)
 	}
-	got, code := s.node.Mint(t, d, "oci_pull")
-	if code != "" || got.ExpiresAt.Sub(s.broker.Now()) > tokenLife {
-		t.Fatalf("%s, until %v", code, got.ExpiresAt)
+	got := s.stage(d, task)
+	if got.ExpiresAt.Sub(s.broker.Now()) > tokenLife {
+		t.Errorf("it is for the node until %v", got.ExpiresAt)
 	}
 	if _, code := s.node.Mint(t, d, "oci_pull"); code != "already_minted" {
 		t.Errorf("once more: %s", code)
@@ -208,21 +266,6 @@ func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	asked := s.tokens.Asked()
 	if asked[len(asked)-1] != "repository:fleet/agent:pull" {
 		t.Errorf("asked for %q", asked)
-	}
-
-	from, err := selfupdate.NewRegistry(source, &c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for media, raw := range map[string][]byte{release.MediaManifest: r.Manifest, release.MediaStatement: r.Statement, release.MediaLayer: r.Layer} {
-		body, err := from.Open(t.Context(), release.Part{MediaType: media, Digest: release.Digest(raw), Size: int64(len(raw))}, 0)
-		if err != nil {
-			t.Fatalf("%s: %v", media, err)
-		}
-		if got, err := io.ReadAll(body); err != nil || !bytes.Equal(got, raw) {
-			t.Errorf("%s: %d bytes, %v", media, len(got), err)
-		}
-		_ = body.Close()
 	}
 	// The token in other hands: it pushes nothing, and pulls nothing else.
 	with := auth.Credential{AccessToken: c.Token}
@@ -280,6 +323,10 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 		if got, code := s.node.Mint(t, d, "oci_pull"); code != want || got.Secret != "" {
 			t.Errorf("%s: %s, want %s", user, code, want)
 		}
+		rows := servertest.Must[resource.AuditList](t, s.broker, http.MethodGet, "/audit?limit=1000&actor=node:"+s.node.NodeID, nil)
+		if !slices.ContainsFunc(rows.Items, func(e resource.AuditEntry) bool { return e.Code == want }) {
+			t.Errorf("%s is not in the audit log", want)
+		}
 		s.end(d, task)
 	}
 	d, _ := s.task("node.heartbeat_check", `{}`)
@@ -299,6 +346,12 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	list := servertest.Must[resource.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
 	if len(list.Items) != 1 || list.Items[0].Registry != s.hub.Addr || list.Items[0].Reason != "agents" || list.Items[0].SetBy != "admin" {
 		t.Errorf("kept are %+v", list.Items)
+	}
+	// What is not there is not there, whatever else is wrong with the request.
+	for path, want := range map[string]string{"/registry-credentials/none.invalid": "registry_credential_not_found", "/registry-credentials/" + s.hub.Addr: "reason_missing"} {
+		if code := s.broker.Ask(t, s.broker.Token, http.MethodDelete, path, nil).Code(); code != want {
+			t.Errorf("DELETE %s: %s, want %s", path, code, want)
+		}
 	}
 	s.nowhere(append(s.tokens.Made(), planted)...)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,8 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	s.plant("the deploy user's password", "planted-deploy-password")
 	s.send(http.MethodPost, "/maas-sites/dc1/power-overrides", `{"selector_type":"hostname","selector_value":"c002","power_user":"root","power_password":"planted-override"}`, 200)
 	s.plant("an override's password", "planted-override")
+
+	s.registry()
 
 	// What is refused is told nowhere, either.
 	s.plant("what was refused", "planted-refused")
@@ -148,6 +151,36 @@ func (s *search) key(key string) {
 	s.keys = append(s.keys, key)
 	for i, part := range strings.Split(key, ":") {
 		s.plant(fmt.Sprintf("part %d of API key %d", i+1, len(s.keys)), part)
+	}
+}
+
+// registry has an account kept at a registry whose token service tells back what it was
+// sent, where that is no login.
+func (s *search) registry() {
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, password, _ := r.BasicAuth()
+		switch {
+		case r.URL.Path != "/token":
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token",service="hub"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case password != "planted-registry":
+			http.Error(w, fmt.Sprint("cannot: ", password, r.Header), http.StatusUnauthorized)
+		default:
+			_, _ = fmt.Fprint(w, `{"token":"planted-pull-token"}`)
+		}
+	}))
+	s.p.t.Cleanup(hub.Close)
+	at := "/registry-credentials/" + strings.TrimPrefix(hub.URL, "http://")
+	s.send(http.MethodPut, at, `{"username":"pull","password":"planted-registry","plain_http":true,"reason":"test"}`, 200)
+	s.plant("a registry's password", "planted-registry")
+	s.plant("a registry's token", "planted-pull-token")
+	s.plant("a registry's login as it is sent", base64.StdEncoding.EncodeToString([]byte("pull:planted-registry")))
+	for _, body := range []string{
+		`{"username":"pull","password":"planted-refused","plain_http":true,"reason":"test"}`,
+		`{"username":"pull","password":["planted-refused"],"reason":"test"}`, `{"username":"a:b","password":"planted-refused","reason":"test"}`,
+		`{"username":"pull","password":"planted-refused\u0000","reason":"test"}`, `{"username":"pull","password":"planted-refused"}`, `{"username":"pull","passwd":"planted-refused"}`,
+	} {
+		s.send(http.MethodPut, at, body, 0)
 	}
 }
 

@@ -67,9 +67,16 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 	})
 }
 
-// startRegistry runs an OCI registry, whose address is $REGISTRY.
-func startRegistry(ts *testscript.TestScript, _ bool, _ []string) {
-	r, err := registry.Run(ts.MkAbs("registry"), registry.Config{})
+// startRegistry runs an OCI registry, whose address is $REGISTRY. registry USER PASSWORD
+// is one with a token service, where that account may pull.
+func startRegistry(ts *testscript.TestScript, _ bool, args []string) {
+	c := registry.Config{}
+	if len(args) == 2 {
+		c.Tokens = &registry.Tokens{Accounts: map[string]registry.Account{args[0]: {Password: args[1], May: []string{"pull"}}}}
+		ts.Check(c.Tokens.Run())
+		ts.Defer(c.Tokens.Close)
+	}
+	r, err := registry.Run(ts.MkAbs("registry"), c)
 	ts.Check(err)
 	ts.Defer(r.Stop)
 	ts.Setenv("REGISTRY", r.Addr)
