@@ -97,8 +97,15 @@ func TestATenantOnANodeOfARollout(t *testing.T) {
 		if m := s.Members[1]; r.Status != chain.Cancelled || m.Result != rollout.Skipped || m.Code != "rollout_aborted" {
 			f.Errorf("%s: %+v", r.Status, m)
 		}
-		if child, err := f.db.Run(f.Context(), s.Members[1].RunID(id)); err != nil || !child.Status.Ended() {
-			f.Errorf("its run is %s (%v)", child.Status, err)
+		runs, err := f.db.RunsOfNode(f.Context(), "n-001", chain.Filter{})
+		f.ok(err)
+		for _, child := range runs {
+			if child.Status != chain.Cancelled {
+				f.Errorf("run %s is %s", child.ID, child.Status)
+			}
+		}
+		if len(runs) != 2 || s.Members[1].Current(id) != "" {
+			f.Errorf("%d runs, the last is %q", len(runs), s.Members[1].Current(id))
 		}
 	})
 }

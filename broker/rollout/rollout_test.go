@@ -103,6 +103,9 @@ func TestACanaryThatFailsStopsItAtOnce(t *testing.T) {
 	w.start(req)
 	w.settle(2 * time.Hour)
 	w.is(chain.FailedManual, rollout.CodePaused, "waiting 19, rolled_back 1")
+	w.act(chain.Resume)
+	w.settle(time.Minute)
+	w.is(chain.Running, "", "waiting 18, done 1, rolled_back 1") // another canary first
 }
 
 func TestOnFailureRollbackTakesAllBack(t *testing.T) {
@@ -123,6 +126,23 @@ func TestOnFailureRollbackTakesAllBack(t *testing.T) {
 	}
 	if w.most > 3 {
 		t.Errorf("%d runs moved at once", w.most)
+	}
+}
+
+// Who is well and cannot be taken back keeps the release, and is said to.
+func TestWhatCannotBeTakenBackStays(t *testing.T) {
+	w := newWorld(t, 6)
+	w.machines[id(0)].version = ""
+	w.machines[id(3)].makes = "rolled_back"
+	req := request()
+	req.OnFailure, req.Plan.MaxFailures = rollout.Rollback, 1
+	w.start(req)
+	w.settle(2 * time.Hour)
+	if r, _ := w.rollout(); r.Status != chain.FailedManual {
+		t.Fatalf("it is %s", r.Status)
+	}
+	if m := w.member(0); m.Result != rollout.Done || m.Back != "no_version_before" || w.machines[id(0)].version != "1.4.0" {
+		t.Errorf("it is %+v", m)
 	}
 }
 
