@@ -109,3 +109,46 @@ func TestATenantOnANodeOfARollout(t *testing.T) {
 		}
 	})
 }
+
+func TestWhichReleaseMayBeRolledOut(t *testing.T) {
+	each(t, func(w *world) {
+		w.publish("1.4.0", "stable")
+		w.publish("1.5.0", "candidate")
+		if r, err := w.nodes.Release(w.Context(), "1.5.0", false); err != nil || r.Channel != broker.ChannelCandidate || r.SHA256 != program("1.5.0") || r.Commit != "c-1" {
+			w.Errorf("%+v, %v", r, err)
+		}
+		_, err := w.db.SetReleaseFloor(w.Context(), ada, "1.5.0", "a hole")
+		w.ok(err)
+		if _, err := w.nodes.Release(w.Context(), "1.4.0", false); broker.AsError(err).Code != "release_below_floor" {
+			w.Errorf("below the floor: %v", err)
+		}
+		if _, err := w.nodes.Release(w.Context(), "1.4.0", true); err != nil {
+			w.Errorf("a rollback: %v", err)
+		}
+		_, err = w.db.RevokeRelease(w.Context(), ada, "1.5.0", "no good")
+		w.ok(err)
+		for version, code := range map[string]string{"1.5.0": "release_revoked", "9.9.9": "agent_release_unknown"} {
+			if _, err := w.nodes.Release(w.Context(), version, true); broker.AsError(err).Code != code {
+				w.Errorf("%s: %v, want %s", version, err, code)
+			}
+		}
+	})
+}
+
+// What runs while a release is revoked ends, and nothing more begins.
+func TestARevokedReleaseIsGivenToNobodyMore(t *testing.T) {
+	eachFleet(t, 12, func(f *fleet) {
+		id := f.roll(func(r *rollout.Request) { r.Plan.Concurrency = 2 })
+		_, _ = f.until(id, func(r chain.Record) bool {
+			s := rollout.Parse(r.State)
+			return s.Count(-1)[rollout.Done] >= 3
+		})
+		_, err := f.db.RevokeRelease(f.Context(), ada, after, "eats disks")
+		f.ok(err)
+		r, s := f.settle(id)
+		if n := s.Count(-1); r.Failure == nil || r.Failure.Code != "release_revoked" || n[rollout.Waiting] == 0 {
+			f.Errorf("it is %s with %v: %+v", r.Status, n, r.Failure)
+		}
+		f.truthful(s)
+	})
+}

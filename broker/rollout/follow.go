@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -28,7 +29,7 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) error {
 	case Failing:
 		return c.followFailing(ctx, r, m, rec, u)
 	default:
-		return c.followBack(ctx, m, rec)
+		return c.followBack(ctx, r, m, rec, u)
 	}
 }
 
@@ -200,10 +201,14 @@ func (m *Member) stays(why string) {
 	m.ends(Failed, why)
 }
 
-func (c *Chains) followBack(ctx context.Context, m *Member, rec chain.Record) error {
+func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
 	switch {
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.ends(TakenBack, "")
+		r.Publish(chain.Message{Type: upgrade.RolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
+			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
+			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
+		}})
 	case rec.Status == chain.Cancelled:
 		m.ends(Failed, "run_cancelled")
 	case rec.Status.Stopped():

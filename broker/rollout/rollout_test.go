@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/rollout"
+	"github.com/hostler/hostler/broker/upgrade"
 )
 
 func TestARolloutGoesFromTheCanariesToAll(t *testing.T) {
@@ -72,6 +73,15 @@ func TestTooManyFailuresStopIt(t *testing.T) {
 	}
 	if n := s.Count(-1); n[rollout.Waiting] == 0 || n[rollout.Running]+n[rollout.Failing]+n[rollout.TakingBack] > 0 {
 		t.Errorf("it has %v", n)
+	}
+	told := 0
+	for _, m := range w.memory.Outbox() {
+		if m.Type == upgrade.RolledBackEvent && m.Subject == "node/"+id(5) {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("that one was taken back is told %d times", told)
 	}
 	given := len(w.given)
 	w.settle(24 * time.Hour)
