@@ -52,26 +52,30 @@ type fleet struct {
 	authority *pkitest.Authority
 	engine    *chain.Engine
 	all       []*simulated
+	heard     time.Time // when all of them were heard last
 }
 
 func eachFleet(t *testing.T, n int, f func(*fleet)) {
-	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		s := &fleet{authority: pkitest.NewAt(t, db.Now())}
-		starts := &offboard.Starts{DB: db}
-		queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
-		s.world = &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
-		var err error
-		kinds := append((&upgrade.Chains{Nodes: s.nodes}).All(), (&rollout.Chains{Nodes: s.nodes}).Rollout())
-		s.engine, err = chain.New(db, classes(), chain.Options{}, kinds...)
-		s.ok(err)
-		starts.Runs = s.engine
-		s.publish(before, "stable")
-		s.publish(after, "stable")
-		for i := range n {
-			s.all = append(s.all, s.join(i))
-		}
-		f(s)
-	})
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) { f(newFleet(t, db, clock, n)) })
+}
+
+func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet {
+	t.Helper()
+	s := &fleet{authority: pkitest.NewAt(t, db.Now())}
+	starts := &offboard.Starts{DB: db}
+	queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
+	s.world = &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
+	var err error
+	kinds := append((&upgrade.Chains{Nodes: s.nodes}).All(), (&rollout.Chains{Nodes: s.nodes}).Rollout())
+	s.engine, err = chain.New(db, classes(), chain.Options{}, kinds...)
+	s.ok(err)
+	starts.Runs = s.engine
+	s.publish(before, "stable")
+	s.publish(after, "stable")
+	for i := range n {
+		s.all = append(s.all, s.join(i))
+	}
+	return s
 }
 
 func classes() chain.Classes {
@@ -143,11 +147,15 @@ func (f *fleet) renew(s *simulated) {
 // live is what the agents do at a moment.
 func (f *fleet) live() {
 	f.Helper()
-	heard, now := map[string]time.Time{}, f.db.Now()
-	for _, s := range f.all {
-		heard[s.NodeID] = now
+	now := f.db.Now()
+	if now.Sub(f.heard) >= time.Minute {
+		f.heard = now
+		heard := map[string]time.Time{}
+		for _, s := range f.all {
+			heard[s.NodeID] = now
+		}
+		f.ok(f.db.TouchNodes(f.Context(), heard))
 	}
-	f.ok(f.db.TouchNodes(f.Context(), heard))
 	nodes, _, err := f.db.ListNodes(f.Context(), store.NodeFilter{})
 	f.ok(err)
 	asked := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -17,13 +18,9 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) error {
 			return err
 		}
 	}
-	rec, err := c.Nodes.Run(ctx, m.Current(r.ID))
+	rec, u, err := c.runOf(ctx, m.Current(r.ID))
 	if err != nil {
 		return ours(err)
-	}
-	var u upgrade.Upgrade
-	if err := json.Unmarshal(rec.State, &u); err != nil {
-		return chain.Fail(chain.StateAmbiguity, "the state of run %s cannot be read: %v", rec.ID, err).With("state_unreadable", nil)
 	}
 	m.Parked = parked(rec, u)
 	switch m.Result {
@@ -32,8 +29,19 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) error {
 	case Failing:
 		return c.followFailing(ctx, r, m, rec, u)
 	default:
-		return c.followBack(ctx, m, rec)
+		return c.followBack(ctx, r, m, rec, u)
 	}
+}
+
+// runOf is a run on a node, with its state.
+func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u upgrade.Upgrade, err error) {
+	if rec, err = c.Nodes.Run(ctx, id); err != nil {
+		return rec, u, err
+	}
+	if err := json.Unmarshal(rec.State, &u); err != nil {
+		return rec, u, chain.Fail(chain.StateAmbiguity, "the state of run %s cannot be read: %v", rec.ID, err).With("state_unreadable", nil)
+	}
+	return rec, u, nil
 }
 
 // parked reports whether a run waits for who is on its node. One that a freeze holds, and
@@ -136,8 +144,6 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.ends(Failed, "agent_silent")
 	case seen.InRun != "":
 		m.ends(Failed, "node_in_run")
-	case m.From == "" || m.From == r.State.Release.Version:
-		m.ends(Failed, "no_version_before")
 	default:
 		m.ends(TakingBack, "")
 	}
@@ -167,6 +173,10 @@ func (m *Member) ends(as Result, back string) {
 // release. Nobody is made to leave for it who would not have been for the release.
 func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
 	s := &r.State
+	if m.From == "" || m.From == s.Release.Version {
+		m.stays("no_version_before")
+		return nil
+	}
 	safety := broker.AfterDrain
 	if s.Safety == broker.Forced {
 		safety = broker.Forced
@@ -176,16 +186,29 @@ func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
 		Reason: s.reason(r.ID) + ": taken back", RequestedBy: s.RequestedBy,
 	})
 	if e := broker.AsError(err); err != nil && refuses(e) {
-		m.ends(Failed, e.Code)
+		m.stays(e.Code)
 		return nil
 	}
 	return ours(err)
 }
 
-func (c *Chains) followBack(ctx context.Context, m *Member, rec chain.Record) error {
+// stays is a member that keeps the release, since it cannot be taken back.
+func (m *Member) stays(why string) {
+	if m.Code == codeTakenBack {
+		m.ends(Done, why) // it is well
+		return
+	}
+	m.ends(Failed, why)
+}
+
+func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
 	switch {
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.ends(TakenBack, "")
+		r.Publish(chain.Message{Type: upgrade.RolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
+			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
+			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
+		}})
 	case rec.Status == chain.Cancelled:
 		m.ends(Failed, "run_cancelled")
 	case rec.Status.Stopped():

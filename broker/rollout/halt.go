@@ -6,6 +6,9 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
+// codeTakenBack is of a member that was well, and is taken back because others were not.
+const codeTakenBack = "rollout_rolled_back"
+
 // halting lets those under way end, withdraws those that have not begun, takes back what
 // is to be taken back, and then stops for a person.
 func (c *Chains) halting(ctx context.Context, r *run) error {
@@ -24,13 +27,19 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 		Next("read why (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s", r.ID, r.ID, r.ID)
 }
 
-// withdraw cancels the runs that wait for who is on their node.
+// withdraw cancels the runs that wait for who is on their node, as they are by now.
 func (c *Chains) withdraw(ctx context.Context, rollout string, s *Rollout, why string) error {
 	for i := range s.Members {
-		if m := &s.Members[i]; m.Result == Running && m.Parked {
-			if err := c.Nodes.Cancel(ctx, m.RunID(rollout), "rollout "+rollout+": "+why); err != nil {
-				return err
-			}
+		m := &s.Members[i]
+		if m.Result != Running {
+			continue
+		}
+		rec, u, err := c.runOf(ctx, m.RunID(rollout))
+		if err == nil && parked(rec, u) {
+			err = c.Nodes.Cancel(ctx, rec.ID, "rollout "+rollout+": "+why)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -51,8 +60,8 @@ func (s *Rollout) parkedToCome() bool {
 func (s *Rollout) takeAllBack() bool {
 	n := 0
 	for i := range s.Members {
-		if m := &s.Members[i]; m.Result == Done && n < s.Plan.Concurrency {
-			m.because("rollout_rolled_back", s.Halt.Message)
+		if m := &s.Members[i]; m.Result == Done && m.Back == "" && n < s.Plan.Concurrency {
+			m.because(codeTakenBack, s.Halt.Message)
 			m.ends(TakingBack, "")
 			n++
 		}

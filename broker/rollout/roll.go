@@ -153,13 +153,14 @@ func (s *Rollout) settled(wave int, busy map[string]bool) bool {
 	return proven || !open
 }
 
-// replace has the next members be canaries in place of those that prove nothing, since
-// they were skipped or somebody is on them.
+// replace has the next members be canaries in place of those that prove nothing: they were
+// skipped, somebody is on them, or they failed and an operator has had it go on.
 func (s *Rollout) replace(busy map[string]bool) (replaced bool) {
 	lacks := s.Plan.Canary
 	for i := range s.Members {
 		m := &s.Members[i]
-		if m.Wave == 0 && m.Result != Skipped && !m.Parked && (m.Result != Waiting || !s.waitsFor(m, busy)) {
+		proves := m.Result == Done || m.Result.Moving() && !m.Parked || m.Result == Waiting && !s.waitsFor(m, busy)
+		if m.Wave == 0 && proves {
 			lacks--
 		}
 	}

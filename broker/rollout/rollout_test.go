@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/rollout"
+	"github.com/hostler/hostler/broker/upgrade"
 )
 
 func TestARolloutGoesFromTheCanariesToAll(t *testing.T) {
@@ -73,6 +74,15 @@ func TestTooManyFailuresStopIt(t *testing.T) {
 	if n := s.Count(-1); n[rollout.Waiting] == 0 || n[rollout.Running]+n[rollout.Failing]+n[rollout.TakingBack] > 0 {
 		t.Errorf("it has %v", n)
 	}
+	told := 0
+	for _, m := range w.memory.Outbox() {
+		if m.Type == upgrade.RolledBackEvent && m.Subject == "node/"+id(5) {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("that one was taken back is told %d times", told)
+	}
 	given := len(w.given)
 	w.settle(24 * time.Hour)
 	if len(w.given) != given {
@@ -103,6 +113,9 @@ func TestACanaryThatFailsStopsItAtOnce(t *testing.T) {
 	w.start(req)
 	w.settle(2 * time.Hour)
 	w.is(chain.FailedManual, rollout.CodePaused, "waiting 19, rolled_back 1")
+	w.act(chain.Resume)
+	w.settle(time.Minute)
+	w.is(chain.Running, "", "waiting 18, done 1, rolled_back 1") // another canary first
 }
 
 func TestOnFailureRollbackTakesAllBack(t *testing.T) {
@@ -123,6 +136,23 @@ func TestOnFailureRollbackTakesAllBack(t *testing.T) {
 	}
 	if w.most > 3 {
 		t.Errorf("%d runs moved at once", w.most)
+	}
+}
+
+// Who is well and cannot be taken back keeps the release, and is said to.
+func TestWhatCannotBeTakenBackStays(t *testing.T) {
+	w := newWorld(t, 6)
+	w.machines[id(0)].version = ""
+	w.machines[id(3)].makes = "rolled_back"
+	req := request()
+	req.OnFailure, req.Plan.MaxFailures = rollout.Rollback, 1
+	w.start(req)
+	w.settle(2 * time.Hour)
+	if r, _ := w.rollout(); r.Status != chain.FailedManual {
+		t.Fatalf("it is %s", r.Status)
+	}
+	if m := w.member(0); m.Result != rollout.Done || m.Back != "no_version_before" || w.machines[id(0)].version != "1.4.0" {
+		t.Errorf("it is %+v", m)
 	}
 }
 

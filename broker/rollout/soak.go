@@ -37,7 +37,8 @@ func (c *Chains) soak(ctx context.Context, r *run) error {
 	case s.tooMany() != "" || moving > 0:
 		return chain.Again(soon, "wave %s soaks: %s", s.Waves[s.Wave].Name, s.progress(s.Wave))
 	case left > 0:
-		return chain.Again(min(left, seldom), "wave %s soaks: %s", s.Waves[s.Wave].Name, s.progress(s.Wave))
+		every := max(seldom, time.Duration(len(s.Members))*10*time.Millisecond) // each look reads all of them
+		return chain.Again(min(left, every), "wave %s soaks: %s", s.Waves[s.Wave].Name, s.progress(s.Wave))
 	}
 	s.SoakFrom, s.Unsoaked = time.Time{}, false
 	return nil

@@ -150,7 +150,8 @@ func TestTheCommandsOfTheContractAreThere(t *testing.T) {
 		"site power-override add", "site power-override list", "site power-override remove",
 		"sku create", "sku list", "sku show", "sku update",
 		"resolver validate", "resolver push", "resolver show", "resolver rollback", "resolver explain",
-		"agent-release publish", "agent-release list", "audit list", "audit verify", "audit export", "trust show", "trust rotate",
+		"agent-release publish", "agent-release list",
+		"rollout start", "rollout status", "rollout list", "rollout watch", "rollout pause", "rollout resume", "rollout abort", "audit list", "audit verify", "audit export", "trust show", "trust rotate",
 		"completion", "help",
 	} {
 		if !slices.Contains(have, want) {
