@@ -222,7 +222,7 @@ func (d *demo) truth(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"rollout", "abort", r.ID, "--reason", broken + " does not come up", "--yes"},
+		{"rollout", "abort", r.ID, "--reason", broken + " does not come up"},
 		{"agent-release", "revoke", broken, "--reason", "it does not come up", "--yes"},
 		{"rollout", "list"},
 		{"node", "agent-lifecycle", node},
