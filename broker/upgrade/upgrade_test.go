@@ -20,7 +20,7 @@ func TestAGoodUpdate(t *testing.T) {
 		t.Fatalf("it is %s", l)
 	}
 	w.settle(time.Hour)
-	if got := w.story(); got != "check_safety:succeeded update_agent:succeeded verify_version:succeeded"+verified || w.run().Status != chain.Completed {
+	if got := w.story(); got != "check_safety:succeeded update_trust:skipped update_agent:succeeded verify_version:succeeded"+verified || w.run().Status != chain.Completed {
 		t.Fatalf("%s, and is %s", got, w.run().Status)
 	}
 	last := w.told[len(w.told)-1]
@@ -29,6 +29,18 @@ func TestAGoodUpdate(t *testing.T) {
 	}
 	if w.asked != 1 {
 		t.Errorf("its renewal was asked for %d times", w.asked)
+	}
+}
+
+// A release may be signed by a key that was added a moment ago: the node knows it before
+// it is given what it signed.
+func TestANodeKnowsTheReleaseKeysBeforeItsUpdate(t *testing.T) {
+	w := newWorld(t)
+	w.node.TrustVersion = 2
+	w.start(w.request(broker.InPlaceUpgrade))
+	w.settle(time.Hour)
+	if got := w.story(); got != "check_safety:succeeded update_trust:succeeded update_agent:succeeded verify_version:succeeded"+verified || w.run().Status != chain.Completed {
+		t.Errorf("%s, and is %s", got, w.run().Status)
 	}
 }
 
