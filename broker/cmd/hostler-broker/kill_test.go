@@ -132,7 +132,7 @@ func (g *gallows) rest(run string) (at string) {
 	if g.inStage == "" {
 		return ""
 	}
-	stage, owner := g.p.row(run)
+	stage, owner, _ := g.p.row(run)
 	if owner != "" {
 		return ""
 	}
@@ -210,7 +210,7 @@ func (g *gallows) onboard(n int) (killed int) {
 			}
 			g.mu.Unlock()
 		}
-		if o.Waiting != "" {
+		if o.Waiting != "" && p.sleeps(begun.OnboardingID) {
 			p.Advance(5 * time.Second)
 		}
 	}

@@ -233,17 +233,26 @@ func (p *process) mustPost(path string, body any) {
 	}
 }
 
-// row is where a run is, and who works on it just now, as the disk has it.
-func (p *process) row(run string) (stage, owner string) {
+// sleeps reports whether a run waits for time to pass, and not for its broker, which may
+// be slow: that one's clock is not to run away from it.
+func (p *process) sleeps(run string) bool {
+	_, owner, due := p.row(run)
+	return owner == "" && due.After(p.Now())
+}
+
+// row is where a run is, who works on it just now, and when it is due, as the disk has
+// it.
+func (p *process) row(run string) (stage, owner string, due time.Time) {
+	var micros int64
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(p.Dir, "hostler.db")+"?mode=ro&_pragma=busy_timeout(5000)")
 	if err == nil {
 		defer func() { _ = db.Close() }()
-		err = db.QueryRow(`SELECT stage, lease_owner FROM chain_runs WHERE id = ?`, run).Scan(&stage, &owner)
+		err = db.QueryRow(`SELECT stage, lease_owner, due_at FROM chain_runs WHERE id = ?`, run).Scan(&stage, &owner, &micros)
 	}
 	if err != nil {
 		p.t.Error(err)
 	}
-	return stage, owner
+	return stage, owner, time.UnixMicro(micros)
 }
 
 // box puts the n-th machine into the rack.
