@@ -93,7 +93,11 @@ func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatu
 
 // RunOfNode names the live run that has a node, and its kind; empty: none.
 func (db *DB) RunOfNode(ctx context.Context, nodeID string) (id, kind string, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT id, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+nodeID).Scan(&id, &kind)
+	return runOfNode(ctx, db.reader(), nodeID)
+}
+
+func runOfNode(ctx context.Context, r runner, nodeID string) (id, kind string, err error) {
+	err = r.QueryRowContext(ctx, `SELECT id, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+nodeID).Scan(&id, &kind)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}

@@ -104,13 +104,31 @@ func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) er
 	})
 }
 
+// ownerOf is who moves a node by a task's result. What a removal's task says is the
+// turnover's that asked for it, where that has the node: it would be refused as a
+// person's, who may not delete a node in the hands of a run.
+func (t *tx) ownerOf(ctx context.Context, k broker.Task, by broker.Owner) (broker.Owner, error) {
+	if by != broker.OwnerRemoval {
+		return by, nil
+	}
+	run, kind, err := runOfNode(ctx, t, k.NodeID)
+	if err == nil && run != "" && run == k.CorrelationID && broker.TurnsOver(kind) {
+		by = broker.OwnerTurnover
+	}
+	return by, err
+}
+
 // apply does what follows from a result. What the state of the node no longer
 // allows is audited, and the result stands.
 func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) error {
 	actor := nodeActor(k.NodeID)
 	switch e := effect.(type) {
 	case broker.SetStatus:
-		_, err := t.transition(ctx, actor, k.NodeID, Change{From: e.From, To: e.To, By: e.By, Reason: e.Reason, CorrelationID: k.CorrelationID})
+		by, err := t.ownerOf(ctx, k, e.By)
+		if err != nil {
+			return err
+		}
+		_, err = t.transition(ctx, actor, k.NodeID, Change{From: e.From, To: e.To, By: by, Reason: e.Reason, CorrelationID: k.CorrelationID})
 		var r *refusal
 		if errors.As(err, &r) {
 			r.entry.CorrelationID = k.CorrelationID

@@ -351,3 +351,34 @@ func TestWhoMovesANodeIsFoundWhereItIs(t *testing.T) {
 		}
 	})
 }
+
+// The agent's word that it has removed itself deletes its node, where the turnover that
+// asked for it has the node: no other word does.
+func TestTheWordThatATurnoverAskedForDeletesItsNode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		run := chain.Record{ID: "r-1", Kind: broker.TurnoverKinds + "/full_decommission", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: run, Locks: []string{"node/" + n.ID}}}, nil))
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
+		for _, to := range []broker.NodeStatus{broker.Retired, broker.Removing} {
+			must(db.Transition(ctx, admin, n.ID, store.Change{To: to, By: broker.OwnerTurnover}))(t)
+		}
+		gone := broker.SetStatus{From: broker.Removing, To: broker.Deleted, By: broker.OwnerRemoval, Reason: "the agent has removed itself"}
+		for _, said := range []struct {
+			run    string
+			status broker.NodeStatus
+		}{{"r-2", broker.Removing}, {"", broker.Removing}, {"r-1", broker.Deleted}} {
+			k := newTask(db, n, taskcatalog.LaneConcurrent)
+			k.CorrelationID = said.run
+			k, _, err := db.InsertTask(ctx, admin, k)
+			ok(t, err)
+			ends(t, db, k, store.Result{Status: broker.TaskSucceeded, Outcome: taskcatalog.OutcomeSucceeded}, gone)
+			if now := must(db.Node(ctx, n.ID))(t); now.Status != said.status {
+				t.Errorf("after the word that %q asked for it is %s, want %s", said.run, now.Status, said.status)
+			}
+		}
+		if refusals := audited(t, db, "node.transition", "node_in_run"); refusals != 2 {
+			t.Errorf("%d refusals are audited", refusals)
+		}
+	})
+}

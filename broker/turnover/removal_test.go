@@ -295,3 +295,23 @@ func TestARemovalThatWasStoppedBeginsAnew(t *testing.T) {
 		t.Errorf("it went %v", went)
 	}
 }
+
+// What was removed while the run was stopped stays so when it begins anew.
+func TestARunOfANodeThatIsGoneBeginsAnewAndEnds(t *testing.T) {
+	w := newWorld(t)
+	w.policy.DrainTimeoutSeconds = 60
+	w.book.Broken = func(method string) error {
+		if method == "ForgetSecrets" && w.book.Machine(node).Status == broker.Deleted && w.run("r-1").Asked == "" {
+			_, _ = w.engine.Act(ctx, chain.Order{ID: "r-1", Actor: ada, Action: chain.MarkManual, Reason: "wait"})
+		}
+		return nil
+	}
+	r := w.begin(leave)
+	if m := w.book.Machine(node); !r.Status.Stopped() || m.Status != broker.Deleted {
+		t.Fatalf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, m.Status)
+	}
+	w.book.Broken = nil
+	if r = w.act(r.ID, chain.Rerun); r.Status != chain.Completed || w.book.Machine(node).Status != broker.Deleted {
+		t.Errorf("%s at %s: %+v; the node is %s; it went %v", r.Status, r.Stage, r.Failure, w.book.Machine(node).Status, w.went(r.ID))
+	}
+}

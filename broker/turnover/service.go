@@ -14,17 +14,25 @@ import (
 )
 
 // disable takes the node out of service and owes it a turnover. A run that begins anew
-// after it was stopped in the middle of a removal takes that back first.
+// after it was stopped in the middle of a removal takes that back first; what is removed
+// by then stays so.
 func (c *Chains) disable(ctx context.Context, r *run) error {
 	s := &r.State
-	if s.Was != "" {
-		if err := c.staysRetired(ctx, r); err != nil {
-			return err
-		}
-	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return ours(err)
+	}
+	switch {
+	case s.Was != "" && n.Status == broker.Deleted:
+		r.AlreadySo(nil, "node %s is deleted already", s.NodeID)
+		return nil
+	case s.Was != "" && n.Status == broker.Removing:
+		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" begins anew"); err != nil {
+			return ours(err)
+		}
+		if err := c.staysRetired(ctx, r); err != nil {
+			return err
+		}
 	}
 	from := s.From
 	if s.Was != "" {
