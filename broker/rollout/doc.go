@@ -34,10 +34,10 @@
 // A member that fails counts. At MaxFailures of them, and at the first among the canaries,
 // the rollout begins nothing more, withdraws what is parked, lets those under way end,
 // takes back what it gave to others if OnFailure says so, and stops for a person
-// (rollout_paused). The same is done when the release is revoked, falls below the floor or
-// is not what it was. During a soak the nodes that are done are looked at again: one that
-// is silent, runs something else or is not as fit as it was has failed. A node in the hands of
-// another run is passed over, since that explains all of it.
+// (rollout_paused). When the release is revoked, falls below the floor or is not what it
+// was, it stops likewise, and takes nothing back. During a soak the nodes that are done are
+// looked at again: one that is silent, runs something else or is not as fit as it was has
+// failed. A node in the hands of another run is passed over, since that explains all of it.
 //
 // What failed is taken back at once, whatever OnFailure says, if the node runs the release
 // and its agent answers. Where it cannot be, the member is failed and Back says why.
