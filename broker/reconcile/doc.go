@@ -35,8 +35,8 @@
 //   - The machine was then read alone. That is what proves that one is absent: a
 //     list that lacks it does not.
 //   - No more than a share of the site's nodes would change in one way within
-//     an hour, those that have changed already counted, whoever has put them right
-//     since. Else it is more likely that something else is wrong: nothing of that
+//     an hour, those that have changed already counted, whatever anybody has made of
+//     them since. Else it is more likely that something else is wrong: nothing of that
 //     kind is written or done, and one alert is raised until it has passed.
 //   - In the transaction that acts the node is still as it was judged, no run has
 //     it, no turnover is owed, and the site is not frozen. A run that is begun here

@@ -114,17 +114,10 @@ func (s *survey) stops() map[Action]string {
 		case broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired:
 			nodes++
 		}
-		action := j.finding.Action
-		switch {
-		case j.found && !j.finding.Kept && s.changes(j):
-		case s.lately(j):
-			r, _ := RuleOf(j.was.Rule)
-			action = r.Action
-		default:
-			continue
-		}
-		if by[action]++; len(first[action]) < 3 {
-			first[action] = append(first[action], j.node.Hostname)
+		for _, action := range s.changed(j) {
+			if by[action]++; len(first[action]) < 3 {
+				first[action] = append(first[action], j.node.Hostname)
+			}
 		}
 	}
 	out := map[Action]string{}
@@ -139,14 +132,20 @@ func (s *survey) stops() map[Action]string {
 // atOnce is how long a change counts as one of those that happen at once.
 const atOnce = time.Hour
 
-// lately reports whether a node has changed within that time: its drift is open since
-// then, or was when something was done about it, whoever has ended it meanwhile.
-func (s *survey) lately(j *judged) bool {
-	since := j.was.FirstSeen
-	if r, _ := RuleOf(j.was.Rule); r.Action == Quarantine && j.was.ActedAt.After(since) {
-		since = j.was.ActedAt
+// changed are the ways in which a node would change now, or has within that time: its
+// drift is open since then, or something was done about it, whoever has ended it
+// meanwhile. That it was quarantined counts whatever it is now.
+func (s *survey) changed(j *judged) (ways []Action) {
+	if j.found && !j.finding.Kept && s.changes(j) {
+		ways = append(ways, j.finding.Action)
+	} else if (j.was.Drift || j.was.Acts > 0) && s.at.Sub(j.was.FirstSeen) < atOnce {
+		r, _ := RuleOf(j.was.Rule)
+		ways = append(ways, r.Action)
 	}
-	return (j.was.Drift || j.was.Acts > 0) && s.at.Sub(since) < atOnce
+	if s.at.Sub(j.was.QuarantinedAt) < atOnce && !slices.Contains(ways, Quarantine) {
+		ways = append(ways, Quarantine)
+	}
+	return ways
 }
 
 // changes reports whether a finding is new, or is yet to be acted upon.

@@ -286,6 +286,28 @@ func TestAMassChangeThatPeopleResolveOnTheWayStops(t *testing.T) {
 	}
 }
 
+// Nor does one of which a person makes something else: out of use, what MAAS says of its
+// machine is another drift.
+func TestAMassChangeThatPeopleRetireOnTheWayStops(t *testing.T) {
+	w, nodes, ids := fleet(t, 20)
+	gone := 0
+	for i, id := range ids[:10] {
+		w.ok(w.region.ByHand(maassim.ReadyByHand, id))
+		w.hear(nodes)
+		w.twice()
+		if n := nodes[i]; w.now(n.ID).Status == broker.Quarantined {
+			gone++
+			w.move(n.ID, broker.Draining, broker.OwnerOperator)
+			w.move(n.ID, broker.Retired, broker.OwnerDrain)
+			w.twice()
+			w.is(n.ID, broker.Retired, "retired_taken")
+		}
+	}
+	if gone != 4 {
+		t.Errorf("%d nodes were quarantined within minutes, want 4", gone)
+	}
+}
+
 // A machine that passes through a status is not judged by it.
 func TestAMachineInTransitionIsPassedOver(t *testing.T) {
 	w, nodes, ids := fleet(t, 2)

@@ -29,18 +29,19 @@ type MAASState struct {
 	ActedAt        time.Time // the last time; zero: never
 	Acts           int64     // how often
 	Work           string    // the task or run that was started last
+	QuarantinedAt  time.Time // when a drift last kept the node from use, whatever became of it; zero: never
 	ResolvedAt     time.Time
 	ResolvedBy     string // an operator, or system
 	Resolution     string
 }
 
 const stateColumns = `s.node_id, s.site_id, s.maas_system_id, s.last_maas_status, s.last_maas_power_state, s.last_maas_ips, s.host, s.marked, s.last_reconciled_at,
-	s.drift_detected, s.drift_rule, s.drift_severity, s.drift_details, s.drift_first_seen, s.acted_at, s.acts, s.work, s.drift_resolved_at, s.resolved_by, s.resolution`
+	s.drift_detected, s.drift_rule, s.drift_severity, s.drift_details, s.drift_first_seen, s.acted_at, s.acts, s.work, s.quarantined_at, s.drift_resolved_at, s.resolved_by, s.resolution`
 
 func (s *MAASState) into() []any {
 	return []any{
 		&s.NodeID, &s.SiteID, &s.SystemID, &s.Status, &s.Power, doc(&s.IPs), &s.Host, &s.Marked, at(&s.ReconciledAt),
-		&s.Drift, &s.Rule, &s.Severity, rawDoc(&s.Details), at(&s.FirstSeen), at(&s.ActedAt), &s.Acts, &s.Work, at(&s.ResolvedAt), &s.ResolvedBy, &s.Resolution,
+		&s.Drift, &s.Rule, &s.Severity, rawDoc(&s.Details), at(&s.FirstSeen), at(&s.ActedAt), &s.Acts, &s.Work, at(&s.QuarantinedAt), at(&s.ResolvedAt), &s.ResolvedBy, &s.Resolution,
 	}
 }
 
@@ -63,15 +64,15 @@ func (t *tx) putState(ctx context.Context, s MAASState) error {
 		s.IPs = []string{}
 	}
 	_, err := t.ExecContext(ctx, `INSERT INTO node_maas_state (node_id, site_id, maas_system_id, last_maas_status, last_maas_power_state, last_maas_ips, host, marked, last_reconciled_at,
-			drift_detected, drift_rule, drift_severity, drift_details, drift_first_seen, acted_at, acts, work, drift_resolved_at, resolved_by, resolution)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+			drift_detected, drift_rule, drift_severity, drift_details, drift_first_seen, acted_at, acts, work, quarantined_at, drift_resolved_at, resolved_by, resolution)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 		ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, maas_system_id = excluded.maas_system_id, last_maas_status = excluded.last_maas_status,
 			last_maas_power_state = excluded.last_maas_power_state, last_maas_ips = excluded.last_maas_ips, host = excluded.host, marked = excluded.marked,
 			last_reconciled_at = excluded.last_reconciled_at, drift_detected = excluded.drift_detected, drift_rule = excluded.drift_rule,
 			drift_severity = excluded.drift_severity, drift_details = excluded.drift_details, drift_first_seen = excluded.drift_first_seen, acted_at = excluded.acted_at,
-			acts = excluded.acts, work = excluded.work, drift_resolved_at = excluded.drift_resolved_at, resolved_by = excluded.resolved_by, resolution = excluded.resolution`,
+			acts = excluded.acts, work = excluded.work, quarantined_at = excluded.quarantined_at, drift_resolved_at = excluded.drift_resolved_at, resolved_by = excluded.resolved_by, resolution = excluded.resolution`,
 		s.NodeID, s.SiteID, s.SystemID, s.Status, s.Power, text(s.IPs), s.Host, s.Marked, micros(t.now),
-		s.Drift, s.Rule, s.Severity, string(s.Details), micros(s.FirstSeen), micros(s.ActedAt), s.Acts, s.Work, micros(s.ResolvedAt), s.ResolvedBy, s.Resolution)
+		s.Drift, s.Rule, s.Severity, string(s.Details), micros(s.FirstSeen), micros(s.ActedAt), s.Acts, s.Work, micros(s.QuarantinedAt), micros(s.ResolvedAt), s.ResolvedBy, s.Resolution)
 	return err
 }
 
@@ -165,6 +166,7 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 			if n, err = t.transition(ctx, actor, n.ID, Change{From: d.Node.Status, To: broker.Quarantined, By: broker.OwnerReconciler, Reason: d.Rule + ": " + d.Text}); err != nil {
 				return err
 			}
+			s.QuarantinedAt = t.now
 		}
 		if d.Quarantine || d.Address != "" {
 			s.ActedAt, s.Acts = t.now, s.Acts+1

@@ -159,6 +159,7 @@ func (d *drifts) RecordDrift(_ context.Context, _ broker.Actor, x store.Drift) (
 			if err := d.s.quarantine(b, x); err != nil {
 				return err
 			}
+			s.QuarantinedAt = d.Now()
 		}
 		if x.Quarantine || x.Address != "" {
 			s.ActedAt, s.Acts = d.Now(), s.Acts+1
