@@ -43,8 +43,9 @@ const (
 // stopped before it did anything, and the node is where it was. From a drain that failed
 // an operator may quarantine: until then the node is draining, and the run is the
 // operation that it belongs to. After the drain the node is retired, or quarantined by
-// what was found, by who acts with its identity, or by the cancel. What is running may
-// be where a step has led that was done and whose save was lost.
+// what was found, by who acts with its identity, or by the cancel; where a person has the
+// run go on without its drain it is draining until it is given back or retired. What is
+// running may be where a step has led that was done and whose save was lost.
 var pairs = map[part]map[chain.Status][]broker.NodeStatus{
 	taking: {
 		chain.Pending: unmoved, chain.Running: unmoved, chain.Compensating: unmoved, chain.Cancelled: unmoved,
@@ -89,6 +90,10 @@ func (s *simulation) partOf(r *begun, stage string) part {
 		return taking
 	case slices.Contains([]string{"cleanup_secrets", "remove_maas_record"}, stage):
 		return gone
+	case stage == "remove_gpuaas_node_record":
+		return leaving
+	case r.removed:
+		return gone
 	case !r.taken:
 		return taking
 	case slices.Contains([]string{"disable_node", "force_release_allocations", "drain_node"}, stage):
@@ -97,8 +102,6 @@ func (s *simulation) partOf(r *begun, stage string) part {
 		return retiring
 	case stage == "enable_node":
 		return handing
-	case stage == "remove_gpuaas_node_record":
-		return leaving
 	}
 	return cleaning
 }
@@ -130,6 +133,9 @@ func (s *simulation) saved(c chain.Change, err error) {
 	}
 	if at == emptying && now.Failure != nil && now.Failure.Code == "broken" { // its own records refuse to keep the node from use
 		may = pairs[at][chain.Running]
+	}
+	if at == cleaning && slices.ContainsFunc(now.Progress.Waived, func(w chain.Waiver) bool { return w.Stage == "drain_node" }) {
+		may = append(slices.Clone(may), broker.Draining) // until its machine is given back, or it is retired
 	}
 	if r.box.passed && !now.Status.Ended() {
 		may = append(slices.Clone(may), inService...)
@@ -167,7 +173,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 		s.wrong("run %s is cancelled, and node %s is owed no turnover", r.id, node.ID)
 	case now.Status == chain.Cancelled && !r.taken && !s.book.Asked(r.box.id, r.id) && !r.owed && node.TurnoverOwed && node.StatusReason != "previous_os_alive":
 		s.wrong("run %s is cancelled, which never had node %s: it is %s (%s), and is owed a turnover", r.id, node.ID, node.Status, node.StatusReason)
-	case now.Status.Stopped() && r.taken && !r.box.passed && node.Status != broker.Deleted && !node.TurnoverOwed:
+	case now.Status.Stopped() && r.taken && !r.box.passed && node.Status != broker.Deleted && !node.TurnoverOwed && !(r.handed && node.Status == broker.Quarantined):
 		s.wrong("run %s is %s, and node %s is owed no turnover", r.id, now.Status, node.ID)
 	}
 }
@@ -215,8 +221,14 @@ func (s *simulation) check() {
 			s.wrong("node %s is %s, and two have its identity since %s", b.id, node.Status, b.conflictAt.Format(time.TimeOnly))
 		}
 		b.epoch = node.Epoch
+		if run != nil && node.TurnoverOwed {
+			run.handed = false
+		}
 		if node.Status == broker.Deleted && was != broker.Deleted {
 			s.counts["nodes gone"]++
+			if run != nil {
+				run.removed = true
+			}
 		}
 		if run == nil {
 			continue
@@ -270,7 +282,7 @@ func (s *simulation) handedOut(b *box, node turnovertest.Machine) {
 	default:
 		s.wrong("node %s is %s by run %s: two had its identity at %s, its key is that of %s, and nobody has answered for it", b.id, node.Status, r.id, b.conflictAt.Format(time.TimeOnly), c.Node.IdentitySince.Format(time.TimeOnly))
 	}
-	b.conflictAt = time.Time{}
+	b.conflictAt, r.handed = time.Time{}, true
 	s.truly(b, r, c)
 }
 

@@ -104,6 +104,8 @@ type begun struct {
 	req      turnover.Request
 	owed     bool // its node was owed a turnover already
 	taken    bool // it has the node out of service
+	handed   bool // it has handed the node out, and not taken it since
+	removed  bool // its node was deleted: what begins anew has nothing to do to it
 	drift    bool // the reconciler has begun it
 	raw      json.RawMessage
 	state    turnover.Turnover // what that says
