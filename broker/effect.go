@@ -46,6 +46,13 @@ type EndAllocation struct{ AllocationID string }
 // certificate that it was given never comes into force, if it is not by now.
 type VoidRotation struct{}
 
+// NoteLate keeps what a probe found of a task that ended outcome_unknown.
+type NoteLate struct {
+	TaskID string
+	Word   LateWord
+}
+
+func (NoteLate) effect()        {}
 func (SetStatus) effect()       {}
 func (SetReason) effect()       {}
 func (SaveBaseline) effect()    {}

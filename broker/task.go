@@ -61,7 +61,23 @@ type Task struct {
 	Result   json.RawMessage
 	Evidence []byte // accepted envelope by the node key
 	Verdict  taskcatalog.Verdict
+	Late     *LateWord // of one that ended outcome_unknown; nil: nothing was heard
 }
+
+// LateWord is what a node said of a task after the broker had given up waiting for its
+// end. It changes nothing about that end: whoever asked for the task was told of it.
+type LateWord struct {
+	At      time.Time           `json:"at"`
+	Outcome taskcatalog.Outcome `json:"outcome,omitempty"` // empty: the node does not know one
+	Code    taskcatalog.Code    `json:"code,omitempty"`
+	Message string              `json:"message,omitempty"`
+	Running bool                `json:"running,omitempty"` // it was at it still
+	Probe   bool                `json:"probe,omitempty"`   // a probe found so; else it is the node's own result
+}
+
+// ProbeKey begins the idempotency key of the one probe that the broker makes by itself of
+// a task that ended outcome_unknown. Its id follows.
+const ProbeKey = "probe-unknown/"
 
 // Progress is the last word of a running task. Its field names are those of
 // seed 003 §12.

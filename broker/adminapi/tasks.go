@@ -208,6 +208,9 @@ func taskResource(t broker.Task, hostname string) resource.Task {
 		CancelRequested: t.CancelRequested, Outcome: string(t.Outcome), Code: string(t.Code), Message: t.Message,
 		Verdict: string(t.Verdict), Result: t.Result, Evidence: len(t.Evidence) > 0,
 	}
+	if l := t.Late; l != nil {
+		out.Late = &resource.LateWord{At: l.At.UTC(), Outcome: string(l.Outcome), Code: string(l.Code), Message: l.Message, Running: l.Running, Probe: l.Probe}
+	}
 	if p := t.Progress; p != nil {
 		out.Progress = &resource.Progress{
 			CurrentStepIndex: p.CurrentStepIndex, TotalSteps: p.TotalSteps, CurrentStepName: p.CurrentStepName,

@@ -315,6 +315,9 @@ func (s *Server) sweep(ctx context.Context) error {
 		if _, err := s.queue.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.c.Log.Warn("cannot sweep tasks", zap.Error(err))
 		}
+		if err := s.queue.ProbeUnknown(ctx); err != nil && ctx.Err() == nil {
+			s.c.Log.Warn("cannot ask what became of tasks", zap.Error(err))
+		}
 	}
 }
 

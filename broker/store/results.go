@@ -166,6 +166,12 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 			return err
 		}
 		return t.letIn(ctx, n, k.CorrelationID)
+	case broker.NoteLate:
+		err := t.noteLate(ctx, k.NodeID, e.TaskID, k.NodeEpoch, e.Word)
+		if broker.AsError(err).Kind == broker.NotFound {
+			return nil // whoever asked named a task that there is none of
+		}
+		return err
 	case broker.VoidRotation:
 		r, ok, err := rotationWhere(ctx, t, `task_id = $1`, k.ID)
 		if err != nil || !ok {

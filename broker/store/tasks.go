@@ -24,13 +24,13 @@ type TaskFilter struct {
 // What every reading of a task has; the end and the envelope come apart.
 const taskColumns = `id, node_id, node_epoch, type, version, class, lane, params, envelope_digest, key_id, nonce, status, attempt,
 	retry_of, idempotency_key, correlation_id, traceparent, enqueued_by, issued_at, not_after, dispatched_at, lease_until,
-	cancel_requested, ended_at, outcome, code, message, verdict, progress`
+	cancel_requested, ended_at, outcome, code, message, verdict, progress, late`
 
 func taskFields(k *broker.Task) []any {
 	return []any{
 		&k.ID, &k.NodeID, &k.NodeEpoch, &k.Type, &k.Version, &k.Class, &k.Lane, rawDoc(&k.Params), &k.EnvelopeDigest, &k.KeyID, &k.Nonce, &k.Status, &k.Attempt,
 		&k.RetryOf, &k.IdempotencyKey, &k.CorrelationID, &k.TraceParent, &k.EnqueuedBy, at(&k.IssuedAt), at(&k.NotAfter), at(&k.DispatchedAt), at(&k.LeaseUntil),
-		&k.CancelRequested, at(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, doc(&k.Progress),
+		&k.CancelRequested, at(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, doc(&k.Progress), doc(&k.Late),
 	}
 }
 

@@ -21,6 +21,9 @@
 //     delivered never does. If its node stays silent it ends failed with
 //     outcome_unknown: store.UnknownGrace after not_after, or after the last
 //     lease that progress renewed where that is later.
+//   - What a node says of a task after it ended outcome_unknown is kept beside that
+//     end and changes nothing about it (late.go). If it says nothing of its own, it
+//     is asked once when it is heard again.
 //   - A task that was delivered is canceled only by its node's word.
 //   - A task that an answer carries beside (wire.CarriedTask) is not delivered by
 //     that: a lost answer costs nothing, and its result is taken after its delivery.

@@ -48,6 +48,10 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 		if !done {
 			return []broker.Effect{broker.VoidRotation{}}, nil
 		}
+	case "node.task_probe":
+		if v, ok := result.(*taskcatalog.TaskProbeResult); ok && done {
+			return foundLate(k, v)
+		}
 	case "node.trust_update":
 		if v, ok := result.(*taskcatalog.TrustUpdateResult); ok && done {
 			return []broker.Effect{broker.ConfirmTrust{Version: v.Version}}, nil

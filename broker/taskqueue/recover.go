@@ -78,6 +78,9 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 	if err := q.sameSystem(ctx, k, "recover"); err != nil {
 		return k, err
 	}
+	if k.Late != nil && !k.Late.Probe && k.Late.Outcome == taskcatalog.OutcomeSucceeded {
+		return refused("task_done", "node %s said afterwards that it was done: there is nothing to do again", k.NodeID)
+	}
 	probe, ok, err := q.lastProbe(ctx, k)
 	switch {
 	case err != nil:

@@ -39,7 +39,7 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	case k.NodeID != p.NodeID:
 		return wire.ResultReply{}, broker.Errorf(broker.NotFound, "task_not_found", "node %s has no task %s", p.NodeID, taskID)
 	case k.Status.Ended():
-		return replyOf(k, true), nil
+		return replyOf(k, true), q.late(ctx, k, p, r)
 	case k.NodeEpoch != p.Epoch:
 		return wire.ResultReply{}, broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot take the result of task %s: it was for epoch %d of node %s, not %d", taskID, k.NodeEpoch, p.NodeID, p.Epoch)
 	}

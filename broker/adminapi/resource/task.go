@@ -52,6 +52,17 @@ type Task struct {
 	Verdict  string          `json:"verdict,omitempty" doc:"clean, not_clean or inconclusive"`
 	Result   json.RawMessage `json:"result,omitempty"`
 	Evidence bool            `json:"evidence" doc:"evidence was accepted and can be read"`
+	Late     *LateWord       `json:"late,omitempty" doc:"what the node said of a task that ended outcome_unknown, after that"`
+}
+
+// LateWord is what a node said of a task after the broker had given up waiting for its end.
+type LateWord struct {
+	At      time.Time `json:"at"`
+	Outcome string    `json:"outcome,omitempty" doc:"as of a task; empty: the node knows none"`
+	Code    string    `json:"code,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Running bool      `json:"running" doc:"it was at it still"`
+	Probe   bool      `json:"probe" doc:"a probe found so; else it is the node's own result"`
 }
 
 // Progress is the last word of a running task.

@@ -74,11 +74,34 @@ func (a *app) taskPage(p *render.Page, v taskView) {
 	if g := t.Progress; g != nil && !t.Ended {
 		p.Fields("progress", fmt.Sprintf("step %d/%d %s %s %d%% %s", g.CurrentStepIndex, g.TotalSteps, g.CurrentStepName, g.StepStatus, g.StepPercent, g.Message))
 	}
+	if l := t.Late; l != nil {
+		p.Fields("said afterwards", lateWord(l)+" ("+moment(a, l.At)+")")
+	}
 	taskResult(p, fmt.Sprintf("%s@%d", t.Type, t.Version), t.Result)
 	if v.Report != nil {
 		reportTables(p, v.Report.Evidence.Report)
 		evidenceFields(p, v.Report.Evidence)
 	}
+}
+
+// lateWord is what the node said of a task that had ended outcome_unknown.
+func lateWord(l *resource.LateWord) string {
+	said, by := l.Outcome, "its result"
+	switch {
+	case l.Running:
+		said = "it still runs"
+	case said == "":
+		said = "no outcome is known"
+	}
+	if l.Probe {
+		by = "a probe"
+	}
+	for _, more := range []string{l.Code, l.Message} {
+		if more != "" {
+			said += ": " + more
+		}
+	}
+	return by + " says " + said
 }
 
 func nodeName(t resource.Task) string {

@@ -1,0 +1,69 @@
+package taskqueue
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// probesAtOnce bounds how many tasks are asked about in one sweep.
+const probesAtOnce = 100
+
+// late keeps what a node says of a task that the broker has given up: it was done, or
+// was not. What is not its own signed word, or cannot be read, is dropped, and the node is
+// told what is on record all the same, so that it can stop sending.
+func (q *Queue) late(ctx context.Context, k broker.Task, p Peer, r wire.ResultRequest) error {
+	if k.Code != taskcatalog.CodeOutcomeUnknown || k.NodeEpoch != p.Epoch || k.Late != nil && !k.Late.Probe {
+		return nil
+	}
+	out, _, err := judge(k, p, r)
+	if err != nil {
+		return nil
+	}
+	return q.c.DB.NoteLateResult(ctx, out)
+}
+
+// foundLate is what a probe found of the task that it was about.
+func foundLate(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, error) {
+	var asked taskcatalog.TaskProbeParams
+	if err := json.Unmarshal(k.Params, &asked); err != nil {
+		return nil, err
+	}
+	w := broker.LateWord{Probe: true, Running: v.Running, Message: taskcatalog.Clean(v.Found, taskcatalog.MaxText)}
+	if v.Outcome.Valid() {
+		w.Outcome = v.Outcome
+	}
+	if codePattern.MatchString(string(v.Code)) {
+		w.Code = v.Code
+	}
+	if !v.Known {
+		w.Message = "the node knows nothing of it"
+	}
+	return []broker.Effect{broker.NoteLate{TaskID: asked.TaskID, Word: w}}, nil
+}
+
+// ProbeUnknown asks the nodes that are heard again what became of tasks that ended
+// outcome_unknown: each task once, and none for longer than store.ProbeWithin. The leader
+// calls it beside Sweep. A node that cannot be asked is not.
+func (q *Queue) ProbeUnknown(ctx context.Context) error {
+	open, err := q.c.DB.Unheard(ctx, probesAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, k := range open {
+		params, err := taskcatalog.Encode(taskcatalog.TaskProbeParams{TaskID: k.ID})
+		if err != nil {
+			return err
+		}
+		_, _, err = q.Enqueue(ctx, broker.Actor{Name: bySystem}, Request{
+			NodeID: k.NodeID, Type: "node.task_probe", Params: params, CorrelationID: probesOf(k.ID), IdempotencyKey: broker.ProbeKey + k.ID,
+		})
+		if kind := broker.AsError(err).Kind; err != nil && (kind == broker.Internal || kind == broker.Unavailable) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package taskqueue_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const drainedResult = `{"drained":true,"sessions_ended":0,"processes_stopped":0}`
+
+// givenUp is a task that a node had and of which nothing was heard, as it was delivered.
+func (w *world) givenUp(n node) (broker.Task, wire.Delivery) {
+	w.t.Helper()
+	k := w.enqueue(n, "node.drain", `{"grace_seconds":7}`)
+	d := w.fetch(n)[0]
+	w.clock.Advance(2 * time.Hour)
+	w.sweep()
+	return w.expect(k.ID, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown), d
+}
+
+func (w *world) audited(action, subject string) int {
+	w.t.Helper()
+	rows, err := w.db.ListAudit(ctx, store.AuditFilter{Action: action, Subject: subject})
+	w.ok(err)
+	return len(rows)
+}
+
+func (w *world) heard(n node) {
+	w.t.Helper()
+	w.ok(w.db.TouchNodes(ctx, map[string]time.Time{n.Peer.NodeID: w.db.Now()}))
+}
+
+func TestWhatANodeSaysOfATaskThatWasGivenUpIsKeptBesideItsEnd(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		k, d := w.givenUp(n)
+		w.clock.Advance(time.Minute)
+		reply := w.succeed(n, d, drainedResult)
+		if !reply.Repeat || reply.Status != string(broker.TaskFailed) || reply.Code != taskcatalog.CodeOutcomeUnknown {
+			w.t.Errorf("the node is told %+v", reply)
+		}
+		k = w.expect(k.ID, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown)
+		if k.Late == nil || k.Late.Outcome != taskcatalog.OutcomeSucceeded || k.Late.Probe || !k.Late.At.Equal(w.db.Now()) {
+			w.t.Fatalf("what came late is %+v", k.Late)
+		}
+		if got := w.audited("task.late_result", "task/"+k.ID); got != 1 {
+			w.t.Errorf("it is %d times in the audit log", got)
+		}
+		_, err := w.queue.Recover(ctx, operator, k.ID)
+		w.refused(err, "task_done")
+
+		// The first word stands here as well.
+		ev := w.evidence(n, d, taskcatalog.OutcomeInterrupted, "")
+		ev.Code = taskcatalog.CodeInterrupted
+		_, err = w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, ev, ""))
+		w.ok(err)
+		if k = w.task(k.ID); k.Late.Outcome != taskcatalog.OutcomeSucceeded || w.audited("task.late_result", "task/"+k.ID) != 1 {
+			w.t.Errorf("a second word made it %+v", k.Late)
+		}
+	})
+}
+
+func TestNobodyElseHasAWordOnATaskThatWasGivenUp(t *testing.T) {
+	each(t, func(w *world) {
+		n, other := w.active("one"), w.active("two")
+		k, d := w.givenUp(n)
+		good := w.answer(n, d, w.evidence(n, d, taskcatalog.OutcomeSucceeded, drainedResult), drainedResult)
+		_, err := w.queue.Result(ctx, other.Peer, k.ID, good)
+		w.refused(err, "task_not_found")
+		another := n.Peer
+		another.Epoch++
+		_, err = w.queue.Result(ctx, another, k.ID, good)
+		w.ok(err)
+		for _, bad := range []wire.ResultRequest{
+			{Attempt: d.Attempt, Outcome: "done"},
+			{Attempt: d.Attempt, Outcome: taskcatalog.OutcomeRefused, Code: "A\x1b[31m"},
+			{Attempt: d.Attempt + 1, Outcome: taskcatalog.OutcomeRefused, Code: "no"},
+			{Attempt: d.Attempt, Outcome: taskcatalog.OutcomeSucceeded, Result: []byte(drainedResult)}, // unsigned
+		} {
+			_, err := w.queue.Result(ctx, n.Peer, k.ID, bad)
+			w.ok(err) // it can stop sending
+		}
+		if k = w.task(k.ID); k.Late != nil {
+			w.t.Errorf("what is kept is %+v", k.Late)
+		}
+	})
+}
+
+func TestANodeThatIsHeardAgainIsAskedOnceWhatBecameOfATask(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		k, _ := w.givenUp(n)
+		w.ok(w.queue.ProbeUnknown(ctx))
+		if got := w.fetch(n); len(got) != 0 {
+			w.t.Fatalf("a node that was not heard since is asked %+v", got)
+		}
+		w.clock.Advance(time.Minute)
+		w.heard(n)
+		for range 3 {
+			w.ok(w.queue.ProbeUnknown(ctx))
+		}
+		asked := w.fetch(n)
+		if len(asked) != 1 || w.opened(asked[0]).Type != "node.task_probe" {
+			w.t.Fatalf("the node is asked %+v", asked)
+		}
+		w.succeed(n, asked[0], `{"known":true,"state":"started","running":true,"reported":false,"found":"it is at it"}`)
+		if k = w.task(k.ID); k.Late == nil || !k.Late.Probe || !k.Late.Running || k.Late.Message != "it is at it" {
+			w.t.Errorf("what is kept is %+v", k.Late)
+		}
+		w.ok(w.queue.ProbeUnknown(ctx))
+		if got := w.fetch(n); len(got) != 0 {
+			w.t.Errorf("it is asked again: %+v", got)
+		}
+	})
+}
+
+// What its own result says counts for more than what a probe found.
+func TestAResultThatComesLateReplacesWhatAProbeFound(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		k, d := w.givenUp(n)
+		w.probed(n, k, `{"known":true,"state":"started","running":true,"reported":false}`)
+		w.succeed(n, d, drainedResult)
+		if k = w.task(k.ID); k.Late == nil || k.Late.Probe || k.Late.Outcome != taskcatalog.OutcomeSucceeded {
+			w.t.Errorf("what is kept is %+v", k.Late)
+		}
+		w.probed(n, k, notDone)
+		if k = w.task(k.ID); k.Late.Probe {
+			w.t.Errorf("a probe made it %+v", k.Late)
+		}
+	})
+}
+
+func TestWhatIsOldOrChangesNothingIsNotAskedAbout(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		w.givenUp(n)
+		w.clock.Advance(store.ProbeWithin + time.Minute)
+		w.heard(n)
+		w.enqueue(n, "node.heartbeat_check", "")
+		w.fetch(n)
+		w.clock.Advance(time.Hour)
+		w.sweep()
+		w.clock.Advance(time.Minute)
+		w.heard(n)
+		w.ok(w.queue.ProbeUnknown(ctx))
+		if got := w.fetch(n); len(got) != 0 {
+			w.t.Errorf("the node is asked %+v", got)
+		}
+	})
+}
