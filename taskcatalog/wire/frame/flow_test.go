@@ -1,0 +1,127 @@
+package frame_test
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// Whatever a bad link does with what is sent twice, once and not at all, the other side
+// takes every byte once and in order, and nobody keeps more than was allowed.
+func TestEveryByteIsTakenOnceAndInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		said := rapid.SliceOfN(rapid.Byte(), 1, 4000).Draw(t, "said")
+		window := uint64(rapid.IntRange(1, 1500).Draw(t, "window"))
+		var out frame.Outflow
+		in, rest := frame.NewInflow(0), said
+		var heard []byte
+		var early []frame.Data // what a datagram may bring, whenever it likes
+		take := func(f frame.Data, repeat bool) {
+			fresh, err := in.Take(f)
+			if err != nil && !(repeat && taskcatalog.CodeOf(err, "") == frame.CodeGap) {
+				t.Fatal(err)
+			}
+			heard = append(heard, fresh...)
+		}
+		for ended := false; !ended; {
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0: // more is said
+				if n := min(out.Room(), len(rest)); n > 0 {
+					f := out.Add(rest[:n])
+					f.Bytes = bytes.Clone(f.Bytes)
+					early, rest = append(early, f), rest[len(f.Bytes):]
+				}
+			case 1: // a datagram arrives, or once more
+				if len(early) > 0 {
+					take(early[rapid.IntRange(0, len(early)-1).Draw(t, "which")], true)
+				}
+			case 2: // a new connection, or the stream catches up
+				frames, err := out.Again(in.Taken())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range frames {
+					take(f, false)
+				}
+			case 3: // the other side says how far it is
+				if err := out.Acked(in.Allow(window)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if kept := out.Sent() - out.From(); kept > window {
+				t.Fatalf("%d bytes are kept, and %d were allowed", kept, window)
+			}
+			ended = len(rest) == 0 && in.Taken() == uint64(len(said))
+		}
+		if !bytes.Equal(heard, said) {
+			t.Fatalf("%d bytes were said, %d heard", len(said), len(heard))
+		}
+		if done, err := in.End(frame.EOF{Offset: out.Sent()}); err != nil || !done || !in.Ended() {
+			t.Fatalf("the end is %v (%v)", done, err)
+		}
+	})
+}
+
+func TestAFlowTakesNothingThatDoesNotFit(t *testing.T) {
+	flow := func() *frame.Inflow {
+		in := frame.NewInflow(10)
+		in.Allow(5)
+		return in
+	}
+	data := func(at uint64, s string) frame.Data { return frame.Data{Offset: at, Bytes: []byte(s)} }
+	for name, c := range map[string]struct {
+		do   func(*frame.Inflow) error
+		code taskcatalog.Code
+	}{
+		"a gap":                   {func(in *frame.Inflow) error { _, err := in.Take(data(11, "a")); return err }, frame.CodeGap},
+		"more than was allowed":   {func(in *frame.Inflow) error { _, err := in.Take(data(10, "abcdef")); return err }, frame.CodeBeyondLimit},
+		"an end in what is there": {func(in *frame.Inflow) error { _, err := in.End(frame.EOF{Offset: 9}); return err }, frame.CodeAfterEnd},
+		"bytes after the end": {func(in *frame.Inflow) error {
+			_, _ = in.End(frame.EOF{Offset: 11})
+			_, err := in.Take(data(10, "ab"))
+			return err
+		}, frame.CodeAfterEnd},
+		"another end": {func(in *frame.Inflow) error {
+			_, _ = in.End(frame.EOF{Offset: 11})
+			_, err := in.End(frame.EOF{Offset: 12})
+			return err
+		}, frame.CodeAfterEnd},
+		"an ack of what is not sent": {func(*frame.Inflow) error { return new(frame.Outflow).Acked(frame.Ack{Taken: 1, Limit: 9}) }, frame.CodeAckUnsent},
+		"a peer that is ahead":       {func(*frame.Inflow) error { _, err := new(frame.Outflow).Again(1); return err }, frame.CodeAckUnsent},
+		"a peer that has forgotten": {func(*frame.Inflow) error {
+			var out frame.Outflow
+			if err := out.Acked(frame.Ack{Limit: 9}); err != nil {
+				return err
+			}
+			out.Add([]byte("abc"))
+			if err := out.Acked(frame.Ack{Taken: 2, Limit: 9}); err != nil {
+				return err
+			}
+			_, err := out.Again(1)
+			return err
+		}, frame.CodeLost},
+	} {
+		in := flow()
+		if err := c.do(in); taskcatalog.CodeOf(err, "") != c.code {
+			t.Errorf("%s: %v, want %s", name, err, c.code)
+		}
+		if in.Taken() != 10 {
+			t.Errorf("%s: %d bytes are taken", name, in.Taken())
+		}
+	}
+	in := flow()
+	if fresh, err := in.Take(data(8, "xxab")); err != nil || string(fresh) != "ab" {
+		t.Errorf("of what overlaps, %q (%v) is new", fresh, err)
+	}
+	if fresh, err := in.Take(data(8, "xxab")); err != nil || fresh != nil {
+		t.Errorf("of what was there, %q (%v) is new", fresh, err)
+	}
+	var none frame.Outflow
+	if none.Room() != 0 {
+		t.Errorf("before anything is allowed, there is room for %d", none.Room())
+	}
+}

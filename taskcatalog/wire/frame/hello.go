@@ -1,0 +1,60 @@
+package frame
+
+import (
+	"encoding/json"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Version is that of the protocol.
+const Version = 1
+
+// Hello begins every connection: of the node's session process, which shows the token that
+// was minted for its task or the one that its last Welcome gave it, and of the operator's
+// side, which shows its ticket.
+type Hello struct {
+	Version   int    `json:"version"`
+	SessionID string `json:"session_id"`
+	Token     string `json:"token"` // good for one connection
+	// Taken is up to where this side has the other's bytes already; From and Sent are where
+	// its own begin that it can still send, and up to where it has sent.
+	Taken uint64 `json:"taken"`
+	From  uint64 `json:"from"`
+	Sent  uint64 `json:"sent"`
+}
+
+// Welcome answers a Hello that is let in.
+type Welcome struct {
+	Version int    `json:"version"`
+	Taken   uint64 `json:"taken"` // up to where the relay has this side's bytes
+	Limit   uint64 `json:"limit"` // up to where more may be sent
+	// Token is for the next connection of this side, should this one break.
+	Token string `json:"token"`
+	// Repeats: small frames may be sent again as datagrams before they are acknowledged.
+	Repeats bool `json:"repeats"`
+}
+
+// Bye ends the connection, and says whether the session goes on without it.
+type Bye struct {
+	Code   taskcatalog.Code `json:"code"`
+	Text   string           `json:"text"`
+	Lasts  bool             `json:"lasts"`            // the session goes on; connect again
+	Status *int32           `json:"status,omitempty"` // of the program, where it has ended
+}
+
+// Kind implements Frame.
+func (Hello) Kind() Kind   { return KindHello }
+func (Welcome) Kind() Kind { return KindWelcome }
+func (Bye) Kind() Kind     { return KindBye }
+
+func (f Hello) payload(to []byte) []byte   { return encode(to, f) }
+func (f Welcome) payload(to []byte) []byte { return encode(to, f) }
+func (f Bye) payload(to []byte) []byte     { return encode(to, f) }
+
+func encode(to []byte, v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return to // text and numbers: it has nothing that JSON does not
+	}
+	return append(to, raw...)
+}
