@@ -1,0 +1,165 @@
+package recording
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Recorder writes one session's recording. It is not for several goroutines at once.
+type Recorder struct {
+	keep  Keeper
+	now   func() time.Time
+	began time.Time
+
+	last    Block  // the one that was kept last
+	lines   []byte // of the next one
+	to      uint64 // bytes of output so far
+	lost    uint64 // of these, those that nobody has
+	partial []byte // of a character that is not all there
+	failed  Block  // that Keep did not take: the next try is the same
+	ended   bool
+}
+
+// Head is what the audit log is told of a recording that is complete.
+type Head struct {
+	SessionID string
+	Blocks    int64
+	Bytes     uint64 // of output
+	Hash      string // of the last block
+}
+
+// Begin starts a recording with its header.
+func Begin(ctx context.Context, keep Keeper, sessionID string, h Header, now func() time.Time) (*Recorder, error) {
+	r := &Recorder{keep: keep, now: now, began: now(), last: Block{SessionID: sessionID, Seq: -1}}
+	h.Timestamp = r.began.Unix()
+	r.lines = h.line()
+	_, err := r.Flush(ctx)
+	return r, err
+}
+
+// Resume goes on with a recording after its last block, and has it say that it was cut.
+// Codes: recording_ended, recording_broken.
+func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now func() time.Time) (*Recorder, error) {
+	switch {
+	case last.Last:
+		return nil, broker.Errorf(broker.Refused, "recording_ended", "cannot go on with the recording of session %s: it has ended", last.SessionID)
+	case last.Hash != last.hash():
+		return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: block %d is not as it was written (hostler recording verify %s)", last.SessionID, last.Seq, last.SessionID)
+	}
+	r := &Recorder{keep: keep, now: now, began: began, last: last, to: last.To, lost: last.Lost}
+	r.mark("the relay began anew")
+	_, err := r.Flush(ctx)
+	return r, err
+}
+
+// Output adds what the terminal has written. It is safe when Flush says so.
+func (r *Recorder) Output(b []byte) {
+	r.to += uint64(len(b))
+	b = append(r.partial, b...)
+	n := len(b) - tail(b)
+	r.partial = append([]byte(nil), b[n:]...)
+	r.event(Output, string(b[:n]))
+}
+
+// tail is how many bytes at the end of b are the beginning of a character.
+func tail(b []byte) int {
+	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
+		if c := b[len(b)-n]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// Input adds what the operator has typed, where policy says so.
+func (r *Recorder) Input(b []byte) { r.event(Input, string(b)) }
+
+// Resize adds a change of the terminal's size.
+func (r *Recorder) Resize(columns, rows uint16) {
+	r.event(Resize, fmt.Sprintf("%dx%d", columns, rows))
+}
+
+// Gap says that bytes of output are lost, and why. They count as recorded: nobody has
+// them any more.
+func (r *Recorder) Gap(bytes uint64, why string) {
+	r.settle()
+	r.to, r.lost = r.to+bytes, r.lost+bytes
+	r.mark(fmt.Sprintf("%d bytes of output are lost: %s", bytes, why))
+}
+
+func (r *Recorder) mark(text string) {
+	r.event(Marker, "hostler: "+taskcatalog.Clean(text, 500))
+}
+
+// settle writes the beginning of a character that nothing will complete.
+func (r *Recorder) settle() {
+	b := r.partial
+	r.partial = nil
+	r.event(Output, string(b))
+}
+
+func (r *Recorder) event(k EventKind, text string) {
+	if text == "" && k != Marker {
+		return
+	}
+	r.lines = append(r.lines, Event{After: max(r.now().Sub(r.began), 0), Kind: k, Text: text}.line()...)
+}
+
+// Flush keeps what was added, and says up to which byte of output the recording goes: so
+// far the operator may be shown it, and the node may forget it. What could not be kept is
+// tried again by the next Flush, as it was. Codes: those of the Keeper.
+func (r *Recorder) Flush(ctx context.Context) (uint64, error) {
+	if r.failed.Hash != "" {
+		if err := r.put(ctx, r.failed); err != nil {
+			return r.last.To, err
+		}
+	}
+	if len(r.lines) == 0 {
+		return r.last.To, nil
+	}
+	return r.last.To, r.flush(ctx, false)
+}
+
+func (r *Recorder) flush(ctx context.Context, last bool) error {
+	b := Block{
+		SessionID: r.last.SessionID, Seq: r.last.Seq + 1, At: r.now().UTC().Truncate(time.Microsecond),
+		To: r.to - uint64(len(r.partial)), Lost: r.lost, Last: last, Lines: r.lines, Prev: r.last.Hash,
+	}
+	b.Hash = b.hash()
+	r.lines = nil
+	return r.put(ctx, b)
+}
+
+func (r *Recorder) put(ctx context.Context, b Block) error {
+	if err := r.keep.Keep(ctx, b); err != nil {
+		r.failed = b
+		return err
+	}
+	r.failed, r.last, r.ended = Block{}, b, b.Last
+	r.last.Lines = nil
+	return nil
+}
+
+// End writes the last block, which says why the session is over. It may be asked for
+// again until it is kept. Codes: those of the Keeper.
+func (r *Recorder) End(ctx context.Context, why string) (Head, error) {
+	if _, err := r.Flush(ctx); err != nil {
+		return Head{}, err
+	}
+	if !r.ended {
+		r.settle()
+		r.mark("the session ended: " + why)
+		if err := r.flush(ctx, true); err != nil {
+			return Head{}, err
+		}
+	}
+	return Head{SessionID: r.last.SessionID, Blocks: r.last.Seq + 1, Bytes: r.last.To, Hash: r.last.Hash}, nil
+}

@@ -1,0 +1,324 @@
+package recording_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+)
+
+var ctx = context.Background()
+
+// shelf keeps blocks, and refuses as often as it is told to: with the block kept all the
+// same, where its answer is lost.
+type shelf struct {
+	blocks  []recording.Block
+	refuses int
+	lost    bool
+}
+
+func (s *shelf) Keep(_ context.Context, b recording.Block) error {
+	if int(b.Seq) < len(s.blocks) {
+		if s.blocks[b.Seq].Hash != b.Hash {
+			return errors.New("another block is in its place")
+		}
+		return nil
+	}
+	if s.refuses > 0 {
+		s.refuses--
+		if s.lost {
+			s.blocks = append(s.blocks, b)
+		}
+		return errors.New("the store is away")
+	}
+	s.blocks = append(s.blocks, b)
+	return nil
+}
+
+func all(blocks []recording.Block) iter.Seq2[recording.Block, error] {
+	return func(yield func(recording.Block, error) bool) {
+		for _, b := range blocks {
+			if !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
+// events are those of a whole file, as a player reads it.
+func events(t *testing.T, blocks []recording.Block) (out []recording.Event) {
+	t.Helper()
+	var file []byte
+	for _, b := range blocks {
+		file = append(file, b.Lines...)
+	}
+	lines := bytes.Split(bytes.TrimSuffix(file, []byte("\n")), []byte("\n"))
+	if _, err := recording.ParseHeader(lines[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines[1:] {
+		e, err := recording.ParseEvent(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func text(events []recording.Event, k recording.EventKind) string {
+	var out strings.Builder
+	for _, e := range events {
+		if e.Kind == k {
+			out.WriteString(e.Text)
+		}
+	}
+	return out.String()
+}
+
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time {
+	c.at = c.at.Add(100 * time.Millisecond)
+	return c.at
+}
+
+func begin(t *testing.T, s *shelf) (*recording.Recorder, *clock) {
+	t.Helper()
+	c := &clock{at: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
+	r, err := recording.Begin(ctx, s, "ts-1", recording.Header{Width: 80, Height: 24}, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, c
+}
+
+func flush(t *testing.T, r *recording.Recorder, want uint64) {
+	t.Helper()
+	if got, err := r.Flush(ctx); err != nil || got != want {
+		t.Fatalf("it is safe up to %d (%v), want %d", got, err, want)
+	}
+}
+
+func TestWhatATerminalWroteCanBePlayed(t *testing.T) {
+	s := &shelf{}
+	r, _ := begin(t, s)
+	r.Output([]byte("$ "))
+	flush(t, r, 2)
+	flush(t, r, 2)
+	r.Resize(100, 30)
+	r.Output([]byte("\x1b[31mgrün\x1b[0m\r\n"))
+	r.Input([]byte("ls\r"))
+	flush(t, r, 18)
+	head, err := r.End(ctx, "exit status 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := recording.Verify("ts-1", all(s.blocks), &head); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
+		t.Errorf("%+v (%v)", report, err)
+	}
+	got := events(t, s.blocks)
+	if text(got, recording.Output) != "$ \x1b[31mgrün\x1b[0m\r\n" || text(got, recording.Input) != "ls\r" || text(got, recording.Resize) != "100x30" ||
+		text(got, recording.Marker) != "hostler: the session ended: exit status 0" {
+		t.Errorf("%+v", got)
+	}
+	if !slices.IsSortedFunc(got, func(a, b recording.Event) int { return int(a.After - b.After) }) || got[0].After <= 0 {
+		t.Errorf("its times are %+v", got)
+	}
+}
+
+// A character may come in two pieces, which nobody may be shown before both are kept.
+func TestACharacterIsKeptWhole(t *testing.T) {
+	s := &shelf{}
+	r, _ := begin(t, s)
+	euro := []byte("a€")
+	r.Output(euro[:2])
+	flush(t, r, 1)
+	r.Output(euro[2:3])
+	flush(t, r, 1)
+	r.Output(euro[3:])
+	flush(t, r, 4)
+	r.Output([]byte{0xff, 'b', 0xe2})
+	flush(t, r, 6)
+	if _, err := r.End(ctx, "over"); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(events(t, s.blocks), recording.Output); got != "a€\ufffdb\ufffd" {
+		t.Errorf("%q", got)
+	}
+	if last := s.blocks[len(s.blocks)-1]; last.To != 7 {
+		t.Errorf("its end is at %d", last.To)
+	}
+}
+
+// A store that is away delays what is safe, and loses nothing; nor does an answer of its
+// that is lost.
+func TestAStoreThatFailsLosesNothing(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		s := &shelf{lost: lost}
+		r, _ := begin(t, s)
+		s.refuses = 1
+		r.Output([]byte("one"))
+		if to, err := r.Flush(ctx); err == nil || to != 0 {
+			t.Fatalf("it is safe up to %d (%v)", to, err)
+		}
+		r.Output([]byte("two"))
+		flush(t, r, 6)
+		s.refuses = 1
+		if _, err := r.End(ctx, "over"); err == nil {
+			t.Fatal("its end was kept")
+		}
+		head, err := r.End(ctx, "over")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := r.End(ctx, "over"); err != nil || again != head {
+			t.Errorf("%+v (%v), and then %+v", head, err, again)
+		}
+		if report, err := recording.Verify("ts-1", all(s.blocks), &head); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
+			t.Errorf("lost answer %v: %+v (%v)", lost, report, err)
+		}
+	}
+}
+
+// After a crash it goes on with the byte after the last that is safe, and says so.
+func TestARecordingGoesOnAfterACrash(t *testing.T) {
+	s := &shelf{}
+	r, c := begin(t, s)
+	r.Output([]byte("before"))
+	flush(t, r, 6)
+	r.Output([]byte("never kept"))
+	began := s.blocks[0].At
+	again, err := recording.Resume(ctx, s, s.blocks[len(s.blocks)-1], began, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Output([]byte(" after"))
+	again.Gap(100, "the node kept no more")
+	flush(t, again, 112)
+	if report, err := recording.Verify("ts-1", all(s.blocks), nil); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
+		t.Errorf("%+v (%v)", report, err)
+	}
+	got := events(t, s.blocks)
+	if text(got, recording.Output) != "before after" || !strings.Contains(text(got, recording.Marker), "the relay began anew") || !strings.Contains(text(got, recording.Marker), "100 bytes of output are lost") {
+		t.Errorf("%+v", got)
+	}
+	// The one before it, which knows nothing of that, has lost its place.
+	if _, err := r.Flush(ctx); err == nil {
+		t.Error("two write the same recording")
+	}
+	if _, err := again.End(ctx, "over"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recording.Resume(ctx, s, s.blocks[len(s.blocks)-1], began, c.now); broker.AsError(err).Code != "recording_ended" {
+		t.Errorf("after its end: %v", err)
+	}
+	changed := s.blocks[1]
+	changed.To++
+	if _, err := recording.Resume(ctx, s, changed, began, c.now); broker.AsError(err).Code != "recording_broken" {
+		t.Errorf("after a block that was changed: %v", err)
+	}
+}
+
+// Whoever can write to the tables can do all of this.
+func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
+	made := func() ([]recording.Block, recording.Head) {
+		s := &shelf{}
+		r, _ := begin(t, s)
+		for _, line := range []string{"rm -rf /\r\n", "never mind\r\n", "exit\r\n"} {
+			r.Output([]byte(line))
+			if _, err := r.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		head, err := r.End(ctx, "over")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.blocks, head
+	}
+	rewritten, _ := made()
+	for name, c := range map[string]struct {
+		do   func(b []recording.Block) []recording.Block
+		what string
+	}{
+		"a line is another": {func(b []recording.Block) []recording.Block {
+			b[1].Lines = bytes.Replace(b[1].Lines, []byte("rm"), []byte("ls"), 1)
+			return b
+		}, "block 1 is not as it was written"},
+		"a time is another": {func(b []recording.Block) []recording.Block { b[2].At = b[2].At.Add(time.Hour); return b }, "block 2 is not as"},
+		"a gap is hidden":   {func(b []recording.Block) []recording.Block { b[2].To += 5; return b }, "block 2 is not as"},
+		"a block is gone":   {func(b []recording.Block) []recording.Block { return slices.Delete(b, 1, 2) }, "after block 0 comes block 2"},
+		"two are exchanged": {func(b []recording.Block) []recording.Block { b[1], b[2] = b[2], b[1]; return b }, "after block 0 comes block 2"},
+		"numbers fit again": {func(b []recording.Block) []recording.Block {
+			b = slices.Delete(b, 1, 2)
+			for i := range b {
+				b[i].Seq = int64(i)
+			}
+			return b
+		}, "block 1 does not go on where block 0 ends"},
+		"its end is cut off":     {func(b []recording.Block) []recording.Block { return b[:len(b)-1] }, "the audit log has 5 blocks"},
+		"the end is called none": {func(b []recording.Block) []recording.Block { b[4].Last = false; return b }, "block 4 is not as"},
+		"it goes on after": {func(b []recording.Block) []recording.Block {
+			return append(b, recording.Block{SessionID: "ts-1", Seq: 5})
+		}, "blocks after the last one"},
+		"it is another's": {func(b []recording.Block) []recording.Block { b[0].SessionID = "ts-2"; return b }, `one of session "ts-2"`},
+		"it is made anew": {func([]recording.Block) []recording.Block {
+			s := &shelf{}
+			r, _ := begin(t, s)
+			if _, err := r.End(ctx, "over"); err != nil {
+				t.Fatal(err)
+			}
+			return s.blocks
+		}, "the audit log has 5 blocks"},
+		"all of it is gone": {func([]recording.Block) []recording.Block { return nil }, "there is no block"},
+	} {
+		blocks, head := made()
+		report, err := recording.Verify("ts-1", all(c.do(blocks)), &head)
+		if err != nil || report.Complete || report.Intact || !strings.Contains(report.What, c.what) {
+			t.Errorf("%s: %+v (%v), want %q", name, report, err, c.what)
+		}
+	}
+	if report, _ := recording.Verify("ts-1", all(rewritten), nil); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
+		t.Errorf("an end that was never told: %+v", report)
+	}
+	broken := errors.New("the disk is gone")
+	unread := func(yield func(recording.Block, error) bool) { yield(recording.Block{}, broken) }
+	if _, err := recording.Verify("ts-1", unread, nil); !errors.Is(err, broken) {
+		t.Errorf("blocks that cannot be read: %v", err)
+	}
+}
+
+func TestALineThatIsNoneIsRefused(t *testing.T) {
+	for _, line := range []string{
+		``, `{}`, `{"version":1,"width":80,"height":24}`, `{"version":2,"width":0,"height":24}`, `{"version":2,"width":80,"height":99999}`,
+		`{"version":2,"width":80,"height":24}{}`, `[]`, "{\"version\":2,\"width\":80,\"height\":24,\"title\":\"\xff\"}",
+	} {
+		if h, err := recording.ParseHeader([]byte(line)); broker.AsError(err).Code != "asciicast_invalid" {
+			t.Errorf("%q is read as %+v (%v)", line, h, err)
+		}
+	}
+	for _, line := range []string{
+		``, `[]`, `[1,"o"]`, `[1,"o","a","b"]`, `[-1,"o","a"]`, `["1","o","a"]`, `[1e300,"o","a"]`, `[1,"x","a"]`, `[1,2,"a"]`, `[1,"o",2]`, `[1,"o",null]`,
+		`[1,"r","80"]`, `[1,"r","80x24x"]`, `[1,"r","0x24"]`, `[1,"r","080x24"]`, `[1,"o","a"] [2,"o","b"]`, "[1,\"o\",\"\xff\"]",
+		`[1,"o","` + strings.Repeat("a", 200<<10) + `"]`,
+	} {
+		if e, err := recording.ParseEvent([]byte(line)); broker.AsError(err).Code != "asciicast_invalid" {
+			t.Errorf("%.60q is read as %+v (%v)", line, e, err)
+		}
+	}
+	// As other programs write them.
+	if h, err := recording.ParseHeader([]byte(`{"version": 2, "width": 80, "height": 24, "timestamp": 1504467315, "theme": {"fg": "#fff"}, "env": {"TERM": "xterm"}}`)); err != nil || h.Width != 80 || h.Env["TERM"] != "xterm" {
+		t.Errorf("%+v (%v)", h, err)
+	}
+	if e, err := recording.ParseEvent([]byte(`[0.248848, "o", "\u001b[1;31mHello"]`)); err != nil || e.After != 248848*time.Microsecond || e.Text != "\x1b[1;31mHello" {
+		t.Errorf("%+v (%v)", e, err)
+	}
+}
