@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/agent/erase/erasetest"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -97,7 +98,7 @@ func TestADiskWithAPasswordIsNotClean(t *testing.T) {
 	// What the agent set itself it takes away again.
 	l := newLab(t)
 	l.ata("sda", sataPath, play{Supported: true, Refuse: []string{"--security-erase"}})
-	if d := l.good().Disks[0]; d.Method != taskcatalog.MethodOverwrite || read(filepath.Join(l.root, "play/sda.json")).Password != "" {
+	if d := l.good().Disks[0]; d.Method != taskcatalog.MethodOverwrite || erasetest.Read(filepath.Join(l.root, "play/sda.json")).Password != "" {
 		t.Errorf("%+v", d)
 	}
 }

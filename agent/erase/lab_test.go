@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -21,11 +22,37 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/erase/erasetest"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const labSize = 8<<20 + 512 // no whole number of anything but sectors
+
+// standIn is a program that stands in for the tools. It is one of its own, because this
+// one, which the race detector watches, takes a hundred times as long to start.
+var standIn string
+
+func TestMain(m *testing.M) { os.Exit(withStandIn(m)) }
+
+func withStandIn(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "standin-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		standIn = filepath.Join(dir, "standin")
+		build := exec.Command("go", "build", "-o", standIn, "testdata/standin/main.go")
+		build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot build the stand-in for the tools:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// play is a drive as the stand-in has it.
+type play = erasetest.Drive
 
 // lab is a machine in a directory, with a sysfs of its own and files for disks.
 type lab struct {
@@ -48,15 +75,8 @@ func newLab(t *testing.T) *lab {
 	for _, dir := range []string{"usr/sbin", "dev", "play", "sys/block", "sys/class/block", "sys/class/nvme", "sys/dev/block"} {
 		l.ok(os.MkdirAll(filepath.Join(l.root, dir), 0o755))
 	}
-	self, err := os.Executable()
-	l.ok(err)
 	for _, tool := range []string{"nvme", "hdparm", "blkdiscard"} {
-		to := filepath.Join(l.root, "usr/sbin", tool)
-		if os.Link(self, to) != nil {
-			raw, err := os.ReadFile(self)
-			l.ok(err)
-			l.ok(os.WriteFile(to, raw, 0o755))
-		}
+		l.ok(os.Link(standIn, filepath.Join(l.root, "usr/sbin", tool)))
 	}
 	l.put("proc/swaps", "Filename Type Size Used Priority\n")
 	m, err := machine.Open(l.root)
@@ -157,7 +177,7 @@ func (l *lab) nvme(controller string, p play) *taskcatalog.DiskName {
 	l.link(dir+"/device", pci)
 	l.link("class/nvme/"+controller, dir)
 	p.Serial, p.Model, p.Namespaces = serial+n, model, []int{1}
-	write(filepath.Join(l.root, "play", controller+".json"), p)
+	erasetest.Write(filepath.Join(l.root, "play", controller+".json"), p)
 	return l.namespace(controller, 1)
 }
 
@@ -165,9 +185,9 @@ func (l *lab) nvme(controller string, p play) *taskcatalog.DiskName {
 func (l *lab) becomes(device string, change func(p *play)) {
 	l.t.Helper()
 	name := filepath.Join(l.root, "play", device+".json")
-	p := read(name)
+	p := erasetest.Read(name)
 	change(&p)
-	write(name, p)
+	erasetest.Write(name, p)
 }
 
 // namespace adds a namespace, which the task names.
@@ -181,11 +201,11 @@ func (l *lab) namespace(controller string, nsid int) *taskcatalog.DiskName {
 	l.disk(name, dir+"/"+name, map[string]string{"nsid": fmt.Sprint(nsid), "nguid": nguid, "wwid": "eui." + strings.ReplaceAll(nguid, "-", "")})
 	l.link(dir+"/"+name+"/device", dir)
 	play := filepath.Join(l.root, "play", controller+".json")
-	if p := read(play); !slices.Contains(p.Namespaces, nsid) {
+	if p := erasetest.Read(play); !slices.Contains(p.Namespaces, nsid) {
 		p.Namespaces = append(p.Namespaces, nsid)
-		write(play, p)
+		erasetest.Write(play, p)
 	}
-	write(filepath.Join(l.root, "play", name+".json"), read(play))
+	erasetest.Write(filepath.Join(l.root, "play", name+".json"), erasetest.Read(play))
 	return l.names(taskcatalog.DiskName{Serial: serial + controller[len("nvme"):], NGUID: nguid, Model: model, SizeBytes: labSize})
 }
 
@@ -200,7 +220,7 @@ func (l *lab) ata(name, dir string, p play) *taskcatalog.DiskName {
 	l.put("sys/"+device+"/vpd_pg80", "\x00\x80\x00"+string(rune(len(p.Serial)))+p.Serial)
 	l.disk(name, dir, nil)
 	l.link(dir+"/device", device)
-	write(filepath.Join(l.root, "play", name+".json"), p)
+	erasetest.Write(filepath.Join(l.root, "play", name+".json"), p)
 	return l.names(taskcatalog.DiskName{Serial: p.Serial, Model: p.Model, SizeBytes: labSize})
 }
 
@@ -334,9 +354,9 @@ func (l *lab) Open(name, number string) (Device, error) {
 		return nil, err
 	}
 	d := &file{File: f, name: name, number: number, size: labSize}
-	if play := filepath.Join(l.root, "play", name+".json"); strings.HasPrefix(name, "sd") && read(play).Locked {
+	if play := filepath.Join(l.root, "play", name+".json"); strings.HasPrefix(name, "sd") && erasetest.Read(play).Locked {
 		locked := func([]byte, int64) error {
-			if read(play).Locked {
+			if erasetest.Read(play).Locked {
 				return unix.EIO
 			}
 			return nil

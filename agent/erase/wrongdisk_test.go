@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"github.com/hostler/hostler/agent/erase/erasetest"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -163,14 +164,14 @@ func TestTheWrongDiskIsTheEndOfTheWholeTask(t *testing.T) {
 		"a namespace that is not attached": {func(l *lab) { l.nvme("nvme1", play{OACS: 1 << 3, Hidden: []int{7}}) }, taskcatalog.CodeDiskControllerShared},
 		"another drive answers": {func(l *lab) {
 			l.nvme("nvme1", play{})
-			p := read(filepath.Join(l.root, "play/nvme1.json"))
+			p := erasetest.Read(filepath.Join(l.root, "play/nvme1.json"))
 			p.Serial = "other"
-			write(filepath.Join(l.root, "play/nvme1.json"), p)
+			erasetest.Write(filepath.Join(l.root, "play/nvme1.json"), p)
 		}, taskcatalog.CodeDiskDiffers},
 		"another disk answers": {second(func(l *lab) {
-			p := read(filepath.Join(l.root, "play/sdb.json"))
+			p := erasetest.Read(filepath.Join(l.root, "play/sdb.json"))
 			p.Serial = "other"
-			write(filepath.Join(l.root, "play/sdb.json"), p)
+			erasetest.Write(filepath.Join(l.root, "play/sdb.json"), p)
 		}), taskcatalog.CodeDiskDiffers},
 		"its controller does not answer":  {func(l *lab) { l.nvme("nvme1", play{Refuse: []string{"id-ctrl"}}) }, taskcatalog.CodeDiskUnreadable},
 		"its controller talks nonsense":   {func(l *lab) { l.nvme("nvme1", play{Garbage: []string{"id-ctrl"}}) }, taskcatalog.CodeDiskUnreadable},

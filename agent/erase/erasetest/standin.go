@@ -1,4 +1,6 @@
-package erase
+// Package erasetest plays nvme, hdparm and blkdiscard: Run is what a program of these
+// names does, linked into a root directory, with the drives that a test has written down.
+package erasetest
 
 import (
 	"encoding/binary"
@@ -9,20 +11,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"testing"
+	"time"
 )
 
-// The test binary is also nvme, hdparm and blkdiscard: linked into a root directory
-// by those names, it plays what the lab has written down for the drive.
-func TestMain(m *testing.M) {
-	if tool := filepath.Base(os.Args[0]); slices.Contains([]string{"nvme", "hdparm", "blkdiscard"}, tool) {
-		os.Exit(standIn(tool, os.Args[1:]))
-	}
-	os.Exit(m.Run())
-}
-
-// play is a drive as the stand-in has it.
-type play struct {
+// Drive is one as the stand-in has it.
+type Drive struct {
 	Serial, Model       string
 	OACS, FNA, SANICAP  int64
 	Namespaces, Hidden  []int    // Hidden only with --all
@@ -43,7 +36,8 @@ type play struct {
 	KeepsPassword       bool // after an erase
 }
 
-func standIn(tool string, args []string) int {
+// Run is the program of a name: what it prints, and its exit status.
+func Run(tool string, args []string) int {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		panic(err)
@@ -53,7 +47,7 @@ func standIn(tool string, args []string) int {
 	note(filepath.Join(root, "play/log"), line)
 	device := filepath.Base(args[len(args)-1])
 	state := filepath.Join(root, "play", device+".json")
-	p := read(state)
+	p := Read(state)
 	has := func(part string) bool { return slices.Contains(args, part) }
 	silent := filepath.Join(root, "play/silent")
 	if p.Silences != "" && strings.Contains(line, p.Silences) {
@@ -68,7 +62,9 @@ func standIn(tool string, args []string) int {
 		return 0
 	case p.Hang != "" && strings.Contains(line, p.Hang):
 		note(filepath.Join(root, "play/hangs"), line)
-		select {}
+		for {
+			time.Sleep(time.Hour)
+		}
 	case p.Dies != "" && strings.Contains(line, p.Dies):
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
@@ -148,11 +144,11 @@ func standIn(tool string, args []string) int {
 			p.Password = ""
 		}
 	}
-	write(state, p)
+	Write(state, p)
 	return 0
 }
 
-func (p play) log(root string) int {
+func (p Drive) log(root string) int {
 	page := make([]byte, 512)
 	action, err := os.ReadFile(filepath.Join(root, "play/action"))
 	status := p.Before
@@ -175,7 +171,7 @@ func (p play) log(root string) int {
 	return 0
 }
 
-func (p play) identify() int {
+func (p Drive) identify() int {
 	is := func(on bool, text string) string {
 		if on {
 			return "\t\t" + text
@@ -192,7 +188,7 @@ func (p play) identify() int {
 }
 
 // wipe empties the disks whose names begin so, as an erase does.
-func (p play) wipe(root, prefix string) {
+func (p Drive) wipe(root, prefix string) {
 	if p.Lies {
 		return
 	}
@@ -215,6 +211,13 @@ func show(v any) int {
 	return 0
 }
 
+// The statuses of a sanitize log page: NVM Express Base Specification, 5.1.12.1.33.
+const (
+	sanitizeNever   = 0
+	sanitizeRunning = 2
+	sanitizeFailed  = 3
+)
+
 func note(name, line string) {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -226,7 +229,7 @@ func note(name, line string) {
 	_ = f.Close()
 }
 
-func read(name string) (p play) {
+func Read(name string) (p Drive) {
 	raw, err := os.ReadFile(name)
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
@@ -237,7 +240,8 @@ func read(name string) (p play) {
 	return p
 }
 
-func write(name string, p play) {
+// Write writes a drive down.
+func Write(name string, p Drive) {
 	raw, err := json.Marshal(p)
 	if err == nil {
 		err = os.WriteFile(name, raw, 0o600)
