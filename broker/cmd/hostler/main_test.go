@@ -19,6 +19,9 @@ var update = flag.Bool("update", false, "write the goldens anew")
 // testNow is when all scripts happen.
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// atOnce has the race detector not wait for a second as each command ends.
+const atOnce = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"hostler": hostlerAtTestNow})
 }
@@ -51,6 +54,7 @@ func TestScripts(t *testing.T) {
 			e.Values["broker"] = b
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("BROKER", b.URL)
+			e.Setenv("GORACE", atOnce)
 			e.Setenv("CERTIFICATES", certificates(e.T().(testing.TB)))
 			e.Setenv("CA_SHA256", b.authority.Pin())
 			e.Setenv("HOSTLER_CONFIG", filepath.Join(e.WorkDir, "client.yaml"))

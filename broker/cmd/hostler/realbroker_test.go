@@ -57,6 +57,7 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 				return err
 			}
 			e.Setenv("CLOCK", "real")
+			e.Setenv("GORACE", atOnce)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("BROKER", s.OperatorURL())
 			e.Setenv("CA_SHA256", s.RootSHA256())
