@@ -167,6 +167,16 @@ func TestATokenThatOpensMoreIsRefused(t *testing.T) {
 	}
 }
 
+func TestATokenThatLivesTooLongIsRefused(t *testing.T) {
+	for _, seconds := range []string{"7201", "31536000", "1e300"} {
+		h := newHub(t)
+		h.service = respondJSON(`{"token":"opaque","expires_in":` + seconds + `}`)
+		if _, err := h.pull(t); broker.AsError(err).Code != "registry_token_too_wide" {
+			t.Errorf("%s: %v", seconds, err)
+		}
+	}
+}
+
 // The account goes to the token service that the registry names over TLS, and nowhere
 // else; and nothing of an answer is told.
 func TestTheAccountGoesNowhereElse(t *testing.T) {
