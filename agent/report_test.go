@@ -3,11 +3,14 @@ package agent
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -95,9 +98,30 @@ func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
 			if got, err := r.Mint(ctx, "maas_machine_token"); err != nil || string(got) != "machine-secret" {
 				t.Errorf("got %q, %v", got, err)
 			}
-			_, err := r.Mint(ctx, "oci_pull")
+			_, err := r.Mint(ctx, "busy")
+			if no, ok := uplink.RefusalOf(err); !ok || no.Lasting() || no.RetryAfter != 7*time.Second || taskcatalog.CodeOf(err, "") != "registry_unreachable" {
+				t.Errorf("of a refusal that passes it is told %v", err)
+			}
+			_, err = r.Mint(ctx, "oci_pull")
+			if no, ok := uplink.RefusalOf(err); !ok || !no.Lasting() {
+				t.Errorf("of a refusal that stays it is told %v", err)
+			}
 			return nil, taskcatalog.Report{}, err
 		}))
+		mints := 0
+		l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/credentials/mint") {
+				return false
+			}
+			if mints++; mints != 2 {
+				return false
+			}
+			w.Header().Set("Retry-After", "7")
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"title":"Service Unavailable","status":503,"detail":"gone","code":"registry_unreachable"}`)
+			return true
+		}
 		p := l.start()
 		result := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`), time.Minute)
 		if result.Code != "credential_refused" || !strings.Contains(result.Message, "no such credential") {

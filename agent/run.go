@@ -213,14 +213,22 @@ func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 			return nil, err
 		}
 		reply, err := client.Mint(ctx, r.task.TaskID, wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
-		if refusal, ok := errors.AsType[*uplink.Refusal](err); ok && refusal.Code != "" {
-			return nil, &taskcatalog.Error{Code: refusal.Code, Message: refusal.Error()}
+		if refusal, ok := uplink.RefusalOf(err); ok {
+			return nil, notMinted{refusal}
 		}
 		if err != nil {
 			return nil, err
 		}
 		return []byte(reply.Secret), nil
 	}
+}
+
+// notMinted is a refusal of the broker, by its code and by how long it stays.
+type notMinted struct{ *uplink.Refusal }
+
+// Unwrap gives both.
+func (n notMinted) Unwrap() []error {
+	return []error{n.Refusal, &taskcatalog.Error{Code: n.Code, Message: n.Error()}}
 }
 
 // outcomeOf says how a run ended, with an error whose code says why. Work that was

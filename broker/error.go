@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Kind is the class of an error: it decides the HTTP status and the CLI's
@@ -26,6 +27,8 @@ type Error struct {
 	Kind    Kind
 	Code    string // stable, snake_case
 	Message string // what, to what, and what to do
+	// RetryAfter is when to ask again at the soonest; zero: nobody said.
+	RetryAfter time.Duration
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -14,10 +14,13 @@ import (
 // RegistryCredential is on record for an account at an OCI registry: the broker has
 // tokens made with it that may pull one repository. The account itself is a secret.
 type RegistryCredential struct {
-	Registry  string // HOST[:PORT], in lower case
+	Registry  string // as RegistryName has it
 	Username  string
 	PlainHTTP bool   // the registry speaks no TLS: whoever listens has the password
 	VaultPath string // of the account
+	// Generation is another one each time that an account is set, and is with the record
+	// and with the account: where they differ somebody was cut off between the two.
+	Generation string
 
 	SetBy, Reason string
 	SetAt         time.Time
@@ -25,10 +28,27 @@ type RegistryCredential struct {
 
 var registryForm = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9.-]{0,253}[a-z0-9])?|\[[0-9a-f:]{2,39}\])(?::[0-9]{1,5})?$`)
 
+// dockerHub is what clients call a registry that answers at other names.
+const dockerHub = "docker.io"
+
+// RegistryName is the one name that a registry's credential is kept by: in lower case,
+// without the port that goes without saying.
+func RegistryName(name string, plainHTTP bool) string {
+	port := ":443"
+	if plainHTTP {
+		port = ":80"
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), port)
+	if name == "index."+dockerHub || name == "registry-1."+dockerHub {
+		return dockerHub
+	}
+	return name
+}
+
 // RegistryOf splits HOST[:PORT]/REPOSITORY. The registry is as credentials are kept by.
-func RegistryOf(reference string) (registry, repository string) {
+func RegistryOf(reference string, plainHTTP bool) (registry, repository string) {
 	registry, repository, _ = strings.Cut(reference, "/")
-	return strings.ToLower(registry), repository
+	return RegistryName(registry, plainHTTP), repository
 }
 
 // RegistryCredentialPath is where an account is kept: a registry's name may hold what a
@@ -44,8 +64,8 @@ func (c RegistryCredential) Base() string {
 	if c.PlainHTTP {
 		scheme = "http://"
 	}
-	if host == "docker.io" { // a name that clients know to be another's
-		host = "registry-1.docker.io"
+	if host == dockerHub {
+		host = "registry-1." + dockerHub
 	}
 	return scheme + host
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -136,11 +137,16 @@ func (f *fetcher) copy(ctx context.Context, to *os.File, from io.Reader, at, siz
 // patiently tries until it is done, ctx ends, the source says no, or nothing has come
 // for the time of its patience.
 func (f *fetcher) patiently(ctx context.Context, try func(context.Context) (moved bool, err error)) error {
+	return insist(ctx, f.now, &f.retries, func(ctx context.Context) (bool, error) { return f.paced(ctx, try) })
+}
+
+// insist does so of whatever an update needs.
+func insist(ctx context.Context, now func() time.Time, retries *int, try func(context.Context) (moved bool, err error)) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = time.Second, longest
-	since := f.now()
+	since := now()
 	for {
-		moved, err := f.paced(ctx, try)
+		moved, err := try(ctx)
 		var stays lasting
 		switch {
 		case err == nil:
@@ -153,14 +159,18 @@ func (f *fetcher) patiently(ctx context.Context, try func(context.Context) (move
 			return err
 		}
 		if moved {
-			since = f.now()
+			since = now()
 			pause.Reset()
 		}
-		if f.now().Sub(since) >= patience {
+		if now().Sub(since) >= patience {
 			return taskcatalog.Errorf(CodeSource, "cannot fetch the release: nothing has come for %s: %v (what has come is kept for the next task)", patience, err)
 		}
-		f.retries++
-		wait := time.NewTimer(pause.NextBackOff())
+		*retries++
+		after := pause.NextBackOff()
+		if r, ok := uplink.RefusalOf(err); ok {
+			after = max(after, r.RetryAfter)
+		}
+		wait := time.NewTimer(after)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():

@@ -54,7 +54,6 @@ func (b *bearer) Do(req *http.Request) (*http.Response, error) {
 func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
 	var from interface {
 		Fetch(context.Context, ocispec.Descriptor) (io.ReadCloser, error)
-		Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error)
 	} = r.repo.Blobs()
 	if part.MediaType == release.MediaManifest {
 		from = r.repo.Manifests()
@@ -62,32 +61,54 @@ func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (i
 	body, err := from.Fetch(ctx, ocispec.Descriptor{MediaType: part.MediaType, Digest: digest.Digest(part.Digest), Size: part.Size})
 	if err != nil {
 		// Fetch has no error of its own for a part that is cut short where it is kept.
-		if has, unknown := from.Resolve(ctx, part.Digest); unknown == nil && has.Size != part.Size {
-			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes as %s, which is %d (push the release again)", has.Size, part.Digest, part.Size)
+		if size, ok := r.sizeOf(ctx, part); ok && size != part.Size {
+			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes as %s, which is %d (push the release again)", size, part.Digest, part.Size)
 		}
 		return nil, refusedBy(err)
 	}
-	if offset == 0 {
-		return body, nil
-	}
-	if seeker, ok := body.(io.Seeker); ok { // by a range of the next request
+	if seeker, ok := body.(io.Seeker); ok && offset > 0 { // by a range of the next request
 		_, err = seeker.Seek(offset, io.SeekStart)
 	} else {
 		_, err = io.CopyN(io.Discard, body, offset)
 	}
 	if err != nil {
-		return nil, errors.Join(err, body.Close())
+		_ = body.Close()
+		return nil, told(err)
 	}
-	return body, nil
+	return quiet{body, body}, nil
 }
 
-// refusedBy tells an answer that stays from one that may be another next time. No
-// error holds a part of the credential.
+// sizeOf asks how long a part is where it is kept. An answer that does not name the part
+// is none: a proxy between has pages of its own.
+func (r *Registry) sizeOf(ctx context.Context, part release.Part) (size int64, ok bool) {
+	kind, scheme := "blobs", "https"
+	if part.MediaType == release.MediaManifest {
+		kind = "manifests"
+	}
+	if r.repo.PlainHTTP {
+		scheme = "http"
+	}
+	at := r.repo.Reference
+	ctx = auth.AppendRepositoryScope(ctx, at, auth.ActionPull)
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, scheme+"://"+at.Host()+"/v2/"+at.Repository+"/"+kind+"/"+part.Digest, nil)
+	if err != nil {
+		return 0, false
+	}
+	req.Header.Set("Accept", part.MediaType)
+	res, err := r.repo.Client.Do(req)
+	if err != nil {
+		return 0, false
+	}
+	named := res.Header.Get("Docker-Content-Digest") == part.Digest
+	return res.ContentLength, res.Body.Close() == nil && res.StatusCode == http.StatusOK && named && res.ContentLength >= 0
+}
+
+// refusedBy tells an answer that stays from one that may be another next time.
 func refusedBy(err error) error {
 	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
 	gone := errors.Is(err, errdef.ErrNotFound) || errors.Is(err, auth.ErrBasicCredentialNotFound)
 	if gone || ok && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusRequestTimeout {
-		return taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry refuses: %v", err)
+		return taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry %s", cause(err))
 	}
-	return err
+	return told(err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -100,7 +101,7 @@ func (u *Updater) fetch(ctx context.Context, t Task, floor string) (*Staged, err
 	}
 	source := u.Broker
 	if p.Source != nil {
-		credential, wipe, err := mint(ctx, t)
+		credential, wipe, err := u.mint(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -119,12 +120,25 @@ func (u *Updater) fetch(ctx context.Context, t Task, floor string) (*Staged, err
 	})
 }
 
-// mint gets the credential of a private registry. No error holds a part of it.
-func mint(ctx context.Context, t Task) (credential *taskcatalog.OCIPullCredential, wipe func(), err error) {
+// mint gets the credential of a private registry, with the patience that the parts are
+// fetched with: the broker, or the registry behind it, may be gone for a while. No error
+// holds a part of it.
+func (u *Updater) mint(ctx context.Context, t Task) (credential *taskcatalog.OCIPullCredential, wipe func(), err error) {
 	if t.Params.Source.Credential == "" {
 		return nil, func() {}, nil
 	}
-	raw, err := t.Mint(ctx, t.Params.Source.Credential)
+	var raw []byte
+	err = insist(ctx, u.Store.now, new(int), func(ctx context.Context) (bool, error) {
+		var err error
+		raw, err = t.Mint(ctx, t.Params.Source.Credential)
+		if r, ok := uplink.RefusalOf(err); ok && r.Lasting() {
+			return false, lasting{err}
+		}
+		if err != nil {
+			u.Progress("fetch", 0, "no credential has come yet: "+err.Error())
+		}
+		return false, err
+	})
 	if err != nil {
 		return nil, nil, err
 	}

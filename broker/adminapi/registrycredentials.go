@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
@@ -32,10 +33,10 @@ type setRegistryInput struct {
 }
 
 // setRegistryCredential tries an account before anything is kept. The record comes
-// before the secret: what a crash leaves between the two is refused when it is used, and
-// mended by saying it again.
+// before the secret, and both have what tells this setting from every other: what a crash
+// leaves between the two is refused when it is used, and mended by saying it again.
 func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*resource.RegistryCredential, error) {
-	c := broker.RegistryCredential{Registry: strings.ToLower(in.Registry), Username: in.Body.Username, PlainHTTP: in.Body.PlainHTTP}
+	c := broker.RegistryCredential{Registry: broker.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username, PlainHTTP: in.Body.PlainHTTP, Generation: rand.Text()}
 	account, err := registry.NewAccount(c, in.Body.Password)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (
 	if c.Reason, err = a.reasonFor(ctx, in.Body.Reason, "registry_credential.set", "registry/"+c.Registry, "keep a credential of registry "+c.Registry); err != nil {
 		return nil, err
 	}
-	if err := a.c.Registries.Try(ctx, c, account); err != nil {
+	if account, err = a.c.Registries.Try(ctx, c, account); err != nil {
 		return nil, err
 	}
 	a.credentials.Lock()
@@ -58,6 +59,21 @@ func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (
 	return &out, nil
 }
 
+// registryCredential finds a record by any name of its registry. Code:
+// registry_credential_not_found.
+func (a *API) registryCredential(ctx context.Context, name string) (broker.RegistryCredential, error) {
+	for _, plain := range []bool{false, true} {
+		c, err := a.c.DB.RegistryCredential(ctx, broker.RegistryName(name, plain))
+		if err == nil && c.PlainHTTP == plain {
+			return c, nil
+		}
+		if err != nil && broker.AsError(err).Kind != broker.NotFound {
+			return c, err
+		}
+	}
+	return a.c.DB.RegistryCredential(ctx, strings.ToLower(name))
+}
+
 type removeRegistryInput struct {
 	RegistryInput
 	Reason
@@ -66,7 +82,7 @@ type removeRegistryInput struct {
 // removeRegistryCredential deletes the secret first: a record without one is refused
 // when it is used, and can be removed again.
 func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryInput) (*resource.RegistryCredential, error) {
-	c, err := a.c.DB.RegistryCredential(ctx, strings.ToLower(in.Registry))
+	c, err := a.registryCredential(ctx, in.Registry)
 	if err != nil {
 		return nil, err
 	}

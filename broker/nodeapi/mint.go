@@ -22,7 +22,7 @@ func (a *API) mint(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.c.DB.MayMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType); err != nil {
+	if err := a.c.DB.BeginMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType); err != nil {
 		return nil, inAudit(err)
 	}
 	// Had before it is recorded, so that a vault that is away costs no attempt;

@@ -3,7 +3,9 @@ package nodeapi
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -59,6 +61,9 @@ func (a *API) problem(c *call, err error) *wire.Problem {
 		status = http.StatusRequestEntityTooLarge
 	case taskcatalog.CodeMalformed:
 		status = http.StatusBadRequest
+	}
+	if e.RetryAfter > 0 {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	if e.Kind == broker.Unauthorized || e.Kind == broker.Forbidden {
 		c.w.Header().Set("Connection", "close") // nothing else will come of it

@@ -279,6 +279,12 @@ func TestASecretIsGivenOncePerAttemptToWhoHoldsTheLease(t *testing.T) {
 		d, _ := n.fetch("node.heartbeat_check")
 		mint(d.Attempt, "maas_machine_token").refused(b, 403, "credential_not_for_task")
 		mint(d.Attempt+1, "oci_pull").refused(b, 409, "lease_lost")
+		soon := mint(d.Attempt, "oci_pull")
+		soon.refused(b, 429, "mint_too_soon")
+		if after := soon.header.Get("Retry-After"); after != "1" {
+			t.Errorf("to be asked again after %q", after)
+		}
+		b.advance(time.Second)
 		a := mint(d.Attempt, "oci_pull")
 		var reply wire.MintReply
 		a.into(&reply)

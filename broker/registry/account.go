@@ -13,14 +13,17 @@ type Keeper interface {
 	Put(ctx context.Context, path string, value []byte) error
 }
 
-// Account is how a registry is logged in to, as it is kept: with the address where it
-// was tried, so that no change of a record sends it anywhere else. Nothing prints it.
+// Account is how a registry is logged in to, as it is kept: with the addresses where it
+// was tried, so that no change of a record, and none of the registry's mind, sends it
+// anywhere else. Nothing prints it.
 type Account struct{ login *login }
 
 type login struct {
-	Registry string `json:"registry"` // https://HOST[:PORT]
-	Username string `json:"username"`
-	Password string `json:"password"`
+	Registry   string `json:"registry"`   // https://HOST[:PORT]
+	Realm      string `json:"realm"`      // of its token service: https://HOST[:PORT]
+	Generation string `json:"generation"` // of the record
+	Username   string `json:"username"`
+	Password   string `json:"password"`
 }
 
 // NewAccount joins a record with its password. Code: registry_credential_invalid.
@@ -28,7 +31,7 @@ func NewAccount(c broker.RegistryCredential, password string) (Account, error) {
 	if err := c.Check(password); err != nil {
 		return Account{}, err
 	}
-	return Account{&login{c.Base(), c.Username, password}}, nil
+	return Account{&login{Registry: c.Base(), Generation: c.Generation, Username: c.Username, Password: password}}, nil
 }
 
 // String keeps it out of whatever is printed.
@@ -48,8 +51,9 @@ func Put(ctx context.Context, keeper Keeper, c broker.RegistryCredential, a Acco
 }
 
 // accountOf reads the account of a record. What is wrong with it is never repeated.
-// Codes: registry_credential_missing, registry_credential_moved, secret_unreadable, and
-// those of the keeper.
+// Codes: registry_credential_missing, registry_credential_moved,
+// registry_credential_unfinished, registry_realm_changed, secret_unreadable, and those of
+// the keeper.
 func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) (Account, error) {
 	refuse := func(code, why string) (Account, error) {
 		return Account{}, broker.Errorf(broker.Refused, code, "cannot use the credential of registry %s: %s (set it again: hostler help registry-credential set)", c.Registry, why)
@@ -68,6 +72,10 @@ func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) 
 		return refuse("secret_unreadable", "it is not as hostler registry-credential set writes it")
 	case l.Registry != c.Base():
 		return refuse("registry_credential_moved", "it was tried at another address than the record names")
+	case l.Generation != c.Generation || l.Username != c.Username:
+		return refuse("registry_credential_unfinished", "the record and the account are not of one setting (the broker may have ended between the two)")
+	case l.Realm == "":
+		return refuse("registry_realm_changed", "it is kept without the address of the token service that it was tried at")
 	}
 	return Account{&l}, nil
 }

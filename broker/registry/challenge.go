@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/hostler/hostler/broker"
 )
 
 // challenge is what a registry says of its token service.
@@ -57,4 +59,9 @@ func (c challenge) address(plainHTTP bool, repository string) (at *url.URL, why 
 	}
 	at.RawQuery = q.Encode()
 	return at, ""
+}
+
+// originOf is the part of an address that says who is asked: https://HOST[:PORT].
+func originOf(at *url.URL) string {
+	return at.Scheme + "://" + broker.RegistryName(at.Host, at.Scheme == "http")
 }

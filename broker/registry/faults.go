@@ -3,11 +3,13 @@ package registry
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -15,13 +17,24 @@ import (
 
 var errTooLarge = errors.New("too large")
 
-// status is an answer that may be another one later.
-type status int
-
-func (s status) Error() string { return fmt.Sprintf("status %d", int(s)) }
-
 func refused(r broker.RegistryCredential, code, why string) error {
 	return broker.Errorf(broker.Refused, code, "cannot use the credential of registry %s: %s", r.Registry, why)
+}
+
+// maxRetryAfter bounds what whoever does not answer may ask for.
+const maxRetryAfter = 5 * time.Minute
+
+// busy is for an answer that may be another one later.
+func busy(r broker.RegistryCredential, who string, res *http.Response, now time.Time) error {
+	e := broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s answers with status %d", r.Registry, who, res.StatusCode)
+	header := res.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(header); err == nil {
+		e.RetryAfter = at.Sub(now)
+	}
+	e.RetryAfter = min(max(e.RetryAfter, 0), maxRetryAfter)
+	return e
 }
 
 // unreachable says why there was no answer.
@@ -37,20 +50,33 @@ func cause(err error) string {
 	var cert *tls.CertificateVerificationError
 	var op *net.OpError
 	var u *url.Error
-	var answer status
 	switch {
 	case errors.As(err, &u) && u.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return "did not answer in time"
 	case errors.As(err, &cert):
-		return "has a certificate that does not verify (add its authority to those of the broker's machine): " + taskcatalog.Clean(cert.Err.Error(), 200)
+		return "has a certificate that does not verify: " + doubt(cert.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return "cannot be reached: " + taskcatalog.Clean(op.Err.Error(), 200)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "speaks no TLS"
-	case errors.As(err, &answer):
-		return "answers with " + answer.Error()
 	case errors.Is(err, errTooLarge):
 		return "answers with more than any of its kind"
 	}
 	return "gives no answer that can be read"
+}
+
+// doubt is in words of ours: a certificate holds whatever its owner writes there.
+func doubt(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return "nobody here knows its authority (add it to those of the broker's machine)"
+	case errors.As(err, &name):
+		return "it is for another name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "it has run out, or is for later (look at the clock, too)"
+	}
+	return "it breaks a rule for certificates"
 }

@@ -11,7 +11,7 @@ import (
 
 // claims are what a token may say of itself. Only those that are JWTs do.
 type claims struct {
-	Expires float64  `json:"exp"` // seconds of Unix time; 0: it does not say
+	Expires *float64 `json:"exp"` // seconds of Unix time
 	Access  *[]grant `json:"access"`
 }
 
@@ -22,17 +22,15 @@ type grant struct {
 	Actions []string `json:"actions"`
 }
 
-// claimsIn reads a token. Where it says nothing that can be read they are empty.
-func claimsIn(token string) (c claims) {
+// claimsIn reads a token. One that is no JWT says nothing; what is as long as one, and
+// cannot be read, might say anything.
+func claimsIn(token string) (c claims, readable bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return c
+		return c, true
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(raw, &c) != nil {
-		return claims{}
-	}
-	return c
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	return c, err == nil && json.Unmarshal(raw, &c) == nil
 }
 
 // opens says whether a token may pull a repository, and whether it may do more. One
@@ -53,9 +51,14 @@ func (c claims) opens(repository string) (pulls, more bool) {
 	return pulls, more
 }
 
-func (c claims) expires() time.Time {
-	if c.Expires <= 0 || c.Expires > 1<<40 {
-		return time.Time{}
+// end is when a token ends of which was said at; none: it is after last, by what was
+// said or by itself.
+func (c claims) end(at, last time.Time) (_ time.Time, none bool) {
+	if at.After(last) || c.Expires != nil && *c.Expires > float64(last.Unix()) {
+		return time.Time{}, true
 	}
-	return time.Unix(int64(c.Expires), 0)
+	if c.Expires != nil && *c.Expires < float64(at.Unix()) {
+		at = time.Unix(int64(max(*c.Expires, 0)), 0)
+	}
+	return at, false
 }

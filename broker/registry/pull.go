@@ -35,7 +35,7 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 	if err != nil {
 		return broker.Minted{}, err
 	}
-	host, repository := broker.RegistryOf(r.Reference)
+	host, repository := broker.RegistryOf(r.Reference, r.PlainHTTP)
 	record, err := p.Records.RegistryCredential(ctx, host)
 	if err != nil {
 		return broker.Minted{}, err

@@ -42,19 +42,22 @@ func TestATokenIsForTheReleaseOnRecord(t *testing.T) {
 		change func(*records, *taskcatalog.SelfUpdateParams)
 		code   string
 	}{
-		"as it is":                  {func(*records, *taskcatalog.SelfUpdateParams) {}, ""},
-		"another repository":        {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.Repository += "-secret" }, "credential_refused"},
-		"another registry":          {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.Repository = "evil.example/fleet/agent" }, "credential_refused"},
-		"another digest":            {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Manifest.Digest = "sha256:bb" }, "credential_refused"},
-		"without TLS":               {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.PlainHTTP = true }, "credential_refused"},
-		"a version that is none":    {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Version = "9.9.9" }, "agent_release_unknown"},
-		"no credential":             {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.Credential = "" }, "credential_refused"},
-		"from the broker":           {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source = nil }, "credential_refused"},
-		"no manifest":               {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Manifest = nil }, "credential_refused"},
-		"revoked":                   {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.release.RevokedAt = now }, "release_revoked"},
-		"no account any more":       {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.Registry = "other.example" }, "registry_credential_not_found"},
-		"an account without TLS":    {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.PlainHTTP = true }, "registry_credential_moved"},
-		"an account without secret": {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.VaultPath += "x" }, "registry_credential_missing"},
+		"as it is":                      {func(*records, *taskcatalog.SelfUpdateParams) {}, ""},
+		"another repository":            {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.Repository += "-secret" }, "credential_refused"},
+		"another registry":              {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.Repository = "evil.example/fleet/agent" }, "credential_refused"},
+		"another digest":                {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Manifest.Digest = "sha256:bb" }, "credential_refused"},
+		"without TLS":                   {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.PlainHTTP = true }, "credential_refused"},
+		"a version that is none":        {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Version = "9.9.9" }, "agent_release_unknown"},
+		"no credential":                 {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source.Credential = "" }, "credential_refused"},
+		"from the broker":               {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Source = nil }, "credential_refused"},
+		"no manifest":                   {func(_ *records, u *taskcatalog.SelfUpdateParams) { u.Manifest = nil }, "credential_refused"},
+		"revoked":                       {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.release.RevokedAt = now }, "release_revoked"},
+		"no account any more":           {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.Registry = "other.example" }, "registry_credential_not_found"},
+		"an account without TLS":        {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.PlainHTTP = true }, "registry_credential_moved"},
+		"an account of another setting": {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.Generation = "g-2" }, "registry_credential_unfinished"},
+		"an account of another user":    {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.Username = "pull-2" }, "registry_credential_unfinished"},
+		"an account without secret":     {func(r *records, _ *taskcatalog.SelfUpdateParams) { r.account.VaultPath += "x" }, "registry_credential_missing"},
+		"an account of before":          {func(*records, *taskcatalog.SelfUpdateParams) {}, "registry_realm_changed"},
 		"published without TLS": {func(r *records, u *taskcatalog.SelfUpdateParams) {
 			r.release.PlainHTTP, u.Source.PlainHTTP = true, true
 		}, "registry_plain_http"},
@@ -66,10 +69,13 @@ func TestATokenIsForTheReleaseOnRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = files.Close() })
-			h.record.VaultPath = broker.RegistryCredentialPath(h.record.Registry)
+			h.record.VaultPath, h.record.Generation = broker.RegistryCredentialPath(h.record.Registry), "g-1"
 			a, err := NewAccount(h.record, password)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if a.login.Realm = h.URL; name == "an account of before" {
+				a.login.Realm = ""
 			}
 			if err := Put(t.Context(), files, h.record, a); err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -53,22 +54,46 @@ func NewClient(now func() time.Time) *Client {
 	}}
 }
 
-// Try logs in with an account, and lets go of the token. Codes: registry_unreachable,
-// registry_no_tokens, registry_realm_refused, registry_login_refused,
-// registry_answer_invalid.
-func (c *Client) Try(ctx context.Context, r broker.RegistryCredential, a Account) error {
-	_, err := c.token(ctx, r, a, "")
-	return err
+// Try logs in with an account, lets go of the token, and returns the account as it goes to
+// the token service that the registry names now, and to no other. Codes:
+// registry_unreachable, registry_no_tokens, registry_realm_refused,
+// registry_login_refused, registry_token_tells, registry_answer_invalid.
+func (c *Client) Try(ctx context.Context, r broker.RegistryCredential, a Account) (Account, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	at, err := c.service(ctx, r, a, "")
+	if err != nil {
+		return Account{}, err
+	}
+	if _, err := c.token(ctx, r, a, at); err != nil {
+		return Account{}, err
+	}
+	tried := *a.login
+	tried.Realm = originOf(at)
+	return Account{&tried}, nil
 }
 
 // pull gets a token that may pull a repository. Codes: those of Try,
-// registry_pull_refused, registry_token_too_wide.
+// registry_realm_changed, registry_pull_refused, registry_token_too_wide,
+// registry_token_unreadable.
 func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (token, error) {
-	got, err := c.token(ctx, r, a, repository)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	at, err := c.service(ctx, r, a, repository)
 	if err != nil {
 		return token{}, err
 	}
-	says := claimsIn(got.text)
+	if originOf(at) != a.login.Realm {
+		return token{}, refused(r, "registry_realm_changed", "it names another token service than "+a.login.Realm+", where the account was tried, and the account is not sent there (where that is right set it again: hostler help registry-credential set)")
+	}
+	got, err := c.token(ctx, r, a, at)
+	if err != nil {
+		return token{}, err
+	}
+	says, readable := claimsIn(got.text)
+	if !readable {
+		return token{}, refused(r, "registry_token_unreadable", "its token service gives a JWT whose claims cannot be read, and what it opens nobody knows (look at the token service)")
+	}
 	switch pulls, more := says.opens(repository); {
 	case more:
 		return token{}, refused(r, "registry_token_too_wide", "its token service gives more than was asked for, which was to pull "+repository+" (give the account the right to pull alone, or use another token service)")
@@ -76,44 +101,41 @@ func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Accoun
 		return token{}, refused(r, "registry_pull_refused", "the account may not pull "+repository+" (give it the right to)")
 	}
 	// What it says itself counts, and so does what was said beside it.
-	last := got.expires
-	if at := says.expires(); !at.IsZero() {
-		if at.After(last) {
-			last = at
-		} else {
-			got.expires = at
-		}
-	}
-	if last.Sub(c.now()) > longest {
+	end, none := says.end(got.expires, c.now().Add(longest))
+	if none {
 		return token{}, refused(r, "registry_token_too_wide", fmt.Sprintf("its token service gives tokens for longer than %s (have it give shorter ones)", longest))
 	}
+	got.expires = end
 	return got, nil
 }
 
-// token asks where tokens are made, and has one made.
-func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (token, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+// service asks a registry where tokens are made.
+func (c *Client) service(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (*url.URL, error) {
 	res, _, err := c.get(ctx, a.login.Registry+"/v2/", nil)
 	if err != nil {
-		return token{}, unreachable(ctx, r, "the registry", err)
+		return nil, unreachable(ctx, r, "the registry", err)
 	}
 	names, is := bearerIn(res.Header.Values("WWW-Authenticate"))
 	switch {
 	case res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
-		return token{}, unreachable(ctx, r, "the registry", status(res.StatusCode))
+		return nil, busy(r, "the registry", res, c.now())
 	case res.StatusCode == http.StatusUnauthorized && is:
 	case res.StatusCode == http.StatusUnauthorized:
-		return token{}, refused(r, "registry_no_tokens", "it takes the account itself (Basic) and makes no tokens, and no node is given the account (put a token service before it, use another registry, or publish the release to the broker: hostler agent-release publish without --registry)")
+		return nil, refused(r, "registry_no_tokens", "it takes the account itself (Basic) and makes no tokens, and no node is given the account (put a token service before it, use another registry, or publish the release to the broker: hostler agent-release publish without --registry)")
 	case res.StatusCode == http.StatusOK:
-		return token{}, refused(r, "registry_no_tokens", "it answers without a login, and names no token service (where anybody may pull no credential is needed)")
+		return nil, refused(r, "registry_no_tokens", "it answers without a login, and names no token service (where anybody may pull no credential is needed)")
 	default:
-		return token{}, refused(r, "registry_answer_invalid", fmt.Sprintf("it answers /v2/ with status %d, and no registry does (look at its name)", res.StatusCode))
+		return nil, refused(r, "registry_answer_invalid", fmt.Sprintf("it answers /v2/ with status %d, and no registry does (look at its name)", res.StatusCode))
 	}
 	at, why := names.address(strings.HasPrefix(a.login.Registry, "http://"), repository)
 	if why != "" {
-		return token{}, refused(r, "registry_realm_refused", why+", and the account is not sent there")
+		return nil, refused(r, "registry_realm_refused", why+", and the account is not sent there")
 	}
+	return at, nil
+}
+
+// token has one made.
+func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Account, at *url.URL) (token, error) {
 	res, raw, err := c.get(ctx, at.String(), a.login)
 	defer clear(raw)
 	const service = "the registry's token service"
@@ -123,7 +145,7 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
 		return token{}, refused(r, "registry_login_refused", "its token service does not take the account (set it again: hostler help registry-credential set)")
 	case res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
-		return token{}, unreachable(ctx, r, service, status(res.StatusCode))
+		return token{}, busy(r, service, res, c.now())
 	case res.StatusCode != http.StatusOK:
 		return token{}, refused(r, "registry_answer_invalid", fmt.Sprintf("its token service answers with status %d", res.StatusCode))
 	}
@@ -141,6 +163,9 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 	}
 	if len(got.text) > maxToken || !tokenForm.MatchString(got.text) {
 		return token{}, refused(r, "registry_answer_invalid", "its token service answers without a token")
+	}
+	if a.login.in(got.text) {
+		return token{}, refused(r, "registry_token_tells", "its token service answers with a token that has the password in it, which no node is given (use another token service, or publish the release to the broker: hostler agent-release publish without --registry)")
 	}
 	if said.ExpiresIn > 0 {
 		got.expires = c.now().Add(time.Duration(min(said.ExpiresIn, 10*365*24*3600) * float64(time.Second)))

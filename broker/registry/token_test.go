@@ -24,14 +24,17 @@ type hub struct {
 	client    *Client
 	record    broker.RegistryCredential
 	challenge string // with %s for this server's address
+	realm     string // where the account was tried; empty: here
 	first     func(http.ResponseWriter, *http.Request)
 	service   func(http.ResponseWriter, *http.Request)
 	shown     atomic.Int32 // how often somebody was shown a login
 }
 
+const newChallenge = `Bearer realm="%s/token",service="hub",scope="repository:fleet/agent:pull,push"`
+
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	h := &hub{client: NewClient(func() time.Time { return now }), challenge: `Bearer realm="%s/token",service="hub",scope="repository:fleet/agent:pull,push"`}
+	h := &hub{client: NewClient(func() time.Time { return now }), challenge: newChallenge}
 	h.service = func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, `{"token":"opaque","expires_in":300}`)
 	}
@@ -66,6 +69,9 @@ func (h *hub) pull(t *testing.T) (token, error) {
 	a, err := NewAccount(h.record, password)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if a.login.Realm = h.realm; h.realm == "" {
+		a.login.Realm = h.URL
 	}
 	got, err := h.client.pull(t.Context(), h.record, a, "fleet/agent")
 	if err != nil && strings.Contains(fmt.Sprintf("%v %+v", err, a), "planted") {
@@ -106,9 +112,9 @@ func TestTryingAnAccountAsksForNothing(t *testing.T) {
 	}
 	a, err := NewAccount(h.record, password)
 	if err == nil {
-		err = h.client.Try(t.Context(), h.record, a)
+		a, err = h.client.Try(t.Context(), h.record, a)
 	}
-	if err != nil || h.shown.Load() != 1 {
+	if err != nil || h.shown.Load() != 1 || a.login.Realm != h.URL || a.login.Password != password {
 		t.Errorf("%v; a login was shown %d times", err, h.shown.Load())
 	}
 }
@@ -137,8 +143,13 @@ func TestATokenThatOpensMoreIsRefused(t *testing.T) {
 	for claims, code := range map[string]string{
 		`{"access":[` + pull + `]}`: "",
 		`{"access":[` + pull + `,{"type":"repository","name":"other","actions":[]}]}`: "",
-		`{"sub":"says nothing"}`: "",
-		`no JSON`:                "",
+		`{"sub":"says nothing"}`:                "",
+		`no JSON`:                               "registry_token_unreadable",
+		`{"access":"all"}`:                      "registry_token_unreadable",
+		`{"exp":"never"}`:                       "registry_token_unreadable",
+		`{"access":[],"access":[` + pull + `]}`: "registry_token_unreadable",
+		`{"exp":1e300}`:                         "registry_token_too_wide",
+		`{"exp":99999999999999}`:                "registry_token_too_wide",
 		`{"access":[{"type":"repository","name":"fleet/agent","actions":["pull","push"]}]}`: "registry_token_too_wide",
 		`{"access":[{"type":"repository","name":"fleet/agent","actions":["*"]}]}`:           "registry_token_too_wide",
 		`{"access":[{"type":"repository","name":"fleet/agent","actions":["delete"]}]}`:      "registry_token_too_wide",
@@ -152,6 +163,16 @@ func TestATokenThatOpensMoreIsRefused(t *testing.T) {
 		h.service = func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"token":%q}`, jwt(claims)) }
 		if _, err := h.pull(t); err == nil && code != "" || err != nil && broker.AsError(err).Code != code {
 			t.Errorf("%s: %v, want %s", claims, err, code)
+		}
+	}
+}
+
+func TestATokenThatLivesTooLongIsRefused(t *testing.T) {
+	for _, seconds := range []string{"7201", "31536000", "1e300"} {
+		h := newHub(t)
+		h.service = respondJSON(`{"token":"opaque","expires_in":` + seconds + `}`)
+		if _, err := h.pull(t); broker.AsError(err).Code != "registry_token_too_wide" {
+			t.Errorf("%s: %v", seconds, err)
 		}
 	}
 }
@@ -248,12 +269,107 @@ func TestARegistryWithoutTLSIsUsedOnlyWhereThatWasSaid(t *testing.T) {
 	h := newHub(t)
 	plain := httptest.NewServer(h)
 	t.Cleanup(plain.Close)
-	h.challenge = `Bearer realm="` + plain.URL + `/token"`
+	h.challenge, h.realm = `Bearer realm="`+plain.URL+`/token"`, plain.URL
 	h.record.Registry, h.record.PlainHTTP = strings.TrimPrefix(plain.URL, "http://"), true
 	if got, err := h.pull(t); err != nil || got.text != "opaque" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if (broker.RegistryCredential{Registry: "docker.io"}).Base() != "https://registry-1.docker.io" {
 		t.Error("docker.io is asked at its website")
+	}
+}
+
+// A registry that names another token service than the one where the account was tried
+// is not taken at its word: whoever speaks for it would be sent the account.
+func TestTheAccountGoesToTheTokenServiceWhereItWasTried(t *testing.T) {
+	other := newHub(t)
+	h := newHub(t)
+	h.trust(other.Server)
+	h.challenge = `Bearer realm="` + other.URL + `/token"`
+	if _, err := h.pull(t); broker.AsError(err).Code != "registry_realm_changed" || h.shown.Load()+other.shown.Load() > 0 {
+		t.Errorf("%v; the login was shown %d times", err, h.shown.Load()+other.shown.Load())
+	}
+	h.realm = other.URL
+	if _, err := h.pull(t); err != nil || other.shown.Load() != 1 {
+		t.Errorf("set again: %v", err)
+	}
+	h.realm, h.challenge = h.URL, strings.Replace(newChallenge, "/token", "/token/v2", 1)
+	h.service = nil
+	h.first = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token/v2" {
+			_, _ = fmt.Fprint(w, `{"token":"opaque"}`)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", strings.ReplaceAll(h.challenge, "%s", strings.ToUpper(h.URL)))
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	if _, err := h.pull(t); err != nil {
+		t.Errorf("another path of the same: %v", err)
+	}
+}
+
+// Some services answer with what they were shown: that is no token for a node.
+func TestATokenThatTellsThePasswordIsRefused(t *testing.T) {
+	b64 := base64.StdEncoding.EncodeToString
+	for name, answer := range map[string]string{
+		"the password":          password,
+		"within":                "v1." + password + "~",
+		"base64":                b64([]byte(password)),
+		"base64 for URLs":       base64.RawURLEncoding.EncodeToString([]byte(password)),
+		"as it was shown":       b64([]byte("pull:" + password)),
+		"after something":       "v1_" + b64([]byte("1:pull:"+password+":x")),
+		"twice":                 b64([]byte(`{"auth":"` + b64([]byte("pull:"+password)) + `"}`)),
+		"in a JWT":              jwt(`{"sub":"` + password + `"}`),
+		"in a JWT, as shown":    jwt(`{"sub":"` + b64([]byte("pull:"+password)) + `"}`),
+		"in the JWT's own head": b64([]byte(`{"k":"`+password+`"}`)) + ".e30.c2ln",
+	} {
+		for _, member := range []string{"token", "access_token"} {
+			h := newHub(t)
+			h.service = respondJSON(fmt.Sprintf(`{%q:%q}`, member, answer))
+			if got, err := h.pull(t); broker.AsError(err).Code != "registry_token_tells" || got.text != "" {
+				t.Errorf("%s: %v", name, err)
+			}
+			a, err := NewAccount(h.record, password)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.client.Try(t.Context(), h.record, a); broker.AsError(err).Code != "registry_token_tells" {
+				t.Errorf("%s, when it is set: %v", name, err)
+			}
+		}
+	}
+	h := newHub(t)
+	h.service = respondJSON(fmt.Sprintf(`{"token":%q}`, strings.Repeat(b64([]byte("pull:planted-passwort")), 1000)))
+	if _, err := h.pull(t); err != nil {
+		t.Errorf("a token with another word in it: %v", err)
+	}
+}
+
+// A service that has too much to do says when to come again, and the node is told.
+func TestWhenToAskAgainIsPassedOn(t *testing.T) {
+	for header, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-3": 0, "soon": 0, "999999": maxRetryAfter, now.Add(time.Minute).UTC().Format(http.TimeFormat): time.Minute} {
+		h := newHub(t)
+		slow := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = fmt.Fprint(w, password)
+		}
+		h.service = slow
+		if _, err := h.pull(t); broker.AsError(err).Code != "registry_unreachable" || broker.AsError(err).RetryAfter != want {
+			t.Errorf("%q: %v after %v", header, err, broker.AsError(err).RetryAfter)
+		}
+		h.first = slow
+		if _, err := h.pull(t); broker.AsError(err).RetryAfter != want {
+			t.Errorf("%q of the registry: %v", header, err)
+		}
+	}
+}
+
+// A certificate holds what its owner writes there.
+func TestACertificateIsNotQuoted(t *testing.T) {
+	h := newHub(t)
+	h.record.Registry = strings.Replace(h.record.Registry, "127.0.0.1", "localhost", 1)
+	if _, err := h.pull(t); broker.AsError(err).Code != "registry_unreachable" || strings.Contains(err.Error(), "example.com") || !strings.Contains(err.Error(), "another name") {
+		t.Errorf("%v", err)
 	}
 }

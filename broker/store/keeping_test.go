@@ -125,6 +125,48 @@ func TestAPackageThatIsNotWholeIsNotThere(t *testing.T) {
 	})
 }
 
+// Whoever makes secrets is asked by a task a few times, each after a longer while.
+func TestATaskAsksForASecretAFewTimes(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		begin := func(attempt int) error {
+			return db.BeginMint(ctx, n.ID, n.Epoch, k.ID, attempt, "oci_pull")
+		}
+		for range 20 { // nothing is counted of what would not be given
+			refused(t, begin(1), "lease_lost")
+		}
+		claim(t, db, n, k.ID)
+		for i := range 15 {
+			ok(t, begin(1))
+			pause := min(time.Second<<i, time.Minute)
+			for range 3 { // asking too soon is put off, and makes it no longer
+				err := begin(1)
+				if got := broker.AsError(err); got.Code == "mint_too_soon" && got.RetryAfter == pause {
+					continue
+				}
+				t.Fatalf("try %d, at once: %v", i+1, err)
+			}
+			for range 2 {
+				clock.Advance(pause / 2)
+				_, _, err := db.RecordProgress(ctx, n.ID, k.ID, 1, broker.Progress{})
+				ok(t, err)
+			}
+		}
+		ok(t, begin(1))
+		refused(t, begin(1), "mint_tries_spent")
+		clock.Advance(time.Minute)
+		must(db.SweepTasks(ctx))(t)
+		clock.Advance(time.Second)
+		must(db.SweepTasks(ctx))(t)
+		claim(t, db, n, k.ID)
+		refused(t, begin(2), "mint_tries_spent")
+		other := enqueue(t, db, n, taskcatalog.LaneConcurrent)
+		claim(t, db, n, other.ID)
+		ok(t, db.BeginMint(ctx, n.ID, n.Epoch, other.ID, 1, "oci_pull"))
+	})
+}
+
 func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
@@ -133,7 +175,7 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ, "what it opens")
 		}
 		may := func(node broker.Node, attempt int) error {
-			return db.MayMint(ctx, node.ID, node.Epoch, k.ID, attempt, "oci_pull")
+			return db.BeginMint(ctx, node.ID, node.Epoch, k.ID, attempt, "oci_pull")
 		}
 		refused(t, may(n, 1), "lease_lost")
 		refused(t, mint(n, 1, "oci_pull"), "lease_lost") // not delivered yet
@@ -141,7 +183,6 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 		refused(t, mint(eve, 1, "oci_pull"), "task_not_found")
 		refused(t, may(eve, 1), "task_not_found")
 		refused(t, mint(n, 2, "oci_pull"), "lease_lost")
-		ok(t, may(n, 1))
 		ok(t, may(n, 1)) // that it may is no mint
 		ok(t, mint(n, 1, "oci_pull"))
 		refused(t, mint(n, 1, "oci_pull"), "already_minted")

@@ -2,13 +2,25 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 )
 
-// MayMint says whether RecordMint would, so that nothing is made that would not be given.
-// What is refused is audited. Codes: task_not_found, lease_lost, already_minted.
-func (db *DB) MayMint(ctx context.Context, nodeID string, epoch int64, taskID string, attempt int, credentialType string) error {
+// What a task may cost those who make secrets. Waiting as it is told, a node asks for
+// longer than its patience lasts.
+const (
+	maxMintTries = 16
+	maxMintPause = time.Minute
+)
+
+// BeginMint says whether RecordMint would, so that nothing is made that would not be
+// given, and counts: a task asks a few times, and waits twice as long each time, whatever
+// comes of it. What is refused is audited. Codes: task_not_found, lease_lost,
+// already_minted, mint_too_soon, mint_tries_spent.
+func (db *DB) BeginMint(ctx context.Context, nodeID string, epoch int64, taskID string, attempt int, credentialType string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		e, err := t.mayMint(ctx, nodeID, epoch, taskID, attempt, credentialType)
 		if err != nil {
@@ -21,8 +33,29 @@ func (db *DB) MayMint(ctx context.Context, nodeID string, epoch int64, taskID st
 		if had {
 			return alreadyMinted(e, taskID, attempt, credentialType)
 		}
-		return nil
+		return t.countMint(ctx, e, taskID)
 	})
+}
+
+// countMint lets a task ask once more, if it may. e is the row of the mint.
+func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) error {
+	var tries int
+	var next time.Time
+	err := t.QueryRowContext(ctx, `SELECT tries, next_at FROM mint_tries WHERE task_id = $1`, taskID).Scan(&tries, at(&next))
+	switch {
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return err
+	case tries >= maxMintTries:
+		return refuse(broker.Errorf(broker.Refused, "mint_tries_spent", "cannot mint a credential for task %s: it has asked %d times (find out why that failed, and ask for the task again)", taskID, tries), e)
+	case t.now.Before(next):
+		soon := broker.Errorf(broker.TooMany, "mint_too_soon", "cannot mint a credential for task %s: it has asked %d times and waits until %s", taskID, tries, next.UTC().Format(time.RFC3339))
+		soon.RetryAfter = next.Sub(t.now)
+		return refuse(soon, e)
+	}
+	pause := min(time.Second<<tries, maxMintPause)
+	_, err = t.ExecContext(ctx, `INSERT INTO mint_tries (task_id, tries, next_at) VALUES ($1, 1, $2)
+		ON CONFLICT (task_id) DO UPDATE SET tries = mint_tries.tries + 1, next_at = excluded.next_at`, taskID, micros(t.now.Add(pause)))
+	return err
 }
 
 // RecordMint says that a secret may be handed to a node: once per task, attempt

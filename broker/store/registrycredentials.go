@@ -10,10 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-const registryColumns = `registry, username, plain_http, vault_path, set_by, reason, set_at`
+const registryColumns = `registry, username, plain_http, vault_path, generation, set_by, reason, set_at`
 
 func scanRegistry(row interface{ Scan(...any) error }) (c broker.RegistryCredential, err error) {
-	err = row.Scan(&c.Registry, &c.Username, &c.PlainHTTP, &c.VaultPath, &c.SetBy, &c.Reason, at(&c.SetAt))
+	err = row.Scan(&c.Registry, &c.Username, &c.PlainHTTP, &c.VaultPath, &c.Generation, &c.SetBy, &c.Reason, at(&c.SetAt))
 	return c, err
 }
 
@@ -47,9 +47,9 @@ func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c b
 			return err
 		}
 		var err error
-		kept, err = scanRegistry(t.QueryRowContext(ctx, `INSERT INTO registry_credentials (`+registryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (registry) DO UPDATE SET username = excluded.username, plain_http = excluded.plain_http, set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at
-			RETURNING `+registryColumns, c.Registry, c.Username, c.PlainHTTP, broker.RegistryCredentialPath(c.Registry), actor.Name, c.Reason, micros(t.now)))
+		kept, err = scanRegistry(t.QueryRowContext(ctx, `INSERT INTO registry_credentials (`+registryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (registry) DO UPDATE SET username = excluded.username, plain_http = excluded.plain_http, generation = excluded.generation, set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at
+			RETURNING `+registryColumns, c.Registry, c.Username, c.PlainHTTP, broker.RegistryCredentialPath(c.Registry), c.Generation, actor.Name, c.Reason, micros(t.now)))
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 		return nil, err
 	}
 	program := taskcatalog.AgentProgram(n.AgentVersion)
-	slots, err := q.slots(ctx, program)
+	slots, err := q.slots(ctx, n, program)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -18,8 +19,8 @@ const maxAgentSlots = 256
 // slots are the programs of signed releases, where the one that a node runs is among
 // them: its agent updates itself, and keeps others beside it. They are taken from what
 // was signed, never from a column: whoever owns the database owns those.
-func (q *Queue) slots(ctx context.Context, program string) ([]taskcatalog.BaselineFile, error) {
-	if q.c.ReleaseKeys == nil {
+func (q *Queue) slots(ctx context.Context, n broker.Node, program string) ([]taskcatalog.BaselineFile, error) {
+	if q.c.ReleaseKeys == nil || !slices.Contains(n.TaskTypes, sinceSlots) {
 		return nil, nil
 	}
 	all, err := q.c.DB.AgentReleases(ctx, "")

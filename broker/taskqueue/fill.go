@@ -9,6 +9,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// An agent refuses a task with a param that it does not know, and tells of none but the
+// types that it knows. What came to a type later goes to those alone that report a type
+// that came with it, or after it.
+const (
+	sinceExpectedAgent = "node.rotate_identity@1"
+	sinceSlots         = "node.self_update@1"
+)
+
 // fill completes params with what the broker keeps: the node's baseline, its
 // site's policy, what the agent's package has, the trust bundle in force. The node keeps none of them, as a
 // tenant with root could have changed them there.
@@ -20,8 +28,11 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 			p.Scratch, err = q.scratch(ctx, n.Site, p.Scratch)
 		}
 	case *taskcatalog.ValidateCleanParams:
-		if p.Policy, err = q.policy(ctx, n.Site); err == nil && !p.TakeBaseline {
-			if p.Baseline, err = q.baseline(ctx, n); err == nil {
+		if p.Policy, err = q.policy(ctx, n.Site); p.Policy != nil {
+			p.Policy.GPU = nil // for scrubs alone
+		}
+		if err == nil && !p.TakeBaseline {
+			if p.Baseline, err = q.baseline(ctx, n); err == nil && slices.Contains(n.TaskTypes, sinceExpectedAgent) {
 				p.ExpectedAgent, err = q.agentPackages(ctx, n)
 			}
 		}

@@ -51,7 +51,7 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 // node has a credential minted.
 func (q *Queue) source(ctx context.Context, r store.AgentRelease) (*taskcatalog.ReleaseSource, error) {
 	s := &taskcatalog.ReleaseSource{Repository: r.Reference, PlainHTTP: r.PlainHTTP}
-	host, _ := broker.RegistryOf(r.Reference)
+	host, _ := broker.RegistryOf(r.Reference, r.PlainHTTP)
 	switch _, err := q.c.DB.RegistryCredential(ctx, host); {
 	case err == nil:
 		s.Credential = taskcatalog.CredentialOCIPull

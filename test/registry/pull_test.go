@@ -355,3 +355,66 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	}
 	s.nowhere(append(s.tokens.Made(), planted)...)
 }
+
+// Whoever sets an account again may be cut off between its record and the account. What
+// is left then is not used as if it were one: it is set again.
+func TestAnAccountThatIsHalfSetIsNotUsed(t *testing.T) {
+	s := newSite(t)
+	s.publish("fleet/agent", "1.2.3")
+	kept := func() string {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(s.broker.Dir, "secrets", "registries", "*", "*.age"))
+		if err != nil || len(all) != 1 {
+			t.Fatalf("accounts are at %q, %v", all, err)
+		}
+		return all[0]
+	}
+	set := func() []byte {
+		t.Helper()
+		if code := s.account(s.hub.Addr, "pull"); code != "" {
+			t.Fatal(code)
+		}
+		raw, err := os.ReadFile(kept())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	first := set()
+	set()
+	mint := func(want string) {
+		t.Helper()
+		d, task, _ := s.update("1.2.3")
+		before := len(s.tokens.Asked())
+		if _, code := s.node.Mint(t, d, "oci_pull"); code != want || want != "" && len(s.tokens.Asked()) != before {
+			t.Errorf("%q, want %q", code, want)
+		}
+		s.end(d, task)
+	}
+	mint("")
+	if err := os.WriteFile(kept(), first, 0o600); err != nil { // as it is where the second was never written
+		t.Fatal(err)
+	}
+	mint("registry_credential_unfinished")
+	if err := os.Remove(kept()); err != nil { // and where it was the first
+		t.Fatal(err)
+	}
+	mint("registry_credential_missing")
+	set()
+	mint("")
+}
+
+// A registry has one account, by whatever name it is called.
+func TestARegistryIsKeptByOneName(t *testing.T) {
+	s := newSite(t)
+	s.publish("fleet/agent", "1.2.3")
+	name := strings.Replace(s.hub.Addr, "127.0.0.1", "LocalHost", 1)
+	if code := s.account(name, "pull"); code != "" {
+		t.Fatal(code)
+	}
+	list := servertest.Must[resource.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
+	if len(list.Items) != 1 || list.Items[0].Registry != strings.ToLower(name) || list.Items[0].Generation == "" {
+		t.Errorf("kept are %+v", list.Items)
+	}
+	servertest.Must[resource.RegistryCredential](t, s.broker, http.MethodDelete, "/registry-credentials/"+strings.ToUpper(name)+"?reason=over", nil)
+}

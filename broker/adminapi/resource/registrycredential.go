@@ -14,13 +14,14 @@ type RegistryCredentialPut struct {
 
 // RegistryCredential says that there is an account, and never its password.
 type RegistryCredential struct {
-	Registry  string    `json:"registry" doc:"HOST[:PORT]"`
-	Username  string    `json:"username"`
-	PlainHTTP bool      `json:"plain_http,omitzero"`
-	VaultPath string    `json:"vault_path"`
-	SetBy     string    `json:"set_by"`
-	Reason    string    `json:"reason"`
-	SetAt     time.Time `json:"set_at"`
+	Registry   string    `json:"registry" doc:"HOST[:PORT]"`
+	Username   string    `json:"username"`
+	PlainHTTP  bool      `json:"plain_http,omitzero"`
+	VaultPath  string    `json:"vault_path"`
+	Generation string    `json:"generation" doc:"another one each time that it is set; the secret has the same"`
+	SetBy      string    `json:"set_by"`
+	Reason     string    `json:"reason"`
+	SetAt      time.Time `json:"set_at"`
 }
 
 // RegistryCredentialList is every one, by registry.

@@ -23,9 +23,9 @@ that repository, for minutes; no node is given the account. It needs no right bu
 pull, and should have no other.
 
 The account is tried before anything is kept: the registry must have a token service,
-as those have that answer a pull with WWW-Authenticate: Bearer. Set again, it is
-replaced, and counts from the next update on. FILE must be readable by its owner
-alone. --plain-http is for trials with a registry without TLS: whoever listens on the
+as those have that answer a pull with WWW-Authenticate: Bearer. Where that service is
+is kept with the account, which goes to no other. Set again, it is replaced, and counts
+from the next update on. FILE must be readable by its owner alone. --plain-http is for trials with a registry without TLS: whoever listens on the
 way has the password.`,
 		Example: "  hostler registry-credential set registry.example --username hostler-pull --password-file pull.pw --reason 'agents of our CI'",
 		RunE: func(c *cobra.Command, args []string) error {
