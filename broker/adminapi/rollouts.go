@@ -3,6 +3,7 @@ package adminapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
@@ -28,8 +29,7 @@ func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	out := rolloutResource(r)
-	return &out, nil
+	return rolloutResource(ctx, r), nil
 }
 
 func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.Start, err error) {
@@ -123,7 +123,7 @@ func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*resource.Ro
 	}
 	out := &resource.RolloutList{Items: []resource.Rollout{}, NextCursor: next}
 	for _, r := range page {
-		out.Items = append(out.Items, rolloutResource(r))
+		out.Items = append(out.Items, *rolloutResource(ctx, r))
 	}
 	return out, nil
 }
@@ -143,7 +143,7 @@ func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*resource.
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RolloutDetail{Rollout: rolloutResource(r), Nodes: []resource.RolloutMember{}, Events: []resource.OnboardingEvent{}}
+	out := &resource.RolloutDetail{Rollout: *rolloutResource(ctx, r), Nodes: []resource.RolloutMember{}, Events: []resource.OnboardingEvent{}}
 	if in.Brief {
 		return out, nil
 	}
@@ -160,41 +160,48 @@ type rolloutActionInput struct {
 	Body   resource.RolloutOrder
 }
 
-// actOnRollout pauses, resumes or aborts a rollout. A pause also withdraws the runs that
-// would begin when a tenant leaves.
+// actOnRollout pauses, resumes or aborts a rollout. Codes: rollout_aborting,
+// rollout_stopping, those of a run's actions.
 func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*resource.Rollout, error) {
 	r, err := a.run(ctx, rollsOut, in.Rollout)
 	if err != nil {
 		return nil, err
 	}
-	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Reason: taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)}
-	switch in.Action {
-	case "pause":
-		o.Action = chain.MarkManual
-	case "abort":
-		o.Action = chain.Cancel
-	default:
-		o.Action = chain.Resume
-	}
+	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: rolloutAction(in.Action, r), Reason: taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)}
 	if in.Action != "resume" {
 		if o.Reason, err = a.reasonFor(ctx, in.Body.Reason, "run."+string(o.Action), "run/"+r.ID, in.Action+" rollout "+r.ID); err != nil {
 			return nil, err
 		}
 	}
-	if in.Action == "resume" && in.Body.RetryFailed {
+	if o.Action == chain.Resume && in.Body.RetryFailed {
 		if err := a.must(ctx, admin, "have rollout "+r.ID+" try again what failed"); err != nil {
 			return nil, err
 		}
 		o.Action = chain.Rerun
 	}
-	if r, err = a.c.Runs.Act(ctx, o); err != nil {
+	if s := rollout.Parse(r.State); in.Action == "resume" && (r.Asked == chain.AskMark || s.Stopping(r)) {
+		return nil, broker.Errorf(broker.Refused, "rollout_stopping", "cannot resume rollout %s: it is about to stop, when the nodes under way have ended (wait for that: hostler rollout watch %s; then resume it)", r.ID, r.ID)
+	}
+	r, err = a.c.Runs.Act(ctx, o)
+	if no, refused := errors.AsType[*chain.Refused](err); refused && no.Code == "run_compensating" {
+		return nil, broker.Errorf(broker.Refused, "rollout_aborting", "cannot %s rollout %s: it is being aborted, which begins nothing more, and ends when the nodes under way have (hostler rollout watch %s; where it has failed: hostler rollout abort %s --reason R, once more)", in.Action, in.Rollout, in.Rollout, in.Rollout)
+	}
+	if err != nil {
 		return nil, runError(err)
 	}
-	if in.Action == "pause" {
-		if err := (&rollout.Chains{Nodes: a.c.Refit}).Withdraw(ctx, r, "it was paused: "+o.Reason); err != nil {
-			return nil, err
-		}
+	return rolloutResource(ctx, r), nil
+}
+
+// rolloutAction is what an operator's word is for a run. An abort that has failed can only
+// be gone on with: there is no way forward from it.
+func rolloutAction(word string, r chain.Record) chain.Action {
+	switch {
+	case word == "pause":
+		return chain.MarkManual
+	case r.Direction == chain.Undo && r.Status.Stopped():
+		return chain.RetryStage
+	case word == "abort":
+		return chain.Cancel
 	}
-	out := rolloutResource(r)
-	return &out, nil
+	return chain.Resume
 }

@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func (r *rack) becomes(id, status string) resource.RolloutDetail {
 	r.t.Helper()
 	var d resource.RolloutDetail
 	servertest.Eventually(r.t, "the rollout is "+status, func() bool {
-		r.Advance(100 * time.Millisecond)
+		r.Advance(20 * time.Millisecond)
 		d = r.rollout(id)
 		return d.Status == status
 	})
@@ -44,7 +45,7 @@ func TestARolloutThatStopsGoesOnAndIsAborted(t *testing.T) {
 	r := newRack(t, `{}`)
 	r.releases("1.2.3")
 	g1 := r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
-	r.NewNode(t, resource.NodeCreate{Hostname: "g2", Site: "dc1"}).Settle(t)
+	g2 := r.NewNode(t, resource.NodeCreate{Hostname: "g2", Site: "dc1"}).Settle(t)
 	start := resource.RolloutStart{Release: "1.2.3", Selector: "site=dc1", Reason: "newer", Waves: []int{100}}
 	first := r.AskOnce(t, "k1", r.Token, http.MethodPost, "/rollouts", start)
 	again := r.AskOnce(t, "k1", r.Token, http.MethodPost, "/rollouts", start)
@@ -69,9 +70,10 @@ func TestARolloutThatStopsGoesOnAndIsAborted(t *testing.T) {
 	if m := r.rollout(id).Nodes[0]; m.Hostname != "g1" || m.Wave != "canary" || m.Result != "running" || m.Stage != "update_agent" || m.RunID == "" {
 		t.Errorf("the canary is %+v", m)
 	}
-	g1.Finish(t, d, task, taskcatalog.OutcomeFailed, taskcatalog.SelfUpdateResult{
+	rolledBack := taskcatalog.SelfUpdateResult{
 		Phase: taskcatalog.PhaseUpdate, FromVersion: "test", ToVersion: "1.2.3", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact", Slots: []taskcatalog.UpdateSlot{},
-	}, taskcatalog.Report{})
+	}
+	g1.Finish(t, d, task, taskcatalog.OutcomeFailed, rolledBack, taskcatalog.Report{})
 	at := r.becomes(id, "failed_manual_intervention")
 	if at.ErrorCode != "rollout_paused" || at.Counts["rolled_back"] != 1 || at.Counts["waiting"] != 1 || at.Failures != 1 || at.Nodes[0].Code != "rolled_back" || !at.Nodes[0].Counts || !strings.Contains(at.RecommendedNextAction, "hostler rollout resume "+id) || len(at.Events) == 0 {
 		t.Errorf("it stopped as %+v", at)
@@ -93,8 +95,19 @@ func TestARolloutThatStopsGoesOnAndIsAborted(t *testing.T) {
 			t.Errorf("%s without a reason: %d %s", action, a.Status, a.Body)
 		}
 	}
-	act("pause", resource.RolloutOrder{Reason: "lunch"})
-	if p := r.becomes(id, "failed_manual_intervention"); p.ErrorCode != "marked_by_operator" || !strings.Contains(p.RecommendedNextAction, "rollout resume") || p.ErrorMessage != "lunch" {
+	servertest.Eventually(t, "the other node is worked on", func() bool {
+		at := r.rollout(id)
+		return at.Nodes[1].Stage == "update_agent"
+	})
+	d, task = g2.Next(t)
+	if p := act("pause", resource.RolloutOrder{Reason: "lunch"}); p.Status != "running" {
+		t.Errorf("with a node under way it is %s", p.Status)
+	}
+	if a := r.Ask(t, r.Token, http.MethodPost, "/rollouts/"+id+"/resume", resource.RolloutOrder{}); a.Code() != "rollout_stopping" {
+		t.Errorf("resumed before it has stopped: %d %s", a.Status, a.Body)
+	}
+	g2.Finish(t, d, task, taskcatalog.OutcomeFailed, rolledBack, taskcatalog.Report{})
+	if p := r.becomes(id, "failed_manual_intervention"); p.ErrorCode != "marked_by_operator" || !strings.Contains(p.RecommendedNextAction, "rollout resume") || !strings.Contains(p.ErrorMessage, "lunch") || p.Counts["rolled_back"] != 2 {
 		t.Errorf("paused it is %+v", p)
 	}
 	act("pause", resource.RolloutOrder{Reason: "lunch"})
@@ -172,5 +185,53 @@ func TestWhoMayRollOutWhat(t *testing.T) {
 		if got := r.Ask(t, r.Token, http.MethodGet, a, nil); got.Status != http.StatusNotFound {
 			t.Errorf("it is shown as one %s: %d", name, got.Status)
 		}
+	}
+}
+
+// An abort goes on to its end: it is not paused, and nothing leads forward from it.
+func TestARolloutThatIsAborted(t *testing.T) {
+	r := newRack(t, `{}`)
+	r.releases("1.2.3")
+	g1 := r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
+	id := servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts", resource.RolloutStart{Release: "1.2.3", Selector: "g1"}).RolloutID
+	d, task := g1.Next(t)
+	reason := resource.RolloutOrder{Reason: "no more"}
+	servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts/"+id+"/abort", reason)
+	for _, action := range []string{"pause", "resume"} {
+		if a := r.Ask(t, r.Token, http.MethodPost, "/rollouts/"+id+"/"+action, reason); a.Code() != "rollout_aborting" || !strings.Contains(string(a.Body), "hostler rollout watch "+id) {
+			t.Errorf("%s: %d %s", action, a.Status, a.Body)
+		}
+	}
+	servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts/"+id+"/abort", reason)
+	g1.Finish(t, d, task, taskcatalog.OutcomeFailed, taskcatalog.SelfUpdateResult{
+		Phase: taskcatalog.PhaseUpdate, FromVersion: "test", ToVersion: "1.2.3", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact", Slots: []taskcatalog.UpdateSlot{},
+	}, taskcatalog.Report{})
+	if at := r.becomes(id, "cancelled"); at.Counts["rolled_back"] != 1 {
+		t.Errorf("it ended as %+v", at)
+	}
+}
+
+// Who was left out is told to those who see the node's site.
+func TestWhoWasLeftOutIsToldToWhoSeesThem(t *testing.T) {
+	r := newRack(t, `{}`)
+	r.releases("1.2.3")
+	r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
+	for site, name := range map[string]string{"dc1": "far1", "dc2": "far2"} { // they never come
+		servertest.Must[resource.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: name, Site: site})
+	}
+	id := servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts", resource.RolloutStart{Release: "1.2.3", Selector: "all"}).RolloutID
+	ofDC1 := r.NewToken(t, resource.TokenCreate{Name: "dc1", Role: "viewer", Sites: []string{"dc1"}})
+	for token, want := range map[string][]string{r.Token: {"far1", "far2"}, ofDC1: {"far1"}} {
+		for _, path := range []string{"/rollouts", "/rollouts/" + id} {
+			a := r.Ask(t, token, http.MethodGet, path, nil)
+			for _, name := range []string{"far1", "far2"} {
+				if told := strings.Contains(string(a.Body), `"`+name+`"`); told != slices.Contains(want, name) {
+					t.Errorf("%s with %s is told %v: %d %s", path, name, told, a.Status, a.Body)
+				}
+			}
+		}
+	}
+	if all := r.rollout(id); len(all.LeftOut) != 1 || all.LeftOut[0].Count != 2 || len(all.LeftOut[0].Nodes) != 2 {
+		t.Errorf("left out %+v", all.LeftOut)
 	}
 }

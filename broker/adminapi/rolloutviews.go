@@ -9,10 +9,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// rolloutResource is the read model of a rollout.
-func rolloutResource(r chain.Record) resource.Rollout {
+// rolloutResource is the read model of a rollout, for who asks: nodes that are no members
+// may be of sites that they do not see.
+func rolloutResource(ctx context.Context, r chain.Record) *resource.Rollout {
 	s := rollout.Parse(r.State)
-	out := resource.Rollout{
+	out := &resource.Rollout{
 		RolloutID: r.ID, Release: s.Release.Version, ReleaseDigest: s.Release.Digest, Selector: s.Selector, Site: siteOf(r.Site),
 		Canary: s.Plan.Canary, WaveBy: s.Plan.WaveBy, Concurrency: s.Plan.Concurrency, SoakSeconds: s.Plan.SoakSeconds, MaxFailures: s.Plan.MaxFailures,
 		OnFailure: string(s.OnFailure), SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
@@ -22,14 +23,18 @@ func rolloutResource(r chain.Record) resource.Rollout {
 	}
 	if f := r.Failure; f != nil && !r.Status.Ended() {
 		out.FailureClass, out.ErrorCode, out.ErrorMessage = string(f.Class), f.Code, taskcatalog.Clean(f.Message, 2000)
-		if f.Code == chain.CodeMarked {
-			out.RecommendedNextAction = "hostler rollout resume " + r.ID + "; or hostler rollout abort " + r.ID
+		switch {
+		case r.Status.Moving():
+		case r.Direction == chain.Undo:
+			out.RecommendedNextAction = "mend that, then hostler rollout abort " + r.ID + " --reason R, which goes on where it stopped"
+		case f.Code == chain.CodeMarked:
+			out.RecommendedNextAction = "hostler rollout resume " + r.ID + "; or hostler rollout abort " + r.ID + " --reason R"
 		}
 	}
 	for i, w := range s.Waves {
 		out.Waves = append(out.Waves, waveResource(r, s, i, w))
 	}
-	for _, l := range s.LeftOut {
+	for _, l := range s.Excluded(callerOf(ctx).sites()) {
 		out.LeftOut = append(out.LeftOut, resource.RolloutLeftOut{Code: l.Code, Why: l.Why, Count: l.Count, Nodes: l.Nodes})
 	}
 	return out

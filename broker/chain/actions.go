@@ -209,20 +209,42 @@ func (m *move) mark(o Order) error {
 	switch {
 	case r.Status == FailedManual && (o.Says == nil || r.Failure != nil && r.Failure.Code == o.Says.Code), r.Asked == AskMark && r.InFlight(m.now):
 		return m.nothing()
+	case m.line.marking != nil && (r.Direction == Undo || r.Asked == AskCancel && r.InFlight(m.now)):
+		return refused("run_compensating", "cannot %s run %s: it is taking back what it did, at %s (wait until that has ended; where it has failed, retry it)", o.Action, r.ID, r.Stage)
 	case r.InFlight(m.now):
 		m.ask(AskMark, o)
 		return nil
 	}
 	r.Asked, r.AskedBy, r.AskedCause = AskNothing, o.Actor.Name, bounded(o.Reason, maxReason)
-	m.marked(r.AskedCause)
 	if o.Says == nil {
+		m.marks(r.AskedCause)
 		return nil
 	}
+	m.marked(r.AskedCause)
 	r.Failure.Code, r.NextAction = o.Says.Code, o.Says.Next
 	if m.was == FailedManual { // it is told of again, since it says something else
 		m.Messages = append(m.Messages, r.tell(words[FailedManual]))
 	}
 	return nil
+}
+
+// marks stops a run because an operator says so, or has its stages do so.
+func (m *move) marks(why string) {
+	r := &m.Record
+	s, known := m.line.named[r.Stage]
+	if m.line.marking == nil || !known {
+		m.marked(why)
+		return
+	}
+	state, err := m.line.marking(r.State, why)
+	if err != nil { // another version's: it cannot go on here in any case
+		m.marked(why)
+		return
+	}
+	r.State, r.DueAt = state, m.now
+	if r.Status.Stopped() {
+		m.revive(s, Forward)
+	}
 }
 
 // nothing is what is done for an action that is under way already.

@@ -28,6 +28,12 @@ type Chain[S any] struct {
 	// for nothing: it has FailingTime, and whatever becomes of it, the failure is recorded
 	// as it is. What it does to the run is not saved. Nil: nobody is told.
 	Failing func(context.Context, *Run[S], Failure) map[string]any
+
+	// Marking has a run that an operator marks stop by its stages, since it has begun
+	// what is to be put away first: it notes in the state that the run shall stop, and
+	// why, and the stage in hand is called until it fails. A run that is taking back is
+	// not marked then (run_compensating). Nil: a mark stops a run where it is.
+	Marking func(state *S, why string)
 }
 
 // FailingTime is what a chain's Failing has.

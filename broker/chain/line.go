@@ -29,6 +29,8 @@ type line struct {
 	probe  func(context.Context, *call) error // nil: none
 	// failing is nil where nobody is told.
 	failing func(context.Context, *call, Failure) map[string]any
+	// marking is nil where a mark stops a run at once.
+	marking func(state json.RawMessage, why string) (json.RawMessage, error)
 }
 
 // call is a Run[S] and what can be asked of it without knowing S.
@@ -62,10 +64,7 @@ func (c Chain[S]) compile() (*line, error) {
 			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, accepts: r.Progress.Accepts, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
 			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Waived: r.Progress.Waived, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
 		}
-		// A state that is not read whole would be saved short.
-		d := json.NewDecoder(strings.NewReader(string(r.State)))
-		d.DisallowUnknownFields()
-		err := d.Decode(&run.State)
+		err := whole(r.State, &run.State)
 		return &call{run: run, state: func() (json.RawMessage, error) { return json.Marshal(run.State) }}, err
 	}
 	l.encode = func(state any) (json.RawMessage, error) {
@@ -81,6 +80,16 @@ func (c Chain[S]) compile() (*line, error) {
 	if c.Failing != nil {
 		l.failing = func(ctx context.Context, of *call, f Failure) map[string]any {
 			return c.Failing(ctx, of.run.(*Run[S]), f)
+		}
+	}
+	if c.Marking != nil {
+		l.marking = func(raw json.RawMessage, why string) (json.RawMessage, error) {
+			var state S
+			if err := whole(raw, &state); err != nil {
+				return nil, err
+			}
+			c.Marking(&state, why)
+			return json.Marshal(state)
 		}
 	}
 	for i, s := range c.Stages {
@@ -100,6 +109,13 @@ func (c Chain[S]) compile() (*line, error) {
 	}
 	l.list = l.digest()
 	return l, nil
+}
+
+// whole reads a state: one that is not read whole would be saved short.
+func whole(raw json.RawMessage, state any) error {
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	return d.Decode(state)
 }
 
 // former compiles the lists that the chain had before.

@@ -106,7 +106,7 @@ func (s *step) honour() Change {
 	m := s.move()
 	m.Honoured = s.was.Asked
 	if s.was.Asked == AskMark {
-		m.marked(s.was.AskedCause)
+		m.marks(s.was.AskedCause)
 	} else if err := m.cancelled(); err != nil {
 		m.unknown("stage_unknown", "%v", err)
 	}

@@ -19,10 +19,10 @@ type Policy struct {
 // DefaultPolicy is what applies where a site says nothing else.
 var DefaultPolicy = Policy{Silence: 3 * time.Minute, Share: 0.10, AtLeast: 5, AllOf: 2}
 
-// overdue is when a node that is there has been heard: a poll is held for
+// Overdue is when a node that is there has been heard: a poll is held for
 // MaxWait, the next one follows within a back-off, and contacts are written in
 // batches.
-const overdue = wire.MaxWait + 25*time.Second
+const Overdue = wire.MaxWait + 25*time.Second
 
 // Change is a node's next status.
 type Change struct {
@@ -48,12 +48,12 @@ func Stopped(now time.Time, nodes []broker.Node, p Policy) (Alert, bool) {
 		if n.Status != broker.Active {
 			continue
 		}
-		if now.Sub(n.LastAgentContactAt) <= overdue {
+		if now.Sub(n.LastAgentContactAt) <= Overdue {
 			return Alert{}, false
 		}
 		expected++
 	}
-	return Alert{"polls_stopped", "broker/nodes", fmt.Sprintf("none of %d active nodes has been heard for %v; none is marked offline (can they reach the broker?)", expected, overdue)},
+	return Alert{"polls_stopped", "broker/nodes", fmt.Sprintf("none of %d active nodes has been heard for %v; none is marked offline (can they reach the broker?)", expected, Overdue)},
 		expected >= p.AllOf
 }
 
@@ -82,7 +82,7 @@ func Judge(now, hearing time.Time, nodes []broker.Node, p Policy) (changes []Cha
 		}
 		silence := now.Sub(heard)
 		switch {
-		case n.Status == broker.Active && silence > overdue:
+		case n.Status == broker.Active && silence > Overdue:
 			s.silent++
 			if silence > p.Silence {
 				s.gone = append(s.gone, Change{n.ID, broker.Active, broker.Offline, fmt.Sprintf("not heard for %v", silence.Round(time.Second))})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
@@ -38,7 +39,7 @@ type simulated struct {
 	pkitest.Node
 	runs     string
 	commit   string
-	makes    string // of the release: "" well, rolled_back, or unwell
+	makes    string // of the release: "" well, rolled_back, unwell, or mute: it is not heard when it was confirmed
 	renewals int
 	work     *wire.Delivery // the update in hand
 	until    time.Time
@@ -52,7 +53,8 @@ type fleet struct {
 	authority *pkitest.Authority
 	engine    *chain.Engine
 	all       []*simulated
-	heard     time.Time // when all of them were heard last
+	heard     time.Time        // when all of them were heard last
+	watch     *lifecycle.Watch // nil: nobody marks nodes offline
 }
 
 func eachFleet(t *testing.T, n int, f func(*fleet)) {
@@ -152,9 +154,14 @@ func (f *fleet) live() {
 		f.heard = now
 		heard := map[string]time.Time{}
 		for _, s := range f.all {
-			heard[s.NodeID] = now
+			if s.makes != "mute" || s.runs != after {
+				heard[s.NodeID] = now
+			}
 		}
 		f.ok(f.db.TouchNodes(f.Context(), heard))
+	}
+	if f.watch != nil {
+		f.ok(f.watch.Look(f.Context()))
 	}
 	nodes, _, err := f.db.ListNodes(f.Context(), store.NodeFilter{})
 	f.ok(err)

@@ -62,7 +62,11 @@ func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, erro
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) }), nil
+	return unfit(h), nil
+}
+
+func unfit(h broker.Handout) []broker.Reason {
+	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) })
 }
 
 // ProfilesVersion implements upgrade.Nodes.

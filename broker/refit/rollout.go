@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/upgrade"
@@ -94,6 +95,15 @@ func (n *Nodes) members(ctx context.Context) (map[string]string, error) {
 // Busy implements rollout.Nodes.
 func (n *Nodes) Busy(ctx context.Context) (map[string]bool, error) { return n.DB.NodesInUse(ctx) }
 
+// Candidate implements rollout.Nodes.
+func (n *Nodes) Candidate(ctx context.Context, nodeID string) (c rollout.Candidate, err error) {
+	if c.Node, err = n.DB.Node(ctx, nodeID); err != nil {
+		return c, err
+	}
+	c.Agent, err = n.DB.Agent(ctx, nodeID)
+	return c, err
+}
+
 // Begin implements rollout.Nodes. A node whose agent cannot do it itself is no matter of a
 // rollout: nobody would wait there for a person.
 func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
@@ -116,13 +126,6 @@ func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	state := s.State.(upgrade.Upgrade)
 	if state.List != upgrade.Update {
 		return broker.Errorf(broker.Refused, "agent_unreachable", "cannot give node %s a release: %s", node.ID, state.Because)
-	}
-	a, err := n.DB.Agent(ctx, node.ID)
-	if err != nil {
-		return err
-	}
-	if t := state.Target; !o.Back && node.AgentVersion == t.Version && a.Commit == t.Commit && a.SHA256 == t.SHA256 {
-		return broker.Errorf(broker.Refused, "agent_in_sync", "node %s runs %s by now", node.ID, t.Version)
 	}
 	s.ID = o.ID
 	_, err = n.Starts.Runs.Start(ctx, s)
@@ -166,31 +169,65 @@ func (n *Nodes) Cancel(ctx context.Context, id, reason string) error {
 	return err
 }
 
+// Heard implements rollout.Nodes.
+func (n *Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout.Heard, error) {
+	all, err := n.DB.Heard(ctx, nodeIDs)
+	out := make(map[string]rollout.Heard, len(all))
+	for id, h := range all {
+		out[id] = rollout.Heard{Version: taskcatalog.Clean(h.Version, 64), At: h.At}
+	}
+	return out, err
+}
+
+// PollsStopped implements rollout.Nodes.
+func (n *Nodes) PollsStopped(ctx context.Context) (bool, error) {
+	all, _, err := n.DB.ListNodes(ctx, store.NodeFilter{Statuses: []broker.NodeStatus{broker.Active}})
+	_, stopped := lifecycle.Stopped(n.DB.Now(), all, lifecycle.DefaultPolicy)
+	return stopped, err
+}
+
 // Look implements rollout.Nodes.
 func (n *Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.Seen, error) {
 	out := make(map[string]rollout.Seen, len(nodeIDs))
 	for _, id := range nodeIDs {
-		node, err := n.DB.Node(ctx, id)
-		if err == nil && node.Status == broker.Deleted || err != nil && broker.AsError(err).Kind == broker.NotFound {
-			continue
-		}
-		if err != nil {
+		seen, err := n.look(ctx, id)
+		switch {
+		case err == nil && seen != nil:
+			out[id] = *seen
+		case err != nil && broker.AsError(err).Kind != broker.NotFound:
 			return nil, err
 		}
-		seen := rollout.Seen{Version: taskcatalog.Clean(node.AgentVersion, 64), Silent: node.Status == broker.Offline}
-		if seen.InRun, _, err = n.DB.RunOfNode(ctx, id); err != nil {
-			return nil, err
-		}
-		unfit, err := n.Unfit(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range unfit {
-			seen.Unfit = append(seen.Unfit, u.Code)
-		}
-		out[id] = seen
 	}
 	return out, nil
+}
+
+// look is what one node is just now; nil: it is deleted.
+func (n *Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
+	node, err := n.DB.Node(ctx, nodeID)
+	if err != nil || node.Status == broker.Deleted {
+		return nil, err
+	}
+	seen := &rollout.Seen{
+		Heard: rollout.Heard{Version: taskcatalog.Clean(node.AgentVersion, 64), At: node.LastAgentContactAt},
+		Aside: node.TurnoverOwed || node.Status != broker.Active && node.Status != broker.Offline,
+	}
+	a, err := n.DB.Agent(ctx, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	seen.Delivered = a.CorrelationID
+	h, err := n.DB.Handout(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	seen.InRun = h.RunID
+	for _, live := range h.Allocations {
+		seen.Busy = seen.Busy || live.Live()
+	}
+	for _, u := range unfit(h) {
+		seen.Unfit = append(seen.Unfit, u.Code)
+	}
+	return seen, nil
 }
 
 // Asked implements rollout.Nodes.

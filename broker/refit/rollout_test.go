@@ -3,10 +3,15 @@ package refit
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/rollout"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
@@ -71,9 +76,6 @@ func TestTwoRolloutsOverOneNode(t *testing.T) {
 		if r, s := f.settle(first); r.Status != chain.Completed || s.Count(-1)[rollout.Done] != 3 {
 			f.Errorf("the first is %s with %v", r.Status, s.Count(-1))
 		}
-		if err := f.nodes.Begin(f.Context(), order); broker.AsError(err).Code != "agent_in_sync" {
-			f.Errorf("a node that runs it: %v", err)
-		}
 	})
 }
 
@@ -86,12 +88,16 @@ func TestATenantOnANodeOfARollout(t *testing.T) {
 		if m := s.Members[1]; !m.Parked || m.Result != rollout.Running || s.Count(-1)[rollout.Done] != 3 {
 			f.Fatalf("%+v, %v", m, s.Count(-1))
 		}
-		f.ok((&rollout.Chains{Nodes: f.nodes}).Withdraw(f.Context(), r, "lunch"))
-		_, s = f.until(id, func(r chain.Record) bool { return rollout.Parse(r.State).Members[1].Try == 1 })
-		if m := s.Members[1]; m.Counts != rollout.NoFailure {
-			f.Errorf("%+v", m)
+		_, err := f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.MarkManual, Reason: "lunch"})
+		f.ok(err)
+		r, s = f.settle(id)
+		if m := s.Members[1]; r.Status != chain.FailedManual || r.Failure.Code != chain.CodeMarked || m.Result != rollout.Waiting || m.Try != 1 || m.Counts != rollout.NoFailure {
+			f.Errorf("paused it is %s: %+v", r.Status, m)
 		}
-		_, err := f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel, Reason: "no more"})
+		_, err = f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Resume})
+		f.ok(err)
+		_, _ = f.until(id, func(r chain.Record) bool { return rollout.Parse(r.State).Members[1].Parked })
+		_, err = f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel, Reason: "no more"})
 		f.ok(err)
 		r, s = f.settle(id)
 		if m := s.Members[1]; r.Status != chain.Cancelled || m.Result != rollout.Skipped || m.Code != "rollout_aborted" {
@@ -150,5 +156,55 @@ func TestARevokedReleaseIsGivenToNobodyMore(t *testing.T) {
 			f.Errorf("it is %s with %v: %+v", r.Status, n, r.Failure)
 		}
 		f.truthful(s)
+	})
+}
+
+// A wave that falls silent at once, of which the broker marks no node offline, since so many
+// are more likely the network's: it does not pass its soak, and the rollout stops.
+func TestAWaveThatFallsSilentWhenItWasConfirmed(t *testing.T) {
+	eachFleet(t, 20, func(f *fleet) {
+		for i := 2; i < 10; i++ {
+			f.all[i].makes = "mute"
+		}
+		f.watch = &lifecycle.Watch{DB: f.db, Now: f.clock.Now, Log: zap.NewNop()}
+		r, s := f.settle(f.roll(func(r *rollout.Request) { r.Plan.Waves, r.Plan.MaxFailures = []int{50, 100}, 2 }))
+		n := s.Count(-1)
+		if r.Status != chain.FailedManual || n[rollout.Failed] != 8 || n[rollout.Waiting] != 10 || s.Members[5].Code != "agent_silent" {
+			f.Errorf("it is %s with %v: %+v", r.Status, n, r.Failure)
+		}
+		all, _, err := f.db.ListNodes(f.Context(), store.NodeFilter{Statuses: []broker.NodeStatus{broker.Offline}})
+		f.ok(err)
+		if len(all) > 0 {
+			f.Errorf("%d are offline, and this proves nothing", len(all))
+		}
+	})
+}
+
+// What is seen of a node says whose doing it is.
+func TestWhoseDoingIsSeen(t *testing.T) {
+	eachFleet(t, 5, func(f *fleet) {
+		f.letIn("n-001", "a-1", "acme")
+		_, err := f.db.Transition(f.Context(), ada, "n-002", store.Change{To: broker.Draining, By: broker.OwnerOperator, Reason: "mend"})
+		f.ok(err)
+		ids := []string{"n-000", "n-001", "n-002", "n-404"}
+		all, err := f.nodes.Look(f.Context(), ids)
+		f.ok(err)
+		for id, want := range map[string]rollout.Seen{"n-000": {}, "n-001": {Busy: true}, "n-002": {Aside: true}} {
+			if is, there := all[id]; !there || is.Busy != want.Busy || is.Aside != want.Aside || is.Version != before || is.At.IsZero() {
+				f.Errorf("%s is seen as %+v", id, is)
+			}
+		}
+		heard, err := f.nodes.Heard(f.Context(), ids)
+		f.ok(err)
+		if len(all) != 3 || len(heard) != 3 || heard["n-001"] != all["n-001"].Heard {
+			f.Errorf("%d are seen, and heard are %+v", len(all), heard)
+		}
+		if stopped, err := f.nodes.PollsStopped(f.Context()); err != nil || stopped {
+			f.Errorf("polls have stopped: %v, %v", stopped, err)
+		}
+		f.clock.Advance(time.Hour)
+		if stopped, err := f.nodes.PollsStopped(f.Context()); err != nil || !stopped {
+			f.Errorf("an hour later polls have stopped: %v, %v", stopped, err)
+		}
 	})
 }

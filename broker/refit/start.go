@@ -36,6 +36,16 @@ func (n *Nodes) Fleet(ctx context.Context) (f Fleet, err error) {
 	return f, err
 }
 
+// fleetOf is the fleet as far as one node needs it.
+func (n *Nodes) fleetOf(ctx context.Context, nodeID string) (f Fleet, err error) {
+	if f.releases, err = n.releases(ctx); err != nil {
+		return f, err
+	}
+	a, err := n.DB.Agent(ctx, nodeID)
+	f.agents, f.trust = map[string]broker.Agent{nodeID: a}, n.Trust.Version()
+	return f, err
+}
+
 // releases are those that a node may be given, the highest version first.
 func (n *Nodes) releases(ctx context.Context) (out []Release, err error) {
 	all, err := n.DB.AgentReleases(ctx, "")
@@ -103,7 +113,7 @@ type Order struct {
 // Start is the start of a run. Nothing is begun by it. Codes: those of upgrade.New, of a
 // turnover for a reimage, agent_release_unknown, release_revoked.
 func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.Start, err error) {
-	f, err := n.Fleet(ctx)
+	f, err := n.fleetOf(ctx, node.ID)
 	if err != nil {
 		return s, err
 	}

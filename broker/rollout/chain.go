@@ -20,14 +20,20 @@ type Chains struct{ Nodes Nodes }
 
 // Rollout is the list.
 func (c *Chains) Rollout() chain.Chain[Rollout] {
-	return chain.Chain[Rollout]{Kind: Kind, Stages: []stage{
-		{Name: "check_release", Do: c.check, Undo: c.stop, Retry: again, About: about("nothing: the release is to be there")},
+	return chain.Chain[Rollout]{Kind: Kind, Marking: pause, Stages: []stage{
+		{Name: checkRelease, Do: c.check, Undo: c.stop, Retry: again, About: about("nothing: the release is to be there")},
 		{Name: "roll_canary", Do: c.rollCanary, Retry: again, About: about("the canaries: a run on each")},
 		{Name: "soak_canary", Do: c.soakCanary, Retry: again, About: about("nothing: the canaries are watched")},
 		{Name: "roll_waves", Do: c.rollWaves, Retry: again, About: about("the nodes, wave after wave: a run on each")},
-		{Name: "complete_rollout", Do: c.complete, Retry: again, About: about("the nodes that waited for who is on them: a run on each")},
+		{Name: complete, Do: c.complete, Retry: again, About: about("the nodes that waited for who is on them: a run on each")},
 	}}
 }
+
+// The stages that the others know.
+const (
+	checkRelease = "check_release"
+	complete     = "complete_rollout"
+)
 
 // How often a rollout looks.
 const (
@@ -69,12 +75,21 @@ func refuses(e *broker.Error) bool {
 	return e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden
 }
 
-// check looks at the release before anything is begun. The second time it is an
-// operator's word: those that failed or were skipped are to be tried again.
+// pause has a rollout begin nothing more, withdraw what has not begun, and stop when
+// those under way have ended. It takes nothing back. At is forgotten, since the call that
+// follows is by no resume.
+func pause(s *Rollout, why string) {
+	if s.Halt == nil || s.OnFailure == Rollback {
+		s.halt(chain.CodeMarked, "it was paused: "+why)
+	}
+	s.At = ""
+}
+
+// check looks at the release before anything is begun. When an operator has it run again,
+// those that failed or were skipped are to be tried again.
 func (c *Chains) check(ctx context.Context, r *run) error {
 	s := &r.State
-	if r.Attempt > 1 && r.Spent == 0 {
-		s.acknowledge()
+	if s.called(r) {
 		s.tryAgain()
 	}
 	if err := c.lookAt(ctx, r); err != nil {
@@ -131,28 +146,38 @@ func (c *Chains) rollWaves(ctx context.Context, r *run) error {
 	}
 }
 
-// complete waits for those that were passed over because somebody is on them.
+// complete waits for those that were passed over because somebody is on them, and watches
+// them as a wave is watched.
 func (c *Chains) complete(ctx context.Context, r *run) error {
 	s := &r.State
-	if err := c.roll(ctx, r, len(s.Waves)-1); err != nil {
+	if s.SoakFrom.IsZero() {
+		if err := c.roll(ctx, r, len(s.Waves)-1); err != nil {
+			return err
+		}
+		n := s.Count(-1)
+		if open := n[Waiting] + n[Running] + n[Failing] + n[TakingBack]; open > 0 {
+			return chain.Again(seldom, "%s; %s wait for who is on them", s.progress(-1), nodes(open))
+		}
+	}
+	if err := c.soak(ctx, r); err != nil {
 		return err
 	}
-	n := s.Count(-1)
-	if open := n[Waiting] + n[Running] + n[Failing] + n[TakingBack]; open > 0 {
-		return chain.Again(seldom, "%s; %s wait for who is on them", s.progress(-1), nodes(open))
-	}
-	r.Note(n, "%s", s.progress(-1))
+	r.Note(s.Count(-1), "%s", s.progress(-1))
 	return nil
 }
 
 // called notes that a stage is called, and acknowledges what has failed when an operator
-// has had it go on.
-func (s *Rollout) called(r *run) {
-	at := fmt.Sprintf("%s/%d", r.Stage, r.Attempt)
-	if before, _, _ := strings.Cut(s.At, "/"); before == r.Stage && s.At != at && r.Spent == 0 {
+// has had it go on: at the first call of an attempt that no failure has led to, of the
+// stage where it stood, or of the first.
+func (s *Rollout) called(r *run) (goesOn bool) {
+	at := place(r.Stage, r.Attempt)
+	before, _, _ := strings.Cut(s.At, "/")
+	goesOn = s.At != at && r.Spent == 0 && (before == r.Stage || before != "" && r.Stage == checkRelease)
+	if goesOn {
 		s.acknowledge()
 	}
 	s.At = at
+	return goesOn
 }
 
 // progress counts a wave for people; -1: all members.

@@ -5,12 +5,14 @@
 //
 // A rollout is one run of a chain. Its members are frozen when it is asked for: which
 // nodes, in which wave, and which were left out and why. All that becomes of a member is
-// a run of package upgrade on that one node, whose id follows from the rollout's, so that
-// a save that is lost begins nothing twice. The rollout only begins those, looks at them
+// a run of package upgrade on that one node, whose id follows from the rollout's. That it
+// is to begin is saved first, and then it is begun: a run that no save tells of is found by
+// its id, by whatever the rollout does next. The rollout only begins those, looks at them
 // and counts; what is true of a node is what its run and the node itself say.
 //
 //	waiting      nothing has begun on it
-//	running      its run is under way; parked: it waits for who is on the node
+//	running      its run is under way, or about to begin; parked: it waits for who is on
+//	             the node
 //	failing      its run stopped or was cancelled, and is being put away
 //	taking_back  the node is given the release before, since it runs this one and is unwell
 //	done         its run has completed: the four verifications of package upgrade hold
@@ -32,12 +34,12 @@
 // # Failure
 //
 // A member that fails counts. At MaxFailures of them, and at the first among the canaries,
-// the rollout begins nothing more, withdraws what is parked, lets those under way end,
-// takes back what it gave to others if OnFailure says so, and stops for a person
+// the rollout begins nothing more, withdraws what has done nothing yet, lets those under way
+// end, takes back what it gave to others if OnFailure says so, and stops for a person
 // (rollout_paused). When the release is revoked, falls below the floor or is not what it
 // was, it stops likewise, and takes nothing back. During a soak the nodes that are done are
-// looked at again: one that is silent, runs something else or is not as fit as it was has
-// failed. A node in the hands of another run is passed over, since that explains all of it.
+// looked at again: one that is silent by its last contact, runs something else or has lost
+// a device has failed. What others do to a node is passed over, or waited for: see judge.
 //
 // What failed is taken back at once, whatever OnFailure says, if the node runs the release
 // and its agent answers. Where it cannot be, the member is failed and Back says why.
@@ -45,7 +47,8 @@
 // # An operator's word
 //
 // Resume goes on where it was: the failures so far are acknowledged and count no more. Rerun
-// also gives those another try that failed or were skipped. A pause is a mark: see
-// Withdraw. Cancel begins nothing more, waits for those under way, and leaves the release
-// where it is; going back is a rollout of the version before.
+// also gives those another try that failed or were skipped. A pause is in the state, and
+// stops the rollout like a failure that takes nothing back. Cancel begins nothing more,
+// waits for those under way, and leaves the release where it is; going back is a rollout of
+// the version before.
 package rollout

@@ -11,26 +11,28 @@ import (
 	"github.com/hostler/hostler/broker/upgrade"
 )
 
-// follow brings a member to what has become of its run.
-func (c *Chains) follow(ctx context.Context, r *run, m *Member) error {
-	if m.Result == TakingBack {
-		if err := c.beginBack(ctx, r, m); err != nil || m.Result != TakingBack {
-			return err
-		}
-	}
+// follow brings a member to what has become of its run. begun is false of one that was to
+// be given the release and of whose run nothing is there: nothing was begun.
+func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err error) {
 	rec, u, err := c.runOf(ctx, m.Current(r.ID))
-	if err != nil {
-		return ours(err)
+	switch none := err != nil && broker.AsError(err).Code == "run_not_found"; {
+	case none && m.Result == Running:
+		return false, nil
+	case none && m.Result == TakingBack:
+		return true, c.beginBack(ctx, r, m)
+	case err != nil:
+		return true, ours(err)
 	}
 	m.Parked = parked(rec, u)
 	switch m.Result {
 	case Running:
-		return c.followUpdate(ctx, r, m, rec, u)
+		err = c.followUpdate(ctx, r, m, rec, u)
 	case Failing:
-		return c.followFailing(ctx, r, m, rec, u)
+		err = c.followFailing(ctx, r, m, rec, u)
 	default:
-		return c.followBack(ctx, r, m, rec, u)
+		err = c.followBack(ctx, r, m, rec, u)
 	}
+	return true, err
 }
 
 // runOf is a run on a node, with its state.
@@ -47,7 +49,12 @@ func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u upgr
 // parked reports whether a run waits for who is on its node. One that a freeze holds, and
 // one that has not been looked at yet, is not parked: it would go on with all others.
 func parked(rec chain.Record, u upgrade.Upgrade) bool {
-	return rec.Status.Moving() && rec.Direction == chain.Forward && u.BegunAt.IsZero() && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
+	return unbegun(rec, u) && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
+}
+
+// unbegun reports whether a run has done nothing to its node yet.
+func unbegun(rec chain.Record, u upgrade.Upgrade) bool {
+	return rec.Status.Moving() && rec.Direction == chain.Forward && u.BegunAt.IsZero()
 }
 
 // withdrawn reports whether a run was cancelled by a rollout.
@@ -131,19 +138,23 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 	if err != nil {
 		return ours(err)
 	}
-	switch seen, there := all[m.NodeID]; {
-	case !there:
+	seen, there := all[m.NodeID]
+	if !there {
 		m.ends(Failed, "node_gone")
-	case asked && !seen.Silent:
+		return nil
+	}
+	silent, err := c.silent(ctx, r, seen.At)
+	switch {
+	case err != nil:
+		return err
+	case asked && !silent:
 		return nil // what the agent is at ends first
 	case seen.Version != r.State.Release.Version && m.Code == "":
 		m.waits()
 	case seen.Version != r.State.Release.Version:
 		m.ends(Failed, "")
-	case seen.Silent:
+	case silent:
 		m.ends(Failed, "agent_silent")
-	case seen.InRun != "":
-		m.ends(Failed, "node_in_run")
 	default:
 		m.ends(TakingBack, "")
 	}
@@ -170,26 +181,58 @@ func (m *Member) ends(as Result, back string) {
 
 // beginBack begins the run that gives a node what it had before, when it is on record that
 // it shall: a node that has it back already would look like one that never took the
-// release. Nobody is made to leave for it who would not have been for the release.
+// release. Nobody is made to leave for it who would not have been for the release. Another
+// run that has the node is waited for, unless it waits for a person itself.
 func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
 	s := &r.State
-	if m.From == "" || m.From == s.Release.Version {
+	switch {
+	case m.From == "" || m.From == s.Release.Version:
 		m.stays("no_version_before")
 		return nil
-	}
-	safety := broker.AfterDrain
-	if s.Safety == broker.Forced {
-		safety = broker.Forced
-	}
-	err := c.Nodes.Begin(ctx, Order{
-		ID: m.BackID(r.ID), Rollout: r.ID, NodeID: m.NodeID, Version: m.From, Safety: safety, AllowRollback: true, Force: true, Back: true,
-		Reason: s.reason(r.ID) + ": taken back", RequestedBy: s.RequestedBy,
-	})
-	if e := broker.AsError(err); err != nil && refuses(e) {
-		m.stays(e.Code)
+	case r.Undoing && m.Code == codeTakenBack:
+		m.stays("rollout_aborted")
 		return nil
 	}
-	return ours(err)
+	now, err := c.Nodes.Candidate(ctx, m.NodeID)
+	if err == nil && now.Node.AgentVersion != s.Release.Version {
+		m.stays("runs_other") // somebody gave it that, and shall not find it gone
+		return nil
+	}
+	if err == nil {
+		err = c.Nodes.Begin(ctx, Order{
+			ID: m.BackID(r.ID), Rollout: r.ID, NodeID: m.NodeID, Version: m.From, Safety: s.safetyBack(), AllowRollback: true, Force: true,
+			Reason: s.reason(r.ID) + ": taken back", RequestedBy: s.RequestedBy,
+		})
+	}
+	e := broker.AsError(err)
+	switch {
+	case err == nil || !refuses(e):
+		return ours(err)
+	case e.Code == "node_in_run":
+		if m.Parked, err = c.itsRunMoves(ctx, m.NodeID); err != nil || m.Parked {
+			return ours(err)
+		}
+	}
+	m.stays(e.Code)
+	return nil
+}
+
+func (s *Rollout) safetyBack() broker.SafetyPolicy {
+	if s.Safety == broker.Forced {
+		return broker.Forced
+	}
+	return broker.AfterDrain
+}
+
+// itsRunMoves reports whether the run that has a node goes on by itself, or has ended since.
+func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
+	all, err := c.Nodes.Look(ctx, []string{nodeID})
+	seen, there := all[nodeID]
+	if err != nil || !there || seen.InRun == "" {
+		return there, err
+	}
+	rec, err := c.Nodes.Run(ctx, seen.InRun)
+	return !rec.Status.Stopped(), err
 }
 
 // stays is a member that keeps the release, since it cannot be taken back.
@@ -209,12 +252,18 @@ func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Re
 			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
 			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
 		}})
+	case rec.Status == chain.Cancelled && u.BegunAt.IsZero():
+		m.stays("run_cancelled")
 	case rec.Status == chain.Cancelled:
 		m.ends(Failed, "run_cancelled")
 	case rec.Status.Stopped():
 		code, _ := reasonOf(rec)
 		if err := c.Nodes.Cancel(ctx, rec.ID, "it stopped at "+rec.Stage); err != nil {
 			return ours(err)
+		}
+		if u.BegunAt.IsZero() {
+			m.stays(code)
+			return nil
 		}
 		m.ends(Failed, code)
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -16,15 +17,25 @@ type Nodes interface {
 	Release(ctx context.Context, version string, allowRollback bool) (Release, error)
 	// Busy are the nodes that somebody is on.
 	Busy(ctx context.Context) (map[string]bool, error)
+	// Candidate is a node as it is by now; of who is on it, and of rollouts, nothing is
+	// said. Code: node_not_found.
+	Candidate(ctx context.Context, nodeID string) (Candidate, error)
 	// Begin starts the run of a node under its id, once. Codes: those of refit's Start,
-	// node_in_run, agent_in_sync, agent_unreachable.
+	// node_in_run, agent_unreachable.
 	Begin(ctx context.Context, o Order) error
 	// Run is a run that was begun. Code: run_not_found.
 	Run(ctx context.Context, id string) (chain.Record, error)
 	// Cancel asks for the end of a run; one that has ended, or is taking back, stays as
 	// it is.
 	Cancel(ctx context.Context, id, reason string) error
-	// Look is what nodes are just now; one that is gone is not in it.
+	// Heard is what the agents of nodes said last, in one look at all of them; one that is
+	// gone is not in it.
+	Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, error)
+	// PollsStopped reports whether nobody at all is heard any more, which is more likely
+	// the broker's doing, or the network's, than that of agents.
+	PollsStopped(ctx context.Context) (bool, error)
+	// Look is all that nodes are just now, at the cost of a look at each; one that is gone
+	// is not in it.
 	Look(ctx context.Context, nodeIDs []string) (map[string]Seen, error)
 	// Asked reports whether a run has asked the node for something that has not ended.
 	Asked(ctx context.Context, nodeID, runID string) (bool, error)
@@ -48,17 +59,24 @@ type Order struct {
 	Safety        broker.SafetyPolicy
 	AllowRollback bool
 	Force         bool
-	Back          bool // it takes back: also a node that is said to run the version already
 	Reason        string
 	RequestedBy   string
 }
 
+// Heard is what an agent said last.
+type Heard struct {
+	Version string
+	At      time.Time // its last authenticated contact
+}
+
 // Seen is what a node is just now.
 type Seen struct {
-	Version string
-	Silent  bool     // it is offline: its agent has not been heard, and that is not the broker's own doing
-	Unfit   []string // why it could not be handed out, but for runs and tenants; codes
-	InRun   string   // the run that has it; empty: none
+	Heard
+	Delivered string   // the last delivery of an agent to it: a run, or an update of its own; empty: none is known
+	Unfit     []string // why it could not be handed out, but for runs and tenants; codes
+	InRun     string   // the run that has it; empty: none
+	Busy      bool     // a tenant is on it
+	Aside     bool     // it is not in service, or is owed a turnover: no word on its agent
 }
 
 // Actor is who cancels what a rollout has begun: no token is called that.

@@ -9,21 +9,43 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookAt brings the state to what has become of the runs and of the release, and sees
-// whether that stops the rollout.
+// lookAt brings the state to what has become of the release and of the runs, sees whether
+// that stops the rollout, and begins the runs that are on record to be begun.
 func (c *Chains) lookAt(ctx context.Context, r *run) error {
 	s := &r.State
 	s.called(r)
-	for i := range s.Members {
-		if m := &s.Members[i]; m.Result.Moving() {
-			if err := c.follow(ctx, r, m); err != nil {
-				return err
-			}
+	s.hears(r.Now)
+	if s.Halt == nil {
+		if err := c.lookAtRelease(ctx, s); err != nil {
+			return err
 		}
 	}
-	if s.Halt != nil {
-		return nil
+	var unbegun []*Member
+	for i := range s.Members {
+		m := &s.Members[i]
+		if !m.Result.Moving() {
+			continue
+		}
+		begun, err := c.follow(ctx, r, m)
+		switch {
+		case err != nil:
+			return err
+		case !begun:
+			unbegun = append(unbegun, m)
+		}
 	}
+	if why := s.tooMany(); s.Halt == nil && why != "" {
+		s.halt(CodePaused, why)
+	}
+	for _, m := range unbegun {
+		if err := c.begin(ctx, r, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Chains) lookAtRelease(ctx context.Context, s *Rollout) error {
 	now, err := c.Nodes.Release(ctx, s.Release.Version, s.AllowRollback)
 	switch e := broker.AsError(err); {
 	case err == nil && now.Digest == s.Release.Digest:
@@ -34,9 +56,6 @@ func (c *Chains) lookAt(ctx context.Context, r *run) error {
 	default:
 		return ours(err)
 	}
-	if why := s.tooMany(); s.Halt == nil && why != "" {
-		s.halt(CodePaused, why)
-	}
 	return nil
 }
 
@@ -44,7 +63,7 @@ func (s *Rollout) halt(code, why string) {
 	s.Halt = &Halt{Code: code, Message: taskcatalog.Clean(why, 500)}
 }
 
-// roll begins runs on the members up to a wave, until none of that wave is to be waited
+// roll has runs begin on the members up to a wave, until none of that wave is to be waited
 // for any more.
 func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	s := &r.State
@@ -58,52 +77,67 @@ func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	if err != nil {
 		return ours(err)
 	}
-	for more := true; more && s.Halt == nil; more = wave == 0 && s.replace(busy) {
-		if err := c.begin(ctx, r, wave, busy); err != nil {
-			return err
-		}
+	picked := s.pick(wave, busy)
+	for wave == 0 && s.replace(busy) {
+		picked += s.pick(wave, busy)
 	}
 	switch {
-	case s.Halt != nil:
-		return c.halting(ctx, r)
+	case picked > 0:
+		return chain.Again(0, "wave %s: %s", s.Waves[wave].Name, s.progress(wave))
 	case !s.settled(wave, busy):
 		return chain.Again(soon, "wave %s: %s", s.Waves[wave].Name, s.progress(wave))
 	}
 	return nil
 }
 
-// begin begins as many runs as there is room for.
-func (c *Chains) begin(ctx context.Context, r *run, wave int, busy map[string]bool) error {
-	s := &r.State
+// pick puts on record which members are to be begun, as many as there is room for. They are
+// begun when that is saved: a run of which nothing is on record would be nobody's.
+func (s *Rollout) pick(wave int, busy map[string]bool) (picked int) {
 	moving, parked := s.underWay()
 	for i := range s.Members {
 		m := &s.Members[i]
 		waits := s.waitsFor(m, busy)
-		if m.Result != Waiting || m.Wave > wave || waits && parked >= s.Plan.Concurrency || !waits && moving >= s.Plan.Concurrency {
-			continue
+		switch {
+		case m.Result != Waiting || m.Wave > wave:
+		case waits && parked < s.Plan.Concurrency:
+			m.Result, m.Parked = Running, true
+			parked, picked = parked+1, picked+1
+		case !waits && moving < s.Plan.Concurrency:
+			m.Result = Running
+			moving, picked = moving+1, picked+1
 		}
-		err := c.Nodes.Begin(ctx, Order{
+	}
+	return picked
+}
+
+// begin begins a member's run, unless the rollout is to stop by now, or the node is not
+// one to have the release any more.
+func (c *Chains) begin(ctx context.Context, r *run, m *Member) error {
+	s := &r.State
+	if s.Halt != nil {
+		m.Result, m.Parked = Waiting, false
+		return nil
+	}
+	now, err := c.Nodes.Candidate(ctx, m.NodeID)
+	if code, why := s.movedOn(now); err == nil && code != "" {
+		m.skip(code, why)
+		return nil
+	}
+	if err == nil {
+		err = c.Nodes.Begin(ctx, Order{
 			ID: m.RunID(r.ID), Rollout: r.ID, NodeID: m.NodeID, Version: s.Release.Version, Safety: s.Safety,
 			AllowRollback: s.AllowRollback, Force: s.Force || m.Again, Reason: s.reason(r.ID), RequestedBy: s.RequestedBy,
 		})
-		switch e := broker.AsError(err); {
-		case err == nil:
-			m.Result, m.Parked = Running, waits
-		case slices.Contains([]string{"release_revoked", "release_below_floor", "agent_release_unknown", "release_changed"}, e.Code):
-			s.halt(e.Code, e.Message)
-			return nil
-		case refuses(e):
-			m.skip(e.Code, e.Message)
-		default:
-			return ours(err)
-		}
-		switch {
-		case m.Result != Running:
-		case waits:
-			parked++
-		default:
-			moving++
-		}
+	}
+	switch e := broker.AsError(err); {
+	case err == nil:
+	case slices.Contains([]string{"release_revoked", "release_below_floor", "agent_release_unknown"}, e.Code):
+		s.halt(e.Code, e.Message)
+		m.Result, m.Parked = Waiting, false
+	case refuses(e):
+		m.skip(e.Code, e.Message)
+	default:
+		return ours(err)
 	}
 	return nil
 }

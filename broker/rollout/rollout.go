@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 )
 
 // Kind is that of the runs of this package.
@@ -79,6 +80,7 @@ type Member struct {
 	Try      int      `json:"t,omitempty"` // runs that were withdrawn before it
 	Again    bool     `json:"a,omitempty"` // an operator has given it another try
 	Parked   bool     `json:"p,omitempty"` // its run waits for who is on the node
+	Soak     Soak     `json:"k,omitempty"` // of one that is done
 	Counts   Count    `json:"n,omitempty"`
 	Unfit    []string `json:"u,omitempty"` // why it could not be handed out before; codes
 }
@@ -91,6 +93,16 @@ const (
 	NoFailure Count = iota
 	Counted
 	Acknowledged // an operator had the rollout go on since
+)
+
+// Soak is how far a member that is done has been watched.
+type Soak int
+
+// The soaks.
+const (
+	Unsoaked Soak = iota
+	Soaking
+	Soaked
 )
 
 // RunID is the run that gives a member the release; BackID the one that takes it back.
@@ -125,6 +137,7 @@ func (m *Member) Current(rollout string) string {
 type LeftOut struct {
 	Code  string   `json:"code"`
 	Why   string   `json:"why"`
+	Site  string   `json:"site,omitempty"` // that they are of
 	Count int      `json:"count"`
 	Nodes []string `json:"nodes"` // hostnames of the first of them
 }
@@ -151,11 +164,16 @@ type Rollout struct {
 	Members []Member  `json:"members"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
-	Wave     int       `json:"wave"` // that is rolled, or soaks
-	Unsoaked bool      `json:"unsoaked,omitempty"`
+	Wave     int       `json:"wave"`               // that is rolled, or soaks
+	Unsoaked bool      `json:"unsoaked,omitempty"` // a node is done and was not watched yet
 	SoakFrom time.Time `json:"soak_from,omitzero"` // zero: it does not soak
 	Halt     *Halt     `json:"halt,omitempty"`
-	At       string    `json:"at,omitempty"` // stage and attempt of the last call
+	At       string    `json:"at,omitempty"` // stage and attempt of the last call; empty: that shall not count
+
+	LookedAt    time.Time `json:"looked_at,omitzero"`    // when the rollout was at work last
+	HearsFrom   time.Time `json:"hears_from,omitzero"`   // since when the broker could have heard
+	InspectedAt time.Time `json:"inspected_at,omitzero"` // when those that are done were looked at
+	somebody    bool      // in this step: it was seen that somebody is heard
 }
 
 // Parse reads the state of a run, as far as this version knows it.
@@ -184,6 +202,14 @@ func (s *Rollout) Failures() (n int) {
 	}
 	return n
 }
+
+// Stopping reports whether a rollout that moves begins nothing more, and is to stop when
+// those under way have ended. One that an operator has had go on since is not.
+func (s *Rollout) Stopping(r chain.Record) bool {
+	return s.Halt != nil && r.Status.Moving() && r.Direction == chain.Forward && (s.At == "" || s.At == place(r.Stage, r.Attempt))
+}
+
+func place(stage string, attempt int) string { return stage + "/" + strconv.Itoa(attempt) }
 
 // tooMany says that too many members have failed; empty: not so many.
 func (s *Rollout) tooMany() string {

@@ -175,41 +175,6 @@ func TestATryAgainIsAsked(t *testing.T) {
 	}
 }
 
-func TestASoakLooksAgain(t *testing.T) {
-	for code, as := range map[string]func(*machine){
-		"agent_silent":        func(m *machine) { m.seen.Silent = true },
-		"version_not_running": func(m *machine) { m.version = "1.3.0" },
-		"node_status":         func(m *machine) { m.seen.Unfit = []string{"node_status"} },
-	} {
-		t.Run(code, func(t *testing.T) {
-			w := newWorld(t, 4)
-			w.start(request())
-			w.settle(time.Minute)
-			as(w.machines[id(0)])
-			w.settle(time.Hour)
-			m := w.member(0)
-			want := rollout.Failed
-			if code == "node_status" {
-				want = rollout.TakenBack
-			}
-			if m.Result != want || m.Code != code {
-				t.Errorf("it is %+v", m)
-			}
-			if r, _ := w.rollout(); r.Status != chain.FailedManual {
-				t.Errorf("the rollout is %s", r.Status)
-			}
-		})
-	}
-	t.Run("but not at what is in other hands", func(t *testing.T) {
-		w := newWorld(t, 4)
-		w.start(request())
-		w.settle(time.Minute)
-		w.machines[id(0)].inRun, w.machines[id(0)].seen.Silent = "r-other", true
-		w.settle(time.Hour)
-		w.is(chain.Completed, "", "done 4")
-	})
-}
-
 func TestAReleaseThatIsNoneAnyMoreStopsIt(t *testing.T) {
 	for code, as := range map[string]func(*world){
 		"release_revoked": func(w *world) {
@@ -302,36 +267,6 @@ func TestWhoIsOnANode(t *testing.T) {
 		w.is(chain.Completed, "", "done 6, rolled_back 2")
 		w.once()
 	})
-}
-
-func TestAPauseAndAnAbort(t *testing.T) {
-	w := newWorld(t, 9)
-	w.machines[id(1)].busy = true
-	req := request()
-	req.Safety = broker.AfterDrain
-	w.start(req)
-	w.settle(105 * time.Second) // three of the first wave are under way, one is parked
-	w.act(chain.MarkManual)
-	r, _ := w.rollout()
-	if err := (&rollout.Chains{Nodes: w}).Withdraw(ctx, r, "lunch"); err != nil {
-		t.Fatal(err)
-	}
-	given := len(w.given)
-	w.machines[id(1)].busy = false
-	w.settle(time.Hour)
-	if len(w.given) != given || w.runs["r-n-001"].Status != chain.Cancelled {
-		t.Errorf("%d were given it, then %d", given, len(w.given))
-	}
-	w.act(chain.Resume)
-	w.settle(time.Minute)
-	w.act(chain.Cancel)
-	w.settle(time.Hour)
-	r, s := w.rollout()
-	n := s.Count(-1)
-	if r.Status != chain.Cancelled || n[rollout.Done] < 4 || n[rollout.Done]+n[rollout.Skipped] != 9 || n[rollout.Skipped] == 0 {
-		t.Errorf("%s with %v", r.Status, n)
-	}
-	w.once()
 }
 
 // Every call of the store is lost in turn, on its way there and on its way back, and the

@@ -104,24 +104,54 @@ func (s *Rollout) leaves(c Candidate) (code, why string) {
 	return "", ""
 }
 
-// mostNamed are so many nodes by name of those that were left out.
-const mostNamed = 20
+// movedOn says why a member is given nothing when its turn comes: what would have left it
+// out when the rollout was asked for has come since. Whom the selector named, it means.
+func (s *Rollout) movedOn(c Candidate) (code, why string) {
+	if code, why = s.leaves(c); code != "" {
+		return code, why
+	}
+	if sel, err := broker.ParseSelector(s.Selector); err == nil && sel.Refs() == nil && !sel.Matches(c.Node) {
+		return "not_selected", "the selector does not mean it any more"
+	}
+	return "", ""
+}
+
+// Excluded are those that were left out, a line for each reason, of some sites (nil: all).
+func (s *Rollout) Excluded(sites []string) (all []LeftOut) {
+	for _, l := range s.LeftOut {
+		if sites != nil && !slices.Contains(sites, l.Site) {
+			continue
+		}
+		at := slices.IndexFunc(all, func(o LeftOut) bool { return o.Code == l.Code && o.Why == l.Why })
+		if at < 0 {
+			at = len(all)
+			all = append(all, LeftOut{Code: l.Code, Why: l.Why})
+		}
+		o := &all[at]
+		o.Count += l.Count
+		o.Nodes = append(o.Nodes, l.Nodes[:min(len(l.Nodes), MostNamed-len(o.Nodes))]...)
+	}
+	return all
+}
+
+// MostNamed are so many nodes by name of those that were left out for one reason.
+const MostNamed = 20
 
 func (s *Rollout) leave(c Candidate, code, why string) {
-	at := slices.IndexFunc(s.LeftOut, func(l LeftOut) bool { return l.Code == code && l.Why == why })
+	at := slices.IndexFunc(s.LeftOut, func(l LeftOut) bool { return l.Code == code && l.Why == why && l.Site == c.Node.Site })
 	if at < 0 {
 		at = len(s.LeftOut)
-		s.LeftOut = append(s.LeftOut, LeftOut{Code: code, Why: why})
+		s.LeftOut = append(s.LeftOut, LeftOut{Code: code, Why: why, Site: c.Node.Site})
 	}
 	l := &s.LeftOut[at]
-	if l.Count++; l.Count <= mostNamed {
+	if l.Count++; l.Count <= MostNamed {
 		l.Nodes = append(l.Nodes, c.Node.Hostname)
 	}
 }
 
 func (s *Rollout) leftOut() string {
 	var words []string
-	for _, l := range s.LeftOut {
+	for _, l := range s.Excluded(nil) {
 		words = append(words, fmt.Sprintf("%d left out because %s", l.Count, l.Why))
 	}
 	if words == nil {

@@ -32,12 +32,19 @@ type machine struct {
 	version string
 	busy    bool // somebody is on it
 	inRun   string
+	quiet   bool // its agent is not heard
+	mute    bool // nor is it from when it runs the release
+	heard   time.Time
 	seen    rollout.Seen
+	node    func(*rollout.Candidate) // what has become of it since
 	// makes is what it makes of the release: "" well, or the code that its run stops with.
 	// One of unwell keeps the release; the others keep what they had.
 	makes string
 	no    *broker.Error // what a run on it is refused with
 }
+
+// others is the kind of a run that is no rollout's.
+const others = "others"
 
 const unwell = "version_not_running"
 
@@ -55,6 +62,9 @@ type world struct {
 	most     int      // runs that moved at once
 	release  *broker.Error
 	digest   string
+	unread   error // of each look at a run
+	deaf     bool  // nobody is heard
+	looks    int   // at single nodes
 }
 
 func newWorld(t testing.TB, n int) *world {
@@ -89,13 +99,31 @@ func (w *world) reboot() {
 
 func (w *world) candidates() (all []rollout.Candidate) {
 	for i := range len(w.machines) {
-		m := w.machines[id(i)]
-		all = append(all, rollout.Candidate{
-			Node:  broker.Node{ID: id(i), Hostname: "g" + id(i)[2:], Status: broker.Active, Epoch: 1, AgentVersion: m.version, Labels: map[string]string{"rack": fmt.Sprint(i % 2)}},
-			Agent: broker.NewAgent(id(i)), Busy: m.busy,
-		})
+		all = append(all, w.candidate(i))
 	}
 	return all
+}
+
+func (w *world) candidate(i int) rollout.Candidate {
+	m := w.machines[id(i)]
+	c := rollout.Candidate{
+		Node:  broker.Node{ID: id(i), Hostname: "g" + id(i)[2:], Status: broker.Active, Epoch: 1, AgentVersion: m.version, Labels: map[string]string{"rack": fmt.Sprint(i % 2)}},
+		Agent: broker.NewAgent(id(i)), Busy: m.busy,
+	}
+	if m.node != nil {
+		m.node(&c)
+	}
+	return c
+}
+
+func (w *world) Candidate(_ context.Context, nodeID string) (rollout.Candidate, error) {
+	w.advance()
+	for i := range len(w.machines) {
+		if id(i) == nodeID {
+			return w.candidate(i), nil
+		}
+	}
+	return rollout.Candidate{}, broker.Errorf(broker.NotFound, "node_not_found", "there is no node %s", nodeID)
 }
 
 func request() rollout.Request {
@@ -222,6 +250,8 @@ func (w *world) Begin(_ context.Context, o rollout.Order) error {
 		return nil
 	case m.no != nil:
 		return m.no
+	case m.inRun != "":
+		return broker.Errorf(broker.Refused, "node_in_run", "run %s has it", m.inRun)
 	case m.busy && o.Safety == broker.OnlyIdle:
 		return broker.Errorf(broker.Refused, "allocation_live", "somebody is on it")
 	}
@@ -247,7 +277,7 @@ func (w *world) advance() {
 	now := w.clock.Now()
 	for _, id := range slices.Sorted(keysOf(w.runs)) {
 		r := w.runs[id]
-		if !r.Status.Moving() {
+		if !r.Status.Moving() || r.Kind == others {
 			continue
 		}
 		var u upgrade.Upgrade
@@ -271,6 +301,7 @@ func (w *world) advance() {
 		r.UpdatedAt = now
 		if u.Target.Version != newest.Version || m.makes == "" {
 			m.version, r.Status, r.CompletedAt = u.Target.Version, chain.Completed, now
+			m.quiet = m.quiet || m.mute
 			continue
 		}
 		if m.makes == unwell {
@@ -293,6 +324,9 @@ func keysOf(m map[string]*chain.Record) func(func(string) bool) {
 func (w *world) Run(_ context.Context, id string) (chain.Record, error) {
 	w.advance()
 	r := w.runs[id]
+	if w.unread != nil {
+		return chain.Record{}, w.unread
+	}
 	if r == nil {
 		return chain.Record{}, broker.Errorf(broker.NotFound, "run_not_found", "there is no run %s", id)
 	}
@@ -307,13 +341,37 @@ func (w *world) Cancel(_ context.Context, id, reason string) error {
 	return nil
 }
 
-func (w *world) Look(_ context.Context, ids []string) (map[string]rollout.Seen, error) {
+// hear has all be heard that are.
+func (w *world) hear() {
+	for _, m := range w.machines {
+		if !m.quiet && !w.deaf {
+			m.heard = w.clock.Now()
+		}
+	}
+}
+
+func (w *world) Heard(_ context.Context, ids []string) (map[string]rollout.Heard, error) {
 	w.advance()
-	out := map[string]rollout.Seen{}
+	w.hear()
+	out := map[string]rollout.Heard{}
 	for _, id := range ids {
 		m := w.machines[id]
+		out[id] = rollout.Heard{Version: m.version, At: m.heard}
+	}
+	return out, nil
+}
+
+func (w *world) PollsStopped(context.Context) (bool, error) { return w.deaf, nil }
+
+func (w *world) Look(_ context.Context, ids []string) (map[string]rollout.Seen, error) {
+	w.advance()
+	w.hear()
+	out := map[string]rollout.Seen{}
+	for _, id := range ids {
+		w.looks++
+		m := w.machines[id]
 		s := m.seen
-		s.Version, s.InRun = m.version, m.inRun
+		s.Heard, s.InRun, s.Busy = rollout.Heard{Version: m.version, At: m.heard}, m.inRun, m.busy
 		out[id] = s
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -135,4 +136,30 @@ func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) er
 		return err
 	}
 	return t.audit(ctx, e)
+}
+
+// Heard is which version an agent said last that it is, and when it was heard.
+type Heard struct {
+	Version string
+	At      time.Time
+}
+
+// Heard is what was heard of nodes; one that is gone is not in it.
+func (db *DB) Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, error) {
+	out := make(map[string]Heard, len(nodeIDs))
+	for ids := range slices.Chunk(nodeIDs, 500) {
+		var w where
+		in(&w, "id", ids)
+		w.add("status <> 'deleted'")
+		_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
+			var h Heard
+			err = row.Scan(&id, &h.Version, at(&h.At))
+			out[id] = h
+			return id, err
+		}, `SELECT id, agent_version, last_contact_at FROM nodes`+w.String(), w.args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

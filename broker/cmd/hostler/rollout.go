@@ -31,11 +31,12 @@ func rolloutStartCommand(a *app) *cobra.Command {
 		Use: "start --release V --nodes SELECTOR", Short: "begin a rollout", Args: exactly(),
 		Long: `Give a release of the agent to all nodes that a selector means: all, NODE,NODE or
 key=value,key=value over labels, facts, site and sku. Canaries go first, then wave
-after wave; behind each the nodes are watched for the time of the soak. A node is done
-when it reports the release, answers, has renewed its certificate, and is as fit for a
-tenant as before. One that is unwell gets back what it had, by its own watcher or by the
-rollout. When too many fail, or one canary, nothing more is begun and the rollout
-stops for a person; --on-failure rollback then takes the release back from all.
+after wave; behind each the nodes are watched for the time of the soak, and until all of
+them are heard. A node is done when it reports the release, answers, has renewed its
+certificate, and is as fit for a tenant as before. One that is unwell gets back what it
+had, by its own watcher or by the rollout. When too many fail, or one canary, nothing
+more is begun and the rollout stops for a person; --on-failure rollback then takes the
+release back from all.
 
 Left out are nodes that run the release or a newer one, are pinned to another, are of a
 channel that does not take it, or are in another rollout. By --safety idle nodes that
@@ -217,7 +218,7 @@ func nodesPage(p *render.Page, all []resource.RolloutMember, whole bool) {
 
 // rolloutActions are what an operator does to a rollout.
 var rolloutActions = []runAction{
-	{name: "pause", path: "pause", short: "begin nothing more; nodes under way end"},
+	{name: "pause", path: "pause", short: "begin nothing more; it stops when the nodes under way have ended"},
 	{name: "resume", path: "resume", short: "go on; what failed so far counts no more"},
 	{name: "abort", path: "abort", short: "end it; what has the release keeps it"},
 }
