@@ -26,8 +26,12 @@ func TestATerminalSessionGoesItsWay(t *testing.T) {
 		}
 		seven := 7
 		for _, m := range []store.TerminalMove{
-			{To: broker.TerminalOpen}, {To: broker.TerminalDetached}, {To: broker.TerminalOpen}, {To: broker.TerminalOpen},
-			{To: broker.TerminalClosing, Code: "exited", ExitStatus: &seven}, {To: broker.TerminalClosed, Code: "later"},
+			{To: broker.TerminalOpen},
+			{To: broker.TerminalDetached},
+			{To: broker.TerminalOpen},
+			{To: broker.TerminalOpen},
+			{To: broker.TerminalClosing, Code: "exited", ExitStatus: &seven},
+			{To: broker.TerminalClosed, Code: "later"},
 		} {
 			clock.Advance(time.Second)
 			s = must(db.MoveTerminalSession(ctx, admin, "ts-1", m))(t)
