@@ -4,13 +4,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 // Side is one end of a session: frames from it and to it. Next and Send are each called by
 // one goroutine; Close by any, and ends both.
 type Side interface {
-	// Next waits for a frame, whose bytes are the caller's.
+	// Next waits for a frame, whose bytes are the caller's. An error with a code is that of
+	// one frame; once nothing more comes, as after Close, there is one without.
 	Next() (frame.Frame, error)
 	// Send returns when the frame is on its way. After a Bye nothing is sent.
 	Send(f frame.Frame) error
@@ -41,18 +43,30 @@ func newLink(group *sync.WaitGroup, side Side) *link {
 	return l
 }
 
-// read goes on after the end, for nobody, until the side has gone.
 func (l *link) read() {
-	defer close(l.in)
 	for {
 		f, err := l.side.Next()
 		if err != nil {
 			l.err = err
-			return
+			close(l.in)
+			break
 		}
 		select {
 		case l.in <- f:
 		case <-l.stop:
+		}
+	}
+	if taskcatalog.CodeOf(l.err, "") != "" {
+		drain(l.side)
+	}
+}
+
+// drain reads what nobody wants any more, until the side has gone: a Bye is not to be
+// overtaken by the end of its connection.
+func drain(side Side) {
+	for {
+		if _, err := side.Next(); err != nil && taskcatalog.CodeOf(err, "") == "" {
+			return
 		}
 	}
 }

@@ -186,11 +186,7 @@ func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 	}
 	if w.Send(refusal(err)) == nil {
 		_ = w.SetReadDeadline(time.Now().Add(byeTime))
-		for {
-			if _, err := w.Next(); err != nil {
-				break
-			}
-		}
+		drain(w)
 	}
 	_ = w.Close()
 }

@@ -30,12 +30,12 @@ type session struct {
 	lastInput      time.Time
 
 	// Output: from the node, to the recording, to the operator.
-	in       *frame.Inflow // nil: the node has not come yet
-	out      output
-	told     frame.Ack // to the node
-	sent     uint64    // to the operator
-	taken    uint64    // by him
-	limit    uint64    // given by him
+	in        *frame.Inflow // nil: the node has not come yet
+	out       output
+	told      frame.Ack // to the node
+	sent      uint64    // to the operator
+	taken     uint64    // by him
+	limit     uint64    // given by him
 	nodeEOF   bool
 	eofShown  bool
 	exit      *frame.Exit // how the program ended
@@ -202,11 +202,11 @@ var broken = frame.Bye{Code: codeLost, Text: "the connection broke", Lasts: true
 
 // nodeLeft notes that the node's connection has ended, which it may replace.
 func (s *session) nodeLeft() {
-	err := s.node.err
-	s.dropNode(broken)
-	if taskcatalog.CodeOf(err, "") != "" {
-		s.nodeBroke(err)
+	if taskcatalog.CodeOf(s.node.err, "") != "" {
+		s.nodeBroke(s.node.err)
+		return
 	}
+	s.dropNode(broken)
 }
 
 // operatorLeft notes that the operator's connection has ended, or has to.

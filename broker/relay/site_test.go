@@ -103,12 +103,17 @@ type site struct {
 
 func newSite(t *testing.T, change ...func(*relay.Config)) *site {
 	t.Helper()
+	return newSiteWith(t, broker.TerminalLimits{Max: time.Hour, Idle: 20 * time.Minute, Detach: time.Minute}, change...)
+}
+
+func newSiteWith(t *testing.T, limits broker.TerminalLimits, change ...func(*relay.Config)) *site {
+	t.Helper()
 	clock := storetest.NewClock()
 	s := &site{T: t, clock: clock, ca: pkitest.NewAt(t, clock.Now()), db: storetest.Open(t, "sqlite", clock.Now)}
 	s.node = s.enroll("alpha")
 	s.shelf = &shelf{Keeper: s.db}
 	s.begin(change...)
-	s.makeSession("ts-1", broker.TerminalLimits{Max: time.Hour, Idle: 20 * time.Minute, Detach: time.Minute})
+	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-1", NodeID: s.node.NodeID, NodeEpoch: 1, Username: "tenant", Reason: "a look", Limits: limits, RecordInput: true}))(t)
 	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
 		t.Fatal(err)
 	}
@@ -163,11 +168,6 @@ func (s *site) enroll(hostname string) pkitest.Node {
 		},
 	}))(s)
 	return n
-}
-
-func (s *site) makeSession(id string, l broker.TerminalLimits) {
-	s.Helper()
-	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: id, NodeID: s.node.NodeID, NodeEpoch: 1, Username: "tenant", Reason: "a look", Limits: l, RecordInput: true}))(s)
 }
 
 func (s *site) mint(id string, n pkitest.Node) string {
@@ -322,6 +322,26 @@ func (o *operator) next() frame.Frame {
 	return nil
 }
 
+// drain reads what comes and acknowledges none of it, up to the Bye.
+func (o *operator) drain(told chan<- frame.Bye) {
+	go func() {
+		for {
+			select {
+			case f := <-o.from:
+				if bye, ok := f.(frame.Bye); ok {
+					if told != nil {
+						told <- bye
+					}
+					_ = o.Close()
+					return
+				}
+			case <-o.gone:
+				return
+			}
+		}
+	}()
+}
+
 // byeOf reads up to the Bye.
 func byeOf(t testing.TB, next func() frame.Frame) frame.Bye {
 	t.Helper()
@@ -403,3 +423,54 @@ func (s *site) leavesNothing() {
 
 var errAway = errors.New("the store is away")
 
+func (s *site) deny(n pkitest.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.denied = ""; n.Cert.Leaf != nil {
+		s.denied = pki.Serial(n.Cert.Leaf)
+	}
+}
+
+// tryBoth connects over both protocols, and fails if both fail. A refusal shows in TLS 1.3
+// after the client is done, so it waits for an answer to a frame that is no Hello.
+func (s *site) tryBoth(config *tls.Config) error {
+	within, done := context.WithTimeout(ctx, patience)
+	defer done()
+	answered := func(c io.ReadWriter) error {
+		raw, _ := frame.Append(nil, frame.Ping{})
+		if _, err := c.Write(raw); err != nil {
+			return err
+		}
+		f, err := frame.NewReader(c).Next()
+		if bye, ok := f.(frame.Bye); err == nil && (!ok || bye.Code != "frame_unexpected") {
+			s.Errorf("it was answered %+v", f)
+		}
+		return err
+	}
+	over1 := func() error {
+		c, err := quic.DialAddr(within, s.addr, config, &quic.Config{})
+		if err != nil {
+			return err
+		}
+		defer c.CloseWithError(0, "") //nolint:errcheck // it is over
+		stream, err := c.OpenStreamSync(within)
+		if err != nil {
+			return err
+		}
+		_ = stream.SetDeadline(time.Now().Add(patience))
+		return answered(stream)
+	}()
+	over2 := func() error {
+		c, err := (&tls.Dialer{Config: config}).DialContext(within, "tcp", s.addr)
+		if err != nil {
+			return err
+		}
+		defer c.Close() //nolint:errcheck // it is over
+		_ = c.SetDeadline(time.Now().Add(patience))
+		return answered(c)
+	}()
+	if over1 == nil || over2 == nil {
+		return nil
+	}
+	return errors.Join(over1, over2)
+}

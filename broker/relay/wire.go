@@ -42,8 +42,10 @@ func overQUIC(conn *quic.Conn, s *quic.Stream) *wire {
 // Next implements Side.
 func (w *wire) Next() (frame.Frame, error) {
 	f, err := w.reader.Next()
-	if why := w.why.Load(); err != nil && why != nil {
-		return nil, *why
+	if err != nil {
+		if why := w.why.Swap(nil); why != nil {
+			return nil, *why
+		}
 	}
 	if data, ok := f.(frame.Data); ok {
 		data.Bytes = bytes.Clone(data.Bytes) // the reader's, until the next
