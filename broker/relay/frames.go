@@ -34,7 +34,7 @@ func (s *session) fromNode(f frame.Frame) error {
 			return err
 		}
 		s.out.add(fresh)
-		s.tape.note(func(r *recording.Recorder) { r.Output(fresh) })
+		s.tape.add(note{kind: recording.Output, bytes: fresh})
 		return nil
 	case frame.Ack:
 		return s.toNode.Acked(f)
@@ -83,7 +83,7 @@ func (s *session) fromOperator(f frame.Frame) error {
 			return taskcatalog.Errorf(codeResizes, "the terminal's size changes too often")
 		}
 		s.size = &f
-		s.tape.note(func(r *recording.Recorder) { r.Resize(f.Columns, f.Rows) })
+		s.tape.add(note{kind: recording.Resize, size: f})
 		return nil
 	}
 	if !s.opControl.AllowN(s.relay.c.Now(), 1) {
@@ -129,7 +129,7 @@ func (s *session) typed(f frame.Data) error {
 	s.toNode.Add(fresh)
 	s.inputEOF = s.opIn.Ended()
 	if s.row.RecordInput {
-		s.tape.note(func(r *recording.Recorder) { r.Input(fresh) })
+		s.tape.add(note{kind: recording.Input, bytes: fresh})
 	}
 	return nil
 }

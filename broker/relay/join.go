@@ -120,7 +120,7 @@ func (s *session) goOn(h frame.Hello) error {
 	case h.From > taken:
 		s.in = frame.NewInflow(h.From)
 		s.out.reset(h.From)
-		s.tape.note(func(r *recording.Recorder) { r.Gap(h.From-taken, "the node has them no more") })
+		s.tape.add(note{kind: recording.Marker, gap: h.From - taken})
 		// What he is sent next would not follow on what he has: he comes again.
 		s.dropOperator(frame.Bye{Code: codeOutputLost, Text: fmt.Sprintf("%d bytes of output are lost", h.From-taken), Lasts: true})
 	}

@@ -51,7 +51,7 @@ func Listen(addr string) (net.Listener, net.PacketConn, error) {
 func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	config := pki.ServerConfig(r.c.Certificate, r.c.Roots(), func(cs tls.ConnectionState) error { _, err := r.peer(cs); return err })
+	config := pki.ServerConfig(r.c.Certificate, nil, func(cs tls.ConnectionState) error { _, err := r.peer(cs); return err })
 	config.Time, config.NextProtos, config.SessionTicketsDisabled = r.c.Now, []string{ALPN}, true
 	starting := 0
 	var mu sync.Mutex

@@ -188,8 +188,11 @@ func (s *session) seen() uint64 {
 	return s.out.kept
 }
 
-// allow is the Ack that the node should have.
-func (s *session) allow() frame.Ack { return s.in.Pass(s.out.kept, s.seen()+outputWindow) }
+// allow is the Ack that the node should have. After a gap it was told of more than is kept:
+// nobody has that.
+func (s *session) allow() frame.Ack {
+	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+outputWindow)
+}
 
 // nodeBroke ends the session of a node that breaks the protocol.
 func (s *session) nodeBroke(err error) {

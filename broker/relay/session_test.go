@@ -360,3 +360,49 @@ func TestASessionIsOpenedOnce(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Bytes that come one by one are not an event each, in memory or in the recording.
+func TestBytesThatComeOneByOneAreOneEvent(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("tls", s.token, frame.Hello{})
+	n.write(0, "a")
+	hold := make(chan struct{})
+	s.shelf.set(nil, hold)
+	frames := make([]frame.Frame, 3000)
+	for i := range frames {
+		frames[i] = frame.Data{Offset: uint64(i + 1), Bytes: []byte("b")}
+	}
+	n.send(frames...)
+	n.send(frame.Ping{Nonce: 1})
+	until[frame.Pong](t, n.next, nil)
+	s.shelf.set(nil, nil)
+	close(hold)
+	until(t, n.next, func(a frame.Ack) bool { return a.Taken == 3001 })
+	if last := must(s.db.LastBlock(ctx, "ts-1"))(t); last.Seq > 4 {
+		t.Errorf("they make %d blocks", last.Seq)
+	}
+	if lines := s.lines(); len(lines) > 10 || s.recorded(recording.Output) != "a"+strings.Repeat("b", 3000) {
+		t.Errorf("they make %d lines", len(lines))
+	}
+}
+
+// An operator who does not take the last words does not keep the session.
+func TestLastWordsAreNotWaitedForWithoutEnd(t *testing.T) {
+	s := newSiteWith(t, broker.TerminalLimits{})
+	o := s.attach(frame.Hello{})
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	until[frame.Welcome](t, o.next, nil)
+	n.send(frame.Data{Bytes: []byte("last words")}, frame.Exit{Status: 129, Signal: "HUP"})
+	until(t, n.next, func(a frame.Ack) bool { return a.Taken == 10 })
+	s.clock.Advance(9 * time.Second)
+	o.send(frame.Ping{Nonce: 1})
+	until[frame.Pong](t, o.next, nil)
+	told := make(chan frame.Bye, 1)
+	o.drain(told)
+	s.eventually("it ends", func() bool { s.clock.Advance(time.Second); return len(told) == 1 })
+	if bye := <-told; bye.Code != "terminal_exited" || *bye.Status != 129 {
+		t.Errorf("%+v", bye)
+	}
+	n.close()
+	s.ends("terminal_exited")
+}

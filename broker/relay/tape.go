@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 // tape is what a session writes to the store: what is for its recording, and where it
 // stands. One goroutine at a time does it; what comes meanwhile is written together.
 type tape struct {
 	rec     *recording.Recorder
-	notes   []func(*recording.Recorder)
+	notes   []note
 	written chan written
 	running bool
 	cancel  context.CancelFunc
@@ -33,7 +35,41 @@ type written struct {
 	statusNo error
 }
 
-func (t *tape) note(f func(*recording.Recorder)) { t.notes = append(t.notes, f) }
+// note is an event for the recording.
+type note struct {
+	kind  recording.EventKind
+	bytes []byte // of output or input
+	size  frame.Resize
+	gap   uint64 // bytes of output that are lost
+}
+
+// add notes an event. What comes byte by byte is one: a recording has no use for each, and
+// nobody is to fill memory with them.
+func (t *tape) add(n note) {
+	if last := len(t.notes) - 1; last >= 0 && n.bytes != nil {
+		if had := &t.notes[last]; had.kind == n.kind && len(had.bytes)+len(n.bytes) <= frame.MaxData {
+			had.bytes = append(had.bytes, n.bytes...)
+			return
+		}
+	}
+	if n.bytes != nil {
+		n.bytes = bytes.Clone(n.bytes)
+	}
+	t.notes = append(t.notes, n)
+}
+
+func (n note) record(r *recording.Recorder) {
+	switch n.kind {
+	case recording.Output:
+		r.Output(n.bytes)
+	case recording.Input:
+		r.Input(n.bytes)
+	case recording.Resize:
+		r.Resize(n.size.Columns, n.size.Rows)
+	case recording.Marker:
+		r.Gap(n.gap, "the node has them no more")
+	}
+}
 
 // busy reports whether there is something that is not kept.
 func (t *tape) busy() bool { return t.running || t.unkept || len(t.notes) > 0 }
@@ -52,8 +88,8 @@ func (s *session) write(ctx context.Context) {
 	s.group.Go(func() {
 		defer cancel()
 		var w written
-		for _, f := range notes {
-			f(t.rec)
+		for _, n := range notes {
+			n.record(t.rec)
 		}
 		w.kept, w.err = t.rec.Flush(ctx)
 		if moves && w.err == nil {
@@ -106,8 +142,8 @@ func (t *tape) settle() {
 		t.cancel()
 		<-t.written
 	}
-	for _, f := range t.notes {
-		f(t.rec)
+	for _, n := range t.notes {
+		n.record(t.rec)
 	}
 	t.notes, t.running = nil, false
 }
