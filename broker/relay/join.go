@@ -92,7 +92,7 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, side Side
 		}
 		s.opIn = frame.NewInflow(s.toNode.Sent())
 	}
-	if err := s.goOn(h); err != nil {
+	if err := s.goOn(h, first); err != nil {
 		s.nodeBroke(err)
 		return
 	}
@@ -104,8 +104,8 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, side Side
 }
 
 // goOn holds what the node says it has to what the relay has. Codes: ack_unsent,
-// frame_lost.
-func (s *session) goOn(h frame.Hello) error {
+// frame_lost, frame_beyond_limit.
+func (s *session) goOn(h frame.Hello, first bool) error {
 	if _, err := s.toNode.Again(h.Taken); err != nil {
 		return err
 	}
@@ -117,6 +117,8 @@ func (s *session) goOn(h frame.Hello) error {
 	switch {
 	case h.Sent < taken || h.From > h.Sent || h.Sent > 1<<62:
 		return taskcatalog.Errorf(frame.CodeLost, "the node has bytes %d to %d, and %d were taken of it", h.From, h.Sent, taken)
+	case !first && h.Sent > s.told.Limit: // nor can it be said to be lost
+		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node says it has sent %d bytes, and %d were allowed", h.Sent, s.told.Limit)
 	case h.From > taken:
 		s.in = frame.NewInflow(h.From)
 		s.out.reset(h.From)

@@ -289,8 +289,9 @@ func TestOutputThatIsGoneIsSaidToBe(t *testing.T) {
 // A node cannot unsay what was recorded of it, nor have heard what was never typed.
 func TestANodeCannotGoOnFromElsewhere(t *testing.T) {
 	for code, h := range map[taskcatalog.Code]frame.Hello{
-		frame.CodeLost:      {Sent: 2},
-		frame.CodeAckUnsent: {Sent: 3, Taken: 1},
+		frame.CodeLost:        {Sent: 2},
+		frame.CodeAckUnsent:   {Sent: 3, Taken: 1},
+		frame.CodeBeyondLimit: {From: 1 << 20, Sent: 1 << 20}, // to have it taken for lost
 	} {
 		s := newSite(t)
 		n, w := s.join("quic", s.token, frame.Hello{})
