@@ -83,10 +83,7 @@ func (l *link) write(gone <-chan struct{}) {
 			}
 		case <-l.stop:
 			if l.side.Send(l.bye) == nil {
-				select {
-				case <-gone:
-				case <-time.After(byeTime): // the timer of end closes it in any case
-				}
+				<-gone // in byeTime at the latest
 			}
 			return
 		}
@@ -114,7 +111,7 @@ func (l *link) frames() <-chan frame.Frame {
 	return l.in
 }
 
-// end says goodbye and closes, also a side that does not listen.
+// end says goodbye and closes, in byeTime also a side that does not listen.
 func (l *link) end(bye frame.Bye) {
 	if l == nil || l.ended {
 		return

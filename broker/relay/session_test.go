@@ -157,7 +157,12 @@ func TestASideThatIsKilledLeavesNothing(t *testing.T) {
 				s.eventually("it is noted", func() bool { return must(s.db.TerminalSession(ctx, "ts-1"))(t).Status == broker.TerminalDetached })
 				s.clock.Advance(time.Minute)
 				code := "terminal_detached"
-				if name == "the node" {
+				var row broker.TerminalSession
+				s.eventually("it is over", func() bool {
+					row = must(s.db.TerminalSession(ctx, "ts-1"))(t)
+					return row.Status == broker.TerminalClosed
+				})
+				if name == "the node" || name == "both" && row.EndCode != code { // of both, whichever was missed first
 					code = "terminal_node_gone"
 				}
 				s.ends(code)
