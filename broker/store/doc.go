@@ -5,7 +5,7 @@
 //
 // A noun has a file: nodes, tokens, enrollments, certificates, denials,
 // contacts, tasks (with claims, results and sweeps), audit and seals, operators,
-// trust, baselines, packages, mints, policy, chains (runs, their claims and saves,
+// trust, baselines, packages, mints, terminals, recordings, policy, chains (runs, their claims and saves,
 // batches and holds, as chain.Store says). An exported method owns its
 // transaction and writes its audit row inside it; an unexported one takes the
 // transaction it is in. What is refused inside a transaction undoes it, and

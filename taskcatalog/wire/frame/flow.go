@@ -20,6 +20,13 @@ func (in *Inflow) Allow(window uint64) Ack {
 	return Ack{Taken: in.taken, Limit: in.limit}
 }
 
+// Pass is Allow for a relay: it acknowledges what it has kept, which may be less than it
+// has taken, and allows what its own other side has room for.
+func (in *Inflow) Pass(kept, limit uint64) Ack {
+	in.limit = max(in.limit, limit)
+	return Ack{Taken: min(kept, in.taken), Limit: in.limit}
+}
+
 // Taken is how many bytes were.
 func (in *Inflow) Taken() uint64 { return in.taken }
 
@@ -74,8 +81,14 @@ type Outflow struct {
 	limit uint64
 }
 
+// NewOutflow goes on after sent bytes, all of which the other side has taken.
+func NewOutflow(sent uint64) *Outflow { return &Outflow{from: sent, limit: sent} }
+
 // Room is how many bytes may be added now.
 func (out *Outflow) Room() int { return int(min(out.limit-out.end(), MaxData)) }
+
+// Limit is up to where the other side allows bytes.
+func (out *Outflow) Limit() uint64 { return out.limit }
 
 // From and Sent are where the bytes begin and end that can be sent again.
 func (out *Outflow) From() uint64 { return out.from }

@@ -125,3 +125,36 @@ func TestAFlowTakesNothingThatDoesNotFit(t *testing.T) {
 		t.Errorf("before anything is allowed, there is room for %d", none.Room())
 	}
 }
+
+// A relay acknowledges what is kept, and no more; and what it allows, it does not take back.
+func TestARelayAcknowledgesWhatIsKept(t *testing.T) {
+	in := frame.NewInflow(10)
+	if a := in.Pass(10, 14); a != (frame.Ack{Taken: 10, Limit: 14}) {
+		t.Fatalf("%+v", a)
+	}
+	if _, err := in.Take(frame.Data{Offset: 10, Bytes: []byte("abcd")}); err != nil {
+		t.Fatal(err)
+	}
+	if a := in.Pass(12, 13); a != (frame.Ack{Taken: 12, Limit: 14}) {
+		t.Errorf("%+v", a)
+	}
+	if a := in.Pass(99, 99); a.Taken != 14 {
+		t.Errorf("bytes that never came are acknowledged: %+v", a)
+	}
+}
+
+func TestAnotherRelayGoesOnWhereTheFirstWas(t *testing.T) {
+	out := frame.NewOutflow(100)
+	if out.Room() != 0 || out.From() != 100 || out.Sent() != 100 {
+		t.Errorf("%d to %d, and room for %d", out.From(), out.Sent(), out.Room())
+	}
+	if err := out.Acked(frame.Ack{Taken: 100, Limit: 103}); err != nil || out.Limit() != 103 {
+		t.Fatal(err)
+	}
+	if f := out.Add([]byte("abcdef")); f.Offset != 100 || string(f.Bytes) != "abc" {
+		t.Errorf("%+v", f)
+	}
+	if _, err := out.Again(99); taskcatalog.CodeOf(err, "") != frame.CodeLost {
+		t.Errorf("bytes that are gone: %v", err)
+	}
+}

@@ -28,6 +28,7 @@ type Welcome struct {
 	Version int    `json:"version"`
 	Taken   uint64 `json:"taken"` // up to where the relay has this side's bytes
 	Limit   uint64 `json:"limit"` // up to where more may be sent
+	From    uint64 `json:"from"`  // where the other side's bytes begin that come now: none before are to be had
 	// Token is for the next connection of this side, should this one break.
 	Token string `json:"token"`
 	// Repeats: small frames may be sent again as datagrams before they are acknowledged.

@@ -1,0 +1,254 @@
+package relay_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/relay"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/pki/pkitest"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// audited says whether an attack by the node is in the audit log.
+func (s *site) audited(code string) {
+	s.Helper()
+	s.eventually(code+" is in the audit log", func() bool {
+		return len(must(s.db.ListAudit(ctx, store.AuditFilter{Action: "terminal.attack", Code: code}))(s)) == 1
+	})
+}
+
+func (c *conn) refused(code taskcatalog.Code) {
+	c.Helper()
+	if bye := byeOf(c, c.next); bye.Code != code || bye.Lasts {
+		c.Errorf("it was told %+v, want %s", bye, code)
+	}
+	c.close()
+}
+
+func TestATokenIsGoodForOneConnectionOfOneNode(t *testing.T) {
+	hello := func(session, token string) frame.Hello {
+		return frame.Hello{Version: frame.Version, SessionID: session, Token: token}
+	}
+	for name, c := range map[string]struct {
+		code   taskcatalog.Code
+		attack func(s *site) (pkitest.Node, frame.Hello)
+	}{
+		"stolen by another node": {"terminal_wrong_node", func(s *site) (pkitest.Node, frame.Hello) {
+			return s.enroll("beta"), hello("ts-1", s.token)
+		}},
+		"stolen for another key of the node": {"terminal_wrong_key", func(s *site) (pkitest.Node, frame.Hello) {
+			return s.ca.Enroll(s, s.node.NodeIdentity, time.Hour), hello("ts-1", s.token)
+		}},
+		"of another epoch": {"terminal_wrong_epoch", func(s *site) (pkitest.Node, frame.Hello) {
+			return s.ca.Enroll(s, pki.NodeIdentity{NodeID: s.node.NodeID, Epoch: 2}, time.Hour), hello("ts-1", s.token)
+		}},
+		"too late": {"terminal_token_expired", func(s *site) (pkitest.Node, frame.Hello) {
+			s.clock.Advance(30 * time.Second)
+			return s.node, hello("ts-1", s.token)
+		}},
+		"twice": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
+			s.join("quic", s.token, frame.Hello{})
+			return s.node, hello("ts-1", s.token)
+		}},
+		"guessed": {"terminal_token_unknown", func(s *site) (pkitest.Node, frame.Hello) {
+			return s.node, hello("ts-1", "guessed")
+		}},
+		"none": {"terminal_token_unknown", func(s *site) (pkitest.Node, frame.Hello) {
+			return s.node, hello("ts-1", "")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			n, h := c.attack(s)
+			thief := s.dial("quic", n)
+			thief.send(h)
+			thief.refused(c.code)
+			s.audited(string(c.code))
+		})
+	}
+}
+
+// A refused attempt takes nothing from the node that may come.
+func TestAThiefDoesNotUseATokenUp(t *testing.T) {
+	s := newSite(t)
+	thief := s.dial("quic", s.enroll("beta"))
+	thief.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: s.token})
+	thief.refused("terminal_wrong_node")
+	s.join("quic", s.token, frame.Hello{})
+}
+
+func TestANodeIsNotLetIntoASessionThatIsNotHere(t *testing.T) {
+	s := newSite(t)
+	for h, code := range map[frame.Hello]taskcatalog.Code{
+		{Version: frame.Version, SessionID: "ts-2", Token: s.token}: "terminal_session_not_here",
+		{Version: 2, SessionID: "ts-1", Token: s.token}:             "version_unknown",
+	} {
+		n := s.dial("quic", s.node)
+		n.send(h)
+		n.refused(code)
+	}
+}
+
+func TestANodeThatBreaksTheProtocolEndsItsSession(t *testing.T) {
+	long := binary.BigEndian.AppendUint32([]byte{byte(frame.KindData)}, frame.MaxData+9)
+	for name, c := range map[string]struct {
+		code   taskcatalog.Code
+		attack func(n *conn, w frame.Welcome)
+	}{
+		"an oversized frame": {frame.CodeInvalid, func(n *conn, _ frame.Welcome) { _ = must(n.Write(long))(n) }},
+		"an unknown frame":   {frame.CodeInvalid, func(n *conn, _ frame.Welcome) { _ = must(n.Write([]byte{77, 0, 0, 0, 0}))(n) }},
+		"Data beyond the limit": {frame.CodeBeyondLimit, func(n *conn, w frame.Welcome) {
+			full := make([]byte, frame.MaxData)
+			for at := uint64(0); at <= w.Limit; at += frame.MaxData {
+				n.send(frame.Data{Offset: at, Bytes: full})
+			}
+		}},
+		"Data with a gap": {frame.CodeGap, func(n *conn, _ frame.Welcome) { n.send(frame.Data{Offset: 1, Bytes: []byte("a")}) }},
+		"an Ack of bytes that were not sent": {frame.CodeAckUnsent, func(n *conn, _ frame.Welcome) {
+			n.send(frame.Ack{Taken: 1, Limit: 1})
+		}},
+		"Hello twice": {"frame_unexpected", func(n *conn, w frame.Welcome) {
+			n.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token})
+		}},
+		"a Resize": {"frame_unexpected", func(n *conn, _ frame.Welcome) { n.send(frame.Resize{Columns: 1, Rows: 1}) }},
+		"words after its end": {"frame_unexpected", func(n *conn, _ frame.Welcome) {
+			n.send(frame.Data{Bytes: []byte("a")}, frame.Exit{}, frame.Ping{})
+		}},
+		"frames without end": {"frame_flood", func(n *conn, _ frame.Welcome) {
+			for range 300 {
+				n.send(frame.Pong{})
+			}
+		}},
+	} {
+		for _, over := range both {
+			t.Run(name+" over "+over, func(t *testing.T) {
+				s := newSite(t)
+				s.attach(frame.Hello{}).drain(nil) // an operator who takes nothing: there is a limit, and an Exit is not the end yet
+				n, w := s.join(over, s.token, frame.Hello{})
+				c.attack(n, w)
+				n.refused(c.code)
+				s.ends(string(c.code))
+				s.audited(string(c.code))
+			})
+		}
+	}
+}
+
+func TestAConnectionHasOneStream(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	more := must(n.quic.OpenStream())(t)
+	_ = must(more.Write([]byte("a")))(t)
+	s.ends("streams_too_many")
+	s.audited("streams_too_many")
+	if _, err := n.quic.OpenUniStream(); err == nil {
+		t.Error("a stream of one direction can be opened")
+	}
+}
+
+func TestAnOperatorWhoBreaksTheProtocolLosesHisConnection(t *testing.T) {
+	for name, c := range map[string]struct {
+		code   taskcatalog.Code
+		attack func(o *operator, w frame.Welcome)
+	}{
+		"a storm of sizes": {"resize_storm", func(o *operator, _ frame.Welcome) {
+			for range 101 {
+				o.send(frame.Resize{Columns: 80, Rows: 24})
+			}
+		}},
+		"input beyond the limit": {frame.CodeBeyondLimit, func(o *operator, w frame.Welcome) {
+			o.send(frame.Data{Offset: w.Taken, Bytes: make([]byte, w.Limit-w.Taken+1)})
+		}},
+		"an Ack of output that was not sent": {frame.CodeAckUnsent, func(o *operator, _ frame.Welcome) {
+			o.send(frame.Ack{Taken: 1, Limit: 1})
+		}},
+		"Hello":   {"frame_unexpected", func(o *operator, _ frame.Welcome) { o.send(frame.Hello{}) }},
+		"an Exit": {"frame_unexpected", func(o *operator, _ frame.Welcome) { o.send(frame.Exit{}) }},
+		"signals without end": {"frame_flood", func(o *operator, _ frame.Welcome) {
+			for range 201 {
+				o.send(frame.Signal{Name: "INT"})
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			n, _ := s.join("quic", s.token, frame.Hello{})
+			o := s.attach(frame.Hello{})
+			told := make(chan frame.Bye, 1)
+			w := until[frame.Welcome](t, o.next, nil)
+			o.drain(told)
+			c.attack(o, w)
+			select {
+			case bye := <-told:
+				if bye.Code != c.code || !bye.Lasts {
+					t.Errorf("he was told %+v, want %s", bye, c.code)
+				}
+			case <-time.After(patience):
+				t.Fatal("he was told nothing")
+			}
+			// The session waits for him.
+			n.send(frame.Data{Bytes: []byte("still here")})
+			until(t, n.next, func(a frame.Ack) bool { return a.Taken == 10 })
+			again := s.attach(frame.Hello{})
+			until[frame.Welcome](t, again.next, nil)
+		})
+	}
+}
+
+func TestWhoIsNoNodeOfOursGetsNoConnection(t *testing.T) {
+	s := newSite(t)
+	dial := func(n pkitest.Node) error {
+		c := s.clientTLS(n)
+		return s.tryBoth(c)
+	}
+	if err := dial(pkitest.NewAt(t, s.clock.Now()).NewNode(t)); err == nil {
+		t.Error("a node of another authority is let in")
+	}
+	if err := dial(pkitest.Node{Cert: s.ca.Server}); err == nil {
+		t.Error("a broker's certificate is let in")
+	}
+	if err := dial(pkitest.Node{}); err == nil {
+		t.Error("whoever has no certificate is let in")
+	}
+	s.deny(s.node)
+	if err := dial(s.node); err == nil {
+		t.Error("a denied certificate is let in")
+	}
+	s.deny(pkitest.Node{})
+	other := s.clientTLS(s.node)
+	other.NextProtos = []string{"h2"}
+	if err := s.tryBoth(other); err == nil {
+		t.Error("another protocol is let in")
+	}
+	s.clock.Advance(25 * time.Hour)
+	if err := dial(s.node); err == nil {
+		t.Error("a certificate that ran out is let in")
+	}
+}
+
+func TestWhoSaysNothingIsNotWaitedFor(t *testing.T) {
+	for _, over := range both {
+		s := newSite(t, func(c *relay.Config) { c.HelloWithin = 200 * time.Millisecond })
+		n := s.dial(over, s.node)
+		_ = must(n.Write([]byte{byte(frame.KindHello)}))(t)
+		n.refused("hello_missing")
+		n = s.dial(over, s.node)
+		n.send(frame.Ping{})
+		n.refused("frame_unexpected")
+	}
+}
+
+func TestAnAddressHasSoManyConnections(t *testing.T) {
+	s := newSite(t, func(c *relay.Config) { c.PerSource = 2 })
+	one, _ := s.join("quic", s.token, frame.Hello{})
+	s.dial("tls", s.node)
+	if err := s.tryBoth(s.clientTLS(s.node)); err == nil {
+		t.Error("a third is let in")
+	}
+	one.close()
+	s.eventually("there is room again", func() bool { return s.tryBoth(s.clientTLS(s.node)) == nil })
+}

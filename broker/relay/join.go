@@ -1,0 +1,130 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// Attach has an operator's side take a session, in place of the one that has it. Who he is
+// was asked before; his Hello says what he has already. He is sent a Welcome once the node
+// is there. Side is closed by the relay from then on, also where it is refused. Codes:
+// terminal_session_not_here, terminal_session_over.
+func (r *Relay) Attach(id string, h frame.Hello, side Side) error {
+	s, err := r.session(id)
+	if err == nil && !s.do(func() { s.joinOperator(h, side) }) {
+		err = over(id)
+	}
+	if err != nil {
+		_ = side.Close()
+	}
+	return err
+}
+
+func over(id string) *broker.Error {
+	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s is over (open another)", taskcatalog.Clean(id, 60))
+}
+
+func (s *session) joinOperator(h frame.Hello, side Side) {
+	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session", Lasts: true})
+	s.operator = newLink(&s.group, side)
+	s.lastInput = s.relay.c.Now() // somebody is there
+	// He goes on where he was, or gets the last of the screen.
+	start := max(s.out.from, s.out.kept-min(s.out.kept, screenful))
+	if h.Taken > 0 && h.Taken >= s.out.from && h.Taken <= s.out.kept {
+		start = h.Taken
+	}
+	s.sent, s.taken, s.limit = start, start, start
+	s.eofShown, s.exitShown, s.toldOp = false, false, frame.Ack{}
+	if s.in != nil {
+		s.welcomeOperator()
+	}
+}
+
+func (s *session) welcomeOperator() {
+	s.toldOp = s.allowInput()
+	s.first[s.operator] = frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.toldOp.Limit, s.opIn.Taken()), From: s.taken}
+}
+
+// admit lets a node in that has said Hello, if its token says so. Codes: those of
+// store.UseTerminalToken, terminal_session_not_here, version_unknown.
+func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, side Side) error {
+	if h.Version != frame.Version {
+		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
+	}
+	s, err := r.session(h.SessionID)
+	if err != nil {
+		return err
+	}
+	key, err := pki.PublicKeyDigest(peer.Cert.PublicKey)
+	if err != nil {
+		return err
+	}
+	token := rand.Text()
+	next := store.TerminalToken{Hash: pki.HashToken(token), Expires: r.c.DB.Now().Add(longest), KeyDigest: key}
+	by := store.TerminalCaller{NodeID: peer.NodeID, Epoch: peer.Epoch, KeyDigest: key}
+	if _, err := r.c.DB.UseTerminalToken(ctx, h.SessionID, by, pki.HashToken(h.Token), next); err != nil {
+		return err
+	}
+	if !s.do(func() { s.joinNode(*peer, h, token, side) }) {
+		return over(h.SessionID)
+	}
+	return nil
+}
+
+// joinNode takes the node's connection, in place of the one before. What cannot go on ends
+// the session.
+func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, side Side) {
+	s.dropNode(frame.Bye{Code: codeReplaced, Text: "the node has connected again", Lasts: true})
+	s.node, s.peer = newLink(&s.group, side), peer
+	first := s.in == nil
+	if first {
+		s.in, s.toNode = frame.NewInflow(s.out.end()), frame.NewOutflow(0)
+		if s.out.end() > 0 || s.row.Status != broker.TerminalOpening { // another relay had it, and knows what was typed
+			s.toNode = frame.NewOutflow(h.Taken)
+		}
+		s.opIn = frame.NewInflow(s.toNode.Sent())
+	}
+	if err := s.goOn(h, first); err != nil {
+		s.nodeBroke(err)
+		return
+	}
+	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+outputWindow)
+	s.first[s.node] = frame.Welcome{Version: frame.Version, Taken: s.told.Taken, Limit: s.told.Limit, From: h.Taken, Token: token}
+	if first && s.operator != nil {
+		s.welcomeOperator()
+	}
+}
+
+// goOn holds what the node says it has to what the relay has. Codes: ack_unsent,
+// frame_lost, frame_beyond_limit.
+func (s *session) goOn(h frame.Hello, first bool) error {
+	if _, err := s.toNode.Again(h.Taken); err != nil {
+		return err
+	}
+	if err := s.toNode.Acked(frame.Ack{Taken: h.Taken, Limit: h.Taken}); err != nil {
+		return err
+	}
+	s.nodeSent, s.eofSent = h.Taken, false
+	taken := s.in.Taken()
+	switch {
+	case h.Sent < taken || h.From > h.Sent || h.Sent > 1<<62:
+		return taskcatalog.Errorf(frame.CodeLost, "the node has bytes %d to %d, and %d were taken of it", h.From, h.Sent, taken)
+	case !first && h.Sent > s.told.Limit: // nor can it be said to be lost
+		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node says it has sent %d bytes, and %d were allowed", h.Sent, s.told.Limit)
+	case h.From > taken:
+		s.in = frame.NewInflow(h.From)
+		s.out.reset(h.From)
+		s.tape.add(note{kind: recording.Marker, gap: h.From - taken})
+		// What he is sent next would not follow on what he has: he comes again.
+		s.dropOperator(frame.Bye{Code: codeOutputLost, Text: fmt.Sprintf("%d bytes of output are lost", h.From-taken), Lasts: true})
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+const (
+	// ALPN is the protocol's name in the handshake.
+	ALPN = "hostler-terminal/1"
+	// unvalidated is how many connections begin before those after them have to show that
+	// they are at the address they come from.
+	unvalidated = 64
+
+	codeStreams taskcatalog.Code = "streams_too_many"
+	codeHello   taskcatalog.Code = "hello_missing"
+)
+
+// Listen takes an address for both protocols; port 0 is any port that both have free.
+func Listen(addr string) (net.Listener, net.PacketConn, error) {
+	for try := 0; ; try++ {
+		tcp, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		if err == nil {
+			return tcp, udp, nil
+		}
+		_ = tcp.Close()
+		if _, port, _ := net.SplitHostPort(addr); port != "0" || try == 10 {
+			return nil, nil, err
+		}
+	}
+}
+
+// Serve lets nodes in until ctx ends, on QUIC and, where UDP is blocked, on TLS. It closes
+// both listeners, and returns when no connection is left that has not joined a session.
+func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	config := pki.ServerConfig(r.c.Certificate, nil, func(cs tls.ConnectionState) error { _, err := r.peer(cs); return err })
+	config.Time, config.NextProtos, config.SessionTicketsDisabled = r.c.Now, []string{ALPN}, true
+	starting := 0
+	var mu sync.Mutex
+	transport := &quic.Transport{
+		Conn: udp,
+		ConnContext: func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
+			leave, ok := r.sources.enter(info.RemoteAddr)
+			if !ok {
+				return nil, tooMany
+			}
+			context.AfterFunc(ctx, leave)
+			return ctx, nil
+		},
+		VerifySourceAddress: func(net.Addr) bool { mu.Lock(); defer mu.Unlock(); return starting >= unvalidated },
+	}
+	listener, err := transport.Listen(config, &quic.Config{
+		HandshakeIdleTimeout: r.c.HelloWithin / 2, // twice that in all
+		MaxIdleTimeout:       30 * time.Second, KeepAlivePeriod: 10 * time.Second,
+		MaxIncomingStreams: 2, MaxIncomingUniStreams: -1, // the second one is what gives a flood away
+		InitialStreamReceiveWindow: 128 << 10, MaxStreamReceiveWindow: outputWindow,
+		InitialConnectionReceiveWindow: 256 << 10, MaxConnectionReceiveWindow: 2 * outputWindow,
+	})
+	if err != nil {
+		return errors.Join(err, tcp.Close(), udp.Close())
+	}
+	var group sync.WaitGroup
+	count := func(by int) { mu.Lock(); defer mu.Unlock(); starting += by }
+	begin := func(f func()) {
+		count(1)
+		group.Go(func() { defer count(-1); f() })
+	}
+	failed := make(chan error, 2)
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept(ctx)
+			if err != nil {
+				failed <- err
+				return
+			}
+			begin(func() { r.serveQUIC(ctx, conn, &group) })
+		}
+	})
+	group.Go(func() {
+		for {
+			conn, err := tcp.Accept()
+			if err != nil {
+				failed <- err
+				return
+			}
+			begin(func() { r.serveTLS(ctx, conn, config) })
+		}
+	})
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	stop()
+	_ = tcp.Close()
+	r.Stop() // while its connections can still be told
+	_ = listener.Close()
+	group.Wait()
+	_ = transport.Close()
+	_ = udp.Close()
+	return err
+}
+
+var tooMany = taskcatalog.Errorf("connections_too_many", "too many connections come from this address")
+
+// peer is the node of a connection: its certificate is of ours, in force and not denied.
+func (r *Relay) peer(cs tls.ConnectionState) (*pki.Peer, error) {
+	now := r.c.Now()
+	peer, err := pki.VerifyNodePeer(cs, r.c.Roots(), now, r.c.Denied)
+	if err == nil && peer.Expired {
+		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s ran out (renew it)", peer.NodeID)
+	}
+	if err != nil {
+		r.c.Log.Debug("a connection is refused", zap.Error(err))
+	}
+	return peer, err
+}
+
+func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.WaitGroup) {
+	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
+	defer done()
+	s, err := conn.AcceptStream(waiting)
+	if err != nil {
+		_ = conn.CloseWithError(1, string(codeHello))
+		return
+	}
+	w := overQUIC(conn, s)
+	group.Go(func() { // ends with the connection
+		if _, err := conn.AcceptStream(context.Background()); err != nil {
+			return
+		}
+		flood := error(taskcatalog.Errorf(codeStreams, "a connection has one stream, and another was opened"))
+		w.why.Store(&flood)
+		_ = conn.CloseWithError(1, string(codeStreams))
+	})
+	r.hello(waiting, conn.ConnectionState().TLS, w)
+}
+
+func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) {
+	leave, ok := r.sources.enter(raw.RemoteAddr())
+	if !ok {
+		_ = raw.Close()
+		return
+	}
+	conn := tls.Server(raw, config)
+	w := overTLS(conn)
+	w.closed = func() error { leave(); return raw.Close() } // without waiting for a peer that does not read
+	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
+	defer done()
+	if err := conn.HandshakeContext(waiting); err != nil || conn.ConnectionState().NegotiatedProtocol != ALPN {
+		_ = w.Close()
+		return
+	}
+	r.hello(waiting, conn.ConnectionState(), w)
+}
+
+// hello reads what a connection begins with, and has it join its session or go.
+func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
+	peer, err := r.peer(cs)
+	if err == nil {
+		err = r.greet(ctx, peer, w)
+	}
+	if err == nil {
+		return // the session has it
+	}
+	if peer != nil {
+		r.c.Log.Warn("a node is refused", zap.String("node", peer.NodeID), zap.Error(err))
+	}
+	if w.Send(refusal(err)) == nil {
+		_ = w.SetReadDeadline(time.Now().Add(byeTime))
+		drain(w)
+	}
+	_ = w.Close()
+}
+
+// refusal is the Bye to whoever is not let in. He may come again where it was not for him.
+func refusal(err error) frame.Bye {
+	if code := taskcatalog.CodeOf(err, ""); code != "" {
+		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText)}
+	}
+	e := broker.AsError(err)
+	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal}
+}
+
+func (r *Relay) greet(ctx context.Context, peer *pki.Peer, w *wire) error {
+	if err := w.SetReadDeadline(time.Now().Add(r.c.HelloWithin)); err != nil {
+		return err
+	}
+	f, err := w.Next()
+	if err != nil {
+		if taskcatalog.CodeOf(err, "") == "" {
+			err = taskcatalog.Errorf(codeHello, "no Hello came in time")
+		}
+		return err
+	}
+	h, ok := f.(frame.Hello)
+	if !ok {
+		return unexpected(f)
+	}
+	if err := w.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return r.admit(ctx, peer, h, w)
+}

@@ -1,0 +1,76 @@
+package relay
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// writeWithin is how long a node may leave unread what it allowed to be sent.
+const writeWithin = 10 * time.Second
+
+// stream is what a QUIC stream and a TLS connection have in common.
+type stream interface {
+	io.ReadWriter
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+}
+
+// wire is the node's side of a session, on a stream.
+type wire struct {
+	stream
+	reader  *frame.Reader
+	closing func() error // says that nothing more is sent
+	closed  func() error
+	why     atomic.Pointer[error] // it ended, where that is not what the stream says
+}
+
+func overTLS(conn *tls.Conn) *wire {
+	return &wire{stream: conn, reader: frame.NewReader(conn), closing: conn.CloseWrite, closed: conn.Close}
+}
+
+func overQUIC(conn *quic.Conn, s *quic.Stream) *wire {
+	return &wire{stream: s, reader: frame.NewReader(s), closing: s.Close, closed: func() error { return conn.CloseWithError(0, "") }}
+}
+
+// Next implements Side.
+func (w *wire) Next() (frame.Frame, error) {
+	f, err := w.reader.Next()
+	if err != nil {
+		if why := w.why.Swap(nil); why != nil {
+			return nil, *why
+		}
+	}
+	if data, ok := f.(frame.Data); ok {
+		data.Bytes = bytes.Clone(data.Bytes) // the reader's, until the next
+		return data, nil
+	}
+	return f, err
+}
+
+// Send implements Side.
+func (w *wire) Send(f frame.Frame) error {
+	raw, err := frame.Append(nil, f)
+	if err != nil {
+		return err
+	}
+	if err := w.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil {
+		return err
+	}
+	if _, err := w.Write(raw); err != nil {
+		return err
+	}
+	if f.Kind() == frame.KindBye {
+		return w.closing()
+	}
+	return nil
+}
+
+// Close implements Side.
+func (w *wire) Close() error { return w.closed() }

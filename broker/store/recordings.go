@@ -1,0 +1,204 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+)
+
+const blockColumns = `session_id, seq, at, upto, lost, last, lines, prev, hash`
+
+func scanBlock(row interface{ Scan(...any) error }) (b recording.Block, err error) {
+	var to, lost int64
+	err = row.Scan(&b.SessionID, &b.Seq, at(&b.At), &to, &lost, &b.Last, &b.Lines, &b.Prev, &b.Hash)
+	b.To, b.Lost = uint64(to), uint64(lost)
+	return b, err
+}
+
+// Keep implements recording.Keeper. Codes: terminal_session_not_found, recording_conflict,
+// for a block that is not the next one: another relay has gone on with the recording, or it
+// has ended.
+func (db *DB) Keep(ctx context.Context, b recording.Block) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		// The session's row has one writer at a time go on after the last block.
+		if _, err := terminal(ctx, t, b.SessionID, t.forUpdate()); err != nil {
+			return err
+		}
+		last, err := lastBlock(ctx, t, b.SessionID)
+		switch {
+		case err != nil:
+			return err
+		case b.Seq == last.Seq && b.Hash == last.Hash:
+			return nil // its answer was lost
+		case b.Seq != last.Seq+1 || b.Prev != last.Hash || last.Last:
+			return broker.Errorf(broker.Refused, "recording_conflict", "cannot keep block %d of the recording of session %s: it does not go on after block %d, the last there is", b.Seq, b.SessionID, last.Seq)
+		}
+		_, err = t.ExecContext(ctx, `INSERT INTO recording_blocks (`+blockColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			b.SessionID, b.Seq, micros(b.At), int64(b.To), int64(b.Lost), b.Last, b.Lines, b.Prev, b.Hash)
+		return err
+	})
+}
+
+// LastBlock is the one that a recording goes on after; its Seq is -1 where there is none.
+func (db *DB) LastBlock(ctx context.Context, sessionID string) (recording.Block, error) {
+	return lastBlock(ctx, db.reader(), sessionID)
+}
+
+func lastBlock(ctx context.Context, r runner, sessionID string) (recording.Block, error) {
+	b, err := scanBlock(r.QueryRowContext(ctx, `SELECT `+blockColumns+` FROM recording_blocks WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`, sessionID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return recording.Block{SessionID: sessionID, Seq: -1}, nil
+	}
+	return b, err
+}
+
+// blocksAtOnce bounds what of a recording is in memory, and how long a statement is open.
+const blocksAtOnce = 16
+
+// Blocks are those of a recording, in their order, one after another.
+func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.Block, error] {
+	return func(yield func(recording.Block, error) bool) {
+		for after := int64(-1); ; {
+			page, err := collect(ctx, db.reader(), scanBlock, `SELECT `+blockColumns+` FROM recording_blocks
+				WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, blocksAtOnce)
+			if err != nil {
+				yield(recording.Block{}, err)
+				return
+			}
+			for _, b := range page {
+				if after = b.Seq; !yield(b, nil) {
+					return
+				}
+			}
+			if len(page) < blocksAtOnce {
+				return
+			}
+		}
+	}
+}
+
+const endAction = "recording.end"
+
+// CloseRecording writes the head of a recording into the audit log, once. Codes:
+// terminal_session_not_found, recording_head_wrong.
+func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, h recording.Head) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		last, err := lastBlock(ctx, t, s.ID)
+		if err != nil {
+			return err
+		}
+		if !last.Last || last.Hash != h.Hash || last.Seq+1 != h.Blocks || last.To != h.Bytes {
+			return broker.Errorf(broker.Refused, "recording_head_wrong", "cannot close the recording of session %s: its last block is %d, %s, and not what is told of it", s.ID, last.Seq, last.Hash)
+		}
+		n, err := changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, micros(t.now)))
+		if err != nil || n == 0 {
+			return err
+		}
+		e := terminalEntry(actor, endAction, s)
+		e.After = json.RawMessage(text(h))
+		return t.audit(ctx, e)
+	})
+}
+
+// RecordingHead is what the audit log was told of a recording's end; nil: nothing.
+func (db *DB) RecordingHead(ctx context.Context, sessionID string) (*recording.Head, error) {
+	rows, err := db.ListAudit(ctx, AuditFilter{Subject: "terminal/" + sessionID, Action: endAction, Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	var h recording.Head
+	return &h, json.Unmarshal(rows[0].After, &h)
+}
+
+// Recording is a session with what there is of its recording.
+type Recording struct {
+	broker.TerminalSession
+	Blocks     int64
+	Bytes      uint64 // of output
+	Lost       uint64
+	RecordedAt time.Time // when its end was told to the audit log; zero: not yet
+	DroppedAt  time.Time // zero: it was not
+}
+
+// RecordingFilter selects recordings; what is empty selects nothing away.
+type RecordingFilter struct {
+	NodeID   string
+	Sites    []string
+	OpenedBy string
+	From, To time.Time // when the session was made; To is exclusive
+	After    string    // id of the last one of the page before
+	Limit    int       // 0: 100
+}
+
+// Recordings is a page, newest first; the id of its last one is the cursor of the next.
+func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, error) {
+	var w where
+	w.equal("node_id", f.NodeID)
+	in(&w, "site", f.Sites)
+	w.equal("opened_by", f.OpenedBy)
+	if !f.From.IsZero() {
+		w.add("created_at >= ?", micros(f.From))
+	}
+	if !f.To.IsZero() {
+		w.add("created_at < ?", micros(f.To))
+	}
+	if f.After != "" {
+		w.add("(created_at, id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
+	}
+	page := `SELECT ` + terminalColumns + `, recorded_at, dropped_at FROM terminal_sessions` + w.String() + ` ORDER BY created_at DESC, id DESC` + w.limit(cmp.Or(f.Limit, 100))
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r Recording, err error) {
+		var seq, to, lost int64
+		r.TerminalSession, err = scanTerminal(also{also{also{also{also{row, &lost}, &to}, &seq}, at(&r.DroppedAt)}, at(&r.RecordedAt)})
+		r.Blocks, r.Bytes, r.Lost = seq+1, uint64(to), uint64(lost)
+		return r, err
+	}, `SELECT s.*, COALESCE(b.seq, -1), COALESCE(b.upto, 0), COALESCE(b.lost, 0) FROM (`+page+`) s
+		LEFT JOIN recording_blocks b ON b.session_id = s.id AND b.seq = (SELECT MAX(seq) FROM recording_blocks WHERE session_id = s.id)
+		ORDER BY s.created_at DESC, s.id DESC`, w.args...)
+}
+
+// dropAtOnce bounds one transaction.
+const dropAtOnce = 20
+
+// DropRecordings forgets the recordings of sessions that were closed before a time, each
+// audited, and says which: a few at a time, so call it until there are none. What the audit
+// log was told of them stays.
+func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before time.Time) (dropped []string, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		dropped, err = collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE status = 'closed' AND closed_at > 0 AND closed_at < $1 AND dropped_at = 0
+			ORDER BY closed_at LIMIT $2`+t.forUpdate()+t.skipLocked(), micros(before), dropAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, id := range dropped {
+			last, err := lastBlock(ctx, t, id)
+			if err != nil {
+				return err
+			}
+			if _, err := t.ExecContext(ctx, `DELETE FROM recording_blocks WHERE session_id = $1`, id); err != nil {
+				return err
+			}
+			if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET dropped_at = $2 WHERE id = $1`, id, micros(t.now)); err != nil {
+				return err
+			}
+			e := terminalEntry(actor, "recording.drop", broker.TerminalSession{ID: id})
+			e.Reason = "older than recordings are kept"
+			e.Before = small("blocks", last.Seq+1, "bytes", last.To, "hash", last.Hash)
+			if err := t.audit(ctx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return dropped, err
+}

@@ -1,0 +1,181 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+// record makes a whole recording of some lines.
+func record(t testing.TB, db *store.DB, id string, lines int) recording.Head {
+	t.Helper()
+	r := must(recording.Begin(ctx, db, id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
+	for i := range lines {
+		r.Output(fmt.Appendf(nil, "line %d\r\n", i))
+		must(r.Flush(ctx))(t)
+	}
+	return must(r.End(ctx, "over"))(t)
+}
+
+func TestARecordingIsKeptAndRead(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		newTerminal(t, db, "ts-1", n)
+		head := record(t, db, "ts-1", 40)
+		if told := must(db.RecordingHead(ctx, "ts-1"))(t); told != nil {
+			t.Errorf("the audit log was told of %+v", told)
+		}
+		wrong := head
+		wrong.Bytes++
+		refused(t, db.CloseRecording(ctx, admin, wrong), "recording_head_wrong")
+		ok(t, db.CloseRecording(ctx, admin, head))
+		ok(t, db.CloseRecording(ctx, admin, head))
+		if audited(t, db, "recording.end", "") != 1 {
+			t.Error("its end is told more than once")
+		}
+		report := must(recording.Verify("ts-1", db.Blocks(ctx, "ts-1"), must(db.RecordingHead(ctx, "ts-1"))(t)))(t)
+		if !report.Complete || report.Blocks != 42 {
+			t.Errorf("%+v", report)
+		}
+		read := 0
+		for range db.Blocks(ctx, "ts-1") {
+			if read++; read == 3 {
+				break
+			}
+		}
+		if last := must(db.LastBlock(ctx, "ts-1"))(t); read != 3 || last.Seq != 41 || !last.Last {
+			t.Errorf("%d read; the last is %+v", read, last)
+		}
+	})
+}
+
+func TestABlockThatIsNotTheNextIsRefused(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		refused(t, db.Keep(ctx, recording.Block{SessionID: "ts-1", Hash: "a"}), "terminal_session_not_found")
+		newTerminal(t, db, "ts-1", n)
+		first := recording.Block{SessionID: "ts-1", At: db.Now(), Lines: []byte("{}\n"), Hash: "a"}
+		ok(t, db.Keep(ctx, first))
+		ok(t, db.Keep(ctx, first))
+		for name, b := range map[string]recording.Block{
+			"another in its place":       {SessionID: "ts-1", Hash: "b"},
+			"one too far":                {SessionID: "ts-1", Seq: 2, Prev: "a", Hash: "b"},
+			"one that follows on others": {SessionID: "ts-1", Seq: 1, Prev: "x", Hash: "b"},
+		} {
+			if err := db.Keep(ctx, b); broker.AsError(err).Code != "recording_conflict" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		ok(t, db.Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 1, Prev: "a", Hash: "b", Last: true, Lines: []byte{}}))
+		refused(t, db.Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 2, Prev: "b", Hash: "c"}), "recording_conflict")
+	})
+}
+
+// Of two that go on with one recording at the same moment, one does.
+func TestOneOfTwoWritersGoesOn(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
+		var group sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			group.Go(func() {
+				errs[i] = db.Keep(ctx, recording.Block{SessionID: "ts-1", Hash: fmt.Sprint(i), Lines: []byte{}})
+			})
+		}
+		group.Wait()
+		kept := 0
+		for _, err := range errs {
+			if err == nil {
+				kept++
+			} else {
+				refused(t, err, "recording_conflict")
+			}
+		}
+		if kept != 1 {
+			t.Errorf("%d went on", kept)
+		}
+	})
+}
+
+func TestRecordingsAreListedAPageAtATime(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		alpha, beta := newMember(t, db, "alpha"), newMember(t, db, "beta")
+		begin := clock.Now()
+		for i := range 5 {
+			n := alpha
+			if i == 4 {
+				n = beta
+			}
+			newTerminal(t, db, fmt.Sprintf("ts-%d", i), n)
+			if i != 1 {
+				clock.Advance(time.Minute) // two are made at the same moment
+			}
+		}
+		record(t, db, "ts-4", 2)
+		list := func(f store.RecordingFilter) (ids string) {
+			t.Helper()
+			for _, r := range must(db.Recordings(ctx, f))(t) {
+				ids += r.ID + " "
+			}
+			return ids
+		}
+		for want, f := range map[string]store.RecordingFilter{
+			"ts-4 ts-3 ts-2 ts-1 ts-0 ": {},
+			"ts-4 ts-3 ts-2 ":           {Limit: 3},
+			"ts-1 ts-0 ":                {After: "ts-2"},
+			"ts-4 ":                     {NodeID: beta.ID},
+			"ts-3 ":                     {NodeID: alpha.ID, From: begin.Add(2 * time.Minute)},
+			"ts-0 ":                     {To: begin.Add(time.Minute)},
+			"":                          {OpenedBy: "somebody"},
+		} {
+			if got := list(f); got != want {
+				t.Errorf("%+v: %q, want %q", f, got, want)
+			}
+		}
+		if got := list(store.RecordingFilter{Sites: []string{"elsewhere"}}); got != "" {
+			t.Errorf("of another site: %q", got)
+		}
+		page := must(db.Recordings(ctx, store.RecordingFilter{Limit: 2, OpenedBy: "ada"}))(t)
+		if page[0].Blocks != 4 || page[0].Bytes != 16 || page[1].Blocks != 0 || page[0].Username != "tenant" {
+			t.Errorf("%+v", page)
+		}
+	})
+}
+
+func TestOldRecordingsAreDropped(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		for _, id := range []string{"ts-old", "ts-live", "ts-new"} {
+			newTerminal(t, db, id, n)
+			ok(t, db.CloseRecording(ctx, admin, record(t, db, id, 1)))
+		}
+		must(db.MoveTerminalSession(ctx, admin, "ts-old", store.TerminalMove{To: broker.TerminalClosed}))(t)
+		clock.Advance(24 * time.Hour)
+		must(db.MoveTerminalSession(ctx, admin, "ts-new", store.TerminalMove{To: broker.TerminalClosed}))(t)
+		if got := must(db.DropRecordings(ctx, admin, clock.Now().Add(-time.Hour)))(t); len(got) != 1 || got[0] != "ts-old" {
+			t.Errorf("%v was dropped", got)
+		}
+		if got := must(db.DropRecordings(ctx, admin, clock.Now().Add(-time.Hour)))(t); len(got) != 0 || audited(t, db, "recording.drop", "") != 1 {
+			t.Errorf("%v was dropped again", got)
+		}
+		for id, want := range map[string]int64{"ts-old": -1, "ts-live": 2, "ts-new": 2} {
+			if last := must(db.LastBlock(ctx, id))(t); last.Seq != want {
+				t.Errorf("%s ends with block %d, want %d", id, last.Seq, want)
+			}
+		}
+		for _, r := range must(db.Recordings(ctx, store.RecordingFilter{}))(t) {
+			if dropped := !r.DroppedAt.IsZero(); dropped != (r.ID == "ts-old") || r.RecordedAt.IsZero() {
+				t.Errorf("%+v", r)
+			}
+		}
+		if told := must(db.RecordingHead(ctx, "ts-old"))(t); told == nil || told.Blocks != 3 {
+			t.Errorf("what the audit log was told is gone: %+v", told)
+		}
+	})
+}

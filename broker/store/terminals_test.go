@@ -1,0 +1,125 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+func newTerminal(t testing.TB, db *store.DB, id string, n broker.Node) broker.TerminalSession {
+	t.Helper()
+	return must(db.CreateTerminalSession(ctx, admin, broker.TerminalSession{
+		ID: id, NodeID: n.ID, NodeEpoch: n.Epoch, AllocationID: "a-1", Username: "tenant", Reason: "a look", Replica: "relay:1", RecordInput: true,
+		Limits: broker.TerminalLimits{Max: time.Hour, Idle: 10 * time.Minute, Detach: time.Minute},
+	}))(t)
+}
+
+func TestATerminalSessionGoesItsWay(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		s := newTerminal(t, db, "ts-1", n)
+		if got := must(db.TerminalSession(ctx, "ts-1"))(t); got != s || s.Status != broker.TerminalOpening || s.OpenedBy != "ada" || s.Limits.Idle != 10*time.Minute || s.ExitStatus != nil || !s.RecordInput {
+			t.Errorf("%+v, made as %+v", got, s)
+		}
+		seven := 7
+		for _, m := range []store.TerminalMove{
+			{To: broker.TerminalOpen},
+			{To: broker.TerminalDetached},
+			{To: broker.TerminalOpen},
+			{To: broker.TerminalOpen},
+			{To: broker.TerminalClosing, Code: "exited", ExitStatus: &seven},
+			{To: broker.TerminalClosed, Code: "later"},
+		} {
+			clock.Advance(time.Second)
+			s = must(db.MoveTerminalSession(ctx, admin, "ts-1", m))(t)
+		}
+		if s.Status != broker.TerminalClosed || s.EndCode != "exited" || s.ExitStatus == nil || *s.ExitStatus != 7 || !s.ClosedAt.Equal(clock.Now()) {
+			t.Errorf("%+v", s)
+		}
+		for action, want := range map[string]int{"create": 1, "open": 2, "detached": 1, "closing": 1, "closed": 1} {
+			if got := audited(t, db, "terminal."+action, ""); got != want {
+				t.Errorf("%d rows of terminal.%s, want %d", got, action, want)
+			}
+		}
+		_, err := db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalOpen})
+		refused(t, err, "terminal_transition_refused")
+		if audited(t, db, "terminal.open", "terminal_transition_refused") != 1 {
+			t.Error("that a closed session was to open is in no audit row")
+		}
+	})
+}
+
+func TestATerminalSessionThatCannotBeIsRefused(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		_, err := db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-1", NodeID: "n-none"})
+		refused(t, err, "node_not_found")
+		_, err = db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-1", NodeID: n.ID, NodeEpoch: n.Epoch + 1})
+		refused(t, err, "stale_epoch")
+		_, err = db.TerminalSession(ctx, "ts-1")
+		refused(t, err, "terminal_session_not_found")
+		_, err = db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalOpen})
+		refused(t, err, "terminal_session_not_found")
+		refused(t, db.SetTerminalToken(ctx, "ts-1", store.TerminalToken{}), "terminal_session_not_found")
+	})
+}
+
+func TestATokenLetsOneNodeInOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		newTerminal(t, db, "ts-1", n)
+		newTerminal(t, db, "ts-2", n)
+		mine := store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: "key"}
+		token := func(hash string) store.TerminalToken {
+			return store.TerminalToken{Hash: hash, Expires: clock.Now().Add(30 * time.Second), KeyDigest: "key"}
+		}
+		attack := func(code, id string, by store.TerminalCaller, hash string) {
+			t.Helper()
+			clock.Advance(2 * time.Minute) // so that the audit log does not fold it into the one before
+			had := audited(t, db, "terminal.attack", code)
+			_, err := db.UseTerminalToken(ctx, id, by, hash, token("attacker"))
+			refused(t, err, code)
+			if audited(t, db, "terminal.attack", code) != had+1 {
+				t.Errorf("%s is in no audit row", code)
+			}
+		}
+		attack("terminal_token_unknown", "ts-1", mine, "") // there is no token yet
+		ok(t, db.SetTerminalToken(ctx, "ts-1", token("one")))
+		attack("terminal_token_expired", "ts-1", mine, "one")
+		ok(t, db.SetTerminalToken(ctx, "ts-1", token("one")))
+		attack("terminal_wrong_node", "ts-1", store.TerminalCaller{NodeID: "n-other", Epoch: 1, KeyDigest: "key"}, "one")
+		attack("terminal_wrong_epoch", "ts-1", store.TerminalCaller{NodeID: n.ID, Epoch: 2, KeyDigest: "key"}, "one")
+		attack("terminal_wrong_key", "ts-1", store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: "other"}, "one")
+		attack("terminal_token_unknown", "ts-1", mine, "two")
+		attack("terminal_token_unknown", "ts-2", mine, "one") // of another session
+		attack("terminal_session_not_found", "ts-3", mine, "one")
+
+		ok(t, db.SetTerminalToken(ctx, "ts-1", token("one")))
+		if s := must(db.UseTerminalToken(ctx, "ts-1", mine, "one", token("two")))(t); s.ID != "ts-1" {
+			t.Errorf("%+v", s)
+		}
+		attack("terminal_token_used", "ts-1", mine, "one")
+		ok(t, db.SetTerminalToken(ctx, "ts-1", token("three")))
+		must(db.UseTerminalToken(ctx, "ts-1", mine, "three", token("four")))(t)
+		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosing}))(t)
+		_, err := db.UseTerminalToken(ctx, "ts-1", mine, "four", token("five"))
+		refused(t, err, "terminal_session_over")
+		refused(t, db.SetTerminalToken(ctx, "ts-1", token("five")), "terminal_session_over")
+	})
+}
+
+func TestASessionMovesToAnotherRelay(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
+		ok(t, db.SetTerminalReplica(ctx, admin, "ts-1", "relay:2"))
+		ok(t, db.SetTerminalReplica(ctx, admin, "ts-1", "relay:2"))
+		if s := must(db.TerminalSession(ctx, "ts-1"))(t); s.Replica != "relay:2" || audited(t, db, "terminal.move", "") != 1 {
+			t.Errorf("%+v", s)
+		}
+		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosed}))(t)
+		refused(t, db.SetTerminalReplica(ctx, admin, "ts-1", "relay:3"), "terminal_session_over")
+	})
+}
