@@ -74,7 +74,7 @@ test-cosign: setup-test
 	cd test/cosign && $(GO) build -o ../../bin/cosign .
 	HOSTLER_COSIGN=$(CURDIR)/bin/cosign $(GO) test -count=1 -v -run '^Test(WhatCosign|CosignBelieves|WhatWasAltered)' ./test/registry
 
-e2e: setup-guest build package
+e2e: setup-guest setup-test build package
 	$(GO) test -tags e2e -count=1 -timeout 45m -p 1 -v ./test/qemu ./packaging ./test/e2e
 e2e-all: setup-guest setup-test build package
 	$(GO) test -tags e2e,e2e_all -count=1 -timeout 120m -p 1 -v ./test/qemu ./packaging ./test/e2e
