@@ -219,6 +219,12 @@ func TestASignatureThatRefersToTheReleaseIsFound(t *testing.T) {
 	refer(t, fresh, a, bytes.Repeat([]byte(" "), 65<<10))
 	_, err = repository(t, fresh).Push(t.Context(), elsewhere)
 	refused(t, err, "registry_failed")
+	if err := elsewhere.AddSignature(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := repository(t, fresh).Push(t.Context(), elsewhere); err != nil || !same(got, mine) {
+		t.Errorf("with what is at the tag: %v (%v)", got, err)
+	}
 }
 
 // refer has a bundle refer to a release, as cosign does.

@@ -63,7 +63,7 @@ func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, er
 		}
 	}
 	bundles, err := r.bundles(ctx, l.root, release.MaxSignatures-len(all))
-	if err != nil {
+	if err != nil && len(all) == 0 { // a registry that knows nothing of referring keeps no one from the tag
 		return nil, r.failed("read signatures from", err)
 	}
 	return append(all, bundles...), nil
