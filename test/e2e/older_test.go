@@ -30,13 +30,8 @@ func TestTheAgentsOfTheTwoReleasesBeforeAreServed(t *testing.T) {
 			if found := s.evidence(got.ID).Findings; got.Verdict != "inconclusive" || len(found) > 0 {
 				t.Errorf("it is %s: %+v", got.Verdict, found)
 			}
-			var agent struct {
-				Version string `json:"reported_agent_version"`
-				Drift   string `json:"drift_state"`
-			}
-			s.json(&agent, "node", "agent-lifecycle", node)
-			if agent.Version != o.version {
-				t.Errorf("it is shown as %+v", agent)
+			if told := s.reported(); told != o.version {
+				t.Errorf("the broker shows it as %s", told)
 			}
 			_, err = s.Hostler(s.ctx, "task", "enqueue", node, "node.diagnostics", "--yes")
 			if err == nil || !strings.Contains(err.Error(), "node.diagnostics") {

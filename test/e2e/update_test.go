@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -39,9 +40,22 @@ func TestANodeGoesFromAnOlderAgentToNewerOnes(t *testing.T) {
 		s.provision("a-1", "alice")
 		s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
 		s.says(was.version)
+		if told := s.reported(); told != was.version {
+			s.t.Errorf("the broker shows it as %s", told)
+		}
 	})
 	s.root("ln", "-sfn", "versions/"+first, "/usr/lib/hostler-agent/current")
 	s.root("systemctl", "restart", "hostler-agent")
+	// An update is asked of nobody who has not said yet that it knows what that is.
+	err = s.Wait(s.ctx, "the broker to know of the newer agent", func() error {
+		if told := s.reported(); told != first {
+			return fmt.Errorf("it knows of %s", told)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := s.releases()
 	r.runs(first)
 	s.part("AGoodUpdateFromARegistry", func(s *site) {
@@ -91,6 +105,16 @@ func (s *site) says(version string) {
 	if res := s.must("node.heartbeat_check", map[string]any{}); !strings.Contains(string(res.Result), version) {
 		s.t.Errorf("the node says %s, want %s", res.Result, version)
 	}
+}
+
+// reported is the version that the broker knows the node by.
+func (s *site) reported() string {
+	s.t.Helper()
+	var agent struct {
+		Version string `json:"reported_agent_version"`
+	}
+	s.json(&agent, "node", "agent-lifecycle", node)
+	return agent.Version
 }
 
 // registry has the guest reach a registry of this machine's by the name that it has
