@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update test test-vault sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update test test-vault test-cosign sim e2e e2e-all lint fuzz bench maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
@@ -22,6 +22,7 @@ help:
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
+	@echo 'make test-cosign  signatures of releases, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make lint fuzz package clean   as usual'
@@ -68,7 +69,12 @@ test-vault:
 	cd test/vault && $(GO) build -o ../../bin/vault .
 	HOSTLER_VAULT=$(CURDIR)/bin/vault $(GO) test -count=1 -v -run '^TestARealVaultKeepsItsRules$$' ./broker/secrets
 
-e2e: setup-guest build package
+# The same for cosign: what it signs, and what is signed here.
+test-cosign: setup-test
+	cd test/cosign && $(GO) build -o ../../bin/cosign .
+	HOSTLER_COSIGN=$(CURDIR)/bin/cosign $(GO) test -count=1 -v -run '^Test(WhatCosign|CosignBelieves|WhatWasAltered)' ./test/registry
+
+e2e: setup-guest setup-test build package
 	$(GO) test -tags e2e -count=1 -timeout 45m -p 1 -v ./test/qemu ./packaging ./test/e2e
 e2e-all: setup-guest setup-test build package
 	$(GO) test -tags e2e,e2e_all -count=1 -timeout 120m -p 1 -v ./test/qemu ./packaging ./test/e2e

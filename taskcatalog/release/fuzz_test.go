@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -68,11 +70,16 @@ func FuzzPayload(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(body)
+	f.Add(dsse.PAE(statementType, []byte(`{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"`+a.Digest[7:]+`"},"annotations":{}}],"predicateType":"https://sigstore.dev/cosign/sign/v1","predicate":{}}`)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		signed := []Signature{{raw, ed25519.Sign(key, raw)}}
 		if _, err := signer(signed, Keys{"k": key.Public()}, a.Digest); err == nil {
-			var p payload
-			if err := json.Unmarshal(raw, &p); err != nil || p.Critical.Image.Digest != a.Digest {
+			var p struct {
+				payload
+				attested
+			}
+			at := max(0, bytes.IndexByte(raw, '{')) // before it is what an envelope says of its length
+			if err := json.Unmarshal(raw[at:], &p); err != nil || p.Critical.Image.Digest != a.Digest && p.Subject[0].Digest["sha256"] != a.Digest[7:] {
 				t.Fatalf("%q is believed of %s", raw, a.Digest)
 			}
 		} else if taskcatalog.CodeOf(err, "") != CodeSignatureInvalid {

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/sha512"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -23,7 +24,9 @@ const (
 	maxSignature  = 256
 )
 
-// Signature is one that cosign made: of the payload, which names a manifest.
+// Signature is one that cosign made: of the payload, which names a manifest. Two kinds
+// of payload are signed, which no payload is both of: "simple signing", and since
+// version 3 an envelope (see FromBundle).
 type Signature struct {
 	Payload   []byte `json:"payload" jsonschema:"maxLength=5464"`
 	Signature []byte `json:"signature" jsonschema:"maxLength=344"`
@@ -65,25 +68,22 @@ func signer(signatures []Signature, keys Keys, digest string) (string, error) {
 	if len(signatures) > MaxSignatures {
 		return "", badSignature("there are %d, at most %d", len(signatures), MaxSignatures)
 	}
-	other := ""
+	why := badSignature("none of %d is by a release key in force", len(signatures))
 	for _, s := range signatures {
 		id := s.by(keys)
 		if id == "" {
 			continue
 		}
-		var p payload
-		if err := taskcatalog.DecodeStrict(s.Payload, &p); err != nil {
-			return "", badSignature("what key %s signed cannot be read: %v", id, err)
-		}
-		if p.Critical.Type == payloadType && p.Critical.Image.Digest == digest {
+		switch named, err := signedDigest(s.Payload); {
+		case err != nil:
+			why = badSignature("what key %s signed cannot be read: %v", id, err)
+		case named != digest:
+			why = badSignature("what a release key signed is %s, not %s", quote(named), digest)
+		default:
 			return id, nil
 		}
-		other = p.Critical.Image.Digest
 	}
-	if other != "" {
-		return "", badSignature("what a release key signed is %s, not %s", quote(other), digest)
-	}
-	return "", badSignature("none of %d is by a release key in force", len(signatures))
+	return "", why
 }
 
 // by returns the id of the key that made the signature; empty: none of keys.
@@ -99,7 +99,9 @@ func (s Signature) by(keys Keys) string {
 				return id
 			}
 		case ed25519.PublicKey:
-			if ed25519.Verify(k, s.Payload, s.Signature) {
+			// cosign 3 signs a hash (Ed25519ph); before it, and here, it is the payload.
+			hash := sha512.Sum512(s.Payload)
+			if ed25519.Verify(k, s.Payload, s.Signature) || ed25519.VerifyWithOptions(k, hash[:], s.Signature, &ed25519.Options{Hash: crypto.SHA512}) == nil {
 				return id
 			}
 		}

@@ -32,12 +32,18 @@ func (s *site) started(id string) {
 	}
 }
 
+// One node with a tenant, and what goes wrong there, one after the other.
+func TestInTroubleATaskEndsOnceInATrueState(t *testing.T) {
+	s := enrolled(t)
+	s.provision("a-1", "alice")
+	s.part("KilledInTheMiddle", killed)
+	s.part("WithAFullDisk", full)
+}
+
 // Killed in the middle of a task, the agent comes back by itself and says that
 // the task was interrupted; killed in the middle of one, the broker comes back
 // and takes the result. Either way the task ends once.
-func TestKilledInTheMiddleATaskEndsOnceInATrueState(t *testing.T) {
-	s := enrolled(t)
-	s.provision("a-1", "alice")
+func killed(s *site) {
 	// A process that does not hear SIGTERM holds the drain up for its grace.
 	s.as("alice", "setsid nohup sh -c 'trap \"\" TERM; while :; do sleep 1; done' > /dev/null 2>&1 < /dev/null &")
 
@@ -45,46 +51,44 @@ func TestKilledInTheMiddleATaskEndsOnceInATrueState(t *testing.T) {
 	s.started(interrupted.ID)
 	s.root("systemctl", "kill", "--signal=KILL", "hostler-agent")
 	if got := s.end(interrupted.ID); got.Outcome != "interrupted" || got.Attempt != 1 {
-		t.Errorf("the task of the agent that was killed ended %+v", got)
+		s.t.Errorf("the task of the agent that was killed ended %+v", got)
 	}
 
 	reported := s.enqueue("node.drain", map[string]any{"grace_seconds": 5})
 	s.started(reported.ID)
 	if err := s.KillBroker(); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := s.StartBroker(s.ctx); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if got := s.end(reported.ID); got.Status != "succeeded" || got.Attempt != 1 {
-		t.Errorf("the task over which the broker was killed ended %+v", got)
+		s.t.Errorf("the task over which the broker was killed ended %+v", got)
 	}
 	s.hostler("audit", "verify")
 }
 
 // With no byte left on the root file system the node can still be drained,
 // cleaned and judged, and says how it is.
-func TestAFullDiskIsDrainedCleanedAndJudged(t *testing.T) {
-	s := enrolled(t)
-	s.provision("a-1", "alice")
+func full(s *site) {
 	s.root("sh", "-c", "fallocate --length $(( $(stat -f -c '%f * %S' /) )) /var/tmp/full || true; cat /dev/zero > /var/tmp/rest 2> /dev/null || true; chown alice /var/tmp/full /var/tmp/rest")
 	if r, err := s.guest.Run(s.ctx, "dd", "if=/dev/zero", "of=/var/lib/more", "bs=1M", "count=1"); err == nil || !strings.Contains(r.Stderr, "No space left") {
-		t.Fatalf("the disk is not full, so the test proves nothing: %v %s", err, r.Stderr)
+		s.t.Fatalf("the disk is not full, so the test proves nothing: %v %s", err, r.Stderr)
 	}
 	s.root("rm", "/var/lib/more")
 	s.must("node.drain", map[string]any{"grace_seconds": 1})
 	dirty := s.must("node.validate_clean", map[string]any{})
 	if dirty.Verdict != "not_clean" {
-		t.Errorf("the verdict on a full disk is %s", dirty.Verdict)
+		s.t.Errorf("the verdict on a full disk is %s", dirty.Verdict)
 	}
 	cleanup := s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
 	var said taskcatalog.StorageCleanupResult
 	if err := json.Unmarshal(cleanup.Result, &said); err != nil || !said.RootWasFull {
-		t.Errorf("that the disk was full is not told: %v %s", err, cleanup.Result)
+		s.t.Errorf("that the disk was full is not told: %v %s", err, cleanup.Result)
 	}
 	s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
 	clean := s.must("node.validate_clean", map[string]any{})
 	if clean.Verdict != "clean" {
-		t.Errorf("the verdict after the cleanup is %s: %+v", clean.Verdict, s.evidence(clean.ID).Findings)
+		s.t.Errorf("the verdict after the cleanup is %s: %+v", clean.Verdict, s.evidence(clean.ID).Findings)
 	}
 }

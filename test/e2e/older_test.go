@@ -3,16 +3,9 @@
 package e2e
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
-
-// older are the commits of the agents that the broker must still serve.
-var older = []struct{ version, commit string }{
-	{"0.0.9", "7e31cb6140fa06fd3e809772d96390dc9b541339"}, // it cannot update itself
-	{"0.0.8", "2c1c7aa"},
-}
 
 // An agent of a release before enrols, does what it is asked for, and is told of as one
 // that a person has to bring up to date.
@@ -25,18 +18,9 @@ func TestTheAgentsOfTheTwoReleasesBeforeAreServed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, err := os.ReadFile(program)
-			if err != nil {
-				t.Fatal(err)
-			}
-			slot := "/usr/lib/hostler-agent/versions/" + o.version
-			s.root("mkdir", slot)
-			s.put(slot+"/hostler-agent", raw, 0o755)
-			s.root("ln", "-sfn", "versions/"+o.version, "/usr/lib/hostler-agent/current")
+			s.runFrom(o.version, program)
 			s.enrol()
-			if res := s.must("node.heartbeat_check", map[string]any{}); !strings.Contains(string(res.Result), o.version) {
-				t.Errorf("the node says %s", res.Result)
-			}
+			s.says(o.version)
 			s.provision("a-1", "alice")
 			s.must("node.drain", map[string]any{"grace_seconds": 1})
 			s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
@@ -46,13 +30,8 @@ func TestTheAgentsOfTheTwoReleasesBeforeAreServed(t *testing.T) {
 			if found := s.evidence(got.ID).Findings; got.Verdict != "inconclusive" || len(found) > 0 {
 				t.Errorf("it is %s: %+v", got.Verdict, found)
 			}
-			var agent struct {
-				Version string `json:"reported_agent_version"`
-				Drift   string `json:"drift_state"`
-			}
-			s.json(&agent, "node", "agent-lifecycle", node)
-			if agent.Version != o.version {
-				t.Errorf("it is shown as %+v", agent)
+			if told := s.reported(); told != o.version {
+				t.Errorf("the broker shows it as %s", told)
 			}
 			_, err = s.Hostler(s.ctx, "task", "enqueue", node, "node.diagnostics", "--yes")
 			if err == nil || !strings.Contains(err.Error(), "node.diagnostics") {

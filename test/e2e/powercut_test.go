@@ -17,7 +17,7 @@ func (s *site) bootsAgain(before string) {
 	s.t.Helper()
 	err := s.Wait(s.ctx, "the guest to boot again", func() error {
 		// Nobody ends a connection whose other end has lost its power.
-		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 		defer cancel()
 		r, err := s.guest.Run(ctx, "cat", "/proc/sys/kernel/random/boot_id")
 		if err == nil && strings.TrimSpace(r.Stdout) == before {

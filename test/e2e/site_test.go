@@ -43,8 +43,9 @@ var longest = []string{
 	"TestContainersGoAndTheirEnginesComeBack",
 	"TestABareNode",
 	"TestDisksAreErasedAndTheWrongOnesAreLeftAlone",
+	"TestANodeGoesFromAnOlderAgentToNewerOnes",
 	"TestANodeIsStartedAgainAndUninstalled",
-	"TestAFullDiskIsDrainedCleanedAndJudged",
+	"TestInTroubleATaskEndsOnceInATrueState",
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

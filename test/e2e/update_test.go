@@ -1,98 +1,132 @@
-//go:build e2e && e2e_all
+//go:build e2e
 
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/registry"
 )
 
-func TestAnUpdateIsConfirmedOrPutBack(t *testing.T) {
-	s := enrolled(t)
+// older are the commits of the agents that the broker must still serve, the newest
+// first.
+var older = []struct{ version, commit string }{
+	{"0.0.9", "7e31cb6140fa06fd3e809772d96390dc9b541339"}, // it cannot update itself
+	{"0.0.8", "2c1c7aa"},
+}
+
+// A node's way from the agent of the release before: it does what it is asked for, is
+// brought up to date by hand, updates itself, and puts back what does not work.
+func TestANodeGoesFromAnOlderAgentToNewerOnes(t *testing.T) {
+	s := newSite(t)
+	was := older[0]
+	program, err := s.BuildAgentOf(s.ctx, was.commit, was.version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.restore(installed)
 	first := strings.Fields(s.root("hostler-agent", "version"))[1]
-	s.part("AGoodUpdate", func(s *site) {
-		r := s.releases()
-		r.build("9.0.0")
-		got, res := r.update("9.0.0", time.Minute, func() {})
+	s.runFrom(was.version, program)
+	s.enrol()
+	s.part("TheOlderAgentIsServed", func(s *site) {
+		s.provision("a-1", "alice")
+		s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
+		s.says(was.version)
+		if told := s.reported(); told != was.version {
+			s.t.Errorf("the broker shows it as %s", told)
+		}
+	})
+	s.root("ln", "-sfn", "versions/"+first, "/usr/lib/hostler-agent/current")
+	s.root("systemctl", "restart", "hostler-agent")
+	// An update is asked of nobody who has not said yet that it knows what that is.
+	err = s.Wait(s.ctx, "the broker to know of the newer agent", func() error {
+		if told := s.reported(); told != first {
+			return fmt.Errorf("it knows of %s", told)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.releases()
+	r.runs(first)
+	s.part("AGoodUpdateFromARegistry", func(s *site) {
+		r := r.of(s)
+		r.build("9.0.0", "--registry", s.registry(registry.Start(s.t, registry.Config{}).Addr), "--plain-http")
+		got, res := r.update("9.0.0", 30*time.Second, func() {})
 		if got.Status != "succeeded" || res.Outcome != taskcatalog.UpdateConfirmed || res.FromVersion != first || res.ToVersion != "9.0.0" {
 			s.t.Fatalf("%+v %+v", got, res)
 		}
-		r.runs("9.0.0")
 		s.t.Logf("switched in %.1f s", res.SwitchSeconds)
-		for i, c := range []struct {
-			name, does string
-			code       taskcatalog.Code
-			within     float64
-		}{
-			{"ItExits", "exit 1", selfupdate.CodeCrashLoop, 15},
-			{"ItHangs", "exec sleep infinity", selfupdate.CodeNotReady, 150},
-			{"ItNeverNotifies", "while :; do sleep 1; done", selfupdate.CodeNotReady, 150},
-			{"ItCannotReachTheBroker", "HTTPS_PROXY=http://127.0.0.1:9 exec /usr/lib/hostler-agent/versions/9.0.0/hostler-agent run", selfupdate.CodeNoContact, 240},
-			{"ItDamagesItsState", "echo damaged > /var/lib/hostler-agent/ledger.db; exit 1", selfupdate.CodeCrashLoop, 15},
-		} {
-			s.part(c.name, func(s *site) {
-				r := r.of(s)
-				version := fmt.Sprintf("9.1.%d", i)
-				r.fault(version, c.does)
-				got, res := r.update(version, 30*time.Second, func() {})
-				if got.Status != "failed" || taskcatalog.Code(got.Code) != c.code || res.Outcome != taskcatalog.UpdateRolledBack {
-					s.t.Fatalf("%+v %+v", got, res)
-				}
-				if res.SwitchSeconds > c.within {
-					s.t.Errorf("it took %.1f s", res.SwitchSeconds)
-				}
-				s.t.Logf("put back in %.1f s", res.SwitchSeconds)
-				r.runs("9.0.0")
-				if again, _ := r.update(version, 30*time.Second, func() {}); taskcatalog.Code(again.Code) != selfupdate.CodePinned {
-					s.t.Errorf("once more: %+v", again)
-				}
-			})
-		}
-		s.part("TheBrokerIsAwayForLongerThanTheWindow", func(s *site) {
-			r := r.of(s)
-			r.build("9.2.0")
-			got, res := r.update("9.2.0", 30*time.Second, func() {
-				err := s.Wait(s.ctx, "the new version to run", func() error {
-					if out := s.root("readlink", "/usr/lib/hostler-agent/current"); !strings.Contains(out, "9.2.0") {
-						return fmt.Errorf("current is %s", out)
-					}
-					return s.KillBroker()
-				})
-				if err != nil {
-					s.t.Fatal(err)
-				}
-				err = s.Wait(s.ctx, "the window to be over twice", func() error {
-					var seen struct {
-						Trial *selfupdate.Trial `json:"trial"`
-					}
-					if err := json.Unmarshal([]byte(s.root("hostler-agent", "update", "show", "-o", "json")), &seen); err != nil {
-						return err
-					}
-					if seen.Trial == nil {
-						s.t.Fatal("the trial ended while the broker was away")
-					}
-					if seen.Trial.WatchedSeconds < 60 {
-						return fmt.Errorf("it was watched for %d s", seen.Trial.WatchedSeconds)
-					}
-					return nil
-				})
-				if err != nil {
-					s.t.Fatal(err)
-				}
-				if err := s.StartBroker(s.ctx); err != nil {
-					s.t.Fatal(err)
-				}
-			})
-			if got.Status != "succeeded" || res.Outcome != taskcatalog.UpdateConfirmed {
-				s.t.Fatalf("%+v %+v", got, res)
-			}
-			r.runs("9.2.0")
-		})
+		r.runs("9.0.0")
 	})
+	s.part("ABrokenOneIsPutBack", func(s *site) {
+		r := r.of(s)
+		r.fault("9.1.0", "exit 1")
+		got, res := r.update("9.1.0", 30*time.Second, func() {})
+		if got.Status != "failed" || taskcatalog.Code(got.Code) != selfupdate.CodeCrashLoop || res.Outcome != taskcatalog.UpdateRolledBack {
+			s.t.Fatalf("%+v %+v", got, res)
+		}
+		if res.SwitchSeconds > 15 {
+			s.t.Errorf("it took %.1f s", res.SwitchSeconds)
+		}
+		s.t.Logf("put back in %.1f s", res.SwitchSeconds)
+		r.runs("9.0.0")
+		if again, _ := r.update("9.1.0", 30*time.Second, func() {}); taskcatalog.Code(again.Code) != selfupdate.CodePinned {
+			s.t.Errorf("once more: %+v", again)
+		}
+	})
+}
+
+// runFrom has the guest's agent, which does not run yet, be another program.
+func (s *site) runFrom(version, program string) {
+	s.t.Helper()
+	raw, err := os.ReadFile(program)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	slot := "/usr/lib/hostler-agent/versions/" + version
+	s.root("mkdir", slot)
+	s.put(slot+"/hostler-agent", raw, 0o755)
+	s.root("ln", "-sfn", "versions/"+version, "/usr/lib/hostler-agent/current")
+}
+
+// says checks which version a node tells.
+func (s *site) says(version string) {
+	s.t.Helper()
+	if res := s.must("node.heartbeat_check", map[string]any{}); !strings.Contains(string(res.Result), version) {
+		s.t.Errorf("the node says %s, want %s", res.Result, version)
+	}
+}
+
+// reported is the version that the broker knows the node by.
+func (s *site) reported() string {
+	s.t.Helper()
+	var agent struct {
+		Version string `json:"reported_agent_version"`
+	}
+	s.json(&agent, "node", "agent-lifecycle", node)
+	return agent.Version
+}
+
+// registry has the guest reach a registry of this machine's by the name that it has
+// here, and returns a repository of it.
+func (s *site) registry(addr string) string {
+	s.t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		err = lab.LeadTo(s.ctx, s.guest, port)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return addr + "/hostler/agent"
 }

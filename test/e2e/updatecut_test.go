@@ -34,7 +34,7 @@ echo b > /proc/sysrq-trigger
 // Wherever in an update the power goes, the node comes back with an agent that works;
 // what the task says of it is what runs, and what was asked for meanwhile is done once.
 func TestThePowerGoesAtAnyMomentOfAnUpdate(t *testing.T) {
-	s := enrolled(t)
+	s := enrolledForLong(t)
 	first := strings.Fields(s.root("hostler-agent", "version"))[1]
 	rel := s.releases()
 	was := first

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/hostler/hostler/taskcatalog"
-	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/registry"
 )
 
@@ -145,7 +143,7 @@ func blob(t *testing.T, content string) string {
 // What is not right about a release, on its way or at the broker, is told by its name;
 // nothing of it runs, and the version before goes on.
 func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
-	s := enrolled(t)
+	s := enrolledForLong(t)
 	r := s.releases()
 	first := strings.Fields(s.root("hostler-agent", "version"))[1]
 	folder := t.TempDir()
@@ -155,11 +153,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 	}
 	t.Cleanup(reg.Stop)
 	v := newValve(t, reg.Addr)
-	port := strconv.Itoa(v.Addr().(*net.TCPAddr).Port)
-	if err := lab.LeadTo(s.ctx, s.guest, port); err != nil {
-		t.Fatal(err)
-	}
-	repository := "127.0.0.1:" + port + "/hostler/agent"
+	repository := s.registry(v.Addr().String())
 	r.build("9.0.0", "--registry", repository, "--plain-http")
 	layer := blob(t, folder)
 	sound, err := os.ReadFile(layer)

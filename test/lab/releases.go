@@ -71,7 +71,7 @@ func (l *Lab) BuildAgentOf(ctx context.Context, commit, version string) (program
 		{"tar", "-xf", tree + ".tar", "-C", tree},
 	} {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("cannot read commit %s (is this a shallow clone?): %w\n%s", commit, err, out)
+			return "", fmt.Errorf("cannot read commit %s (a shallow clone has no history: git fetch --unshallow): %w\n%s", commit, err, out)
 		}
 	}
 	return l.buildAgent(ctx, tree, version)

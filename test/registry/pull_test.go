@@ -63,7 +63,8 @@ func (o *output) Write(p []byte) (int, error) {
 
 func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
 
-func newSite(t *testing.T) *site {
+// newSite takes what release keys are believed besides its own.
+func newSite(t *testing.T, keys ...crypto.PublicKey) *site {
 	t.Helper()
 	s := &site{t: t, log: new(output), tokens: &Tokens{Accounts: map[string]Account{
 		"ci":   {"push-password", []string{"pull", "push"}, nil},
@@ -83,13 +84,9 @@ func newSite(t *testing.T) *site {
 	if s.key, err = pki.GenerateKey(pki.P256); err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKIXPublicKey(s.key.Public())
-	if err != nil {
-		t.Fatal(err)
+	for _, key := range append(keys, s.key.Public()) {
+		s.believe(key)
 	}
-	servertest.Must[resource.Trust](t, s.broker, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{
-		PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), Reason: "our CI",
-	})
 	s.node = s.broker.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
 	return s
 }
@@ -107,12 +104,33 @@ func (s *site) publish(repository, version string) releasetest.Signed {
 	if err := to.Manifests().Push(s.t.Context(), described(release.MediaManifest, r.Manifest), bytes.NewReader(r.Manifest)); err != nil {
 		s.t.Fatal(err)
 	}
-	p := resource.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Reference: s.hub.Addr + "/" + repository, PlainHTTP: true, Manifest: r.Manifest, Statement: r.Statement}
+	if code := s.keep(s.hub.Addr+"/"+repository, r); code != "" {
+		s.t.Fatal(code)
+	}
+	return r
+}
+
+// believe has the trust bundle hold a release key.
+func (s *site) believe(key crypto.PublicKey) {
+	s.t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	servertest.Must[resource.Trust](s.t, s.broker, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{
+		PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), Reason: "our CI",
+	})
+}
+
+// keep has the broker keep a release that is at a registry, and returns the code of a
+// refusal.
+func (s *site) keep(reference string, r releasetest.Signed) string {
+	s.t.Helper()
+	p := resource.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Reference: reference, PlainHTTP: true, Manifest: r.Manifest, Statement: r.Statement}
 	for _, sig := range r.Signatures {
 		p.Signatures = append(p.Signatures, resource.ReleaseSignature(sig))
 	}
-	servertest.Must[resource.AgentRelease](s.t, s.broker, http.MethodPost, "/agent-releases", p)
-	return r
+	return s.broker.Ask(s.t, s.broker.Token, http.MethodPost, "/agent-releases", p).Code()
 }
 
 func described(mediaType string, raw []byte) ocispec.Descriptor {

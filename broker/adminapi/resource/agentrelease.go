@@ -66,7 +66,7 @@ type AgentReleasePublish struct {
 
 // ReleaseSignature is one that cosign made.
 type ReleaseSignature struct {
-	Payload   []byte `json:"payload" doc:"simple signing, which names the manifest's digest"`
+	Payload   []byte `json:"payload" doc:"what was signed, which names the manifest's digest: simple signing, or the statement of an envelope with its type and lengths (DSSE PAE)"`
 	Signature []byte `json:"signature"`
 }
 

@@ -161,10 +161,10 @@ func agentReleaseSignCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sign DIR --key FILE",
 		Short: "sign a release as cosign does, in its directory",
-		Long: `Sign a release in its directory, as cosign sign --key does in a registry. The key
-is what cosign generate-key-pair wrote (its password is typed, or in
-COSIGN_PASSWORD), or PKCS#8 in PEM: ECDSA P-256 or Ed25519. Nodes believe it
-once hostler trust add-release-key has told them.`,
+		Long: `Sign a release in its directory, in the form that cosign 2 writes in a registry
+and cosign 3 verifies too. The key is what cosign generate-key-pair wrote (its
+password is typed, or in COSIGN_PASSWORD), or PKCS#8 in PEM: ECDSA P-256 or
+Ed25519. Nodes believe it once hostler trust add-release-key has told them.`,
 		Example: "  hostler agent-release sign dist/hostler-agent-0.1.0.oci --key cosign.key",
 		Args:    exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -4,8 +4,15 @@ package releasetest
 
 import (
 	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -43,4 +50,24 @@ func Sign(t testing.TB, digest string, key crypto.Signer) release.Signature {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Bundle signs a digest by a P-256 key as "cosign sign" does from version 3 on.
+func Bundle(t testing.TB, digest string, key crypto.Signer) []byte {
+	t.Helper()
+	const kind = "application/vnd.in-toto+json"
+	statement := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q},"annotations":{}}],"predicateType":"https://sigstore.dev/cosign/sign/v1","predicate":{}}`, strings.TrimPrefix(digest, "sha256:"))
+	sum := sha256.Sum256(dsse.PAE(kind, statement))
+	sig, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(map[string]any{
+		"mediaType": release.MediaBundle, "verificationMaterial": map[string]any{"publicKey": map[string]any{}},
+		"dsseEnvelope": map[string]any{"payload": statement, "payloadType": kind, "signatures": []any{map[string]any{"sig": sig}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

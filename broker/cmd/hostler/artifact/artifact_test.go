@@ -13,7 +13,11 @@ import (
 	"slices"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
@@ -172,6 +176,72 @@ func TestAReleaseGoesToARegistry(t *testing.T) {
 	}
 	if got, err := to.Push(t.Context(), l); err != nil || !same(got, mine, theirs) {
 		t.Errorf("after it came back: %v (%v)", got, err)
+	}
+}
+
+// What cosign signs from version 3 on refers to the release; it is found beside what is
+// at the tag, as far as there is room, and what refers to it and is no signature is not.
+func TestASignatureThatRefersToTheReleaseIsFound(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	hub := registry.Start(t, registry.Config{})
+	name := hub.Addr + "/hostler/agent"
+	to := repository(t, name)
+	l, a := packed(t, "an agent", "1.0.0")
+	mine, k := releasetest.Sign(t, a.Digest, key(t)), key(t)
+	if err := l.AddSignature(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Push(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	refer(t, name, a, []byte(`{"dsseEnvelope":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"sig":"e30="}]}}`))
+	refer(t, name, a, []byte("no JSON"))
+	theirs := releasetest.Bundle(t, a.Digest, k)
+	refer(t, name, a, theirs)
+	got, err := to.Push(t.Context(), l)
+	if err != nil || len(got) != 2 || !same(got[:1], mine) {
+		t.Fatalf("%v (%v)", got, err)
+	}
+	if _, _, err := release.Verify(a.Manifest, a.Statement, got[1:], release.Keys{"k": k.Public()}, a.Digest); err != nil {
+		t.Error(err)
+	}
+	for range release.MaxSignatures {
+		refer(t, name, a, releasetest.Bundle(t, a.Digest, k)) // ECDSA: another one each time
+	}
+	if got, err := to.Push(t.Context(), l); err != nil || len(got) != release.MaxSignatures || !same(got[:1], mine) {
+		t.Errorf("%d signatures (%v)", len(got), err)
+	}
+	elsewhere, _ := packed(t, "an agent", "1.0.0")
+	fresh := hub.Addr + "/hostler/large"
+	if _, err := repository(t, fresh).Push(t.Context(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	refer(t, fresh, a, bytes.Repeat([]byte(" "), 65<<10))
+	_, err = repository(t, fresh).Push(t.Context(), elsewhere)
+	refused(t, err, "registry_failed")
+	if err := elsewhere.AddSignature(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := repository(t, fresh).Push(t.Context(), elsewhere); err != nil || !same(got, mine) {
+		t.Errorf("with what is at the tag: %v (%v)", got, err)
+	}
+}
+
+// refer has a bundle refer to a release, as cosign does.
+func refer(t *testing.T, name string, a *release.Artifact, bundle []byte) {
+	t.Helper()
+	repo, err := remote.NewRepository(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo.PlainHTTP, repo.SkipReferrersGC = true, true // Debian's registry lets nothing be deleted
+	layer, err := oras.PushBytes(t.Context(), repo, release.MediaBundle, bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := content.NewDescriptorFromBytes(release.MediaManifest, a.Manifest)
+	if _, err := oras.PackManifest(t.Context(), repo, oras.PackManifestVersion1_1, release.MediaBundle, oras.PackManifestOptions{Subject: &of, Layers: []ocispec.Descriptor{layer}}); err != nil {
+		t.Fatal(err)
 	}
 }
 

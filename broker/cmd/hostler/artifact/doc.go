@@ -3,8 +3,12 @@
 // says; here is only where its bytes lie and how they are found again.
 //
 //	VERSION            the release's manifest
-//	sha256-DIGEST.sig  its signatures, as "cosign sign --key" writes them: an image,
-//	                   each layer a payload, each signature an annotation of it
+//	sha256-DIGEST.sig  its signatures, as cosign 2 writes them and as they are written
+//	                   here: an image, each layer a payload, each signature an
+//	                   annotation of it
+//
+// In a registry are read besides those that cosign 3 writes: bundles, each an artifact
+// that refers to the release.
 //
 // A directory is made beside its place and renamed: it is there whole or not at all.
 package artifact

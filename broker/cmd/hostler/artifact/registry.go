@@ -38,7 +38,8 @@ func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
 }
 
 // Push copies a release there, tagged with its version, and its signatures beside
-// those that are there. It returns all of them. What is there already stays.
+// those that are there. It returns all of them, bundles as far as there is room. What
+// is there already stays.
 func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, error) {
 	there, err := r.repo.Resolve(ctx, l.Version)
 	if err == nil && there.Digest != l.root.Digest {
@@ -61,7 +62,11 @@ func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, er
 			return nil, r.failed("push signatures to", err)
 		}
 	}
-	return all, nil
+	bundles, err := r.bundles(ctx, l.root, release.MaxSignatures-len(all))
+	if err != nil && len(all) == 0 { // a registry that knows nothing of referring keeps no one from the tag
+		return nil, r.failed("read signatures from", err)
+	}
+	return append(all, bundles...), nil
 }
 
 func (r *Registry) failed(what string, err error) error {

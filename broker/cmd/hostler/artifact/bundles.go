@@ -1,0 +1,48 @@
+package artifact
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+const maxBundle = 64 << 10
+
+// bundles reads the signatures of a release that "cosign sign" writes from version 3 on:
+// each is the layer of a manifest that refers to the release. Which those are a registry
+// says itself, or a list at the tag sha256-DIGEST.
+func (r *Registry) bundles(ctx context.Context, of ocispec.Descriptor, most int) ([]release.Signature, error) {
+	var out []release.Signature
+	err := r.repo.Referrers(ctx, of, release.MediaBundle, func(found []ocispec.Descriptor) error {
+		for _, d := range found {
+			if len(out) == most {
+				return nil
+			}
+			raw, err := fetch(ctx, r.repo, d, maxSignatureManifest)
+			if err != nil {
+				return err
+			}
+			var m ocispec.Manifest
+			if err := json.Unmarshal(raw, &m); err != nil {
+				return err
+			}
+			at := slices.IndexFunc(m.Layers, func(l ocispec.Descriptor) bool { return l.MediaType == release.MediaBundle })
+			if at < 0 {
+				continue
+			}
+			bundle, err := fetch(ctx, r.repo, m.Layers[at], maxBundle)
+			if err != nil {
+				return err
+			}
+			if s, ok := release.FromBundle(bundle); ok {
+				out = append(out, s)
+			}
+		}
+		return nil
+	})
+	return out, err
+}

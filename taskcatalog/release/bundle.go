@@ -1,0 +1,87 @@
+package release
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Names of what cosign makes from version 3 on: a Sigstore bundle with an envelope
+// (DSSE), in which a statement (in-toto) names the manifest's digest.
+const (
+	MediaBundle   = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	statementType = "application/vnd.in-toto+json"
+	statementForm = "https://in-toto.io/Statement/v1"
+	signPredicate = "https://sigstore.dev/cosign/sign/v1"
+	envelopeStart = "DSSEv1 "
+)
+
+// attested is the statement as "cosign sign" writes it.
+type attested struct {
+	Form    string `json:"_type"`
+	Subject []struct {
+		Digest      map[string]string `json:"digest"`
+		Annotations map[string]any    `json:"annotations"`
+	} `json:"subject"`
+	PredicateType string         `json:"predicateType"`
+	Predicate     map[string]any `json:"predicate"`
+}
+
+// FromBundle takes the signature of a release out of a bundle. Its payload is what an
+// envelope has signed: type and statement, with their lengths. ok is false for a bundle
+// of anything else, such as an attestation; nothing of it is verified here.
+func FromBundle(raw []byte) (s Signature, ok bool) {
+	var b struct {
+		Envelope struct {
+			Payload     []byte `json:"payload"`
+			PayloadType string `json:"payloadType"`
+			Signatures  []struct {
+				Signature []byte `json:"sig"`
+			} `json:"signatures"`
+		} `json:"dsseEnvelope"`
+	}
+	if err := json.Unmarshal(raw, &b); err != nil || len(b.Envelope.Signatures) != 1 {
+		return Signature{}, false
+	}
+	s = Signature{Payload: dsse.PAE(b.Envelope.PayloadType, b.Envelope.Payload), Signature: b.Envelope.Signatures[0].Signature}
+	_, err := attestedDigest(s.Payload)
+	return s, err == nil
+}
+
+// attestedDigest returns which digest it is that an envelope's statement says was
+// signed. The same key signs other statements of a release ("cosign attest"), none of
+// which says so.
+func attestedDigest(signed []byte) (string, error) {
+	_, body, _ := bytes.Cut(signed, []byte(" "+statementType+" "))
+	_, body, _ = bytes.Cut(body, []byte(" "))
+	if !bytes.Equal(signed, dsse.PAE(statementType, body)) {
+		return "", taskcatalog.Errorf(taskcatalog.CodeMalformed, "it is no envelope of a statement")
+	}
+	var s attested
+	if err := taskcatalog.DecodeStrict(body, &s); err != nil {
+		return "", err
+	}
+	if s.Form != statementForm || s.PredicateType != signPredicate || len(s.Subject) != 1 || len(s.Subject[0].Digest) != 1 {
+		return "", taskcatalog.Errorf(taskcatalog.CodeMalformed, "it is another statement than cosign sign makes")
+	}
+	return "sha256:" + s.Subject[0].Digest["sha256"], nil
+}
+
+// signedDigest returns which digest a payload of either kind names.
+func signedDigest(signed []byte) (string, error) {
+	if strings.HasPrefix(string(signed), envelopeStart) {
+		return attestedDigest(signed)
+	}
+	var p payload
+	if err := taskcatalog.DecodeStrict(signed, &p); err != nil {
+		return "", err
+	}
+	if p.Critical.Type != payloadType {
+		return "", taskcatalog.Errorf(taskcatalog.CodeMalformed, "it is no %s", payloadType)
+	}
+	return p.Critical.Image.Digest, nil
+}
