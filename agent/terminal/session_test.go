@@ -1,0 +1,444 @@
+package terminal
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+func contains(all []byte, text string) bool { return bytes.Contains(all, []byte(text)) }
+
+func TestNoProgramRunsBeforeTheRelayLetsTheSessionIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		began := false
+		s := newSession(Options{SessionID: "s-1", Token: "used", Dial: r.dial, ConnectTimeout: time.Minute}, func() (program, error) {
+			began = true
+			return newPlayed(), nil
+		})
+		run := begin(s)
+		p := <-r.calls
+		if hello := p.next(t).(frame.Hello); hello.Token != "used" || hello.SessionID != "s-1" || hello.Version != frame.Version {
+			t.Errorf("the hello is %+v", hello)
+		}
+		p.send(t, frame.Bye{Code: "token_used", Text: "the token was used"})
+		run.end(t, "token_used")
+		if began {
+			t.Error("the program runs")
+		}
+	})
+}
+
+func TestARelayThatIsNotThereIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, dials := newRelay(), 0
+		r.down = func() error { dials++; return errors.New("nobody answers") }
+		start := time.Now()
+		run, _ := plays(r)
+		run.end(t, CodeRelayUnreachable)
+		if took := time.Since(start); took != time.Minute || dials < 8 || dials > 60 {
+			t.Errorf("it was dialed %d times in %s", dials, took)
+		}
+	})
+}
+
+func TestAProgramThatCannotStartIsToldToTheRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		s := newSession(Options{Dial: r.dial, ConnectTimeout: time.Minute}, func() (program, error) {
+			return nil, taskcatalog.Errorf(CodeUserUnknown, "no such user")
+		})
+		run := begin(s)
+		p, _ := r.welcome(t, frame.Welcome{})
+		if bye := await[frame.Bye](t, p); bye.Code != CodeUserUnknown || bye.Lasts {
+			t.Errorf("the bye is %+v", bye)
+		}
+		p.Close()
+		run.end(t, CodeUserUnknown)
+	})
+}
+
+func TestInputOutputAndTheEndPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Limit: 100})
+		p.send(t, frame.Data{Bytes: []byte("ls\r")}, frame.Ping{Nonce: 7})
+		if pong := await[frame.Pong](t, p); pong.Nonce != 7 {
+			t.Errorf("the pong is %d", pong.Nonce)
+		}
+		synctest.Wait()
+		if got := prog.input(); got != "ls\r" {
+			t.Errorf("the program was told %q", got)
+		}
+		prog.said <- []byte("a b c")
+		if f := await[frame.Data](t, p); f.Offset != 0 || string(f.Bytes) != "a b c" {
+			t.Errorf("the output is %+v", f)
+		}
+		prog.exit(3)
+		if f := await[frame.EOF](t, p); f.Offset != 5 {
+			t.Errorf("the output ends at %d", f.Offset)
+		}
+		if f := p.next(t); f != (frame.Exit{Status: 3}) {
+			t.Errorf("the end is %+v", f)
+		}
+		p.send(t, frame.Bye{})
+		if res := run.end(t, ""); res.Exit == nil || res.Exit.Status != 3 || prog.hungUp {
+			t.Errorf("the result is %+v", res)
+		}
+	})
+}
+
+// The other side's pace is the program's: not a byte is read of it that has no room.
+func TestOutputIsReadAsFarAsItIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Limit: 10})
+		prog.said <- bytes.Repeat([]byte("y"), 100)
+		in := frame.NewInflow(0)
+		in.Allow(10)
+		for got := 0; got < 10; {
+			f, err := in.Take(await[frame.Data](t, p))
+			ok(t, err)
+			got += len(f)
+		}
+		synctest.Wait()
+		if len(prog.rest) != 90 {
+			t.Errorf("%d bytes were read of the program", 100-len(prog.rest))
+		}
+		p.send(t, in.Allow(20))
+		if f := await[frame.Data](t, p); len(f.Bytes) != 20 || f.Offset != 10 {
+			t.Errorf("then come %d at %d", len(f.Bytes), f.Offset)
+		}
+		// However much is allowed, what is kept has an end.
+		p.send(t, frame.Ack{Taken: 30, Limit: 1 << 40})
+		go func() {
+			for {
+				select {
+				case prog.said <- make([]byte, 64<<10):
+				case <-prog.ended:
+					return
+				}
+			}
+		}()
+		for got := 30; got < outputKept+30; {
+			got += len(await[frame.Data](t, p).Bytes)
+		}
+		time.Sleep(time.Second) // nothing is written that nobody reads: it would fail below
+		p.send(t, frame.Bye{Code: "done"})
+		run.end(t, "done")
+	})
+}
+
+func TestInputThatTheProgramDoesNotTakeIsNotAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		prog.stuck = make(chan struct{})
+		p, _ := r.welcome(t, frame.Welcome{})
+		var out frame.Outflow
+		told := await[frame.Ack](t, p)
+		for range 4 {
+			ok(t, out.Acked(told))
+			if out.Room() == 0 {
+				break
+			}
+			p.send(t, out.Add(make([]byte, out.Room())))
+			told = await[frame.Ack](t, p)
+		}
+		if told.Limit != inputWindow || told.Taken != inputWindow {
+			t.Errorf("while nothing is taken, %+v is told", told)
+		}
+		close(prog.stuck)
+		for told.Limit < 2*inputWindow-inputWindow/2 {
+			told = await[frame.Ack](t, p)
+		}
+		p.send(t, frame.Bye{Code: "done"})
+		run.end(t, "done")
+	})
+}
+
+func TestAByeEndsTheSessionAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{})
+		start := time.Now()
+		p.send(t, frame.Bye{Code: "node_drained", Text: "the node\x1b[2J is drained"})
+		run.end(t, "node_drained")
+		if !prog.hungUp || time.Since(start) > 0 {
+			t.Errorf("hung up: %v, after %s", prog.hungUp, time.Since(start))
+		}
+	})
+}
+
+func TestABreakIsFollowedByTheHangUpOnlyAfterItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Token: "second"})
+		r.down = func() error { return errors.New("nobody answers") }
+		start := time.Now()
+		p.Close()
+		time.Sleep(2*time.Minute - time.Second)
+		synctest.Wait()
+		if prog.hungUp {
+			t.Errorf("it is hung up after %s", time.Since(start))
+		}
+		run.end(t, CodeDetached)
+		if took := time.Since(start); !prog.hungUp || took != 2*time.Minute {
+			t.Errorf("it ended after %s", took)
+		}
+	})
+}
+
+func TestAStoppedSessionSaysSoAndIsHungUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{})
+		run.stop()
+		if bye := await[frame.Bye](t, p); bye.Code != CodeClosed || bye.Lasts {
+			t.Errorf("the bye is %+v", bye)
+		}
+		p.Close()
+		run.end(t, CodeClosed)
+		if !prog.hungUp {
+			t.Error("the program goes on")
+		}
+	})
+}
+
+// A last word that nobody takes does not hold the end up.
+func TestARelayThatReadsNothingDoesNotKeepASessionFromEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		_, _ = r.welcome(t, frame.Welcome{Limit: 100})
+		prog.said <- []byte("more")
+		start := time.Now()
+		run.stop()
+		run.end(t, CodeClosed)
+		if took := time.Since(start); took > byeTimeout {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+func TestASilentRelayIsAsked_AndThenLeftForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, _ := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Token: "second"})
+		start := time.Now()
+		pings := 0
+		for {
+			f, err := p.reader.Next()
+			if err != nil {
+				break
+			}
+			if _, is := f.(frame.Ping); is {
+				pings++
+				if pings <= 6 { // as long as it answers, it is kept
+					p.send(t, frame.Pong{})
+				}
+			}
+		}
+		if took := time.Since(start); took < time.Minute || took > 3*time.Minute || pings < 7 {
+			t.Errorf("it was left after %s and %d pings", took, pings)
+		}
+		p, hello := r.welcome(t, frame.Welcome{})
+		if hello.Token != "second" {
+			t.Errorf("the hello is %+v", hello)
+		}
+		p.send(t, frame.Bye{Code: "done"})
+		run.end(t, "done")
+	})
+}
+
+func TestAStormOfSizesComesToOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{})
+		go func() {
+			for { // what is told is read
+				if _, err := p.reader.Next(); err != nil {
+					return
+				}
+			}
+		}()
+		for i := range 1000 {
+			p.send(t, frame.Resize{Columns: uint16(i + 1), Rows: 2})
+		}
+		time.Sleep(time.Second)
+		prog.mu.Lock()
+		n, last := len(prog.sizes), prog.sizes[len(prog.sizes)-1]
+		prog.mu.Unlock()
+		if n > 3 || last.Columns != 1000 {
+			t.Errorf("%d sizes were told, the last %+v", n, last)
+		}
+		p.send(t, frame.Bye{Code: "done"})
+		run.end(t, "done")
+	})
+}
+
+// What an ill relay could send: each ends the session, with a word, and the program.
+func TestWhatIsNoFrameOrOutOfPlaceEndsTheSession(t *testing.T) {
+	raw := func(f frame.Frame) []byte {
+		b, err := frame.Append(nil, f)
+		ok(t, err)
+		return b
+	}
+	for name, c := range map[string]struct {
+		raw  []byte
+		code taskcatalog.Code
+	}{
+		"a kind of tomorrow":      {[]byte{99, 0, 0, 0, 0}, frame.CodeInvalid},
+		"a length beyond bounds":  {[]byte{4, 0xff, 0xff, 0xff, 0xff}, frame.CodeInvalid},
+		"a wall of a terminal":    {[]byte{7, 0, 0, 0, 4, 0xff, 0xff, 0, 1}, frame.CodeInvalid},
+		"a gap":                   {raw(frame.Data{Offset: 5, Bytes: []byte("x")}), frame.CodeGap},
+		"more than was allowed":   {bytes.Join([][]byte{raw(frame.Data{Bytes: make([]byte, 16384)}), raw(frame.Data{Offset: 16384, Bytes: make([]byte, 16384)}), raw(frame.Data{Offset: 32768, Bytes: make([]byte, 16384)}), raw(frame.Data{Offset: 49152, Bytes: make([]byte, 16384)}), raw(frame.Data{Offset: 65536, Bytes: []byte("x")})}, nil), frame.CodeBeyondLimit},
+		"bytes after the end":     {append(raw(frame.EOF{}), raw(frame.Data{Bytes: []byte("x")})...), frame.CodeAfterEnd},
+		"an ack of what was not":  {raw(frame.Ack{Taken: 1, Limit: 1}), frame.CodeAckUnsent},
+		"another welcome":         {raw(frame.Welcome{Version: 1}), CodeUnexpected},
+		"an exit of a relay":      {raw(frame.Exit{}), CodeUnexpected},
+		"a hello in the other way": {raw(frame.Hello{Version: 1}), CodeUnexpected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRelay()
+				run, prog := plays(r)
+				prog.stuck = make(chan struct{})
+				p, _ := r.welcome(t, frame.Welcome{})
+				go func() { _, _ = p.Write(c.raw) }()
+				if bye := await[frame.Bye](t, p); bye.Code != c.code || bye.Lasts {
+					t.Errorf("the bye is %+v, want %s", bye, c.code)
+				}
+				p.Close()
+				run.end(t, c.code)
+				if !prog.hungUp {
+					t.Error("the program goes on")
+				}
+			})
+		})
+	}
+	for name, c := range map[string]struct {
+		answer frame.Frame
+		code   taskcatalog.Code
+	}{
+		"a welcome of another version": {frame.Welcome{Version: 2}, CodeVersion},
+		"a welcome that knows more":    {frame.Welcome{Version: 1, Taken: 1}, frame.CodeAckUnsent},
+		"no welcome":                   {frame.Ping{}, CodeUnexpected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRelay()
+				run, _ := plays(r)
+				p := <-r.calls
+				p.next(t)
+				p.send(t, c.answer)
+				run.end(t, c.code)
+			})
+		})
+	}
+}
+
+// Both directions are cut at any place, again and again.
+func TestABreakLosesAndDoublesNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) { breaks(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+func breaks(t *testing.T, rnd *rand.Rand) {
+	said, typed := make([]byte, 200<<10), make([]byte, 150<<10)
+	for _, b := range [][]byte{said, typed} {
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+	}
+	r := newRelay()
+	run, prog := plays(r)
+	go func() {
+		for rest := said; len(rest) > 0; {
+			n := min(len(rest), 1+rnd.IntN(5000))
+			prog.said <- rest[:n]
+			rest = rest[n:]
+		}
+	}()
+	in, out, rest := frame.NewInflow(0), new(frame.Outflow), typed
+	var heard []byte
+	connections, token := 0, "first"
+	for len(heard) < len(said) || len(prog.input()) < len(typed) {
+		p := <-r.calls
+		hello := p.next(t).(frame.Hello)
+		if hello.Token != token || hello.From > in.Taken() || hello.Sent < in.Taken() || hello.Taken < out.From() || hello.Taken > out.Sent() {
+			t.Fatalf("connection %d: %+v, and %d are taken, %d to %d sent", connections, hello, in.Taken(), out.From(), out.Sent())
+		}
+		connections++
+		token = string(rune('a' + connections%26))
+		p.send(t, frame.Welcome{Version: 1, Taken: in.Taken(), Limit: in.Allow(window).Limit, Token: token})
+		ok(t, out.Acked(frame.Ack{Taken: hello.Taken, Limit: hello.Taken}))
+		again, err := out.Again(hello.Taken)
+		ok(t, err)
+		go func() {
+			for _, f := range again {
+				raw, _ := frame.Append(nil, f)
+				if _, err := p.Write(raw); err != nil {
+					return
+				}
+			}
+		}()
+		sending := make(chan frame.Frame, 100)
+		go func() {
+			for f := range sending {
+				raw, _ := frame.Append(nil, f)
+				_, _ = p.Write(raw)
+			}
+		}()
+		synctest.Wait()
+		for range 1 + rnd.IntN(12) {
+			f, err := p.reader.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch f := f.(type) {
+			case frame.Data:
+				fresh, err := in.Take(f)
+				ok(t, err)
+				heard = append(heard, fresh...)
+				sending <- in.Allow(window)
+			case frame.Ack:
+				ok(t, out.Acked(f))
+				if n := min(len(rest), out.Room(), 1+rnd.IntN(9000)); n > 0 {
+					d := out.Add(rest[:n])
+					d.Bytes, rest = bytes.Clone(d.Bytes), rest[n:]
+					sending <- d
+				}
+			}
+			if len(heard) == len(said) && len(prog.input()) == len(typed) {
+				break
+			}
+		}
+		close(sending)
+		p.Close()
+		synctest.Wait()
+	}
+	r.down = func() error { return errors.New("gone") }
+	run.stop()
+	run.end(t, CodeClosed)
+	if !bytes.Equal(heard, said) || prog.input() != string(typed) {
+		t.Errorf("%d of %d bytes were heard, %d of %d typed", len(heard), len(said), len(prog.input()), len(typed))
+	}
+	if connections < 5 {
+		t.Errorf("there were only %d connections", connections)
+	}
+}
