@@ -19,8 +19,8 @@ import (
 type Process struct {
 	PID     int
 	PPID    int
-	Group   int // process group; -1 in one that is just going
-	Session int // as Group
+	Group   int      // process group; -1 in one that is just going
+	Session int      // as Group
 	Name    string   // comm: chosen by the process itself
 	State   string   // one letter: D is uninterruptible sleep, Z a zombie
 	Start   uint64   // clock ticks since boot: with the pid, it names the process

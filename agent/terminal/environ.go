@@ -59,7 +59,7 @@ func argv(m *machine.Machine, shell string, command []string) (file string, args
 	switch {
 	case plainPath(file):
 		return file, command, nil
-	case file == "" || strings.Contains(file, "/") || taskcatalog.Clean(file, 255) != file:
+	case file == "" || file == "." || file == ".." || strings.Contains(file, "/") || taskcatalog.Clean(file, 255) != file:
 		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run %q: a command is a name or a whole path", taskcatalog.Clean(file, 255))
 	}
 	for _, dir := range searched {

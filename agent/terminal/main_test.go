@@ -109,7 +109,7 @@ func surroundings() {
 	fmt.Println("dir", dir)
 	open, _ := filepath.Glob("/proc/self/fd/*")
 	for _, name := range open {
-		if to, err := os.Readlink(name); err == nil && !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "anon_inode:") {
+		if to, err := os.Readlink(name); err == nil && !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "anon_inode:") && !strings.HasPrefix(to, "/sys/fs/cgroup/") {
 			fmt.Println("open", to)
 		}
 	}

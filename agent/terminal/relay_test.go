@@ -25,7 +25,7 @@ func newRelay() *relay { return &relay{calls: make(chan *peer)} }
 // peer is the relay's end of one connection. It reads and writes when it is told to, and at
 // no other time.
 type peer struct {
-	net.Conn
+	io.ReadWriteCloser
 	reader   *frame.Reader
 	from, to chan []byte // datagrams
 }
@@ -65,7 +65,7 @@ func (r *relay) dial(ctx context.Context) (Conn, error) {
 		}
 	}
 	here, there := net.Pipe()
-	p := &peer{Conn: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte)}
+	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte)}
 	select {
 	case r.calls <- p:
 	case <-ctx.Done():
@@ -230,6 +230,7 @@ type running struct {
 	res  chan Result
 	err  error
 	stop context.CancelFunc
+	over chan struct{}
 }
 
 func (r *running) end(t *testing.T, code taskcatalog.Code) Result {
@@ -243,9 +244,10 @@ func (r *running) end(t *testing.T, code taskcatalog.Code) Result {
 
 func begin(s *session) *running {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &running{res: make(chan Result, 1), stop: stop}
+	r := &running{res: make(chan Result, 1), stop: stop, over: make(chan struct{})}
 	go func() {
 		defer stop()
+		defer close(r.over)
 		var res Result
 		res, r.err = s.run(ctx)
 		r.res <- res

@@ -67,6 +67,7 @@ type session struct {
 func newSession(o Options, begin func() (program, error)) *session {
 	s := &session{Options: o, begin: begin, in: frame.NewInflow(0), token: o.Token, pause: newPause()}
 	s.changed = sync.NewCond(&s.mu)
+	s.in.Allow(inputWindow) // before anything is read; the first Ack tells it
 	return s
 }
 

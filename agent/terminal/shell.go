@@ -115,7 +115,25 @@ func (s *shell) run(st start) error {
 	if os.Geteuid() == 0 || st.UID != uint32(os.Geteuid()) {
 		s.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: st.UID, Gid: st.GID, Groups: st.groups}
 	}
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
 	return s.cmd.Start()
+}
+
+// keepDescriptors has no program inherit what this process itself did, which is open for
+// all that it starts: the token came that way.
+func keepDescriptors() error {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 func (s *shell) Read(b []byte) (int, error) {
