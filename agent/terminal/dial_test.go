@@ -166,7 +166,7 @@ func runsAt(t *testing.T, f *front, o Options) *running {
 	return run
 }
 
-// The bye of a side that has a fault passes, though the other still sends.
+// The bye of a side that has a fault passes, though the other sends on and reads late.
 func TestALastWordPassesARelayThatFloods(t *testing.T) {
 	for name, a := range map[string]answering{"QUIC": {quic: true, alpn: ALPN}, "TCP": {tcp: true, alpn: ALPN}} {
 		t.Run(name, func(t *testing.T) {
@@ -176,16 +176,11 @@ func TestALastWordPassesARelayThatFloods(t *testing.T) {
 			run := runsAt(t, f, Options{Root: root, Command: []string{self, "be", "deaf"}})
 			p, _ := f.accept(t, frame.Welcome{})
 			p.send(t, frame.Data{Offset: 7, Bytes: make([]byte, frame.MaxData)})
-			flood := make(chan error, 1)
-			go func() {
-				_, err := io.CopyN(p, endless{}, 1<<20)
-				flood <- err
-			}()
+			_, _ = io.CopyN(p, endless{}, 1<<20)
 			if bye := await[frame.Bye](t, p); bye.Code != frame.CodeGap {
 				t.Errorf("the bye is %+v", bye)
 			}
 			p.Close()
-			<-flood
 			run.end(t, frame.CodeGap)
 		})
 	}

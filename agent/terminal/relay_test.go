@@ -217,6 +217,12 @@ func (p *played) HangUp(time.Duration) {
 	}
 }
 
+func (p *played) isHungUp() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hungUp
+}
+
 func (p *played) Close() error { return nil }
 
 func (p *played) input() string {

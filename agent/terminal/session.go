@@ -138,7 +138,10 @@ func (s *session) run(ctx context.Context) (Result, error) {
 
 // end has nothing left of the session.
 func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
-	res := Result{Code: taskcatalog.CodeOf(err, "")}
+	res := Result{Code: taskcatalog.CodeOf(err, CodeStartFailed)}
+	if errors.Is(err, errOver) {
+		res.Code, err = "", nil
+	}
 	if s.program != nil {
 		s.program.HangUp(s.Grace)
 		left := make(chan struct{})
@@ -146,6 +149,7 @@ func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 		select {
 		case <-left:
 		case <-time.After(killTime):
+			res.Code = CodeStuck
 			return res, errors.Join(taskcatalog.Errorf(CodeStuck, "a process of the terminal of %s does not die", s.User), err)
 		}
 		err = errors.Join(err, s.program.Close())
@@ -153,9 +157,6 @@ func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 	s.mu.Lock()
 	res.Exit = s.exit
 	s.mu.Unlock()
-	if errors.Is(err, errOver) {
-		err = nil
-	}
 	return res, err
 }
 
@@ -170,15 +171,15 @@ func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc
 	own.Go(func() { s.resize(ctx) })
 	own.Go(func() {
 		exit := s.program.Wait()
+		// The relay has that long to take the rest, and the end.
+		late := time.AfterFunc(s.DetachTimeout, func() { stop(errOver) })
+		defer late.Stop()
 		output.Wait()
 		s.mu.Lock()
 		s.exit = &exit
 		s.mu.Unlock()
 		s.changed.Broadcast()
-		// The relay has that long to take it.
-		late := time.AfterFunc(s.DetachTimeout, func() { stop(errOver) })
 		<-ctx.Done()
-		late.Stop()
 	})
 }
 

@@ -89,7 +89,7 @@ func TestInputOutputAndTheEndPass(t *testing.T) {
 			t.Errorf("the end is %+v", f)
 		}
 		p.send(t, frame.Bye{})
-		if res := run.end(t, ""); res.Exit == nil || res.Exit.Status != 3 || prog.hungUp {
+		if res := run.end(t, ""); res.Exit == nil || res.Exit.Status != 3 || prog.isHungUp() {
 			t.Errorf("the result is %+v", res)
 		}
 	})
@@ -131,7 +131,13 @@ func TestOutputIsReadAsFarAsItIsAllowed(t *testing.T) {
 		for got := 30; got < outputKept+30; {
 			got += len(await[frame.Data](t, p).Bytes)
 		}
-		time.Sleep(time.Second) // nothing is written that nobody reads: it would fail below
+		for nonce := range uint64(3) {
+			time.Sleep(time.Second)
+			p.send(t, frame.Ping{Nonce: nonce})
+			if f, is := p.next(t).(frame.Pong); !is || f.Nonce != nonce {
+				t.Errorf("more comes than is kept")
+			}
+		}
 		p.send(t, frame.Bye{Code: "done"})
 		run.end(t, "done")
 	})
@@ -173,8 +179,8 @@ func TestAByeEndsTheSessionAtOnce(t *testing.T) {
 		start := time.Now()
 		p.send(t, frame.Bye{Code: "node_drained", Text: "the node\x1b[2J is drained"})
 		run.end(t, "node_drained")
-		if !prog.hungUp || time.Since(start) > 0 {
-			t.Errorf("hung up: %v, after %s", prog.hungUp, time.Since(start))
+		if !prog.isHungUp() || time.Since(start) > 0 {
+			t.Errorf("hung up: %v, after %s", prog.isHungUp(), time.Since(start))
 		}
 	})
 }
@@ -189,13 +195,64 @@ func TestABreakIsFollowedByTheHangUpOnlyAfterItsTime(t *testing.T) {
 		p.Close()
 		time.Sleep(2*time.Minute - time.Second)
 		synctest.Wait()
-		if prog.hungUp {
+		if prog.isHungUp() {
 			t.Errorf("it is hung up after %s", time.Since(start))
 		}
 		run.end(t, CodeDetached)
-		if took := time.Since(start); !prog.hungUp || took != 2*time.Minute {
+		if took := time.Since(start); !prog.isHungUp() || took != 2*time.Minute {
 			t.Errorf("it ended after %s", took)
 		}
+	})
+}
+
+func TestAnEndThatTheRelayDoesNotTakeIsNotWaitedForForEver(t *testing.T) {
+	for name, limit := range map[string]uint64{"it takes the output": 10, "it takes nothing": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRelay()
+				run, prog := plays(r)
+				p, _ := r.welcome(t, frame.Welcome{Limit: limit})
+				start := time.Now()
+				prog.exit(3)
+				for over := false; !over && time.Since(start) < time.Hour; {
+					switch p.next(t).(type) {
+					case frame.Ping:
+						p.send(t, frame.Pong{})
+					case frame.Bye:
+						over = true
+					}
+				}
+				p.Close()
+				if res := run.end(t, ""); res.Exit == nil || res.Exit.Status != 3 || time.Since(start) != 2*time.Minute {
+					t.Errorf("the result is %+v after %s", res, time.Since(start))
+				}
+			})
+		})
+	}
+}
+
+// A Bye of a relay that goes away for another is no end, and neither is the exit lost.
+func TestAnExitIsToldAgainToTheNextRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 10})
+		prog.said <- []byte("out")
+		prog.exit(4)
+		await[frame.Exit](t, p)
+		p.send(t, frame.Bye{Code: "relay_stopping", Lasts: true})
+		p, hello := r.welcome(t, frame.Welcome{Limit: 10})
+		if hello.Token != "second" || hello.From != 0 || hello.Sent != 3 {
+			t.Errorf("the hello is %+v", hello)
+		}
+		if f := await[frame.Data](t, p); string(f.Bytes) != "out" {
+			t.Errorf("again comes %+v", f)
+		}
+		if exit := await[frame.Exit](t, p); exit.Status != 4 {
+			t.Errorf("the end is %+v", exit)
+		}
+		p.send(t, frame.Bye{})
+		run.end(t, "")
 	})
 }
 
@@ -210,7 +267,7 @@ func TestAStoppedSessionSaysSoAndIsHungUp(t *testing.T) {
 		}
 		p.Close()
 		run.end(t, CodeClosed)
-		if !prog.hungUp {
+		if !prog.isHungUp() {
 			t.Error("the program goes on")
 		}
 	})
@@ -324,7 +381,7 @@ func TestWhatIsNoFrameOrOutOfPlaceEndsTheSession(t *testing.T) {
 				}
 				p.Close()
 				run.end(t, c.code)
-				if !prog.hungUp {
+				if !prog.isHungUp() {
 					t.Error("the program goes on")
 				}
 			})
@@ -367,7 +424,9 @@ func breaks(t *testing.T, rnd *rand.Rand) {
 	}
 	r := newRelay()
 	run, prog := plays(r)
+	seed := rnd.Uint64()
 	go func() {
+		rnd := rand.New(rand.NewPCG(seed, 2))
 		for rest := said; len(rest) > 0; {
 			n := min(len(rest), 1+rnd.IntN(5000))
 			prog.said <- rest[:n]

@@ -193,16 +193,28 @@ func TestAProgramLearnsTheSizeOfItsTerminal(t *testing.T) {
 	run.end(t, "")
 }
 
-func TestASignalReachesTheForeground(t *testing.T) {
-	run, r := runs(t, "signals")
+func TestASignalReachesTheForegroundAndNobodyElse(t *testing.T) {
+	run, r := runs(t, "pair")
 	p, _ := r.welcome(t, frame.Welcome{Limit: window})
 	in := hears(window)
-	p.until(t, in, "listens")
+	for range 2 {
+		p.until(t, in, "listens")
+	}
 	p.send(t, frame.Signal{Name: "USR1"})
-	p.until(t, in, "heard user defined signal 1")
+	p.until(t, in, "heard user defined signal 1\r\n")
 	p.send(t, frame.Signal{Name: "TERM"})
-	if exit := await[frame.Exit](t, p); exit != (frame.Exit{Status: 7}) {
-		t.Errorf("the end is %+v", exit)
+	var rest []byte
+	for {
+		f := p.next(t)
+		if d, is := f.(frame.Data); is {
+			rest = append(rest, d.Bytes...)
+		}
+		if exit, is := f.(frame.Exit); is {
+			if exit != (frame.Exit{Status: 7}) || string(rest) != "heard terminated\r\n" {
+				t.Errorf("the end is %+v, after %q", exit, rest)
+			}
+			break
+		}
 	}
 	p.send(t, frame.Bye{})
 	run.end(t, "")
