@@ -107,6 +107,11 @@ func TestAKeystrokeAndItsEchoPassByDatagramsAlone(t *testing.T) {
 		if n := len(p.from); n > 0 {
 			t.Errorf("%d datagrams came after the ack", n)
 		}
+		// The stream bears again, and brings only what has not come yet.
+		prog.said <- []byte("!")
+		if f := await[frame.Data](t, p); f.Offset != 2 || string(f.Bytes) != "!" {
+			t.Errorf("over the stream comes %+v", f)
+		}
 		run.stop()
 		p.Close()
 		run.end(t, CodeClosed)
