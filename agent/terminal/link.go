@@ -115,11 +115,11 @@ func (l *link) bye(err error) {
 func (l *link) watch(ctx context.Context) error {
 	for !sleep(ctx, pingAfter) {
 		l.mu.Lock()
-		quiet := time.Since(l.heard)
+		quiet, ended := time.Since(l.heard), l.exited
 		l.ping = quiet >= pingAfter
 		l.mu.Unlock()
 		l.changed.Broadcast()
-		if quiet >= deadAfter {
+		if quiet >= deadAfter && !ended { // a relay that has the Exit may still be showing the rest
 			return errors.New("the relay says nothing more")
 		}
 	}
@@ -152,6 +152,9 @@ func (l *link) write(ctx context.Context) error {
 // due is what the other side is to hear next: what it asked, what was taken of it, and one
 // frame of output.
 func (l *link) due(buf []byte) ([]byte, error) {
+	if l.exited { // nothing comes after it
+		return buf, nil
+	}
 	var frames []frame.Frame
 	if l.pong != nil {
 		frames = append(frames, *l.pong)

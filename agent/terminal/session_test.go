@@ -230,6 +230,24 @@ func TestAnEndThatTheRelayDoesNotTakeIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
+// The relay takes whatever else comes for an attack.
+func TestAfterAnExitComesNothingButABye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Limit: 10})
+		prog.exit(3)
+		await[frame.Exit](t, p)
+		p.send(t, frame.Data{Bytes: []byte("too late")}, frame.Ping{Nonce: 1})
+		time.AfterFunc(time.Minute, run.stop) // a silence that would be asked about
+		if f := p.next(t); f.Kind() != frame.KindBye {
+			t.Errorf("then comes %+v", f)
+		}
+		p.Close()
+		<-run.over
+	})
+}
+
 // A Bye of a relay that goes away for another is no end, and neither is the exit lost.
 func TestAnExitIsToldAgainToTheNextRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

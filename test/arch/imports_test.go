@@ -73,7 +73,6 @@ var only = []struct{ dependency, owner string }{
 	{"github.com/juju/gomaasapi", "broker/maas"},
 	{"github.com/pkg/sftp", "broker/sshseed"},
 	{"github.com/creack/pty", "agent/terminal"},
-	{"github.com/quic-go/quic-go", "agent/terminal"},
 }
 
 func TestPartsImportOnlyWhatTheyMay(t *testing.T) {
