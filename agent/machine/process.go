@@ -19,6 +19,8 @@ import (
 type Process struct {
 	PID     int
 	PPID    int
+	Group   int      // process group; -1 in one that is just going
+	Session int      // as Group
 	Name    string   // comm: chosen by the process itself
 	State   string   // one letter: D is uninterruptible sleep, Z a zombie
 	Start   uint64   // clock ticks since boot: with the pid, it names the process
@@ -97,6 +99,12 @@ func parseProcStat(raw []byte) (Process, error) {
 		return Process{}, errors.New("cannot parse /proc/PID/stat: too few fields")
 	}
 	p := Process{PID: pid, Name: string(raw[open+1 : end]), State: rest[0]}
+	var err1, err2 error
+	p.Group, err1 = strconv.Atoi(rest[2])
+	p.Session, err2 = strconv.Atoi(rest[3])
+	if err := errors.Join(err1, err2); err != nil {
+		return Process{}, errors.New("cannot parse /proc/PID/stat: no group and session")
+	}
 	var flags uint64
 	for _, f := range []struct {
 		at  int // counted from the state, field 3 of proc(5)

@@ -11,12 +11,16 @@ import (
 )
 
 func TestAProcessNameMayHoldAnything(t *testing.T) {
-	const rest = " S 1 4242 4242 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 98765 1 2 3"
+	const rest = " S 1 4241 4240 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 98765 1 2 3"
 	for _, name := range []string{"bash", "a) S 1 (b", "two\nlines", "\x1b[31mred", ") D 9 9"} {
 		p, err := parseProcStat([]byte("4242 (" + name + ")" + rest))
-		if err != nil || p.Name != name || p.PID != 4242 || p.PPID != 1 || p.State != "S" || p.Threads != 3 || p.Start != 98765 || p.Kernel {
+		if err != nil || p.Name != name || p.PID != 4242 || p.PPID != 1 || p.Group != 4241 || p.Session != 4240 || p.State != "S" || p.Threads != 3 || p.Start != 98765 || p.Kernel {
 			t.Errorf("%q: %+v, %v", name, p, err)
 		}
+	}
+	going, err := parseProcStat([]byte("4242 (x) X 0 -1 -1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 0 0 98765 1 2 3"))
+	if err != nil || going.Group != -1 || going.Session != -1 {
+		t.Errorf("one that is just going: %+v, %v", going, err)
 	}
 	kernel, err := parseProcStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0 1"))
 	if err != nil || !kernel.Kernel {

@@ -72,6 +72,7 @@ var only = []struct{ dependency, owner string }{
 	{"github.com/canonical/gomaasclient", "broker/maas"},
 	{"github.com/juju/gomaasapi", "broker/maas"},
 	{"github.com/pkg/sftp", "broker/sshseed"},
+	{"github.com/creack/pty", "agent/terminal"},
 }
 
 func TestPartsImportOnlyWhatTheyMay(t *testing.T) {
@@ -85,6 +86,20 @@ func TestPartsImportOnlyWhatTheyMay(t *testing.T) {
 				if to := ours(imp); to != "" && !within(to, rule.may...) {
 					t.Errorf("%s imports %s: %s may import only %v", from, to, rule.part, rule.may)
 				}
+			}
+		}
+	}
+}
+
+// A terminal is separate from the execution of tasks: it could be a program of its own.
+func TestATerminalKnowsNothingOfTasks(t *testing.T) {
+	for _, p := range load(t) {
+		if ours(p.ImportPath) != "agent/terminal" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to := ours(imp); to != "" && to != "agent/machine" && to != "taskcatalog" && to != "taskcatalog/wire/frame" {
+				t.Errorf("agent/terminal imports %s", to)
 			}
 		}
 	}

@@ -121,19 +121,29 @@ func (out *Outflow) Acked(a Ack) error {
 	return nil
 }
 
-// Again gives the frames that bring the other side on from what it has. Codes:
-// frame_lost, if it has less than was acknowledged in its name.
-func (out *Outflow) Again(has uint64) ([]Data, error) {
+// Part gives the frame that goes on after the first at bytes, which has none where all of
+// it was given. Its bytes are good until the next Add or Acked. Codes: frame_lost, for a
+// place that was acknowledged; ack_unsent, for one beyond what was added.
+func (out *Outflow) Part(at uint64) (Data, error) {
 	switch {
-	case has < out.from:
-		return nil, taskcatalog.Errorf(CodeLost, "bytes %d to %d are gone", has, out.from)
-	case has > out.end():
-		return nil, taskcatalog.Errorf(CodeAckUnsent, "%d bytes are acknowledged, and %d were sent", has, out.end())
+	case at < out.from:
+		return Data{}, taskcatalog.Errorf(CodeLost, "bytes %d to %d are gone", at, out.from)
+	case at > out.end():
+		return Data{}, taskcatalog.Errorf(CodeAckUnsent, "%d bytes are acknowledged, and %d were sent", at, out.end())
 	}
+	part := out.kept[at-out.from:]
+	return Data{Offset: at, Bytes: part[:min(len(part), MaxData)]}, nil
+}
+
+// Again gives the frames that bring the other side on from what it has. Codes: those of
+// Part.
+func (out *Outflow) Again(has uint64) ([]Data, error) {
 	var frames []Data
-	for at := has; at < out.end(); at += MaxData {
-		part := out.kept[at-out.from:]
-		frames = append(frames, Data{Offset: at, Bytes: part[:min(len(part), MaxData)]})
+	for {
+		f, err := out.Part(has)
+		if err != nil || len(f.Bytes) == 0 {
+			return frames, err
+		}
+		frames, has = append(frames, f), has+uint64(len(f.Bytes))
 	}
-	return frames, nil
 }

@@ -120,6 +120,11 @@ func TestAFlowTakesNothingThatDoesNotFit(t *testing.T) {
 	if fresh, err := in.Take(data(8, "xxab")); err != nil || fresh != nil {
 		t.Errorf("of what was there, %q (%v) is new", fresh, err)
 	}
+	for at, want := range map[uint64]int{0: frame.MaxData, frame.MaxData: 5, frame.MaxData + 5: 0} {
+		if f, err := outflow(t, frame.MaxData+5).Part(at); err != nil || f.Offset != at || len(f.Bytes) != want {
+			t.Errorf("after %d come %d at %d (%v), want %d", at, len(f.Bytes), f.Offset, err, want)
+		}
+	}
 	var none frame.Outflow
 	if none.Room() != 0 {
 		t.Errorf("before anything is allowed, there is room for %d", none.Room())
@@ -157,4 +162,17 @@ func TestAnotherRelayGoesOnWhereTheFirstWas(t *testing.T) {
 	if _, err := out.Again(99); taskcatalog.CodeOf(err, "") != frame.CodeLost {
 		t.Errorf("bytes that are gone: %v", err)
 	}
+}
+
+// outflow is one that keeps n bytes.
+func outflow(t *testing.T, n int) *frame.Outflow {
+	t.Helper()
+	var out frame.Outflow
+	if err := out.Acked(frame.Ack{Limit: uint64(n)}); err != nil {
+		t.Fatal(err)
+	}
+	for out.Room() > 0 {
+		out.Add(make([]byte, out.Room()))
+	}
+	return &out
 }

@@ -1,0 +1,92 @@
+package terminal
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// account is whom the program runs as.
+type account struct {
+	machine.User
+	groups []uint32 // beside its own
+}
+
+// userName is what a user may be called: nothing that a path, a line of a file or an
+// option could be made of.
+var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+
+// findAccount reads who a user is from the machine's own files. Codes:
+// terminal_user_unknown, terminal_user_refused, terminal_shell_refused.
+func findAccount(m *machine.Machine, name string, root bool) (account, error) {
+	if !userName.MatchString(name) {
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is no name of a user", taskcatalog.Clean(name, 40))
+	}
+	user, known, err := m.UserNamed(name)
+	if err != nil {
+		return account{}, err
+	}
+	if !known {
+		return account{}, taskcatalog.Errorf(CodeUserUnknown, "cannot open a terminal: the node has no user %s (provision it first)", name)
+	}
+	a := account{User: user}
+	if a.groups, err = groupsOf(m, name); err != nil {
+		return account{}, err
+	}
+	if !root && (a.UID == 0 || a.GID == 0 || slices.Contains(a.groups, 0)) {
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows none", name)
+	}
+	if !plainPath(a.Home) {
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: the home of %s is no path", name)
+	}
+	return a, checkShell(m, a.User)
+}
+
+func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
+	lines, err := m.Groups() // name:gid:members
+	if err != nil {
+		return nil, err
+	}
+	gids := []uint32{}
+	for _, line := range lines {
+		f := strings.Split(line, ":")
+		if !slices.Contains(strings.Split(f[2], ","), name) {
+			continue
+		}
+		gid, err := strconv.ParseUint(f[1], 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read groups: %w", err)
+		}
+		gids = append(gids, uint32(gid))
+	}
+	return gids, nil
+}
+
+// checkShell refuses a shell that is not among the node's: so accounts that nobody logs
+// in to have none, and neither has one whose line was written by somebody else.
+func checkShell(m *machine.Machine, u machine.User) error {
+	if !plainPath(u.Shell) {
+		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: the shell of %s is no path", u.Name)
+	}
+	raw, err := m.ReadFile("/etc/shells", 64<<10)
+	if err != nil {
+		return fmt.Errorf("cannot read which shells there are: %w", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if strings.TrimSpace(line) == u.Shell {
+			return nil
+		}
+	}
+	return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: %s, the shell of %s, is not in /etc/shells", u.Shell, u.Name)
+}
+
+// plainPath reports whether a path is whole, clean, and text.
+func plainPath(p string) bool {
+	return path.IsAbs(p) && path.Clean(p) == p && taskcatalog.Clean(p, 4096) == p
+}

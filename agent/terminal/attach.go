@@ -1,0 +1,161 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// helloTimeout is for one connection to come as far as its Welcome.
+const helloTimeout = 20 * time.Second
+
+// fault is an error that ends the session, where any other only ends a connection.
+type fault struct {
+	error
+	heard bool // of the relay, which need not be told
+}
+
+func (f fault) Unwrap() error { return f.error }
+
+// attach makes connections until one is welcome, for as long as limit.
+func (s *session) attach(ctx context.Context, limit time.Duration, code taskcatalog.Code) (*link, error) {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	last := errors.New("the connection broke")
+	for !sleep(within, s.wait) {
+		l, err := s.greet(within)
+		if f := (fault{}); errors.As(err, &f) {
+			return nil, f.error
+		}
+		s.wait = s.pause.NextBackOff()
+		if err == nil {
+			return l, nil
+		}
+		last = err
+	}
+	if ctx.Err() != nil {
+		return nil, closed(ctx)
+	}
+	return nil, taskcatalog.Errorf(code, "the relay of the terminal could not be reached for %s: %v", limit, last)
+}
+
+// newPause is jittered: a relay that comes back is not dialed by all at once.
+func newPause() *backoff.ExponentialBackOff {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 200*time.Millisecond, 5*time.Second
+	return pause
+}
+
+// sleep reports whether the context ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err() != nil
+}
+
+// closed is why a session ends whose context did.
+func closed(ctx context.Context) error {
+	if err := context.Cause(ctx); errors.Is(err, errOver) {
+		return err
+	}
+	return taskcatalog.Errorf(CodeClosed, "the terminal was closed on the node")
+}
+
+// greet opens one connection and says where both directions stand.
+func (s *session) greet(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	conn, err := s.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cut := context.AfterFunc(ctx, func() { conn.Close() })
+	l := &link{session: s, conn: conn, reader: frame.NewReader(conn)}
+	err = l.hello()
+	if !cut() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return l, nil
+}
+
+func (l *link) hello() error {
+	l.mu.Lock()
+	hello := frame.Hello{
+		Version: frame.Version, SessionID: l.SessionID, Token: l.token,
+		Taken: l.in.Taken(), From: l.out.From(), Sent: l.out.Sent(),
+	}
+	l.mu.Unlock()
+	raw, err := frame.Append(nil, hello)
+	if err != nil {
+		return fault{error: err}
+	}
+	if _, err := l.conn.Write(raw); err != nil {
+		return err
+	}
+	f, err := l.reader.Next()
+	switch f := f.(type) {
+	case nil:
+		return judge(err)
+	case frame.Welcome:
+		return l.welcome(f)
+	case frame.Bye:
+		return l.goodbye(f)
+	default:
+		return fault{error: unexpected(f)}
+	}
+}
+
+func (l *link) welcome(w frame.Welcome) error {
+	if w.Version != frame.Version {
+		return fault{error: taskcatalog.Errorf(CodeVersion, "the relay speaks version %d of the terminal's protocol, and this is %d (update the agent)", w.Version, frame.Version)}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.token = w.Token
+	// What the relay has it may not have for good: it is sent on from there, and kept.
+	if _, err := l.out.Part(w.Taken); err != nil {
+		return fault{error: err}
+	}
+	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
+	return judge(l.out.Acked(frame.Ack{Taken: l.out.From(), Limit: w.Limit}))
+}
+
+// goodbye is what a Bye of the relay means: a fault, or an error that ends the connection.
+func (l *link) goodbye(bye frame.Bye) error {
+	said := fmt.Errorf("the relay says: %s", taskcatalog.Clean(bye.Text, 200))
+	l.mu.Lock()
+	ended := l.exit != nil
+	l.mu.Unlock()
+	switch {
+	case bye.Lasts:
+		return said
+	case ended:
+		return fault{errOver, true}
+	case bye.Code == "":
+		bye.Code = CodeClosed
+	}
+	return fault{taskcatalog.Errorf(taskcatalog.Code(taskcatalog.Clean(string(bye.Code), 64)), "the terminal was ended: %v", said), true}
+}
+
+// judge tells what breaks the protocol from what breaks a connection: the first has a code.
+func judge(err error) error {
+	if taskcatalog.CodeOf(err, "") != "" {
+		return fault{error: err}
+	}
+	return err
+}
+
+func unexpected(f frame.Frame) error {
+	return taskcatalog.Errorf(CodeUnexpected, "the relay sent a frame of kind %d, which has no place there", f.Kind())
+}

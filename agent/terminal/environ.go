@@ -1,0 +1,71 @@
+package terminal
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// searched are the folders that a command is looked for in.
+var searched = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// What the operator's side may say of its terminal. A value is no path: libraries would
+// open what it leads to.
+var (
+	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
+	localeName  = regexp.MustCompile(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
+	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
+)
+
+// environ is all that the program has of an environment: nothing is inherited. Codes:
+// terminal_env_refused.
+func environ(u machine.User, term string, locale map[string]string) ([]string, error) {
+	if term == "" {
+		term = "xterm"
+	}
+	if !termName.MatchString(term) {
+		return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is no name of one", taskcatalog.Clean(term, 64))
+	}
+	env := []string{
+		"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=" + u.Shell,
+		"PATH=" + strings.Join(searched, ":"), "TERM=" + term,
+	}
+	for _, name := range slices.Sorted(maps.Keys(locale)) {
+		if !localeName.MatchString(name) || !localeValue.MatchString(locale[name]) {
+			return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is not about a language", taskcatalog.Clean(name, 64))
+		}
+		env = append(env, name+"="+locale[name])
+	}
+	return env, nil
+}
+
+// argv is what is run, and under what names: the login shell, or a command as it is, with
+// no shell to read it. Codes: terminal_command_refused.
+func argv(m *machine.Machine, shell string, command []string) (file string, args []string, err error) {
+	if len(command) == 0 {
+		return shell, []string{"-" + path.Base(shell)}, nil // a dash has it be a login shell
+	}
+	for _, arg := range command {
+		if strings.ContainsRune(arg, 0) {
+			return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run a command: one of its words has a zero byte")
+		}
+	}
+	file = command[0]
+	switch {
+	case plainPath(file):
+		return file, command, nil
+	case file == "" || file == "." || file == ".." || strings.Contains(file, "/") || taskcatalog.Clean(file, 255) != file:
+		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run %q: a command is a name or a whole path", taskcatalog.Clean(file, 255))
+	}
+	for _, dir := range searched {
+		if _, err := m.Lstat(path.Join(dir, file)); err == nil {
+			return path.Join(dir, file), command, nil
+		}
+	}
+	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run %s: there is no such command in %s", file, strings.Join(searched, ", "))
+}

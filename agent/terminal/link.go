@@ -1,0 +1,192 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// How a connection is found dead that breaks without a word, and how long a last word may
+// take.
+const (
+	pingAfter  = 10 * time.Second
+	deadAfter  = 30 * time.Second
+	byeTimeout = 2 * time.Second
+)
+
+// link is one connection that was welcome. What is to be sent is no queue: it is read off
+// the state of the session each time the stream takes more, so that nothing heaps up.
+type link struct {
+	*session
+	conn   Conn
+	reader *frame.Reader
+
+	// Under the session's mu.
+	repeats bool
+	heard   time.Time
+	at      uint64     // up to where output went over this stream
+	told    *frame.Ack // the last one; nil: none yet
+	pong    *frame.Pong
+	ping    bool
+	exited  bool // the Exit went over this stream
+}
+
+// serve relays until the connection breaks (nil) or the session is over.
+func (l *link) serve(parent context.Context) error {
+	ctx, stop := context.WithCancelCause(parent)
+	defer stop(nil)
+	var writing, others sync.WaitGroup
+	writing.Go(func() { stop(l.write(ctx)) })
+	others.Go(func() {
+		stop(l.read(ctx))
+		// What was sent and is not read would have a TCP connection be reset, and the
+		// Bye be lost.
+		_, _ = io.Copy(io.Discard, l.conn)
+	})
+	others.Go(func() { stop(l.watch(ctx)) })
+	if d, ok := l.conn.(Datagrams); ok {
+		others.Go(func() {
+			if err := l.readDatagrams(ctx, d); err != nil {
+				stop(err)
+			}
+		})
+		if l.repeats {
+			others.Go(func() { l.sendEarly(ctx, d) })
+		}
+	}
+	<-ctx.Done()
+	end, f := error(nil), fault{heard: true}
+	switch {
+	case errors.As(context.Cause(ctx), &f):
+		end = f.error
+	case parent.Err() != nil:
+		end, f.heard = closed(parent), false
+	}
+	late := time.AfterFunc(byeTimeout, func() { l.conn.Close() })
+	defer late.Stop()
+	if f.heard {
+		l.conn.Close()
+	}
+	writing.Wait()
+	if !f.heard {
+		l.bye(end)
+	}
+	others.Wait()
+	l.conn.Close()
+	return end
+}
+
+// refuse ends a session that has no program.
+func (l *link) refuse(err error) {
+	late := time.AfterFunc(byeTimeout, func() { l.conn.Close() })
+	defer late.Stop()
+	l.bye(err)
+	_, _ = io.Copy(io.Discard, l.conn)
+	l.conn.Close()
+}
+
+// bye is the last frame of this side, after which the relay closes the connection.
+func (l *link) bye(err error) {
+	l.mu.Lock()
+	bye := frame.Bye{Code: taskcatalog.CodeOf(err, CodeStartFailed), Text: taskcatalog.Clean(err.Error(), 500)}
+	if l.exit != nil {
+		bye.Status = &l.exit.Status
+	}
+	l.mu.Unlock()
+	raw, err := frame.Append(nil, bye)
+	if err == nil {
+		_, err = l.conn.Write(raw)
+	}
+	if err == nil {
+		err = l.conn.CloseWrite()
+	}
+	if err != nil {
+		l.conn.Close()
+	}
+}
+
+// watch asks after a side that says nothing, and ends the connection if it does not answer:
+// the transport may not find out, and a relay that is stuck keeps its transport.
+func (l *link) watch(ctx context.Context) error {
+	for !sleep(ctx, pingAfter) {
+		l.mu.Lock()
+		quiet, ended := time.Since(l.heard), l.exited
+		l.ping = quiet >= pingAfter
+		l.mu.Unlock()
+		l.changed.Broadcast()
+		if quiet >= deadAfter && !ended { // a relay that has the Exit may still be showing the rest
+			return errors.New("the relay says nothing more")
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// write sends what is due, until the connection ends.
+func (l *link) write(ctx context.Context) error {
+	buf := make([]byte, 0, frame.Largest+256)
+	for {
+		var err error
+		l.mu.Lock()
+		ok := l.await(ctx, func() bool {
+			buf, err = l.due(buf[:0])
+			return err != nil || len(buf) > 0
+		})
+		l.mu.Unlock()
+		switch {
+		case !ok:
+			return context.Cause(ctx)
+		case err != nil:
+			return fault{error: err}
+		}
+		if _, err := l.conn.Write(buf); err != nil {
+			return err
+		}
+	}
+}
+
+// due is what the other side is to hear next: what it asked, what was taken of it, and one
+// frame of output.
+func (l *link) due(buf []byte) ([]byte, error) {
+	if l.exited { // nothing comes after it
+		return buf, nil
+	}
+	var frames []frame.Frame
+	if l.pong != nil {
+		frames = append(frames, *l.pong)
+		l.pong = nil
+	}
+	if l.ping {
+		frames = append(frames, frame.Ping{})
+		l.ping = false
+	}
+	// More input may come as soon as the program has taken what is here.
+	ack := l.in.Allow(uint64(inputWindow - len(l.queue)))
+	if l.told == nil || ack.Taken != l.told.Taken || ack.Limit-l.told.Limit >= inputWindow/2 {
+		frames = append(frames, ack)
+		l.told = &ack
+	}
+	l.at = max(l.at, l.out.From()) // what came early need not come again
+	part, err := l.out.Part(l.at)
+	if err != nil {
+		return buf, err
+	}
+	if len(part.Bytes) > 0 {
+		frames = append(frames, part)
+		l.at += uint64(len(part.Bytes))
+	}
+	if l.exit != nil && !l.exited && l.at == l.out.Sent() {
+		frames = append(frames, frame.EOF{Offset: l.at}, *l.exit)
+		l.exited = true
+	}
+	for _, f := range frames {
+		if buf, err = frame.Append(buf, f); err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
+}

@@ -1,0 +1,82 @@
+package terminal
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// read takes frames until the connection ends. It waits for nothing but the stream: so an
+// interrupt passes whatever the program does with its input, or the other side with output.
+func (l *link) read(ctx context.Context) error {
+	for {
+		f, err := l.reader.Next()
+		if err != nil {
+			return judge(err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if bye, ok := f.(frame.Bye); ok {
+			return l.goodbye(bye)
+		}
+		if err := l.take(f); err != nil {
+			return judge(err)
+		}
+	}
+}
+
+func (l *link) take(f frame.Frame) error {
+	if sig, ok := f.(frame.Signal); ok {
+		_ = l.program.Signal(sig.Name) // one that nobody is there for is lost, as at any terminal
+		return nil
+	}
+	l.mu.Lock()
+	defer l.changed.Broadcast()
+	defer l.mu.Unlock()
+	l.heard = time.Now()
+	switch f := f.(type) {
+	case frame.Data:
+		fresh, err := l.in.Take(f)
+		l.queue = append(l.queue, fresh...)
+		return err
+	case frame.Ack:
+		return l.out.Acked(f)
+	case frame.EOF:
+		_, err := l.in.End(f)
+		return err
+	case frame.Resize:
+		l.size = &f
+	case frame.Ping:
+		l.pong = &frame.Pong{Nonce: f.Nonce}
+	case frame.Pong:
+	default:
+		return unexpected(f)
+	}
+	return nil
+}
+
+// readDatagrams takes what comes early. What is out of its turn, or no frame for it, comes
+// again over the stream.
+func (l *link) readDatagrams(ctx context.Context, d Datagrams) error {
+	for {
+		raw, err := d.ReceiveDatagram(ctx)
+		if err != nil {
+			return nil // the stream says what is wrong
+		}
+		f, err := frame.Parse(raw)
+		if err != nil {
+			return judge(err)
+		}
+		switch f.(type) {
+		case frame.Data, frame.Ack:
+		default:
+			return fault{error: unexpected(f)}
+		}
+		if err := l.take(f); err != nil && taskcatalog.CodeOf(err, "") != frame.CodeGap {
+			return judge(err)
+		}
+	}
+}
