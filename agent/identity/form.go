@@ -21,13 +21,14 @@ func FormIn(dir string) (form int, err error) {
 		var file struct {
 			Form int `json:"form"`
 		}
-		if err == nil {
-			err = json.Unmarshal(raw, &file) // what is newer holds more
-		}
 		if err != nil {
 			return 0, stateError("cannot read %s: %v", name, err)
 		}
-		form = max(form, file.Form)
+		// What is newer holds more. What is damaged has no form: no version reads it, and it
+		// must keep nobody from going to another.
+		if json.Unmarshal(raw, &file) == nil {
+			form = max(form, file.Form)
+		}
 	}
 	return form, nil
 }

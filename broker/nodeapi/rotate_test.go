@@ -493,7 +493,7 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 					copied.header = http.Header{}
 					if who == watcher {
 						copied.header.Set(wire.HeaderPrefer, wire.PreferNoWait)
-						if a := copied.get(copied.path("/tasks/wait?lanes=")); a.status != http.StatusNoContent {
+						if a := copied.get(copied.path("/tasks/wait?lanes=")); a.status/100 != 2 { // what is to stop it may be told
 							t.Fatalf("the watcher is answered %d %s", a.status, a.body)
 						}
 						must(b.queue.Cancel(t.Context(), admin, k.ID, "done"))(t)

@@ -8,11 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/agent"
-	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-func newStatus() *cobra.Command {
+func newStatus(at place) *cobra.Command {
 	var configFile, format string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -34,7 +33,7 @@ fails with status 1 where no agent runs or where the agent is not connected.`,
 			full := struct {
 				*agent.Status
 				Update *seen `json:"update,omitempty"`
-			}{s, lookHere(taskcatalog.AgentFolder, file.StateDir)}
+			}{s, lookHere(at.lib, file.StateDir)}
 			if err := show(cmd.OutOrStdout(), full, format, func(p *page) {
 				if s != nil {
 					statusPage(p, s, time.Now())
