@@ -378,7 +378,10 @@ func TestABrokerThatHandsOutNoTasksRevertsNothing(t *testing.T) {
 				id := u.begin()
 				refused := u.refuse(status, func(string) bool { return true })
 				q := l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", "fine"))
-				l.until("it is watched", func() bool { st, err := u.open().Load(); return err == nil && st.Trial != nil && st.Trial.WatchedSeconds > 900 })
+				l.until("it is watched", func() bool {
+					st, err := u.open().Load()
+					return err == nil && st.Trial != nil && st.Trial.WatchedSeconds > 900
+				})
 				l.broker.Lock()
 				*refused = false
 				l.broker.Unlock()

@@ -360,4 +360,3 @@ func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 		t.Errorf("form %d, %v", form, err)
 	}
 }
-

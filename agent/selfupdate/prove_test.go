@@ -59,7 +59,10 @@ func TestAnUpdateTakesTheTurnOfOneThatIsBeingProved(t *testing.T) {
 	w := newWorld(t)
 	w.proof = time.Hour
 	w.arm("fine")
-	proving := func() bool { st, err := w.store.Load(); return err == nil && st.Trial != nil && st.Trial.Step == Proving }
+	proving := func() bool {
+		st, err := w.store.Load()
+		return err == nil && st.Trial != nil && st.Trial.Step == Proving
+	}
 	begun := false
 	d := w.between(nil, func() {
 		if proving() && !begun {

@@ -6,25 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
-
-// giveUp leaves the old version where the switch cannot be made.
-func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
-	w.Log.Error("cannot switch the agent", zap.Error(why))
-	code := CodeNotSwitched
-	if errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT) {
-		code = CodeNoSpace
-	}
-	return w.backOut(ctx, was, w.change(t, func(t *Trial) {
-		t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, taskcatalog.Clean("the switch could not be made: "+why.Error(), taskcatalog.MaxText), began
-	}))
-}
 
 // revert puts the old version back and has it started.
 func (w *Watcher) revert(ctx context.Context, t *Trial) error {

@@ -24,7 +24,7 @@ const (
 	lockFile    = "lock"
 	// stageLockFile is held by who brings or removes slots.
 	stageLockFile = "stage.lock"
-	beforeDir   = "before"
+	beforeDir     = "before"
 )
 
 // stateForm is the form of state.json. A newer one is refused.

@@ -163,8 +163,12 @@ func TestStatusShowsTheVersionsWhereNoAgentRuns(t *testing.T) {
 func TestEveryFormOfTheStateCounts(t *testing.T) {
 	for name, change := range map[string]func(f *agent.File) error{
 		"configuration": func(f *agent.File) error { f.Form = 2; return nil },
-		"identity":      func(f *agent.File) error { return os.WriteFile(filepath.Join(f.StateDir, "identity.json"), []byte(`{"form":2,"of":"another kind"}`), 0o600) },
-		"updates":       func(f *agent.File) error { return os.WriteFile(filepath.Join(f.StateDir, "update", "state.json"), []byte(`{"form":2}`), 0o600) },
+		"identity": func(f *agent.File) error {
+			return os.WriteFile(filepath.Join(f.StateDir, "identity.json"), []byte(`{"form":2,"of":"another kind"}`), 0o600)
+		},
+		"updates": func(f *agent.File) error {
+			return os.WriteFile(filepath.Join(f.StateDir, "update", "state.json"), []byte(`{"form":2}`), 0o600)
+		},
 	} {
 		_, conf, _ := node(t)
 		file, err := agent.LoadFile(conf)
