@@ -239,6 +239,9 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 				if res.SwitchSeconds <= 0 || res.SwitchSeconds > 15 || res.Seconds < res.SwitchSeconds {
 					t.Errorf("it took %.1f s of %.1f s", res.SwitchSeconds, res.Seconds)
 				}
+				if c.outcome == taskcatalog.OutcomeFailed && !strings.HasPrefix(r.Message, "version 1.1.0 did not stay, and 1.0.0 runs again: ") {
+					t.Errorf("it says %q", r.Message)
+				}
 				if q.Evidence.AgentVersion != c.runs {
 					t.Errorf("version %s signed for it", q.Evidence.AgentVersion)
 				}

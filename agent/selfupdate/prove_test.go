@@ -29,6 +29,9 @@ func TestAConfirmedVersionIsWatchedForAWhile(t *testing.T) {
 		confirmed, since := false, time.Time{}
 		d := w.between(nil, func() {
 			st, err := w.store.Load()
+			if err == nil && confirmed && st.unsettled() && st.Delivery("t-1.1.0") != nil {
+				t.Errorf("%s: while it is %s it is told as %+v", c.behaviour, st.Trial.Step, st.Delivery("t-1.1.0"))
+			}
 			if err != nil || st.Trial == nil || st.Trial.Step != Proving || confirmed {
 				return
 			}
