@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/agent/inbox"
+	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -45,6 +47,9 @@ type File struct {
 	Scratch      []string    `yaml:"scratch"`        // absolute path patterns such as /share*
 	// Form is that of this file; left out, it is the first. A newer one is refused.
 	Form int `yaml:"form"`
+	// UpdateWatch is how long a new version of the agent runs, once it is confirmed, before
+	// it is the one that is gone back to.
+	UpdateWatch time.Duration `yaml:"update_watch"`
 	// ContainerRoots are emptied beside those of docker and containerd; the
 	// value is the service that is stopped meanwhile.
 	ContainerRoots map[string]string `yaml:"container_roots"`
@@ -113,6 +118,7 @@ func ParseFile(raw []byte) (File, error) {
 	setDefault(&f.StatusFile, DefaultStatusFile)
 	setDefault(&f.Key, pki.Ed25519)
 	setDefault(&f.Allow, inbox.AllowAll)
+	setDefault(&f.UpdateWatch, selfupdate.DefaultProof)
 	return f, f.check()
 }
 
@@ -132,6 +138,9 @@ func (f *File) check() error {
 	}
 	if !f.Allow.Valid() {
 		return fmt.Errorf("allow: %q is none of probe, mutating, all", taskcatalog.Clean(string(f.Allow), 40))
+	}
+	if f.UpdateWatch < 0 || f.UpdateWatch > time.Hour {
+		return fmt.Errorf("update_watch: %s is not between 1s and 1h", f.UpdateWatch)
 	}
 	if f.Key != pki.Ed25519 && f.Key != pki.P256 {
 		return fmt.Errorf("key: %q is neither %s nor %s", taskcatalog.Clean(f.Key, 40), pki.Ed25519, pki.P256)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/taskcatalog"
@@ -18,6 +19,7 @@ allow: mutating
 scratch: [/share*, /scratch]
 container_roots: {/data/docker: docker.service}
 capabilities: {weka: "4.4"}
+update_watch: 90s
 `
 
 func TestAConfigFileIsRead(t *testing.T) {
@@ -25,14 +27,14 @@ func TestAConfigFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Broker != "https://broker.example:7441" || f.Allow != inbox.AllowMutating || len(f.Scratch) != 2 || f.ContainerRoots["/data/docker"] != "docker.service" || f.StateDir != DefaultStateDir {
+	if f.Broker != "https://broker.example:7441" || f.Allow != inbox.AllowMutating || len(f.Scratch) != 2 || f.ContainerRoots["/data/docker"] != "docker.service" || f.StateDir != DefaultStateDir || f.UpdateWatch != 90*time.Second {
 		t.Fatalf("%+v", f)
 	}
 }
 
 func TestWithoutAConfigFileTheDefaultsHold(t *testing.T) {
 	f, err := ParseFile(nil)
-	if err != nil || f.Allow != inbox.AllowAll || f.Key != "ed25519" || f.StateDir != DefaultStateDir || f.StatusFile != DefaultStatusFile {
+	if err != nil || f.Allow != inbox.AllowAll || f.Key != "ed25519" || f.StateDir != DefaultStateDir || f.StatusFile != DefaultStatusFile || f.UpdateWatch != 5*time.Minute {
 		t.Fatalf("%+v %v", f, err)
 	}
 	if _, err := LoadFile(filepath.Join(t.TempDir(), "absent.yaml")); taskcatalog.CodeOf(err, "") != CodeBadConfig {
@@ -57,6 +59,9 @@ func TestAConfigFileThatMakesNoSenseIsRefused(t *testing.T) {
 		"scratch is any":    "scratch: ['/[a-z]*']",
 		"root that is none": "container_roots: {'': docker.service}",
 		"token in the file": "token: hsn_x",
+		"watch of no time":  "update_watch: soon",
+		"watch for days":    "update_watch: 48h",
+		"watch backwards":   "update_watch: -5s",
 		"capability name":   "capabilities: {'We KA': x}",
 		"not YAML":          "{{{",
 		"a list":            "- broker",

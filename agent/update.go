@@ -49,7 +49,21 @@ func (a *Agent) updater() *selfupdate.Updater {
 // forms are those of the state that another version has to read.
 func (a *Agent) forms() ([]int, error) {
 	form, err := a.ledger.Form()
-	return []int{form, a.File.form()}, err
+	if err != nil {
+		return nil, err
+	}
+	return FormsIn(a.File, form)
+}
+
+// FormsIn are those of a node's state, beside its ledger's: of its configuration, its
+// identity, and of what is written down of updates.
+func FormsIn(f File, ledger int) ([]int, error) {
+	who, err := identity.FormIn(f.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	updates, err := selfupdate.FormIn(f.StateDir)
+	return []int{ledger, f.form(), who, updates}, err
 }
 
 // sinceContact is how long ago the broker answered this agent; negative: never.
@@ -154,23 +168,24 @@ func StateParts(now func() time.Time) []selfupdate.Part {
 	}
 }
 
-// Reacher asks the broker something harmless as the node, as this version would, and
-// reports whether it answered. What it asks is how the trial's task goes: no other
-// question says so little. Where the identity is spoilt or refused now, it asks with
-// the one of before the switch: that is what the version on trial was given.
-func Reacher(c Config) func(context.Context, *selfupdate.Trial) bool {
-	return func(ctx context.Context, t *selfupdate.Trial) bool {
-		reached, refused := reach(ctx, c, c.StateDir, t)
+// Reacher asks the broker for tasks as the node, as this version would, and reports
+// whether it answered: that is what contact means, and a broker that answers everything
+// but this would answer the version on trial no better. It takes none. Where the identity
+// is spoilt or refused now, it asks with the one of before the switch: that is what the
+// version on trial was given.
+func Reacher(c Config) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		reached, refused := reach(ctx, c, c.StateDir)
 		before := selfupdate.Before(c.StateDir)
 		if _, err := os.Stat(before); refused && err == nil {
-			reached, _ = reach(ctx, c, before, t)
+			reached, _ = reach(ctx, c, before)
 		}
 		return reached
 	}
 }
 
 // reach asks with the identity in a folder. It is refused, too, where it cannot be used.
-func reach(ctx context.Context, c Config, dir string, t *selfupdate.Trial) (reached, refused bool) {
+func reach(ctx context.Context, c Config, dir string) (reached, refused bool) {
 	state, err := identity.Open(dir, c.Now)
 	if err != nil {
 		return false, true
@@ -186,10 +201,6 @@ func reach(ctx context.Context, c Config, dir string, t *selfupdate.Trial) (reac
 		return false, true
 	}
 	defer client.Close()
-	_, err = client.Progress(ctx, t.ID, wire.ProgressRequest{TotalSteps: 1, CurrentStepName: "confirm", StepStatus: "running", StepStartedAt: c.Now().UTC()})
-	if refusedMember(err) {
-		return false, true
-	}
-	r, answered := uplink.RefusalOf(err)
-	return err == nil || answered && r.Lasting(), false
+	err = client.Asks(ctx)
+	return err == nil, refusedMember(err)
 }

@@ -135,7 +135,7 @@ func (u *units) Launch(_ context.Context, unit string) error {
 		u.beforeWatch()
 		w := selfupdate.Watcher{
 			Store: u.open(), StateDir: u.stateDir, Systemd: u, BootID: "boot", Log: config.Log, Parts: StateParts(config.Now),
-			Reach: Reacher(config), Sleep: sleep,
+			Reach: Reacher(config), Proof: time.Minute, Sleep: sleep,
 		}
 		if err := w.Run(u.t.Context()); err != nil {
 			u.t.Error(err)
@@ -165,7 +165,7 @@ func (u *units) Look(context.Context, string) (selfupdate.Unit, error) {
 	switch {
 	case u.failing:
 		u.invocation++ // it is started again, and again
-		return selfupdate.Unit{Active: "activating", Sub: "auto-restart", Invocation: id}, nil
+		return selfupdate.Unit{Active: "activating", Sub: "auto-restart", Invocation: id, Restarts: u.invocation}, nil
 	case u.agent == nil:
 		return selfupdate.Unit{Active: "inactive", Sub: "dead", Invocation: id}, nil
 	}
@@ -238,6 +238,9 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 				}
 				if res.SwitchSeconds <= 0 || res.SwitchSeconds > 15 || res.Seconds < res.SwitchSeconds {
 					t.Errorf("it took %.1f s of %.1f s", res.SwitchSeconds, res.Seconds)
+				}
+				if c.outcome == taskcatalog.OutcomeFailed && !strings.HasPrefix(r.Message, "version 1.1.0 did not stay, and 1.0.0 runs again: ") {
+					t.Errorf("it says %q", r.Message)
 				}
 				if q.Evidence.AgentVersion != c.runs {
 					t.Errorf("version %s signed for it", q.Evidence.AgentVersion)
@@ -319,7 +322,7 @@ func TestAVersionOnTrialTakesNoTask(t *testing.T) {
 			st, err := u.open().Load()
 			mu.Lock()
 			defer mu.Unlock()
-			if tookBy = append(tookBy, r.Host.Version); err != nil || st.Trial != nil {
+			if tookBy = append(tookBy, r.Host.Version); err != nil || u.open().Pending() {
 				t.Errorf("%s took a task: %+v %v", r.Host.Version, st.Trial, err)
 			}
 			return &taskcatalog.HeartbeatCheckResult{AgentVersion: r.Host.Version}, taskcatalog.Report{}, nil
@@ -341,25 +344,55 @@ func TestAVersionOnTrialTakesNoTask(t *testing.T) {
 	})
 }
 
+// refuse has the broker refuse to hand out tasks from the switch on, to whom and as long
+// as the returned flag says so, which the broker's lock guards.
+func (u *units) refuse(status int, to func(version string) bool) *bool {
+	refused := new(bool)
+	u.broker.Lock()
+	defer u.broker.Unlock()
+	refuses := refuseWhile("/tasks/wait", refused, status, "away")
+	u.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		return to(r.Header.Get(wire.HeaderAgentVersion)) && refuses(w, r)
+	}
+	u.beforeWatch = func() { u.broker.Lock(); defer u.broker.Unlock(); *refused = true }
+	return refused
+}
+
 // What a version is tried for is taking tasks: one whose polls fail is put back, though
 // all else that it asks of the broker is answered.
 func TestAVersionThatCannotAskForTasksIsPutBack(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		u := newUnits(l)
 		id := u.begin()
-		refused := false
-		l.broker.Lock()
-		l.broker.Before = refuseWhile("/tasks/wait", &refused, http.StatusServiceUnavailable, "away")
-		l.broker.Unlock()
-		u.beforeWatch = func() { l.broker.Lock(); defer l.broker.Unlock(); refused = true }
+		u.refuse(http.StatusServiceUnavailable, func(version string) bool { return version == "1.1.0" })
 		q := l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", "fine"))
-		l.until("it is judged", func() bool { st, err := u.open().Load(); return err == nil && st.Last() != nil })
-		l.broker.Lock()
-		refused = false
-		l.broker.Unlock()
-		wantResult(t, l.broker.Wait(q, 10*time.Minute), taskcatalog.OutcomeFailed, selfupdate.CodeNoContact)
+		wantResult(t, l.broker.Wait(q, time.Hour), taskcatalog.OutcomeFailed, selfupdate.CodeNoContact)
 		u.watchers.Wait()
 	})
+}
+
+// A broker, or what stands before it, that hands out no task to anybody, and answers all
+// else, says nothing of the version that asks it now.
+func TestABrokerThatHandsOutNoTasksRevertsNothing(t *testing.T) {
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusForbidden, http.StatusNotFound} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			inBubble(t, func(l *lab) {
+				u := newUnits(l)
+				id := u.begin()
+				refused := u.refuse(status, func(string) bool { return true })
+				q := l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", "fine"))
+				l.until("it is watched", func() bool {
+					st, err := u.open().Load()
+					return err == nil && st.Trial != nil && st.Trial.WatchedSeconds > 900
+				})
+				l.broker.Lock()
+				*refused = false
+				l.broker.Unlock()
+				wantResult(t, l.broker.Wait(q, time.Hour), taskcatalog.OutcomeSucceeded, "")
+				u.watchers.Wait()
+			})
+		})
+	}
 }
 
 // A version that spoils the node's identity is silent by its own fault.
@@ -368,7 +401,7 @@ func TestTheBrokerIsAskedWithTheIdentityOfBeforeTheSwitch(t *testing.T) {
 		p := l.start()
 		l.nodeID(p)
 		p.quit()
-		reaches := func() bool { return Reacher(l.config)(context.Background(), &selfupdate.Trial{ID: "t-1"}) }
+		reaches := func() bool { return Reacher(l.config)(context.Background()) }
 		if !reaches() {
 			t.Fatal("the node's own identity is not answered")
 		}

@@ -92,8 +92,7 @@ type SelfUpdateResult struct {
 	Outcome     UpdateOutcome `json:"outcome"`
 	Reason      Code          `json:"reason,omitempty"` // why it was rolled back or refused
 	Slots       []UpdateSlot  `json:"slots"`
-	// Seconds is from the beginning of the task; SwitchSeconds from the stop of the one
-	// version to the verdict on the other.
+	// Seconds is from the beginning of the task; SwitchSeconds as in AgentDelivery.
 	Seconds       float64 `json:"seconds"`
 	SwitchSeconds float64 `json:"switch_seconds,omitempty"`
 	BytesFetched  int64   `json:"bytes_fetched,omitempty"` // by this task
@@ -128,7 +127,8 @@ type AgentDelivery struct {
 	Reason  Code          `json:"reason,omitempty"`
 	Message string        `json:"message,omitempty"`
 	At      time.Time     `json:"at"`
-	// SwitchSeconds is from the stop of the one version to the verdict.
+	// SwitchSeconds is from the stop of the one version until the other was confirmed, or,
+	// where it was put back, from when it first failed until the one before was ready.
 	SwitchSeconds float64 `json:"switch_seconds,omitempty"`
 }
 

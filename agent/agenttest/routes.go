@@ -244,7 +244,8 @@ func (b *Broker) wait(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	for lane := range strings.SplitSeq(r.URL.Query().Get("lanes"), ",") {
 		lanes = append(lanes, taskcatalog.Lane(lane))
 	}
-	if id := r.Header.Values(wire.HeaderInstance); len(id) != 1 || !wire.ValidInstance(id[0]) {
+	watcher := r.URL.Query().Get("lanes") == "" && r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait
+	if id := r.Header.Values(wire.HeaderInstance); !(watcher && len(id) == 0) && (len(id) != 1 || !wire.ValidInstance(id[0])) {
 		b.t.Errorf("node %s polls as %q", peer.NodeID, id)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wire.MaxWait)

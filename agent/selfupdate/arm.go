@@ -29,6 +29,7 @@ type Switch struct {
 	Contact          time.Duration // since the last one; negative: there was none
 	Floor            string
 	Force            bool
+	Reason           string // of a person who asks for it on the node
 }
 
 // Arm prepares the switch to another slot and has the watcher make it. Until the
@@ -38,7 +39,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	if err != nil {
 		return false, err
 	}
-	if st.Trial != nil {
+	if st.unsettled() {
 		return false, underWay(st.Trial)
 	}
 	if want.Running == "" || want.Running != s.Store.Current() {
@@ -65,10 +66,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	if err := s.roomForBefore(); err != nil {
 		return false, err
 	}
-	trial, err := s.Store.trial(st, want, to, slot.Version)
-	if err != nil {
-		return false, err
-	}
+	trial := s.Store.trial(st, want, to, slot.Version)
 	if err := s.arm(st, want, trial); err != nil {
 		return false, err
 	}
@@ -76,7 +74,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	start, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
 	if err := sd.Start(start, WatchUnit); err != nil && ctx.Err() == nil {
-		return false, s.disarm(trial, err)
+		return false, s.disarm(trial, st.Trial, err)
 	}
 	return false, nil
 }
@@ -125,21 +123,25 @@ func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) er
 }
 
 // trial says from where to where. To go back to is the version that runs, if it has
-// contact; else the one that had it last, if there is another.
-func (s *Store) trial(st *State, want Switch, to, version string) (*Trial, error) {
+// contact and is known to work; else the one that is, if there is another.
+func (s *Store) trial(st *State, want Switch, to, version string) *Trial {
 	reached := want.Contact >= 0 && want.Contact <= freshContact
 	from, fromVersion := want.Running, want.Version
-	if known, ok := st.Slots[st.Good]; ok && !reached && st.Good != from && st.Good != to && s.whole(st.Good, known) == nil {
+	if known, ok := st.Slots[st.Good]; ok && (!reached || st.Trial != nil) && st.Good != from && st.Good != to && s.whole(st.Good, known) == nil {
 		from, fromVersion = st.Good, known.Version
 	}
 	window := want.Window
 	if window <= 0 {
 		window = DefaultWindow
 	}
-	return &Trial{
+	t := &Trial{
 		ID: want.ID, Step: Armed, From: from, To: to, FromVersion: fromVersion, ToVersion: version,
 		WindowSeconds: int(window / time.Second), Reached: reached, ArmedAt: s.now().UTC(),
-	}, nil
+	}
+	if want.Reason != "" {
+		t.Reason, t.Message = CodeByHand, want.Reason
+	}
+	return t
 }
 
 // arm writes the trial down. From then on the watcher may go on with it.
@@ -156,7 +158,7 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 		return err
 	}
 	return s.Store.Change(func(st *State) error {
-		if st.Trial != nil {
+		if st.unsettled() {
 			return underWay(st.Trial)
 		}
 		st.Slots[want.Running] = running
@@ -168,12 +170,13 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 	})
 }
 
-// disarm takes back a trial that the watcher has not begun.
-func (s *Stager) disarm(trial *Trial, why error) error {
+// disarm takes back a trial that the watcher has not begun, and leaves the one that it
+// took the place of.
+func (s *Stager) disarm(trial, before *Trial, why error) error {
 	begun := false
 	err := s.Store.Change(func(st *State) error {
 		if begun = st.Trial == nil || st.Trial.ID != trial.ID || st.Trial.Step != Armed; !begun {
-			st.Trial = nil
+			st.Trial = before
 		}
 		return nil
 	})

@@ -61,7 +61,7 @@ func (s *Store) Forget(slot string) error {
 	if err != nil {
 		return err
 	}
-	return s.Collect("")
+	return s.Collect()
 }
 
 // RevertByHand puts back what was before: it ends a trial, or begins one of the version
@@ -71,7 +71,7 @@ func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, 
 	err := u.Store.Change(func(st *State) error {
 		if t := st.Trial; t != nil {
 			to = t.FromVersion
-			if t.Step != Reverting {
+			if t.Step != Reverting && t.Step != Returning {
 				t.Step, t.Reason, t.Message = Reverting, CodeByHand, taskcatalog.Clean(reason, 300)
 			}
 		}
@@ -88,7 +88,7 @@ func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, 
 		return "", taskcatalog.Errorf(CodeNotStaged, "there is no version before this one on the node (hostler-agent update show)")
 	}
 	_, err = u.Arm(ctx, u.Systemd, zap.NewNop(), Switch{
-		ID: id, Running: u.Running, Version: u.Version, To: st.Previous, Contact: u.Contact(), Force: true,
+		ID: id, Running: u.Running, Version: u.Version, To: st.Previous, Contact: u.Contact(), Force: true, Reason: taskcatalog.Clean(reason, 300),
 	})
 	return st.Slots[st.Previous].Version, err
 }

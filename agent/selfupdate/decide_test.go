@@ -10,6 +10,7 @@ import (
 func TestAVersionIsJudgedByWhatIsSeenOfIt(t *testing.T) {
 	reached := Trial{WindowSeconds: 300, Reached: true}
 	alone := Trial{WindowSeconds: 300}
+	proving := Trial{WindowSeconds: 300, Reached: true, Step: Proving}
 	long := 5 * time.Hour
 	for _, c := range []struct {
 		story   string
@@ -27,8 +28,14 @@ func TestAVersionIsJudgedByWhatIsSeenOfIt(t *testing.T) {
 		{"it ended once", reached, Observation{Exits: 1}, GoOn, ""},
 		{"it ended twice", reached, Observation{Exits: 2}, Revert, CodeCrashLoop},
 		{"it ended twice after it had spoken", reached, Observation{Exits: 2, Ready: true, Contact: true, Steady: settle}, Revert, CodeCrashLoop},
+		{"it is confirmed, and works", proving, Observation{Ready: true, Contact: true, Steady: long, Watched: time.Minute, Proof: 5 * time.Minute}, GoOn, ""},
+		{"it has worked for long enough", proving, Observation{Ready: true, Watched: 5 * time.Minute, Proof: 5 * time.Minute}, Keep, ""},
+		{"it has ended once since, and works", proving, Observation{Exits: 1, Ready: true, Watched: 5 * time.Minute, Proof: 5 * time.Minute}, Keep, ""},
+		{"it has ended twice since", proving, Observation{Exits: 2, Watched: 5 * time.Minute, Proof: 5 * time.Minute}, Revert, CodeCrashLoop},
+		{"it hangs since", proving, Observation{Unready: readyLimit, Watched: long, Proof: 5 * time.Minute}, Revert, CodeNotReady},
+		{"the broker is silent since", proving, Observation{Ready: true, Watched: time.Minute, Reaches: long, Proof: 5 * time.Minute}, GoOn, ""},
 		{"the power went twice", reached, Observation{Boots: 2}, GoOn, ""},
-		{"the machine restarts under it", reached, Observation{Boots: 3}, Revert, CodeBootLoop},
+		{"the machine goes down under it", reached, Observation{Boots: 3}, Revert, CodeBootLoop},
 		{"it hangs at its start", reached, Observation{Unready: readyLimit}, Revert, CodeNotReady},
 		{"it hangs at its start, and nobody knows the broker", alone, Observation{Unready: readyLimit}, Revert, CodeNotReady},
 		{"it is silent, and the broker does not answer the old one either", reached, Observation{Ready: true, Watched: long}, GoOn, ""},

@@ -19,29 +19,42 @@
 //
 //	agent, old   fetches, verifies, tests, arms a trial, starts the watcher
 //	watcher      runs from the good slot: stops the agent, switches, starts it, watches,
-//	             confirms or puts back, and writes down which
+//	             confirms or puts back, writes down which, and watches on
 //	agent, new   marks contact, and takes no task before it is confirmed
 //
 // The watcher makes the switch itself: nothing is ever switched that nobody watches.
 //
 // # States of a trial
 //
-//	armed → watching → (confirmed)
-//	           ↓
-//	        reverting → (rolled back)
+//	armed → watching → (confirmed) proving → good
+//	           ↓                      ↓
+//	        reverting → returning → (rolled back)
 //
 // Each step is in state.json before it is taken and may be taken again after a loss
-// of power. What is in brackets ends the trial: good moves to the new slot, or the
-// version is pinned, in the same write.
+// of power. What is in brackets is told to the broker: it is written with the step.
+//
+// A version is confirmed as soon as it works: ready, heard, and ten seconds older. That is
+// what a rollout waits for, node by node, and tasks wait for it, too. But some versions end
+// at their first task, or when a minute is over. So a confirmed one takes tasks and is
+// watched on, for Proof, and only then is it the one that is gone back to. If it ends
+// twice within that time, or hangs, it is put back, and its delivery says so from then on;
+// a rollout looks at its nodes again while it soaks. The next update does not wait for the
+// proof of the one before: it takes its turn, and goes back to what is known to work.
+//
+// Rolled back is said once the old version has said that it is ready, by whoever it was
+// that started it, and with the seconds for which the node had no version that worked.
 //
 // # What reverts, and what does not
 //
-// The new version is put back when it ends twice, when it does not say that it is
-// ready, when the machine restarts three times under it, or when it does not speak to
-// the broker although the broker can be reached. See Trial.Decide.
+// The new version is put back when it ends twice by itself, when it does not say that it
+// is ready, when the machine goes down under it three times, unasked and soon after one
+// another, or when it does not speak to the broker although the broker can be reached. See
+// Trial.Decide. What a person does is no fault of a version: one that is stopped is waited
+// for, and a start by hand begins the count anew.
 //
 // That a broker is away is told from a version that cannot reach it by asking with
-// the old version's own code: the watcher is that code. Only when the window is over,
+// the old version's own code what contact means, tasks/wait, for no task: the watcher is
+// that code. A broker that answers all else answers nothing. Only when the window is over,
 // when the old agent had contact just before the switch, and when the watcher has
 // itself reached the broker for longer than an agent pauses between two tries, is the
 // silence the new version's fault. While the broker does not answer the watcher
@@ -57,10 +70,16 @@
 //     verified is named so.
 //   - The slot to go back to is the one that ran with contact, never the one that is
 //     being replaced, and never merely "the other".
-//   - A version that failed is skipped, with the reason, until someone says otherwise.
+//   - A version that failed is skipped, with the reason, until someone says otherwise: if
+//     it was the version. It was not where the one before it does not come up either, or
+//     fails the same test, and a loss of power looks like a machine that a version brings
+//     down.
 //   - A version writes a newer form of the state only once it is confirmed. One that
 //     damages what the old version must read costs nothing: a copy from before the
 //     switch is put in its place. No task can be lost by that, since an unconfirmed
-//     version takes none.
+//     version takes none. One that damages it while it is proved costs what was done since:
+//     an agent that forgets is better than a machine that nobody reaches.
+//   - What a newer version has added to a file is read over. What an older one cannot do
+//     without has another form, and a version that does not read it is not switched to.
 //   - A task's result comes from state.json, by whichever version runs then.
 package selfupdate

@@ -311,3 +311,52 @@ func TestAWatcherThatCannotWriteIsNotReady(t *testing.T) {
 		t.Errorf("a watcher that has begun does not go on: %v", err)
 	}
 }
+
+// A fault of the switch is told as what it is.
+func TestASwitchThatCannotBeMadeSaysWhy(t *testing.T) {
+	for fault, code := range map[error]taskcatalog.Code{syscall.ENOSPC: CodeNoSpace, syscall.EDQUOT: CodeNoSpace, syscall.EROFS: CodeNotSwitched} {
+		w := newWorld(t)
+		w.arm("fine")
+		step := w.store.step
+		w.store.step = func(what string) error {
+			if st, err := w.store.Load(); err == nil && st.Trial != nil && st.Trial.Step == Armed && what == "link current.new" {
+				return fault
+			}
+			return step(what)
+		}
+		d := w.between(nil, func() {})
+		st, _ := w.store.Load()
+		if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != code || w.agent.version != "1.0.0" || len(st.Pins) > 0 {
+			t.Errorf("%v: %+v, %+v runs, %+v", fault, d, w.agent, st.Pins)
+		}
+	}
+}
+
+// What a newer version has added to what it writes, an older one goes without.
+func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
+	w := newWorld(t)
+	w.arm("silent")
+	once := false
+	d := w.between(nil, func() {
+		if once || w.agent == nil || w.agent.version != "1.1.0" || !w.agent.ready {
+			return
+		}
+		once = true
+		w.put("state/update/contact", `{"trial":"t-1.1.0","invocation":"`+w.agent.invocation+`","version":"1.1.0","at":"2026-11-22T12:00:02Z","mood":"good"}`)
+		raw, err := os.ReadFile(filepath.Join(w.state, updateDir, stateFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.put("state/update/state.json", `{"mood":"good",`+strings.TrimPrefix(string(raw), "{"))
+	})
+	if d == nil || d.Outcome != taskcatalog.UpdateConfirmed {
+		t.Errorf("%+v", d)
+	}
+	w.put("state/update/state.json", `{"form":2,"slots":{}}`)
+	if _, err := w.store.Load(); taskcatalog.CodeOf(err, "") != CodeStateInvalid {
+		t.Errorf("a newer form: %v", err)
+	}
+	if form, err := FormIn(w.state); form != 2 || err != nil {
+		t.Errorf("form %d, %v", form, err)
+	}
+}

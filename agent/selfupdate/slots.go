@@ -47,6 +47,7 @@ const (
 	CodeSourceRefused taskcatalog.Code = "release_source_refused"
 	CodeWatcher       taskcatalog.Code = "watcher_unavailable"
 	CodeNoReason      taskcatalog.Code = "reason_missing"
+	CodeNotSwitched   taskcatalog.Code = "switch_failed"
 	// Why a version was put back.
 	CodeCrashLoop taskcatalog.Code = "crash_loop"
 	CodeBootLoop  taskcatalog.Code = "boot_loop"
@@ -153,35 +154,6 @@ func (s *Store) folders() ([]string, error) {
 	names, err := f.Readdirnames(-1)
 	slices.Sort(names)
 	return names, err
-}
-
-// Collect removes what no longer serves: versions that nothing names, and what an
-// update has left that was cut off, but for the folder that is kept.
-func (s *Store) Collect(keep string) error {
-	var failed error
-	err := s.Change(func(st *State) error {
-		names, err := s.folders()
-		if err != nil {
-			return err
-		}
-		serves := []string{s.Current(), s.leads(good), s.leads(packaged), st.Good, st.Previous, st.Staged, keep}
-		if t := st.Trial; t != nil {
-			serves = append(serves, t.From, t.To)
-		}
-		for _, name := range names {
-			ours := slotName.MatchString(name) || strings.HasPrefix(name, unverified) || strings.HasPrefix(name, verified)
-			if ours && !slices.Contains(serves, name) {
-				failed = errors.Join(failed, s.remove(s.lib, path.Join(versions, name)))
-			}
-		}
-		for name := range st.Slots {
-			if _, err := s.lib.Lstat(programOf(name)); errors.Is(err, fs.ErrNotExist) {
-				delete(st.Slots, name)
-			}
-		}
-		return nil
-	})
-	return errors.Join(err, failed)
 }
 
 // Slots are the versions on the node.

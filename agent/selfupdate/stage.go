@@ -68,7 +68,7 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 		return nil, err
 	}
 	switch pin := st.Pinned(want.Version); {
-	case st.Trial != nil:
+	case st.unsettled():
 		return nil, underWay(st.Trial)
 	case pin != nil && !want.Force:
 		return nil, pinned(pin)
@@ -80,13 +80,18 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 	f := &fetcher{source: want.Source, now: s.Store.now, progress: func(done, of int64) {
 		s.Progress("fetch", int(done*100/max(of, 1)), fmt.Sprintf("%d of %d bytes", done, of))
 	}}
-	if err = s.Store.Collect(unverified + folder); err == nil {
+	done, err := s.Store.stages(true)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err = s.Store.collect(unverified + folder); err == nil {
 		err = s.stage(ctx, st, want, folder, f, out)
 	}
 	out.Fetched, out.Retries = f.fetched, f.retries
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; everything is as before (free space below %s)", want.Version, taskcatalog.AgentFolder),
-			s.Store.Collect(""))
+			s.Store.collect(""))
 	}
 	if err != nil {
 		return nil, err
@@ -231,10 +236,17 @@ func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *rel
 }
 
 // tryOut has the program test itself, and say of itself what its statement says. One
-// that does not is skipped from now on.
+// that does not, twice, while the running program does, with the same configuration on
+// the same machine, is skipped from now on: what fails both is not the version's fault.
 func (s *Stager) tryOut(ctx context.Context, dir string, want Wanted, statement *release.Statement) error {
 	err := s.test(ctx, dir, want.Version, statement.StateSchema)
 	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if _, runs := s.Test(ctx, path.Join(s.Store.lib.Name(), current, program)); runs != nil {
+		return taskcatalog.Errorf(CodeSelfTest, "%v; nor does the version that runs, so that %s is not skipped: %v", err, want.Version, runs)
+	}
+	if err = s.test(ctx, dir, want.Version, statement.StateSchema); err == nil || ctx.Err() != nil {
 		return err
 	}
 	pin := Pin{Version: want.Version, Reason: CodeSelfTest, Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText), ID: want.ID, At: s.Store.now().UTC()}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -21,7 +22,9 @@ const (
 	stateFile   = "state.json"
 	contactFile = "contact"
 	lockFile    = "lock"
-	beforeDir   = "before"
+	// stageLockFile is held by who brings or removes slots.
+	stageLockFile = "stage.lock"
+	beforeDir     = "before"
 )
 
 // stateForm is the form of state.json. A newer one is refused.
@@ -32,6 +35,8 @@ const keepDeliveries = 8
 
 // State is state.json: what was decided, and what is under way.
 type State struct {
+	// Form is raised by whoever changes what older versions read. It is one of the node's
+	// forms: see Stager.Forms.
 	Form int `json:"form"`
 	// Slots are those whose program is known: by name, what it was when it was put there.
 	Slots    map[string]Slot `json:"slots"`
@@ -72,8 +77,12 @@ func (s *State) Last() *taskcatalog.AgentDelivery {
 	return &s.Deliveries[len(s.Deliveries)-1]
 }
 
-// Delivery is what became of an update; nil: it has not ended, or is not known.
+// Delivery is what became of an update; nil: it has not ended, is being put back, or is
+// not known.
 func (s *State) Delivery(id string) *taskcatalog.AgentDelivery {
+	if s.unsettled() && s.Trial.ID == id {
+		return nil
+	}
 	for i := range s.Deliveries {
 		if s.Deliveries[i].ID == id {
 			return &s.Deliveries[i]
@@ -103,9 +112,14 @@ func (s *State) unpin(version string) bool {
 	return len(s.Pins) < before
 }
 
-// ended writes down what became of an update, and that it is over.
+// unsettled reports whether a version is on trial that was not confirmed, or that is put
+// back: nobody takes a task, and no other update begins.
+func (s *State) unsettled() bool { return s.Trial != nil && s.Trial.Step != Proving }
+
+// ended writes down what became of an update. One that was confirmed, and put back since,
+// was put back.
 func (s *State) ended(d taskcatalog.AgentDelivery) {
-	s.Trial = nil
+	s.Deliveries = slices.DeleteFunc(s.Deliveries, func(e taskcatalog.AgentDelivery) bool { return e.ID == d.ID })
 	s.Deliveries = append(s.Deliveries, d)
 	if n := len(s.Deliveries) - keepDeliveries; n > 0 {
 		s.Deliveries = slices.Delete(s.Deliveries, 0, n)
@@ -130,14 +144,35 @@ func (s *Store) Load() (*State, error) {
 	if err := decodeLoose(raw, &form); err == nil && form.Form > stateForm {
 		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: it is of form %d, and this agent reads up to %d (run the newer agent)", form.Form, stateForm)
 	}
+	// Of the same form, what a newer version has added is what this one can do without.
 	st := new(State)
-	if err := taskcatalog.DecodeStrict(raw, st); err != nil {
+	if err := decodeLoose(raw, st); err != nil {
 		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v (move %s away; the running version stays)", err, stateFile)
 	}
+	st.Form = max(st.Form, 1)
 	if st.Slots == nil {
 		st.Slots = map[string]Slot{}
 	}
 	return st, nil
+}
+
+// FormIn is the form of what a state directory holds of updates; 1 where there is nothing
+// yet.
+func FormIn(stateDir string) (int, error) {
+	raw, err := os.ReadFile(filepath.Join(stateDir, updateDir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 1, nil
+	}
+	var st struct {
+		Form int `json:"form"`
+	}
+	if err == nil {
+		err = decodeLoose(raw, &st)
+	}
+	if err != nil {
+		return 0, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v", err)
+	}
+	return max(st.Form, 1), nil
 }
 
 // Change reads the state, has it changed, and writes it, with nobody else between. An

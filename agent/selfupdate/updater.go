@@ -195,20 +195,20 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 	if d.Outcome == taskcatalog.UpdateConfirmed {
 		return res, nil
 	}
-	return res, taskcatalog.Errorf(d.Reason, "version %s was put back and %s runs: %s", d.To, d.From, d.Message)
+	return res, taskcatalog.Errorf(d.Reason, "version %s did not stay, and %s runs again: %s", d.To, d.From, d.Message)
 }
 
 // Pending reports whether this program is on trial: it takes no task before the watcher
 // has confirmed it.
 func (s *Store) Pending() bool {
 	st, err := s.Load()
-	return err == nil && st.Trial != nil
+	return err == nil && st.unsettled()
 }
 
 // GoOn has the watcher go on with a trial that a crash or a loss of power has left.
 func (u *Updater) GoOn(ctx context.Context) error {
-	if !u.Store.Pending() {
-		return nil
+	if st, err := u.Store.Load(); err != nil || st.Trial == nil {
+		return nil // an error is told by whoever needs the state
 	}
 	return u.Systemd.Launch(ctx, WatchUnit)
 }

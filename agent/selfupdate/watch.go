@@ -3,9 +3,9 @@ package selfupdate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +25,7 @@ type Unit struct {
 	Active     string // ActiveState
 	Sub        string // SubState
 	Invocation string // of its last start
+	Restarts   int    // how often systemd has started it again by itself; a start by hand begins anew
 }
 
 // Systemd is what an update asks of systemd.
@@ -45,16 +46,33 @@ type Watcher struct {
 	Systemd  Systemd
 	BootID   string
 	Log      *zap.Logger
-	// Reach asks the broker something harmless as the node, and reports whether it
-	// answered as it should.
-	Reach func(context.Context, *Trial) bool
+	// Reach asks the broker for nothing as the node, as its agent asks for tasks, and
+	// reports whether it answered as it should.
+	Reach func(context.Context) bool
+	// Proof is how long a confirmed version runs before good moves to it.
+	Proof time.Duration
 	// Sleep waits: time is the tests'.
 	Sleep func(context.Context, time.Duration) error
 
-	// What was seen of the present start of the new version, in ticks.
-	unready, steady, reaches, silent time.Duration
-	counted                          time.Duration // watched, and not written down yet
+	id   string // of the trial, and step its step, that what follows was seen of
+	step Step
+	seen
 }
+
+// seen is what a watcher keeps in mind of a step of a trial, in ticks.
+type seen struct {
+	// Of the present start of the version.
+	unready, well, steady, reaches, silent time.Duration
+	alive                                  bool          // one was seen
+	counted                                time.Duration // watched, and not written down yet
+	running                                time.Duration // since the machine started, or the watcher
+	failedAt                               time.Time     // since when it does not work; zero: it does
+}
+
+// DefaultProof is the proof of a node whose configuration says nothing of it: long
+// enough for a version that ends minutes after it began, or at its first tasks, and
+// short enough for nobody to begin the next update within it.
+const DefaultProof = 5 * time.Minute
 
 const (
 	tick = 500 * time.Millisecond
@@ -103,20 +121,32 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if st.Trial == nil {
 			return w.tidy(st)
 		}
+		if t := st.Trial; w.id != t.ID || w.step != t.Step {
+			w.id, w.step, w.seen = t.ID, t.Step, seen{}
+		}
 		wait := tick
 		if err := w.turn(ctx, st.Trial); err == nil {
 			again = retryFirst
 		} else {
 			if ctx.Err() != nil {
-				return nil
+				return w.leave()
 			}
 			w.Log.Error("cannot go on with the update; trying again", zap.String("step", string(st.Trial.Step)), zap.Error(err))
 			wait, again = again, min(2*again, retryMost)
 		}
 		if err := w.Sleep(ctx, wait); err != nil {
-			return nil // asked to stop: the next start goes on
+			return w.leave()
 		}
 	}
+}
+
+// leave is what a watcher does that is asked to stop; its next start goes on. A boot
+// that ends like this says nothing of the version.
+func (w *Watcher) leave() error {
+	if !slices.Contains([]Step{Watching, Proving}, w.step) {
+		return nil
+	}
+	return w.change(&Trial{ID: w.id, Step: w.step}, func(t *Trial) { t.BootID = "" })
 }
 
 // tidy does what a verdict leaves to do, and a crash may have left.
@@ -127,7 +157,7 @@ func (w *Watcher) tidy(st *State) error {
 			return err
 		}
 	}
-	return errors.Join(s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect(""))
+	return errors.Join(s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
 }
 
 // turn does the next thing.
@@ -135,76 +165,22 @@ func (w *Watcher) turn(ctx context.Context, t *Trial) error {
 	switch t.Step {
 	case Armed:
 		return w.begin(ctx, t)
-	case Watching:
+	case Watching, Proving:
 		return w.watch(ctx, t)
+	case Reverting:
+		return w.revert(ctx, t)
 	}
-	return w.revert(ctx, t)
-}
-
-// begin makes the switch. Each part may have been done before a crash.
-func (w *Watcher) begin(ctx context.Context, t *Trial) error {
-	w.Log.Info("switching the agent", zap.String("from", t.FromVersion), zap.String("to", t.ToVersion), zap.String("delivery", t.ID))
-	s, began := w.Store, w.Store.now().UTC()
-	was := s.Current()
-	if was == "" || was == t.To {
-		was = s.backTo(t)
-	}
-	if err := w.stop(ctx); err != nil {
-		return w.backOut(ctx, was, err)
-	}
-	if s.Current() != t.To { // else the new version may have run already
-		err := w.keepBefore()
-		if err == nil {
-			err = s.switchTo(t.To)
-		}
-		if err != nil {
-			return w.giveUp(ctx, t, was, err)
-		}
-	}
-	err := w.change(t, func(t *Trial) {
-		t.Step, t.BootID, t.SwitchedAt = Watching, w.BootID, began
-	})
-	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
-		return w.backOut(ctx, was, err)
-	}
-	return errors.Join(err, w.launch(ctx))
-}
-
-// backOut has the version that ran run on, where the switch was not made or cannot be
-// written down.
-func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
-	return errors.Join(why, w.Store.switchTo(was), w.launch(ctx))
-}
-
-// giveUp leaves the old version where the disk does not let the switch be made.
-func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, why error) error {
-	w.Log.Error("cannot switch the agent", zap.Error(why))
-	return w.backOut(ctx, was, w.change(t, func(t *Trial) {
-		t.Step, t.Reason, t.Message = Reverting, CodeNoSpace, taskcatalog.Clean("the switch could not be made: "+why.Error(), taskcatalog.MaxText)
-	}))
-}
-
-// stop stops the agent, and launch starts it. A watcher that is asked to stop between
-// the two goes on to the second, and one that systemd does not answer tries again.
-func (w *Watcher) stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
-	defer cancel()
-	return w.Systemd.Stop(ctx, AgentUnit)
-}
-
-func (w *Watcher) launch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
-	defer cancel()
-	return w.Systemd.Launch(ctx, AgentUnit)
+	return w.awaitReturn(ctx, t)
 }
 
 // watch looks once, and acts on what is seen.
 func (w *Watcher) watch(ctx context.Context, t *Trial) error {
-	look, cancel := context.WithTimeout(ctx, jobTime)
-	u, err := w.Systemd.Look(look, AgentUnit)
-	cancel()
+	u, err := w.look(ctx)
 	if err != nil {
 		return err
+	}
+	if dead(u) && t.Starts > 0 && t.BootID == w.BootID {
+		return nil // a person has stopped it, and it is that person's to start it
 	}
 	if u.Invocation == "" || t.Starts == 0 && dead(u) {
 		// Nobody has started it yet: the watcher ended between the switch and that.
@@ -214,62 +190,120 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 	}
 	before := *t
 	w.see(t, u)
-	w.silent += tick
-	if w.silent >= reachFirst && w.steady == 0 && t.Reached {
-		w.silent -= reachEvery
-		ask, cancel := context.WithTimeout(ctx, reachTime)
-		if w.Reach(ask, t) {
-			w.reaches += reachEvery
-		} else {
-			w.reaches = 0
-		}
-		cancel()
+	if t.Step == Watching {
+		w.ask(ctx, t)
 	}
 	o := Observation{
-		Watched: time.Duration(t.WatchedSeconds)*time.Second + w.counted, Exits: max(t.Starts-1, 0), Boots: t.Boots,
+		Watched: time.Duration(t.WatchedSeconds)*time.Second + w.counted, Exits: max(t.Starts-1, 0), Boots: t.Boots, Proof: w.Proof,
 		Ready: u.Active == "active", Unready: w.unready, Contact: w.steady > 0, Steady: w.steady, Reaches: w.reaches,
 	}
 	if t.Starts > 0 && ended(u) {
 		o.Exits++
+		w.fails()
 	}
 	verdict, code, message := t.Decide(o)
 	switch verdict {
 	case Confirm:
 		return w.confirm(t)
+	case Keep:
+		return w.keep(t)
 	case Revert:
 		w.Log.Warn("putting the version before back: "+message, zap.String("version", t.ToVersion), zap.String("code", string(code)))
-		return w.change(t, func(t *Trial) { t.Step, t.Reason, t.Message = Reverting, code, message })
+		at := w.since(t, code)
+		return w.change(t, func(t *Trial) { t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, message, at })
 	}
 	w.counted += tick
-	if w.counted >= saveEvery || before.Starts != t.Starts || before.BootID != t.BootID {
-		seen := *t
-		seen.WatchedSeconds += int(w.counted / time.Second)
-		w.counted %= time.Second
-		return w.change(t, func(now *Trial) {
-			now.WatchedSeconds, now.BootID, now.Boots, now.Starts, now.Invocation = seen.WatchedSeconds, seen.BootID, seen.Boots, seen.Starts, seen.Invocation
-		})
+	if w.counted >= saveEvery || before != *t {
+		return w.save(t)
 	}
 	return nil
+}
+
+func (w *Watcher) look(ctx context.Context) (Unit, error) {
+	ctx, cancel := context.WithTimeout(ctx, jobTime)
+	defer cancel()
+	return w.Systemd.Look(ctx, AgentUnit)
+}
+
+// ask asks the broker, where the new version has not been answered for a while.
+func (w *Watcher) ask(ctx context.Context, t *Trial) {
+	if w.silent += tick; w.silent < reachFirst || w.steady > 0 || !t.Reached {
+		return
+	}
+	w.silent -= reachEvery
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	if w.Reach(ctx) {
+		w.reaches += reachEvery
+	} else {
+		w.reaches = 0
+	}
+}
+
+// since is when the node began to be without a version that works.
+func (w *Watcher) since(t *Trial, code taskcatalog.Code) time.Time {
+	switch {
+	case code == CodeNotReady:
+		return w.Store.now().UTC().Add(-w.unready)
+	case code == CodeNoContact:
+		return t.SwitchedAt
+	case w.failedAt.IsZero():
+		return w.Store.now().UTC()
+	}
+	return w.failedAt
+}
+
+// save writes down what was seen, so that a loss of power gives little back.
+func (w *Watcher) save(t *Trial) error {
+	seen := *t
+	seen.WatchedSeconds += int(w.counted / time.Second)
+	w.counted %= time.Second
+	return w.change(t, func(now *Trial) {
+		now.WatchedSeconds, now.BootID, now.Boots, now.Starts, now.Invocation = seen.WatchedSeconds, seen.BootID, seen.Boots, seen.Starts, seen.Invocation
+	})
 }
 
 // see takes in which start of the new version this is.
 func (w *Watcher) see(t *Trial, u Unit) {
 	if t.BootID != w.BootID {
+		if t.BootID != "" {
+			t.Boots++
+		}
 		t.BootID, t.Starts, t.Invocation = w.BootID, 0, ""
-		t.Boots++
+	}
+	if w.running += tick; w.running >= calm {
+		t.Boots = 0
 	}
 	if u.Invocation != "" && u.Invocation != t.Invocation && !dead(u) {
+		if u.Restarts == 0 { // by hand, or by the machine's start
+			t.Starts = 0
+		} else if t.Starts > 0 {
+			w.fails()
+		}
 		t.Invocation = u.Invocation
 		t.Starts++
-		w.unready, w.steady = 0, 0
+		w.unready, w.steady, w.well = 0, 0, 0
+		if t.Step == Proving {
+			t.WatchedSeconds, w.counted = 0, 0
+		}
 	}
 	if u.Active == "active" {
 		w.unready = 0
+		if w.well += tick; w.well >= settle {
+			w.failedAt = time.Time{}
+		}
 	} else {
 		w.unready += tick
 	}
 	if m, ok := w.Store.contact(); ok && m.Trial == t.ID && m.Invocation == t.Invocation {
 		w.steady += tick
+	}
+}
+
+// fails notes since when it does not work.
+func (w *Watcher) fails() {
+	if w.failedAt.IsZero() {
+		w.failedAt = w.Store.now().UTC()
 	}
 }
 
@@ -279,14 +313,16 @@ func dead(u Unit) bool { return u.Active == "inactive" }
 // ended is a unit whose program has ended by itself.
 func ended(u Unit) bool { return strings.HasPrefix(u.Sub, "auto-restart") || u.Active == "failed" }
 
-// confirm makes the new version the one that is known to work.
+// confirm says that the new version works. It takes tasks from now on, and is watched
+// for a while longer: meanwhile the one before stays the one to go back to.
 func (w *Watcher) confirm(t *Trial) error {
-	d := w.delivery(t, taskcatalog.UpdateConfirmed)
+	d := w.delivery(t, taskcatalog.UpdateConfirmed, t.SwitchedAt)
 	err := w.Store.Change(func(st *State) error {
 		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Watching {
 			return nil // someone has decided otherwise meanwhile
 		}
-		st.Good, st.Previous = t.To, t.From
+		now := st.Trial
+		now.Step, now.WatchedSeconds, now.Boots, now.Starts, now.Invocation, now.BootID = Proving, 0, 0, 1, t.Invocation, t.BootID
 		if st.Staged == t.To {
 			st.Staged = ""
 		}
@@ -301,64 +337,26 @@ func (w *Watcher) confirm(t *Trial) error {
 	return nil
 }
 
-// revert puts the old version back and has it run, then says so.
-func (w *Watcher) revert(ctx context.Context, t *Trial) error {
-	s := w.Store
-	if err := w.stop(ctx); err != nil {
-		return errors.Join(err, w.launch(ctx))
-	}
-	back := s.backTo(t)
-	err := s.switchTo(back)
-	var restored []string
-	if err == nil {
-		restored, err = w.restoreBefore()
-	}
-	// Where that failed, the copy and the trial stay for another try; meanwhile any agent
-	// is better than none.
-	if err = errors.Join(err, w.launch(ctx)); err != nil {
-		return err
-	}
-	if len(restored) > 0 {
-		t.Message += fmt.Sprintf("; it had damaged the node's %s, which was put back", strings.Join(restored, " and "))
-	}
-	if back != t.From {
-		t.Message += fmt.Sprintf("; %s is gone from the disk, and slot %s runs instead", t.FromVersion, back)
-	}
-	d := w.delivery(t, taskcatalog.UpdateRolledBack)
-	err = s.Change(func(st *State) error {
-		st.Good = back
-		if t.Reason != CodeNoSpace && t.Reason != CodeByHand {
-			st.pin(Pin{Version: t.ToVersion, Reason: t.Reason, Message: t.Message, ID: t.ID, At: s.now().UTC()})
+// keep makes the new version the one that is known to work.
+func (w *Watcher) keep(t *Trial) error {
+	err := w.Store.Change(func(st *State) error {
+		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Proving {
+			return nil
 		}
-		if st.Previous == t.To {
-			st.Previous = ""
-		}
-		st.ended(d)
+		st.Good, st.Previous, st.Trial = t.To, t.From, nil
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		w.Log.Info("the new version is the one that is gone back to", zap.String("version", t.ToVersion))
 	}
-	w.Log.Warn("the version before runs again", zap.String("version", t.FromVersion), zap.Float64("seconds", d.SwitchSeconds))
-	return nil
+	return err
 }
 
-// backTo is the slot to go back to. Where dpkg has taken that away meanwhile, it is the
-// one that dpkg brought; any agent is better than none.
-func (s *Store) backTo(t *Trial) string {
-	for _, slot := range []string{t.From, s.leads(packaged)} {
-		if _, err := s.lib.Stat(programOf(slot)); slot != "" && err == nil {
-			return slot
-		}
-	}
-	return t.To
-}
-
-func (w *Watcher) delivery(t *Trial, outcome taskcatalog.UpdateOutcome) taskcatalog.AgentDelivery {
+func (w *Watcher) delivery(t *Trial, outcome taskcatalog.UpdateOutcome, since time.Time) taskcatalog.AgentDelivery {
 	now := w.Store.now().UTC()
 	d := taskcatalog.AgentDelivery{ID: t.ID, From: t.FromVersion, To: t.ToVersion, Outcome: outcome, Reason: t.Reason, Message: t.Message, At: now}
-	if !t.SwitchedAt.IsZero() {
-		d.SwitchSeconds = max(now.Sub(t.SwitchedAt).Seconds(), 0)
+	if !since.IsZero() {
+		d.SwitchSeconds = max(now.Sub(since).Seconds(), 0)
 	}
 	return d
 }

@@ -22,7 +22,7 @@ import (
 // world is a node with a systemd, a broker and time of its own. The program in a slot
 // is a text that says how an agent of it behaves:
 //
-//	VERSION fine | exits | hangs | silent | crashes-later | damages | test-fails | test-hangs
+//	VERSION fine | exits | hangs | silent | crashes-later | dies-late | dies-once | wakes | damages | test-fails
 type world struct {
 	*testing.T
 	lib, state string
@@ -42,6 +42,13 @@ type world struct {
 	// brokerDown says from when to when nobody is answered.
 	brokerDown func(time.Time) bool
 	ran        []string // versions that were started
+	proof      time.Duration
+	// wakes is when a program that wakes is ready, and stopped that a person has stopped
+	// the agent.
+	wakes   time.Time
+	stopped bool
+	// testFails has a program's own test fail; nil: by what the program is.
+	testFails func(version string) error
 }
 
 // errPowerCut is the end of the world.
@@ -53,6 +60,7 @@ type process struct {
 	invocation         string
 	since              time.Time
 	ready, waits       bool
+	restarts           int // by systemd itself
 }
 
 func newWorld(t *testing.T) *world {
@@ -63,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{
 		T: t, lib: filepath.Join(dir, "lib"), state: filepath.Join(dir, "state"), clock: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
-		key: key, keys: release.Keys{"k1": pub}, cut: -1, brokerDown: func(time.Time) bool { return false },
+		key: key, keys: release.Keys{"k1": pub}, cut: -1, proof: 5 * time.Second, brokerDown: func(time.Time) bool { return false },
 	}
 	w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 fine")
 	w.put("state/ledger.db", "a sound ledger")
@@ -107,7 +115,7 @@ func (w *world) powerOn() {
 		w.changes++
 		return nil
 	}
-	w.agent, w.watch = nil, false
+	w.agent, w.watch, w.stopped = nil, false, false
 	w.launch()
 	if _, err := os.Stat(filepath.Join(w.lib, good, program)); err == nil {
 		w.watch = true
@@ -155,17 +163,19 @@ func (w *world) pass(d time.Duration) {
 	if a.waits {
 		if age >= 5*time.Second {
 			w.launch()
+			w.agent.restarts = a.restarts + 1
 		}
 		return
 	}
 	switch {
-	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, a.behaviour == "damages":
+	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, a.behaviour == "damages",
+		a.behaviour == "dies-late" && age > 20*time.Second, a.behaviour == "dies-once" && age > 20*time.Second && a.restarts == 0:
 		if a.behaviour == "damages" {
 			w.put("state/ledger.db", "")
 		}
 		a.waits, a.ready, a.since = true, false, w.clock
 		return
-	case a.behaviour == "hangs":
+	case a.behaviour == "hangs", a.behaviour == "wakes" && w.clock.Before(w.wakes):
 		return
 	}
 	a.ready = true
@@ -184,7 +194,7 @@ func (w *world) Launch(_ context.Context, unit string) error {
 	}
 	if unit == WatchUnit {
 		w.watch = true
-	} else if w.agent == nil {
+	} else if w.agent == nil && !w.stopped {
 		w.launch()
 	}
 	return nil
@@ -205,11 +215,11 @@ func (w *world) Look(context.Context, string) (Unit, error) {
 	case a == nil:
 		return Unit{Active: "inactive", Sub: "dead", Invocation: fmt.Sprint("i", w.invocation)}, nil
 	case a.waits:
-		return Unit{Active: "activating", Sub: "auto-restart", Invocation: a.invocation}, nil
+		return Unit{Active: "activating", Sub: "auto-restart", Invocation: a.invocation, Restarts: a.restarts}, nil
 	case !a.ready:
-		return Unit{Active: "activating", Sub: "start", Invocation: a.invocation}, nil
+		return Unit{Active: "activating", Sub: "start", Invocation: a.invocation, Restarts: a.restarts}, nil
 	default:
-		return Unit{Active: "active", Sub: "running", Invocation: a.invocation}, nil
+		return Unit{Active: "active", Sub: "running", Invocation: a.invocation, Restarts: a.restarts}, nil
 	}
 }
 
@@ -224,6 +234,11 @@ func (w *world) stager() *Stager {
 			version, behaviour, _ := strings.Cut(string(raw), " ")
 			if behaviour == "test-fails" {
 				return nil, errors.New("exit status 1")
+			}
+			if w.testFails != nil {
+				if err := w.testFails(version); err != nil {
+					return nil, err
+				}
 			}
 			return &SelfTest{Version: version, State: release.State}, err
 		},
@@ -308,7 +323,7 @@ func (w *world) watcher() *Watcher {
 	return &Watcher{
 		Store: w.store, StateDir: w.state, Systemd: w, BootID: fmt.Sprint("boot", w.boot), Log: zap.NewNop(),
 		Parts: parts,
-		Reach: func(context.Context, *Trial) bool { return !w.brokerDown(w.clock) },
+		Reach: func(context.Context) bool { return !w.brokerDown(w.clock) }, Proof: w.proof,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			if w.dead() {
 				return errPowerCut

@@ -230,7 +230,7 @@ func (Bus) Launch(ctx context.Context, unit string) error {
 // Look is how a service is now.
 func (Bus) Look(ctx context.Context, unit string) (u selfupdate.Unit, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
-		p, err := c.GetUnitPropertiesContext(ctx, unit)
+		p, err := c.GetAllPropertiesContext(ctx, unit) // at once: they belong together
 		if err != nil {
 			return fmt.Errorf("cannot look at %s: %w", unit, err)
 		}
@@ -238,6 +238,8 @@ func (Bus) Look(ctx context.Context, unit string) (u selfupdate.Unit, err error)
 		u.Sub, _ = p["SubState"].(string)
 		id, _ := p["InvocationID"].([]byte)
 		u.Invocation = hex.EncodeToString(id)
+		restarts, _ := p["NRestarts"].(uint32)
+		u.Restarts = int(restarts)
 		return nil
 	})
 	return u, err

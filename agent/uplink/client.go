@@ -128,6 +128,16 @@ func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane, atOnce bool
 	return reply, err
 }
 
+// Asks asks for tasks as Wait does, but for no lane and at once: the broker answers as it
+// would an agent, and hands nothing over. It is no poll of a running agent, and says no
+// instance.
+func (c *Client) Asks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := c.do(ctx, http.MethodGet, c.node("/tasks/wait")+"?lanes=", nil, new(wire.WaitReply), wire.HeaderPrefer, wire.PreferNoWait)
+	return err
+}
+
 // Progress renews a task's lease.
 func (c *Client) Progress(ctx context.Context, taskID string, r wire.ProgressRequest) (*wire.ProgressReply, error) {
 	reply := new(wire.ProgressReply)

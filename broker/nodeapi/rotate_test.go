@@ -458,7 +458,7 @@ func TestAKeyThatIsOverQuarantinesOnce(t *testing.T) {
 
 func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 	id := func(c int) string { return fmt.Sprintf("%032x", c) }
-	const a, b1, c1, none, late = 1, 2, 3, 0, -1
+	const a, b1, c1, none, late, watcher = 1, 2, 3, 0, -1, -2
 	for _, tt := range []struct {
 		name     string
 		polls    []int // which agent polls, half a minute after the last
@@ -470,7 +470,9 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 		{"one whose last poll comes late", []int{a, b1, late, b1, b1}, false},
 		{"one from before ids", []int{none, none, none}, false},
 		{"one that was updated, put back and updated", []int{none, a, none, none, b1, none, c1}, false},
+		{"one whose update is being watched", []int{a, watcher, b1, watcher, b1, watcher, b1}, false},
 		{"two", []int{a, b1, a}, true},
+		{"two beside a watcher", []int{a, watcher, b1, watcher, a}, true},
 		{"two, and the second hides its id", []int{a, none, none, a}, true},
 		{"two, and the first is slow", []int{a, b1, b1, b1, b1, b1, a}, true},
 		{"one beside one that is started again and again", []int{a, b1, c1, 4, 5, 6, 7, 8, a}, true},
@@ -489,6 +491,14 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 					}
 					copied := *r.testNode
 					copied.header = http.Header{}
+					if who == watcher {
+						copied.header.Set(wire.HeaderPrefer, wire.PreferNoWait)
+						if a := copied.get(copied.path("/tasks/wait?lanes=")); a.status/100 != 2 { // what is to stop it may be told
+							t.Fatalf("the watcher is answered %d %s", a.status, a.body)
+						}
+						must(b.queue.Cancel(t.Context(), admin, k.ID, "done"))(t)
+						continue
+					}
 					if who != none {
 						copied.header.Set(wire.HeaderInstance, id(who))
 					}

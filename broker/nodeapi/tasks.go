@@ -20,15 +20,20 @@ func (a *API) wait(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.tellApart(c); err != nil {
-		return nil, err
+	atOnce := c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait
+	// Who wants no task, does not wait and says no instance is no agent that polls: the
+	// watcher of an update asks so whether the broker answers.
+	if len(lanes) > 0 || !atOnce || len(c.r.Header.Values(wire.HeaderInstance)) > 0 {
+		if err := a.tellApart(c); err != nil {
+			return nil, err
+		}
 	}
 	if !a.contacts.beginPoll(c.node) {
 		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d of its polls wait already (end one)", c.peer.NodeID, maxPolls)
 	}
 	defer func() { a.contacts.endPoll(c.node, c.peer.NodeID, a.c.Now()) }()
 	report := a.wantsReport(c)
-	reply, err := a.hold(c, lanes, report || c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait)
+	reply, err := a.hold(c, lanes, report || atOnce)
 	if err != nil {
 		if errors.Is(err, errStopping) {
 			c.w.Header().Set("Connection", "close")

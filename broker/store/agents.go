@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -104,7 +105,8 @@ func (t *tx) deliver(ctx context.Context, d Delivery) error {
 }
 
 // saveBuild keeps which program a node says that it runs, and what became of the last
-// update, if no run tells of it: one that a person has done there, or a task of its own.
+// update, if no run tells of it: one that a person has done there, a task of its own, or
+// one that was confirmed and has been put back since.
 func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentBuild) error {
 	if b == nil {
 		b = new(taskcatalog.AgentBuild) // an agent from before it told: what was known is of another
@@ -117,18 +119,28 @@ func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentB
 		return err
 	}
 	d := b.Delivery
-	if d == nil || d.ID == a.CorrelationID {
+	if d == nil {
 		return nil
 	}
-	var ofRun int64
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM tasks JOIN chain_runs ON chain_runs.id = tasks.correlation_id WHERE tasks.id = $1 AND tasks.node_id = $2`, d.ID, nodeID).Scan(&ofRun); err != nil || ofRun > 0 {
-		return err // the run says it, from the task's own result
+	var run string
+	if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(chain_runs.id), '') FROM tasks JOIN chain_runs ON chain_runs.id = tasks.correlation_id WHERE tasks.id = $1 AND tasks.node_id = $2`, d.ID, nodeID).Scan(&run); err != nil {
+		return err
 	}
+	id := cmp.Or(run, d.ID)
 	when := d.At
 	if when.IsZero() || when.After(t.now) { // by the node's clock
 		when = t.now
 	}
-	return t.deliver(ctx, Delivery{NodeID: nodeID, CorrelationID: d.ID, At: when, Result: string(d.Outcome), Reason: string(d.Reason), Seconds: int64(max(d.SwitchSeconds, 0) + 0.999)})
+	// What a run has asked for it tells itself, from the task's own result. But a version
+	// that was confirmed may be put back after that, and then the node alone knows.
+	putBack := id == a.CorrelationID && a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack
+	switch {
+	case putBack:
+		when = t.now
+	case run != "" || id == a.CorrelationID:
+		return nil
+	}
+	return t.deliver(ctx, Delivery{NodeID: nodeID, CorrelationID: id, At: when, Result: string(d.Outcome), Reason: string(d.Reason), Seconds: int64(max(d.SwitchSeconds, 0) + 0.999)})
 }
 
 // AskReport forgets what a node reported, so that it is asked for it: it answers by a

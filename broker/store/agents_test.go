@@ -67,6 +67,27 @@ func TestWhatANodeSaysOfItsProgram(t *testing.T) {
 	})
 }
 
+// A node may put a version back that it has confirmed, and is believed.
+func TestAVersionThatIsPutBackAfterItWasConfirmedIsToldAsThat(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "h1")
+		said := func(id string, outcome taskcatalog.UpdateOutcome, digest string) broker.Agent {
+			t.Helper()
+			clock.Advance(time.Minute)
+			ok(t, db.SaveReport(ctx, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Delivery: &taskcatalog.AgentDelivery{ID: id, Outcome: outcome, At: clock.Now().Add(-time.Hour)}}, digest)))
+			return must(db.Agent(ctx, n.ID))(t)
+		}
+		clock.Advance(2 * time.Hour)
+		said("t-1", taskcatalog.UpdateConfirmed, "sha256:1")
+		if a := said("t-1", taskcatalog.UpdateRolledBack, "sha256:2"); a.Result != "rolled_back" || a.CorrelationID != "t-1" || !a.AttemptAt.Equal(clock.Now()) {
+			t.Errorf("%+v", a)
+		}
+		if a := said("t-1", taskcatalog.UpdateConfirmed, "sha256:3"); a.Result != "rolled_back" {
+			t.Errorf("what was before it took its place: %+v", a)
+		}
+	})
+}
+
 func TestADeliveryThatBeganBeforeTheLastOneChangesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "h1")

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 	"github.com/hostler/hostler/test/lab"
@@ -26,6 +28,7 @@ func (s *site) releases() *releases {
 		s.t.Fatal(err)
 	}
 	s.must("node.trust_update", map[string]any{})
+	s.root("sh", "-c", "echo 'update_watch: 5s' >> /etc/hostler-agent/config.yaml")
 	return &releases{s, made}
 }
 
@@ -56,7 +59,8 @@ func (r *releases) publish(version, program string, err error, flags ...string) 
 	}
 }
 
-// update has the node update itself, and returns what it says of it.
+// update has the node update itself, and returns what it says of it once nobody watches
+// the version any more.
 func (r *releases) update(version string, window time.Duration, meanwhile func()) (task, taskcatalog.SelfUpdateResult) {
 	r.t.Helper()
 	asked := r.enqueue("node.self_update", map[string]any{"phase": "update", "version": version, "confirm_window_seconds": int(window.Seconds())})
@@ -67,6 +71,18 @@ func (r *releases) update(version string, window time.Duration, meanwhile func()
 		if err := json.Unmarshal(got.Result, &res); err != nil {
 			r.t.Fatal(err)
 		}
+	}
+	err := r.Wait(r.ctx, "nothing to be on trial", func() error {
+		var seen struct {
+			Trial *selfupdate.Trial `json:"trial"`
+		}
+		if err := json.Unmarshal([]byte(r.root("hostler-agent", "update", "show", "-o", "json")), &seen); err != nil || seen.Trial == nil {
+			return err
+		}
+		return fmt.Errorf("%s is %s", seen.Trial.ToVersion, seen.Trial.Step)
+	})
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	return got, res
 }

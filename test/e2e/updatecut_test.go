@@ -23,7 +23,8 @@ var cuts = []struct{ name, moment string }{
 	{"OnceItIsCurrent", `[ $L/../current -ef $L/V ]`},
 	{"OnceTheNewVersionRuns", `[ $L/../current -ef $L/V ] && [ /proc/$(systemctl show -P MainPID hostler-agent)/exe -ef $L/V/hostler-agent ]`},
 	{"OnceItHasSpokenToTheBroker", `[ $L/../current -ef $L/V ] && [ -s $S/contact ] && grep -q watching $S/state.json`},
-	{"OnceItIsConfirmed", `[ $L/../good -ef $L/V ]`},
+	{"WhileItIsProved", `grep -q proving $S/state.json`},
+	{"OnceItIsTheGoodOne", `[ $L/../good -ef $L/V ]`},
 }
 
 const cutting = `L=/usr/lib/hostler-agent/versions S=/var/lib/hostler-agent/update

@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/agent"
-	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-func newStatus() *cobra.Command {
+func newStatus(at place) *cobra.Command {
 	var configFile, format string
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running agent stands with its broker",
-		Long: `Status shows what the running agent last wrote of itself. It fails with status 1
-where no agent runs or where the agent is not connected.`,
+		Long: `Status shows what the running agent last wrote of itself, and this node's versions of
+the agent, which it reads from the disk: they are shown where no agent runs, too. It
+fails with status 1 where no agent runs or where the agent is not connected.`,
 		Example: "  hostler-agent status\n  hostler-agent status -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,21 +29,23 @@ where no agent runs or where the agent is not connected.`,
 			if err != nil {
 				return err
 			}
-			s, err := agent.ReadStatus(file.StatusFile)
-			if err != nil {
-				return err
-			}
+			s, notRunning := agent.ReadStatus(file.StatusFile)
 			full := struct {
 				*agent.Status
 				Update *seen `json:"update,omitempty"`
-			}{s, lookHere(taskcatalog.AgentFolder, file.StateDir)}
+			}{s, lookHere(at.lib, file.StateDir)}
 			if err := show(cmd.OutOrStdout(), full, format, func(p *page) {
-				statusPage(p, s, time.Now())
+				if s != nil {
+					statusPage(p, s, time.Now())
+				}
 				if full.Update != nil {
 					updatePage(p, full.Update)
 				}
 			}); err != nil {
 				return err
+			}
+			if s == nil {
+				return notRunning
 			}
 			return s.Judge(time.Now())
 		},

@@ -172,7 +172,10 @@ func formsHere(file agent.File) ([]int, error) {
 		return s.StateForms, nil
 	}
 	form, err := ledger.FormIn(file.StateDir)
-	return []int{form, max(file.Form, 1)}, err
+	if err != nil {
+		return nil, err
+	}
+	return agent.FormsIn(file, form)
 }
 
 // contactAge is how long ago the running agent had contact; negative: it had none.

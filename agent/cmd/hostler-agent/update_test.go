@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,62 @@ func TestVersionsAreSteeredByHand(t *testing.T) {
 	// 1.0.0 is no program that could test itself: nothing is switched.
 	if _, err := at.do(t, conf, "revert", "--reason", "no GPUs"); taskcatalog.CodeOf(err, "") != selfupdate.CodeSelfTest {
 		t.Errorf("to a version that does not run: %v", err)
+	}
+}
+
+// An agent that is down is when the versions are asked for. systemd removes what it wrote
+// of itself.
+func TestStatusShowsTheVersionsWhereNoAgentRuns(t *testing.T) {
+	at, conf, _ := node(t)
+	for format, wants := range map[string][]string{
+		"table": {"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: it ended twice", "rolled_back"},
+		"json":  {`"pins": [ { "version": "1.2.0"`, `"outcome": "rolled_back"`},
+	} {
+		cmd := newStatus(at)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{"--config", conf, "-o", format})
+		if err := cmd.ExecuteContext(t.Context()); taskcatalog.CodeOf(err, "") != agent.CodeNotRunning {
+			t.Errorf("%s: %v", format, err)
+		}
+		said := strings.Join(strings.Fields(out.String()), " ")
+		for _, want := range wants {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: it does not say %q:\n%s", format, want, out.String())
+			}
+		}
+	}
+}
+
+// A version that does not read all of the node's state is refused before the switch.
+func TestEveryFormOfTheStateCounts(t *testing.T) {
+	for name, change := range map[string]func(f *agent.File) error{
+		"configuration": func(f *agent.File) error { f.Form = 2; return nil },
+		"identity": func(f *agent.File) error {
+			return os.WriteFile(filepath.Join(f.StateDir, "identity.json"), []byte(`{"form":2,"of":"another kind"}`), 0o600)
+		},
+		"updates": func(f *agent.File) error {
+			return os.WriteFile(filepath.Join(f.StateDir, "update", "state.json"), []byte(`{"form":2}`), 0o600)
+		},
+	} {
+		_, conf, _ := node(t)
+		file, err := agent.LoadFile(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(file.StateDir, "identity.json"), []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if forms, err := formsHere(file); err != nil || slices.Max(forms) != 1 {
+			t.Errorf("as it is: %v %v", forms, err)
+		}
+		if err := change(&file); err != nil {
+			t.Fatal(err)
+		}
+		if forms, err := formsHere(file); err != nil || slices.Max(forms) != 2 {
+			t.Errorf("%s: %v %v", name, forms, err)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ func (d *demo) node(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n", made.URL, made.CASHA256)
+	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\nupdate_watch: 5s\n", made.URL, made.CASHA256)
 	for name, content := range map[string][]byte{"/root/agent.deb": raw, "/root/config.yaml": []byte(config), "/root/enroll.token": []byte(made.Token + "\n")} {
 		if err := d.Alone.Put(ctx, name, content, 0o600); err != nil {
 			return err
@@ -175,7 +175,21 @@ func (d *demo) rollOut(ctx context.Context) error {
 	return d.Hostler(ctx, 20, "node", "agent-lifecycle", node)
 }
 
+// proved waits until a version is the one that the node goes back to.
+func (d *demo) proved(ctx context.Context, version string) error {
+	return d.Lab.Wait(ctx, version+" to be known to work", func() error {
+		to, err := d.InGuest(ctx, "readlink", "/usr/lib/hostler-agent/good")
+		if err == nil && !strings.HasSuffix(to, "/"+version) {
+			err = fmt.Errorf("it is %s", to)
+		}
+		return err
+	})
+}
+
 func (d *demo) broken(ctx context.Context) error {
+	if err := d.proved(ctx, good); err != nil {
+		return err
+	}
 	program, err := d.releases.StandIn(broken, release.Arch, "exit 1")
 	if err != nil {
 		return err
@@ -201,7 +215,7 @@ func (d *demo) broken(ctx context.Context) error {
 	if err != nil || res.Outcome != taskcatalog.UpdateRolledBack {
 		return fmt.Errorf("the node says %+v: %w", res, err)
 	}
-	d.Saw("%s was put back by the node's own watcher: %s again ran %.1f s after it was stopped (%s)", broken, good, res.SwitchSeconds, res.Reason)
+	d.Saw("%s was put back by the node's own watcher: %s was ready again %.1f s after %s had first ended (%s)", broken, good, res.SwitchSeconds, broken, res.Reason)
 	d.Saw("the rollout paused by itself (%s), and no other node would have been given it", r.Code)
 	return nil
 }

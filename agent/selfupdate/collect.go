@@ -1,0 +1,96 @@
+package selfupdate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// keepPartly is how long what was fetched of a release is kept for a task that goes on
+// with it. There is one at most: a task that stages removes those of other releases.
+const keepPartly = 24 * time.Hour
+
+// stages takes the lock that whoever brings or removes slots holds. The kernel takes it
+// back from a process that ends. It is nil where another has it who is not waited for.
+func (s *Store) stages(wait bool) (done func(), err error) {
+	f, err := s.state.OpenFile(stageLockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the agent's slots: %w", err)
+	}
+	how := syscall.LOCK_EX
+	if !wait {
+		how |= syscall.LOCK_NB
+	}
+	err = syscall.Flock(int(f.Fd()), how)
+	if err == nil {
+		return func() { _ = f.Close() }, nil
+	}
+	_ = f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("cannot lock the agent's slots: %w", err)
+}
+
+// Collect removes what no longer serves: versions that nothing names, and what an
+// update has left that was cut off, but for what the next one goes on with. While a
+// release is being staged it removes nothing: that does so itself.
+func (s *Store) Collect() error {
+	done, err := s.stages(false)
+	if err != nil || done == nil {
+		return err
+	}
+	defer done()
+	return s.collect(s.partly())
+}
+
+// partly is the folder of what was fetched last of a release that is not whole; empty:
+// there is none of late.
+func (s *Store) partly() (newest string) {
+	var last time.Time
+	names, _ := s.folders()
+	for _, name := range names {
+		if !strings.HasPrefix(name, unverified) {
+			continue
+		}
+		info, err := s.lib.Stat(path.Join(versions, name, layerFile))
+		if err == nil && s.now().Sub(info.ModTime()) < keepPartly && info.ModTime().After(last) {
+			newest, last = name, info.ModTime()
+		}
+	}
+	return newest
+}
+
+// collect is Collect for who has the lock, and keeps a folder.
+func (s *Store) collect(keep string) error {
+	var failed error
+	err := s.Change(func(st *State) error {
+		names, err := s.folders()
+		if err != nil {
+			return err
+		}
+		serves := []string{s.Current(), s.leads(good), s.leads(packaged), st.Good, st.Previous, st.Staged, keep}
+		if t := st.Trial; t != nil {
+			serves = append(serves, t.From, t.To)
+		}
+		for _, name := range names {
+			ours := slotName.MatchString(name) || strings.HasPrefix(name, unverified) || strings.HasPrefix(name, verified)
+			if ours && !slices.Contains(serves, name) {
+				failed = errors.Join(failed, s.remove(s.lib, path.Join(versions, name)))
+			}
+		}
+		for name := range st.Slots {
+			if _, err := s.lib.Lstat(programOf(name)); errors.Is(err, fs.ErrNotExist) {
+				delete(st.Slots, name)
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, failed)
+}

@@ -1,0 +1,104 @@
+package selfupdate
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// A loss of power in the middle of a pull costs what had come nothing: neither the next
+// boot's watcher nor anybody else removes it while a task may go on with it.
+func TestAPullGoesOnAfterALossOfPower(t *testing.T) {
+	w := newWorld(t)
+	if err := w.update(w.publish("1.0.5", "fine")); err != nil { // so that there is a watcher
+		t.Fatal(err)
+	}
+	w.settled()
+	p := w.publish("1.1.0", "fine and a program that is longer than a few pieces")
+	var offsets []int64
+	p.want.Source = opens(func(_ context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
+		if part.MediaType == release.MediaLayer {
+			if offsets = append(offsets, offset); len(offsets) == 1 {
+				w.cut, w.changes = 0, 0 // whatever is changed next is not
+				return io.NopCloser(bytes.NewReader(p.Layer[:20])), nil
+			}
+		}
+		return shelf{p.Artifact}.Open(t.Context(), part, offset)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	s := w.stager()
+	s.Progress = func(step string, percent int, _ string) {
+		if step == "fetch" && percent > 0 {
+			cancel()
+		}
+	}
+	if _, err := s.Stage(ctx, p.want); err == nil || len(offsets) != 1 {
+		t.Fatalf("%v, asked from %v", err, offsets)
+	}
+	w.cut = -1
+	w.powerOn()
+	if !w.watch {
+		t.Fatal("no watcher is started")
+	}
+	w.settled()
+	w.put("lib/versions/0.9.0/hostler-agent", "0.9.0 fine")
+	if err := w.store.Forget("0.9.0"); err != nil {
+		t.Fatal(err)
+	}
+	staged, err := w.stager().Stage(t.Context(), p.want)
+	if err != nil || staged.Slot != "1.1.0" || offsets[1] != 20 {
+		t.Errorf("%+v %v, asked from %v", staged, err, offsets)
+	}
+}
+
+func TestWhatWasFetchedIsNotKeptForEver(t *testing.T) {
+	w := newWorld(t)
+	old, late, later := unverified+"1.1.0-aaaaaaaaaaaa", unverified+"1.1.0-bbbbbbbbbbbb", unverified+"1.2.0-cccccccccccc"
+	for name, age := range map[string]time.Duration{old: 25 * time.Hour, late: 2 * time.Hour, later: time.Hour} {
+		file := filepath.Join(versions, name, layerFile)
+		w.put("lib/"+file, "half")
+		at := w.clock.Add(-age)
+		if err := os.Chtimes(filepath.Join(w.lib, file), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func() (names []string) {
+		names, _ = w.store.folders()
+		return names
+	}
+	if err := w.store.Collect(); err != nil || !slices.Equal(there(), []string{later, "1.0.0"}) {
+		t.Errorf("%v, %v", err, there())
+	}
+	w.clock = w.clock.Add(keepPartly)
+	if err := w.store.Collect(); err != nil || !slices.Equal(there(), []string{"1.0.0"}) {
+		t.Errorf("a day later: %v, %v", err, there())
+	}
+}
+
+// Between the moment when a version has its slot and the one when that is written down,
+// nobody takes it for one that nothing needs.
+func TestNothingIsCollectedWhileAReleaseIsStaged(t *testing.T) {
+	w := newWorld(t)
+	step, swept := w.store.step, 0
+	w.store.step = func(what string) error {
+		swept++
+		if err := w.store.Collect(); err != nil {
+			t.Error(err)
+		}
+		return step(what)
+	}
+	staged, err := w.stager().Stage(t.Context(), w.publish("1.1.0", "fine").want)
+	if err != nil || staged.Slot != "1.1.0" || swept < 8 {
+		t.Fatalf("%+v %v, %d times", staged, err, swept)
+	}
+	if st, err := w.store.Load(); err != nil || st.Staged != "1.1.0" || w.store.whole("1.1.0", st.Slots["1.1.0"]) != nil {
+		t.Errorf("%+v %v", st, err)
+	}
+}

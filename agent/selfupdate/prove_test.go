@@ -1,0 +1,270 @@
+package selfupdate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A version that is confirmed and then ends is put back all the same, and what was said
+// of it is said anew.
+func TestAConfirmedVersionIsWatchedForAWhile(t *testing.T) {
+	for _, c := range []struct {
+		behaviour, runs string
+		outcome         taskcatalog.UpdateOutcome
+	}{
+		{"dies-late", "1.0.0", taskcatalog.UpdateRolledBack},
+		{"dies-once", "1.1.0", taskcatalog.UpdateConfirmed},
+	} {
+		w := newWorld(t)
+		w.proof = DefaultProof
+		w.arm(c.behaviour)
+		confirmed, since := false, time.Time{}
+		d := w.between(nil, func() {
+			st, err := w.store.Load()
+			if err == nil && confirmed && st.unsettled() && st.Delivery("t-1.1.0") != nil {
+				t.Errorf("%s: while it is %s it is told as %+v", c.behaviour, st.Trial.Step, st.Delivery("t-1.1.0"))
+			}
+			if err != nil || st.Trial == nil || st.Trial.Step != Proving || confirmed {
+				return
+			}
+			confirmed, since = true, w.clock
+			if d := st.Delivery("t-1.1.0"); d == nil || d.Outcome != taskcatalog.UpdateConfirmed || w.store.Pending() {
+				t.Errorf("%s: it takes no task, or nobody is told that it was confirmed: %+v", c.behaviour, d)
+			}
+			if st.Good != "1.0.0" || w.store.leads(good) != "1.0.0" {
+				t.Errorf("%s: %s is gone back to", c.behaviour, st.Good)
+			}
+		})
+		st, err := w.store.Load()
+		if err != nil || !confirmed || d == nil || d.Outcome != c.outcome || len(st.Deliveries) != 1 || w.agent.version != c.runs || st.Good != c.runs || w.store.leads(good) != c.runs {
+			t.Fatalf("%s: %+v of %+v, %v; %+v runs", c.behaviour, d, st, err, w.agent)
+		}
+		if back := c.outcome == taskcatalog.UpdateRolledBack; back != (st.Pinned("1.1.0") != nil) || back && (d.Reason != CodeCrashLoop || d.SwitchSeconds > 15) {
+			t.Errorf("%s: %+v %+v", c.behaviour, d, st.Pins)
+		}
+		if took := w.clock.Sub(since); c.outcome == taskcatalog.UpdateConfirmed && took < DefaultProof {
+			t.Errorf("it was the good one after %s", took)
+		}
+	}
+}
+
+// An update does not wait for the proof of the one before. What it goes back to is what is
+// known to work, and not what is still being proved.
+func TestAnUpdateTakesTheTurnOfOneThatIsBeingProved(t *testing.T) {
+	w := newWorld(t)
+	w.proof = time.Hour
+	w.arm("fine")
+	proving := func() bool {
+		st, err := w.store.Load()
+		return err == nil && st.Trial != nil && st.Trial.Step == Proving
+	}
+	begun := false
+	d := w.between(nil, func() {
+		if proving() && !begun {
+			begun = true
+			if err := w.update(w.publish("1.2.0", "exits")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	st, err := w.store.Load()
+	if err != nil || d == nil || d.ID != "t-1.2.0" || d.Outcome != taskcatalog.UpdateRolledBack || d.From != "1.0.0" || w.agent.version != "1.0.0" || len(st.Deliveries) != 2 {
+		t.Fatalf("%+v of %+v, %v; %+v runs", d, st, err, w.agent)
+	}
+	if first := st.Delivery("t-1.1.0"); first == nil || first.Outcome != taskcatalog.UpdateConfirmed || st.Pinned("1.1.0") != nil {
+		t.Errorf("%+v, %+v", first, st.Pins)
+	}
+}
+
+// Who asks for the version before, while another is being proved, gets it.
+func TestAVersionThatIsBeingProvedIsTakenBack(t *testing.T) {
+	w := newWorld(t)
+	w.proof = time.Hour
+	w.arm("fine")
+	watcher, asked := w.watcher(), false
+	sleep := watcher.Sleep
+	watcher.Sleep = func(ctx context.Context, d time.Duration) error {
+		st, err := w.store.Load()
+		if err == nil && st.Trial != nil && st.Trial.Step == Proving && !asked {
+			asked, watcher.Proof = true, 0
+			_, err = w.stager().Arm(ctx, w, zap.NewNop(), Switch{ID: "t-2", Running: "1.1.0", Version: "1.1.0", ToVersion: "1.0.0", Contact: time.Second})
+		}
+		return errors.Join(err, sleep(ctx, d))
+	}
+	if err := watcher.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	st, err := w.store.Load()
+	if d := st.Delivery("t-2"); err != nil || d == nil || d.Outcome != taskcatalog.UpdateConfirmed || w.agent.version != "1.0.0" || st.Good != "1.0.0" || st.Previous != "1.1.0" {
+		t.Errorf("%+v %v, %+v runs", st, err, w.agent)
+	}
+}
+
+// A person, or a machine that is started anew as it should be, says nothing of a version.
+func TestWhatIsDoneToTheMachineIsNotHeldAgainstAVersion(t *testing.T) {
+	for name, does := range map[string]func(w *world, n int){
+		"the agent is stopped for an hour": func(w *world, n int) {
+			switch {
+			case n == 3:
+				w.agent, w.stopped = nil, true
+			case n == 7200:
+				w.stopped = false
+				w.launch()
+			}
+		},
+		"the agent is started by hand again and again": func(w *world, n int) {
+			if n < 40 && n%5 == 0 {
+				w.launch()
+			}
+		},
+	} {
+		w := newWorld(t)
+		w.arm("fine")
+		n := 0
+		d := w.between(nil, func() { n++; does(w, n) })
+		if st, err := w.store.Load(); err != nil || d == nil || d.Outcome != taskcatalog.UpdateConfirmed || st.Good != "1.1.0" || len(st.Pins) > 0 {
+			t.Errorf("%s: %+v, %+v %v", name, d, st, err)
+		}
+	}
+}
+
+func TestAMachineThatGoesDownUnderAVersion(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		asked    bool          // the machine was asked to, and tells its services so
+		lives    time.Duration // how long it is up each time
+		putsBack bool
+	}{
+		{"it is started anew", true, 10 * time.Second, false},
+		{"its power goes after hours", false, time.Hour, false},
+		{"its power goes at once", false, 10 * time.Second, true},
+	} {
+		w := newWorld(t)
+		w.brokerDown = func(time.Time) bool { return true } // the trial lasts
+		w.arm("fine")
+		for range 4 {
+			ctx, cancel := context.WithCancel(t.Context())
+			watcher, until := w.watcher(), w.clock.Add(c.lives)
+			sleep := watcher.Sleep
+			watcher.Sleep = func(ctx context.Context, d time.Duration) error {
+				switch {
+				case w.clock.Before(until):
+					return sleep(ctx, d)
+				case c.asked:
+					cancel()
+					return ctx.Err()
+				}
+				w.cut, w.changes = 0, 1 // nothing more is written
+				return errPowerCut
+			}
+			_ = watcher.Run(ctx)
+			cancel()
+			w.cut = -1
+			w.powerOn()
+		}
+		st, err := w.store.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.putsBack {
+			if d := st.Last(); d == nil || d.Reason != CodeBootLoop || len(st.Pins) > 0 || w.agent.version != "1.0.0" {
+				t.Errorf("%s: %+v, %+v", c.name, d, st)
+			}
+		} else if st.Trial == nil || st.Trial.Step != Watching || w.agent.version != "1.1.0" {
+			t.Errorf("%s: %+v", c.name, st)
+		}
+	}
+}
+
+// That a version was put back is said once the one before it is ready, and not before.
+func TestAVersionIsPutBackOnceTheOneBeforeItRuns(t *testing.T) {
+	for _, c := range []struct {
+		wakes time.Duration
+		pins  int
+		says  string
+	}{
+		{30 * time.Second, 1, "it ended twice"},
+		{10 * time.Minute, 0, "1.0.0 did not come up at once either"}, // it is not the version's fault
+	} {
+		w := newWorld(t)
+		w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 wakes")
+		w.arm("exits")
+		var back time.Time
+		d := w.between(nil, func() {
+			st, err := w.store.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if back.IsZero() && st.Trial != nil && st.Trial.Step == Returning {
+				back = w.clock
+				w.wakes = back.Add(c.wakes)
+			}
+			if d := st.Last(); d != nil && !w.agent.ready {
+				t.Errorf("after %s: %+v", w.clock.Sub(back), d)
+			}
+		})
+		st, _ := w.store.Load()
+		if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || !strings.Contains(d.Message, c.says) || len(st.Pins) != c.pins || !w.agent.ready {
+			t.Errorf("%s: %+v, %+v", c.wakes, d, st.Pins)
+		}
+		if most := c.wakes + 15*time.Second; d.SwitchSeconds < c.wakes.Seconds() || d.SwitchSeconds > most.Seconds() {
+			t.Errorf("%s: it says %.1f s", c.wakes, d.SwitchSeconds)
+		}
+	}
+}
+
+func TestAVersionIsSkippedForItsOwnFaultAlone(t *testing.T) {
+	failed := errors.New("it did not end within a minute")
+	for _, c := range []struct {
+		name  string
+		fails func(n int, version string) bool // the nth test of all
+		code  taskcatalog.Code
+		pins  bool
+	}{
+		{"it fails, and the running one does not", func(_ int, v string) bool { return v == "1.1.0" }, CodeSelfTest, true},
+		{"both fail: the configuration is broken", func(int, string) bool { return true }, CodeSelfTest, false},
+		{"it fails once: the machine was slow", func(n int, _ string) bool { return n == 1 }, "", false},
+	} {
+		w := newWorld(t)
+		n := 0
+		w.testFails = func(version string) error {
+			if n++; c.fails(n, version) {
+				return failed
+			}
+			return nil
+		}
+		_, err := w.stager().Stage(t.Context(), w.publish("1.1.0", "fine").want)
+		st, failed := w.store.Load()
+		if taskcatalog.CodeOf(err, "") != c.code || failed != nil || (st.Pinned("1.1.0") != nil) != c.pins {
+			t.Errorf("%s: %v, %+v", c.name, err, st.Pins)
+		}
+	}
+}
+
+// What was good before is put back by hand, for the reason that was given.
+func TestAVersionIsPutBackByHand(t *testing.T) {
+	w := newWorld(t)
+	w.arm("fine")
+	w.settled()
+	u := &Updater{Stager: *w.stager(), Systemd: w, Running: "1.1.0", Version: "1.1.0", Contact: func() time.Duration { return time.Second }}
+	to, err := u.RevertByHand(t.Context(), "by-hand-1", "no GPUs")
+	if err != nil || to != "1.0.0" {
+		t.Fatalf("%q %v", to, err)
+	}
+	d := w.settled()
+	st, _ := w.store.Load()
+	if d == nil || d.ID != "by-hand-1" || d.Outcome != taskcatalog.UpdateConfirmed || d.Reason != CodeByHand || d.Message != "no GPUs" || w.agent.version != "1.0.0" || st.Good != "1.0.0" {
+		t.Errorf("%+v, %+v runs, %+v", d, w.agent, st)
+	}
+	if len(st.Pins) > 0 || !slices.Equal(w.ran[len(w.ran)-1:], []string{"1.0.0"}) {
+		t.Errorf("%+v, %v ran", st.Pins, w.ran)
+	}
+}

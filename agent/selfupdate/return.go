@@ -1,0 +1,113 @@
+package selfupdate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// revert puts the old version back and has it started.
+func (w *Watcher) revert(ctx context.Context, t *Trial) error {
+	s := w.Store
+	failedAt := t.FailedAt
+	if failedAt.IsZero() { // a person's word
+		failedAt = s.now().UTC()
+	}
+	if err := w.stop(ctx); err != nil {
+		return errors.Join(err, w.launch(ctx))
+	}
+	back := s.backTo(t)
+	err := s.switchTo(back)
+	var restored []string
+	if err == nil {
+		restored, err = w.restoreBefore()
+	}
+	// Where that failed, the copy and the trial stay for another try; meanwhile any agent
+	// is better than none.
+	if err = errors.Join(err, w.launch(ctx)); err != nil {
+		return err
+	}
+	return w.change(t, func(t *Trial) {
+		if len(restored) > 0 {
+			t.Message += fmt.Sprintf("; it had damaged the node's %s, which was put back", strings.Join(restored, " and "))
+		}
+		if back != t.From {
+			t.Message += fmt.Sprintf("; %s is gone from the disk, and slot %s runs instead", t.FromVersion, back)
+		}
+		t.Step, t.FailedAt = Returning, failedAt
+	})
+}
+
+// awaitReturn waits until the old version says that it is ready, and only then says that
+// it runs.
+func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
+	u, err := w.look(ctx)
+	if err != nil {
+		return err
+	}
+	w.alive = w.alive || !dead(u)
+	switch {
+	case u.Active == "active":
+		return w.returned(t)
+	case dead(u) && !w.alive:
+		return w.launch(ctx)
+	case dead(u):
+		return nil // a person has stopped it
+	}
+	w.unready += tick
+	if t.Spared || !ended(u) && w.unready < readyLimit {
+		return nil
+	}
+	w.Log.Error("the version before was put back, and does not come up either", zap.String("version", t.FromVersion))
+	return w.change(t, func(t *Trial) {
+		t.Spared = true
+		t.Message += fmt.Sprintf("; %s did not come up at once either, so that %s is not skipped", t.FromVersion, t.ToVersion)
+	})
+}
+
+// blames are the reasons that are the version's own. A machine that loses its power
+// three times looks like one that the version brings down: such a version is put back,
+// and not skipped.
+var blames = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact}
+
+// returned says that the old version runs again.
+func (w *Watcher) returned(t *Trial) error {
+	s := w.Store
+	d := w.delivery(t, taskcatalog.UpdateRolledBack, t.FailedAt)
+	err := s.Change(func(st *State) error {
+		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Returning {
+			return nil
+		}
+		st.Good = s.Current()
+		if slices.Contains(blames, t.Reason) && !t.Spared {
+			st.pin(Pin{Version: t.ToVersion, Reason: t.Reason, Message: t.Message, ID: t.ID, At: s.now().UTC()})
+		}
+		if st.Previous == t.To {
+			st.Previous = ""
+		}
+		st.Trial = nil
+		st.ended(d)
+		return nil
+	})
+	if err == nil {
+		w.Log.Warn("the version before runs again", zap.String("version", t.FromVersion), zap.Float64("seconds", d.SwitchSeconds))
+	}
+	return err
+}
+
+// backTo is the slot to go back to. Where dpkg has taken that away meanwhile, it is the
+// one that dpkg brought; any agent is better than none.
+func (s *Store) backTo(t *Trial) string {
+	for _, slot := range []string{t.From, s.leads(packaged)} {
+		if _, err := s.lib.Stat(programOf(slot)); slot != "" && err == nil {
+			return slot
+		}
+	}
+	return t.To
+}

@@ -1,0 +1,73 @@
+package selfupdate
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// begin makes the switch. Each part may have been done before a crash.
+func (w *Watcher) begin(ctx context.Context, t *Trial) error {
+	w.Log.Info("switching the agent", zap.String("from", t.FromVersion), zap.String("to", t.ToVersion), zap.String("delivery", t.ID))
+	s, began := w.Store, w.Store.now().UTC()
+	was := s.Current()
+	if was == "" || was == t.To {
+		was = s.backTo(t)
+	}
+	if err := w.stop(ctx); err != nil {
+		return w.backOut(ctx, was, err)
+	}
+	if s.Current() != t.To { // else the new version may have run already
+		err := w.keepBefore()
+		if err == nil {
+			err = s.switchTo(t.To)
+		}
+		if err != nil {
+			return w.giveUp(ctx, t, was, began, err)
+		}
+	}
+	err := w.change(t, func(t *Trial) {
+		t.Step, t.BootID, t.SwitchedAt = Watching, w.BootID, began
+	})
+	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
+		return w.backOut(ctx, was, err)
+	}
+	return errors.Join(err, w.launch(ctx))
+}
+
+// backOut has the version that ran run on, where the switch was not made or cannot be
+// written down.
+func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
+	return errors.Join(why, w.Store.switchTo(was), w.launch(ctx))
+}
+
+// giveUp leaves the old version where the switch cannot be made.
+func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
+	w.Log.Error("cannot switch the agent", zap.Error(why))
+	code := CodeNotSwitched
+	if errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT) {
+		code = CodeNoSpace
+	}
+	return w.backOut(ctx, was, w.change(t, func(t *Trial) {
+		t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, taskcatalog.Clean("the switch could not be made: "+why.Error(), taskcatalog.MaxText), began
+	}))
+}
+
+// stop stops the agent, and launch starts it. A watcher that is asked to stop between
+// the two goes on to the second, and one that systemd does not answer tries again.
+func (w *Watcher) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
+	defer cancel()
+	return w.Systemd.Stop(ctx, AgentUnit)
+}
+
+func (w *Watcher) launch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
+	defer cancel()
+	return w.Systemd.Launch(ctx, AgentUnit)
+}
