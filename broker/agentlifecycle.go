@@ -76,6 +76,14 @@ const (
 // Drifted reports whether something is to be done: of an unknown build as well.
 func (d AgentDrift) Drifted() bool { return d != AgentInSync }
 
+// What is told of a delivery itself, with subject node/ID, where no run tells of it: seed
+// 003 §12.
+const (
+	AgentUpgraded      = AgentKinds + ".completed"
+	AgentUpgradeFailed = AgentKinds + ".failed"
+	AgentRolledBack    = "agent.rollback.completed" // by a run, too
+)
+
 // Agent is what is wanted of a node's agent, and what is known of it.
 type Agent struct {
 	NodeID  string
@@ -93,6 +101,7 @@ type Agent struct {
 	Reason        string
 	Seconds       int64
 	CorrelationID string
+	DeliveryID    string // the last that the node itself told of
 }
 
 // NewAgent is that of a node of which nothing was said.

@@ -119,9 +119,12 @@ type AgentBuild struct {
 	Delivery *AgentDelivery `json:"delivery,omitempty"`
 }
 
+// ByHand begins the id of a delivery that a person made on the node.
+const ByHand = "by-hand-"
+
 // AgentDelivery is the last update of a node that came to an end.
 type AgentDelivery struct {
-	ID      string        `json:"id"` // of the task; by-hand-… where a person did it on the node
+	ID      string        `json:"id"` // of the task, or ByHand and when
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Outcome UpdateOutcome `json:"outcome"`

@@ -226,7 +226,11 @@ func TestATaskIsAskedForOnce(t *testing.T) {
 		if first.ID != again.ID || first.CorrelationID != "r" {
 			w.Errorf("asked for %s of %s, then %s", first.ID, first.CorrelationID, again.ID)
 		}
-		w.ok(w.nodes.Withdraw(w.Context(), "n-1", "r", "no more"))
+		withdrawn, err := w.nodes.Withdraw(w.Context(), "n-1", "r", "no more")
+		w.ok(err)
+		if len(withdrawn) != 1 || withdrawn[0].Status != broker.TaskCanceled {
+			w.Errorf("what it had asked for is %+v", withdrawn)
+		}
 		gone, err := w.nodes.Ask(w.Context(), ask)
 		w.ok(err)
 		if gone.Status != broker.TaskCanceled {

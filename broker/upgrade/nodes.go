@@ -30,8 +30,9 @@ type Nodes interface {
 	Tell(ctx context.Context, d Delivery) error
 	// Ask gives the node a task, once for each key, and says how it stands.
 	Ask(ctx context.Context, t Task) (broker.Task, error)
-	// Withdraw cancels what the run has asked the node for and that has not ended.
-	Withdraw(ctx context.Context, nodeID, runID, reason string) error
+	// Withdraw cancels what the run has asked the node for and that has not ended, and says
+	// how all that it has asked for stands: what the node has begun, the node ends.
+	Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error)
 	// AskReport has the node say what it is once more, which it does by a renewal.
 	AskReport(ctx context.Context, nodeID string) error
 	// RenewedAt is when the node was given a certificate last.

@@ -209,13 +209,17 @@ func (w *world) Ask(_ context.Context, t upgrade.Task) (broker.Task, error) {
 	return *k, nil
 }
 
-func (w *world) Withdraw(context.Context, string, string, string) error {
+func (w *world) Withdraw(context.Context, string, string, string) (all []broker.Task, err error) {
 	for _, k := range w.tasks {
-		if k.Status == broker.TaskQueued {
+		switch {
+		case k.Status == broker.TaskQueued:
 			k.Status = broker.TaskCanceled
+		case !k.Status.Ended():
+			k.CancelRequested = true
 		}
+		all = append(all, *k)
 	}
-	return nil
+	return all, nil
 }
 
 func (w *world) AskReport(context.Context, string) error {
