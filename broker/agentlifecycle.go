@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // AgentChannel is where a node's agent is from: seed 003 §9.1.
@@ -94,6 +96,8 @@ type Agent struct {
 	// Which program it is, as it says; empty: an agent from before that was told.
 	Commit, SHA256 string
 	ReportedAt     time.Time
+	Previous       string // version that a rollback goes back to
+	Pins           []taskcatalog.AgentPin
 
 	// The last delivery. Result is running until its run has ended.
 	AttemptAt     time.Time

@@ -10,10 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id, delivery_id`
+const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id, delivery_id, previous_version, pins`
 
 func scanAgent(row interface{ Scan(...any) error }) (a broker.Agent, err error) {
-	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, at(&a.ReportedAt), at(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID)
+	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, at(&a.ReportedAt), at(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous, doc(&a.Pins))
 	return a, err
 }
 
@@ -50,7 +50,7 @@ func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		a = before
 		a.Channel, a.Pinned, a.Mode = channel, pinned, mode
-		if a == before {
+		if a.Channel == before.Channel && a.Pinned == before.Pinned && a.Mode == before.Mode {
 			return nil
 		}
 		if _, err := t.ExecContext(ctx, `UPDATE node_agents SET channel = $1, pinned_version = $2, delivery_mode = $3 WHERE node_id = $4`, string(channel), pinned, string(mode), nodeID); err != nil {
@@ -87,7 +87,7 @@ func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentB
 	if err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3 WHERE node_id = $4`, b.Commit, b.SHA256, micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3, previous_version = $4, pins = $5 WHERE node_id = $6`, b.Commit, b.SHA256, micros(t.now), b.Previous, text(b.Pins), nodeID); err != nil {
 		return err
 	}
 	return t.hearDelivery(ctx, a, b.Delivery)

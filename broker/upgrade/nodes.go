@@ -24,6 +24,9 @@ type Nodes interface {
 	Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error)
 	// ProfilesVersion names the set of resolver profiles with a digest.
 	ProfilesVersion(ctx context.Context, digest string) (string, error)
+	// MayGive refuses a release that nobody is given: release_revoked, and
+	// release_below_floor unless a rollback was asked for.
+	MayGive(ctx context.Context, version string, allowRollback bool) error
 	// TrustVersion is that of the trust bundle in force.
 	TrustVersion() int64
 	// Tell notes how a delivery goes.

@@ -327,6 +327,23 @@ func TestAManualInstallIsLookedAtAsAnyOther(t *testing.T) {
 	}
 }
 
+// A person may take days, and a release may be revoked meanwhile: then nobody is told any
+// more to install it.
+func TestAnInstallOfWhatIsRevokedMeanwhileStops(t *testing.T) {
+	w := newWorld(t)
+	req := w.request(broker.InPlaceUpgrade)
+	req.Mode = broker.ByManualInstall
+	w.start(req)
+	w.settle(time.Hour)
+	w.mayGive = broker.Errorf(broker.Refused, "release_revoked", "it eats disks")
+	w.becomes("1.4.0")
+	w.renewed = w.clock.Now()
+	w.settle(time.Hour)
+	if r := w.run(); r.Status != chain.FailedRetryable || r.Stage != "wait_for_install" || r.Failure.Code != "release_revoked" {
+		t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+}
+
 func TestAMachineWithoutAnAgentIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.node.Epoch, w.node.CertNotAfter, w.renewed = 0, time.Time{}, time.Time{}
