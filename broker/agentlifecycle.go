@@ -19,6 +19,10 @@ const (
 	ChannelPinned    AgentChannel = "pinned" // one version, until somebody says otherwise
 )
 
+// AgentChannels are all of them: of nodes, and of releases, where pinned is for the nodes
+// that are pinned to that very version.
+var AgentChannels = []AgentChannel{ChannelStable, ChannelCandidate, ChannelPinned}
+
 // DeliveryMode is how an agent comes to a node: seed 003 §9.2a.
 type DeliveryMode string
 

@@ -128,6 +128,7 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 		"another program in its layer": {mixed, "release_binary_mismatch"},
 		"no digest":                    {with(func(p *resource.AgentReleasePublish) { p.Digest = strings.Repeat("0", 71) }), "agent_release_invalid"},
 		"a channel that is none":       {with(func(p *resource.AgentReleasePublish) { p.Channel = "../x" }), "agent_release_invalid"},
+		"a channel that no node is of": {with(func(p *resource.AgentReleasePublish) { p.Channel = "canary" }), "agent_release_invalid"},
 		"a reference with a tag":       {with(func(p *resource.AgentReleasePublish) { p.Reference = "r.example/agent:latest" }), "agent_release_invalid"},
 		"a reference with a scheme":    {with(func(p *resource.AgentReleasePublish) { p.Reference = "http://r.example/agent" }), "agent_release_invalid"},
 		"a reference with a user":      {with(func(p *resource.AgentReleasePublish) { p.Reference = "me@r.example/agent" }), "agent_release_invalid"},
