@@ -18,10 +18,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-var (
-	// A registry and a repository in it, as OCI names them, without tag and digest.
-	referenceForm = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+$`)
-)
+// A registry and a repository in it, as OCI names them, without tag and digest.
+var referenceForm = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+$`)
 
 type publishSignedInput struct{ Body resource.AgentReleasePublish }
 
