@@ -171,7 +171,8 @@ func TestWhatIsToldOfADeliveryIsAsTheDocumentSays(t *testing.T) {
 		b.Delivery = &taskcatalog.AgentDelivery{ID: fmt.Sprint(taskcatalog.ByHand, i), From: "1.3.0", To: "1.4.0", Outcome: outcome, Reason: "crash_loop", At: r.Now(), SwitchSeconds: 2.5}
 		g1.Renew(t, "1.4.0", &b)
 	}
-	if seen := documented(t, r.Broker); seen["agent.upgrade.failed"] != 1 || seen["agent.rollback.completed"] != 2 {
-		t.Errorf("told of %v", seen)
-	}
+	servertest.Eventually(t, "what is told of both", func() bool {
+		seen := documented(t, r.Broker)
+		return seen["agent.upgrade.failed"] == 1 && seen["agent.rollback.completed"] == 2
+	})
 }
