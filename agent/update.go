@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"runtime"
 	"time"
 
@@ -145,10 +146,13 @@ func (c *Config) build() *taskcatalog.AgentBuild {
 	b := c.Build
 	if c.Updates != nil {
 		if st, err := c.Updates.Store.Load(); err == nil {
-			b.Delivery = st.Last()
+			b.Delivery, b.Previous, b.Pins = st.Last(), st.Slots[st.Previous].Version, nil
+			for _, p := range st.Pins[max(len(st.Pins)-taskcatalog.MaxAgentPins, 0):] {
+				b.Pins = append(b.Pins, taskcatalog.AgentPin{Version: p.Version, Reason: p.Reason})
+			}
 		}
 	}
-	if b == (taskcatalog.AgentBuild{}) {
+	if reflect.ValueOf(b).IsZero() {
 		return nil
 	}
 	return &b

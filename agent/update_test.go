@@ -255,6 +255,11 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 					b := u.now().self.Load().report.Agent
 					return b != nil && b.Commit == "c-"+c.runs && b.Delivery != nil && b.Delivery.ID == q.ID && b.Delivery.Outcome == c.came && b.Delivery.Reason == c.code
 				})
+				// A version that failed is skipped, and one that came has another before it.
+				b := u.now().self.Load().report.Agent
+				if skips := len(b.Pins) == 1 && b.Pins[0].Version == "1.1.0" && b.Pins[0].Reason == c.code; skips != (c.runs == "1.0.0") || (b.Previous == "1.0.0") != (c.runs == "1.1.0") {
+					t.Errorf("it reports %+v", b)
+				}
 				u.works(id)
 				u.watchers.Wait()
 			})

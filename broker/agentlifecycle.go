@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // AgentChannel is where a node's agent is from: seed 003 §9.1.
@@ -16,6 +18,10 @@ const (
 	ChannelCandidate AgentChannel = "candidate"
 	ChannelPinned    AgentChannel = "pinned" // one version, until somebody says otherwise
 )
+
+// AgentChannels are all of them: of nodes, and of releases, where pinned is for the nodes
+// that are pinned to that very version.
+var AgentChannels = []AgentChannel{ChannelStable, ChannelCandidate, ChannelPinned}
 
 // DeliveryMode is how an agent comes to a node: seed 003 §9.2a.
 type DeliveryMode string
@@ -76,6 +82,14 @@ const (
 // Drifted reports whether something is to be done: of an unknown build as well.
 func (d AgentDrift) Drifted() bool { return d != AgentInSync }
 
+// What is told of a delivery itself, with subject node/ID, where no run tells of it: seed
+// 003 §12.
+const (
+	AgentUpgraded      = AgentKinds + ".completed"
+	AgentUpgradeFailed = AgentKinds + ".failed"
+	AgentRolledBack    = "agent.rollback.completed" // by a run, too
+)
+
 // Agent is what is wanted of a node's agent, and what is known of it.
 type Agent struct {
 	NodeID  string
@@ -86,6 +100,8 @@ type Agent struct {
 	// Which program it is, as it says; empty: an agent from before that was told.
 	Commit, SHA256 string
 	ReportedAt     time.Time
+	Previous       string // version that a rollback goes back to
+	Pins           []taskcatalog.AgentPin
 
 	// The last delivery. Result is running until its run has ended.
 	AttemptAt     time.Time
@@ -93,6 +109,7 @@ type Agent struct {
 	Reason        string
 	Seconds       int64
 	CorrelationID string
+	DeliveryID    string // the last that the node itself told of
 }
 
 // NewAgent is that of a node of which nothing was said.

@@ -116,11 +116,25 @@ type AgentBuild struct {
 	Commit   string         `json:"commit"`
 	SHA256   string         `json:"sha256"` // hex, of the running program; empty: it could not be read
 	Delivery *AgentDelivery `json:"delivery,omitempty"`
+	Previous string         `json:"previous,omitempty"` // version that a rollback without one goes back to
+	Pins     []AgentPin     `json:"pins,omitempty"`
 }
+
+// AgentPin is a version that a node skips, since it failed there or a person said so.
+type AgentPin struct {
+	Version string `json:"version"`
+	Reason  Code   `json:"reason"`
+}
+
+// MaxAgentPins is how many a node tells of, and a broker keeps: of more the last.
+const MaxAgentPins = 32
+
+// ByHand begins the id of a delivery that a person made on the node.
+const ByHand = "by-hand-"
 
 // AgentDelivery is the last update of a node that came to an end.
 type AgentDelivery struct {
-	ID      string        `json:"id"` // of the task; by-hand-… where a person did it on the node
+	ID      string        `json:"id"` // of the task, or ByHand and when
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Outcome UpdateOutcome `json:"outcome"`
@@ -139,7 +153,11 @@ func (b *AgentBuild) Bound() {
 	if d := b.Delivery; d != nil && !slices.Contains([]UpdateOutcome{UpdateStaged, UpdateConfirmed, UpdateRolledBack, UpdateRefused}, d.Outcome) {
 		b.Delivery = nil
 	}
-	b.Commit, b.SHA256 = Clean(b.Commit, 64), Clean(b.SHA256, 64)
+	b.Commit, b.SHA256, b.Previous = Clean(b.Commit, 64), Clean(b.SHA256, 64), Clean(b.Previous, 64)
+	b.Pins = slices.Clone(b.Pins[max(len(b.Pins)-MaxAgentPins, 0):])
+	for i, p := range b.Pins {
+		b.Pins[i] = AgentPin{Version: Clean(p.Version, 64), Reason: Code(Clean(string(p.Reason), 64))}
+	}
 	if d := b.Delivery; d != nil {
 		d.ID, d.From, d.To = Clean(d.ID, 80), Clean(d.From, 64), Clean(d.To, 64)
 		d.Outcome, d.Reason = UpdateOutcome(Clean(string(d.Outcome), 32)), Code(Clean(string(d.Reason), 64))

@@ -121,6 +121,10 @@ func (a *API) agentResource(ctx context.Context, fleet refit.Fleet, n broker.Nod
 		DesiredDeliveryMode: string(g.Mode), DriftState: string(s.Drift), Badge: badges[s.Drift], DriftReasons: s.Why,
 		LastDeliveryAttemptAt: g.AttemptAt, LastDeliveryResult: g.Result, LastDeliveryReason: g.Reason, LastDeliverySeconds: g.Seconds, LastDeliveryCorrelationID: g.CorrelationID,
 	}
+	out.PreviousAgentVersion = g.Previous
+	for _, p := range g.Pins {
+		out.SkippedVersions = append(out.SkippedVersions, resource.AgentSkipped{Version: p.Version, Reason: string(p.Reason)})
+	}
 	if g.Result != upgrade.Running {
 		return out, nil
 	}

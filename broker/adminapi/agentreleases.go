@@ -106,24 +106,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newestRelease is the one that a new machine gets; nil where there is none.
-func (a *API) newestRelease(ctx context.Context, arch string) (*store.Package, error) {
-	if arch == "" {
-		arch = defaultArch
-	}
-	all, err := a.c.DB.Packages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var newest *store.Package
-	for i, p := range all {
-		if archOf(p) == arch && (newest == nil || p.PublishedAt.After(newest.PublishedAt)) {
-			newest = &all[i]
-		}
-	}
-	return newest, nil
-}
-
 func archOf(p store.Package) string {
 	if named := packageForm.FindStringSubmatch(p.Name); named != nil {
 		return named[1]

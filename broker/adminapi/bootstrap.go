@@ -1,9 +1,11 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -154,7 +156,7 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 		Token: token, MAASSystemID: systemID,
 	}
 	out := &resource.NodeBootstrap{BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, Token: token.Reveal(), ExpiresAt: a.expiry(ttlSeconds)}
-	release, err := a.newestRelease(ctx, arch)
+	release, withheld, err := a.c.DB.NewestPackage(ctx, cmp.Or(arch, defaultArch))
 	if err != nil {
 		return nil, "", err
 	}
@@ -162,9 +164,9 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:"), Mirrors: mirrors}
 	case len(mirrors) > 0:
-		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot name package URLs: no agent release is published whose digest they could be checked with (hostler agent-release publish FILE)")
+		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot name package URLs: no agent release is published whose digest they could be checked with%s (hostler agent-release publish FILE)", besides(withheld))
 	default:
-		out.Warning = "no agent release is published: the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
+		out.Warning = "no agent release is published" + besides(withheld) + ": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
 	}
 	switch how {
 	case byCommand:
@@ -173,6 +175,14 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 		out.CloudConfig, err = cloudinit.Render(in)
 	}
 	return out, token, err
+}
+
+// besides says that there are packages, of which nobody is given any.
+func besides(withheld int) string {
+	if withheld == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" but for %d that are revoked or below the floor", withheld)
 }
 
 // presentedRoot is the certificate with the fingerprint that a machine pins.

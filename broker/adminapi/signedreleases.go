@@ -18,11 +18,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-var (
-	channelForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	// A registry and a repository in it, as OCI names them, without tag and digest.
-	referenceForm = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+$`)
-)
+// A registry and a repository in it, as OCI names them, without tag and digest.
+var referenceForm = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+$`)
 
 type publishSignedInput struct{ Body resource.AgentReleasePublish }
 
@@ -34,8 +31,8 @@ func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*resou
 	switch {
 	case !release.ValidDigest(b.Digest):
 		return nil, badRelease("digest %q is not sha256:HEX", b.Digest)
-	case !channelForm.MatchString(b.Channel):
-		return nil, badRelease("channel %q is not a word of lower-case letters, digits and -", b.Channel)
+	case !slices.Contains(broker.AgentChannels, broker.AgentChannel(b.Channel)):
+		return nil, badRelease("no node is of channel %q, so nobody would get it (stable, candidate; or pinned, for nodes that are pinned to it and no others)", b.Channel)
 	case b.Reference != "" && !referenceForm.MatchString(b.Reference):
 		return nil, badRelease("%q is not HOST[:PORT]/REPOSITORY", b.Reference)
 	case b.Reference == "" && b.PlainHTTP:

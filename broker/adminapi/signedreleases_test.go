@@ -128,6 +128,7 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 		"another program in its layer": {mixed, "release_binary_mismatch"},
 		"no digest":                    {with(func(p *resource.AgentReleasePublish) { p.Digest = strings.Repeat("0", 71) }), "agent_release_invalid"},
 		"a channel that is none":       {with(func(p *resource.AgentReleasePublish) { p.Channel = "../x" }), "agent_release_invalid"},
+		"a channel that no node is of": {with(func(p *resource.AgentReleasePublish) { p.Channel = "canary" }), "agent_release_invalid"},
 		"a reference with a tag":       {with(func(p *resource.AgentReleasePublish) { p.Reference = "r.example/agent:latest" }), "agent_release_invalid"},
 		"a reference with a scheme":    {with(func(p *resource.AgentReleasePublish) { p.Reference = "http://r.example/agent" }), "agent_release_invalid"},
 		"a reference with a user":      {with(func(p *resource.AgentReleasePublish) { p.Reference = "me@r.example/agent" }), "agent_release_invalid"},
@@ -192,3 +193,23 @@ func TestWhatIsNoReleaseKeyIsRefused(t *testing.T) {
 }
 
 func sizeText(part []byte) []byte { return []byte(`"size":` + strconv.Itoa(len(part))) }
+
+// What was revoked is named to no machine that is made after it.
+func TestAMachineIsGivenNoPackageThatWasRevoked(t *testing.T) {
+	b := servertest.Start(t)
+	key, public := releaseKey(t)
+	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{PublicKey: public, Reason: "our CI"})
+	r := releasetest.Make(t, []byte("an agent"), releasetest.Statement("1.2.3"), key)
+	putLayer(t, b, r.Layer)
+	servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases", publishing(r))
+	deb := []byte("a package")
+	digest := release.Digest(deb)[len("sha256:"):]
+	servertest.Must[resource.AgentRelease](t, b, http.MethodPut, "/agent-releases/"+digest+"?version=1.2.3-1&filename=hostler-agent_1.2.3-1_amd64.deb", bytes.NewReader(deb))
+	if n := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"}); n.Warning != "" || !strings.Contains(n.Command+n.CloudConfig, digest) {
+		t.Fatalf("before it was revoked: %+v", n)
+	}
+	servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases/1.2.3/revoke", resource.ReasonBody{Reason: "eats disks"})
+	if n := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h2"}); !strings.Contains(n.Warning, "but for 1 that are revoked or below the floor") || strings.Contains(n.Command+n.CloudConfig, digest) {
+		t.Errorf("after it was revoked: %+v", n)
+	}
+}

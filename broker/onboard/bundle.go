@@ -12,7 +12,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cloudinit"
 	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -29,15 +28,18 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f maas.BundleFacts) (
 		return out, err
 	}
 	arch, _, _ := strings.Cut(f.Policy.Architecture, "/")
-	release, err := n.release(ctx, arch)
+	release, withheld, err := n.DB.NewestPackage(ctx, arch)
 	if err != nil {
 		return out, err
 	}
 	in := cloudinit.Input{BrokerURL: n.AgentURL, CASHA256: n.Trust.RootSHA256(), RootPEM: root, MAASSystemID: f.SystemID}
-	if release == nil {
-		out.Warnings = append(out.Warnings, "no agent release for "+arch+" is published: the image must have hostler-agent installed")
-	} else {
+	switch {
+	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:")}
+	case withheld > 0:
+		out.Warnings = append(out.Warnings, fmt.Sprintf("no agent release for %s is published but for %d that are revoked or below the floor: the image must have hostler-agent installed", arch, withheld))
+	default:
+		out.Warnings = append(out.Warnings, "no agent release for "+arch+" is published: the image must have hostler-agent installed")
 	}
 	in.SiteBundle, in.HardwareSync, in.OverwriteSignatures = f.Policy.SiteBootstrapBundleRef, f.Policy.RequireHWSync, f.Policy.OverwriteKnownSignatures
 	var spared []string
@@ -155,19 +157,4 @@ func (n *Nodes) root() (string, error) {
 		}
 	}
 	return "", broker.Errorf(broker.Unavailable, "internal", "the root that the broker presents is not among its roots")
-}
-
-// release is the newest agent package for an architecture; nil: there is none.
-func (n *Nodes) release(ctx context.Context, arch string) (*store.Package, error) {
-	all, err := n.DB.Packages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var newest *store.Package
-	for i, p := range all {
-		if strings.HasSuffix(p.Name, "_"+arch+".deb") && (newest == nil || p.PublishedAt.After(newest.PublishedAt)) {
-			newest = &all[i]
-		}
-	}
-	return newest, nil
 }

@@ -137,3 +137,32 @@ func TestTheDeployPasswordLeavesTheBrokerAsAHashOfTheNodesOwn(t *testing.T) {
 		t.Errorf("without the password that the site has: %v", err)
 	}
 }
+
+// Neither what was revoked nor what is below the floor comes to a machine at its first boot.
+func TestABundleHasNoPackageThatNobodyIsGiven(t *testing.T) {
+	for name, forbid := range map[string]func(w *world){
+		"revoked": func(w *world) {
+			must(w.DB.PublishRelease(ctx, bySystem, store.AgentRelease{Version: "1.4.0", Digest: "sha256:m", Channel: "stable", Reference: "r:5000/agent", Manifest: []byte("m"), Statement: []byte("s")}))(w.t)
+			must(w.DB.RevokeRelease(ctx, bySystem, "1.4.0", "no good"))(w.t)
+		},
+		"below the floor": func(w *world) { must(w.DB.SetReleaseFloor(ctx, bySystem, "1.5.0", "a hole"))(w.t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.site("")
+			node := w.prepare("r-1")
+			p := must(w.DB.PutPackage(ctx, bySystem, store.Package{Name: "hostler-agent_1.4.0-1_amd64.deb", Version: "1.4.0-1"}, bytes.NewReader([]byte("deb"))))(t)
+			named := func() (bool, []string) {
+				b := must(w.Bundle(ctx, node, w.facts(nil)))(t)
+				return bytes.Contains(b.UserData, []byte(strings.TrimPrefix(p.Digest, "sha256:"))), b.Warnings
+			}
+			if has, warnings := named(); !has {
+				t.Fatalf("it has no package: %v", warnings)
+			}
+			forbid(w)
+			if has, warnings := named(); has || !strings.Contains(strings.Join(warnings, " "), "but for 1 that are revoked or below the floor") {
+				t.Errorf("it has it: %v, warnings %v", has, warnings)
+			}
+		})
+	}
+}

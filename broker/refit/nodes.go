@@ -106,14 +106,14 @@ func (n *Nodes) Ask(ctx context.Context, t upgrade.Task) (broker.Task, error) {
 const most = 1000
 
 // Withdraw implements upgrade.Nodes.
-func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) error {
+func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
 	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
-	for _, k := range all {
+	for i, k := range all {
 		if err == nil && !k.Status.Ended() {
-			_, err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))
+			all[i], err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))
 		}
 	}
-	return err
+	return all, err
 }
 
 // AskReport implements upgrade.Nodes.

@@ -202,6 +202,28 @@ func TestTheStartOfARun(t *testing.T) {
 	})
 }
 
+func TestWhatNobodyIsGiven(t *testing.T) {
+	each(t, func(w *world) {
+		w.publish("1.4.0", "stable")
+		w.publish("1.5.0", "stable")
+		w.ok(w.nodes.MayGive(w.Context(), "1.4.0", false))
+		_, err := w.db.SetReleaseFloor(w.Context(), ada, "1.5.0", "a hole")
+		w.ok(err)
+		_, err = w.db.RevokeRelease(w.Context(), ada, "1.5.0", "no good")
+		w.ok(err)
+		w.ok(w.nodes.MayGive(w.Context(), "1.4.0", true))
+		for _, row := range []struct {
+			version string
+			back    bool
+			code    string
+		}{{"1.4.0", false, "release_below_floor"}, {"1.5.0", false, "release_revoked"}, {"1.5.0", true, "release_revoked"}, {"9.9.9", false, "agent_release_unknown"}} {
+			if err := w.nodes.MayGive(w.Context(), row.version, row.back); broker.AsError(err).Code != row.code {
+				w.Errorf("%s, back %v: %v", row.version, row.back, err)
+			}
+		}
+	})
+}
+
 func TestWhatAPersonInstallsIsNamedWithItsDigest(t *testing.T) {
 	each(t, func(w *world) {
 		w.publish("1.4.0", "stable")
@@ -226,7 +248,11 @@ func TestATaskIsAskedForOnce(t *testing.T) {
 		if first.ID != again.ID || first.CorrelationID != "r" {
 			w.Errorf("asked for %s of %s, then %s", first.ID, first.CorrelationID, again.ID)
 		}
-		w.ok(w.nodes.Withdraw(w.Context(), "n-1", "r", "no more"))
+		withdrawn, err := w.nodes.Withdraw(w.Context(), "n-1", "r", "no more")
+		w.ok(err)
+		if len(withdrawn) != 1 || withdrawn[0].Status != broker.TaskCanceled {
+			w.Errorf("what it had asked for is %+v", withdrawn)
+		}
 		gone, err := w.nodes.Ask(w.Context(), ask)
 		w.ok(err)
 		if gone.Status != broker.TaskCanceled {

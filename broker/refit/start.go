@@ -166,7 +166,27 @@ func (n *Nodes) named(ctx context.Context, f Fleet, version string) (*Release, e
 	if err != nil {
 		return nil, err
 	}
-	return nil, broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to anybody: it was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+	return nil, revoked(r)
+}
+
+func revoked(r store.AgentRelease) error {
+	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to anybody: it was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+}
+
+// MayGive implements upgrade.Nodes.
+func (n *Nodes) MayGive(ctx context.Context, version string, allowRollback bool) error {
+	r, err := n.DB.AgentRelease(ctx, version)
+	switch {
+	case err != nil:
+		return err
+	case r.Revoked():
+		return revoked(r)
+	}
+	floor, err := n.DB.ReleaseFloor(ctx)
+	if err == nil && !allowRollback && floor.Version != "" && release.Compare(version, floor.Version) < 0 {
+		err = broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot give anybody release %s: it is below the floor %s", version, floor.Version)
+	}
+	return err
 }
 
 // packageOf is the package of a version, where one is published.

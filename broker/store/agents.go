@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,10 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id`
+const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id, delivery_id, previous_version, pins`
 
 func scanAgent(row interface{ Scan(...any) error }) (a broker.Agent, err error) {
-	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, at(&a.ReportedAt), at(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID)
+	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, at(&a.ReportedAt), at(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous, doc(&a.Pins))
 	return a, err
 }
 
@@ -51,7 +50,7 @@ func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		a = before
 		a.Channel, a.Pinned, a.Mode = channel, pinned, mode
-		if a == before {
+		if a.Channel == before.Channel && a.Pinned == before.Pinned && a.Mode == before.Mode {
 			return nil
 		}
 		if _, err := t.ExecContext(ctx, `UPDATE node_agents SET channel = $1, pinned_version = $2, delivery_mode = $3 WHERE node_id = $4`, string(channel), pinned, string(mode), nodeID); err != nil {
@@ -78,35 +77,8 @@ func (t *tx) ownAgent(ctx context.Context, nodeID string) (broker.Agent, error) 
 	return agent(ctx, t, nodeID, t.forUpdate())
 }
 
-// Delivery is how an agent comes to a node, or came.
-type Delivery struct {
-	NodeID        string
-	CorrelationID string
-	At            time.Time // when it began
-	Result        string    // running, or the outcome
-	Reason        string    // code
-	Seconds       int64
-}
-
-// Deliver notes how a delivery goes. One that began before the last one changes nothing.
-func (db *DB) Deliver(ctx context.Context, d Delivery) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := t.ownAgent(ctx, d.NodeID); err != nil {
-			return err
-		}
-		return t.deliver(ctx, d)
-	})
-}
-
-func (t *tx) deliver(ctx context.Context, d Delivery) error {
-	_, err := t.ExecContext(ctx, `UPDATE node_agents SET attempt_at = $1, result = $2, reason = $3, seconds = $4, correlation_id = $5 WHERE node_id = $6 AND attempt_at <= $1`,
-		micros(d.At), d.Result, d.Reason, d.Seconds, d.CorrelationID, d.NodeID)
-	return err
-}
-
 // saveBuild keeps which program a node says that it runs, and what became of the last
-// update, if no run tells of it: one that a person has done there, a task of its own, or
-// one that was confirmed and has been put back since.
+// update.
 func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentBuild) error {
 	if b == nil {
 		b = new(taskcatalog.AgentBuild) // an agent from before it told: what was known is of another
@@ -115,41 +87,21 @@ func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentB
 	if err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3 WHERE node_id = $4`, b.Commit, b.SHA256, micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3, previous_version = $4, pins = $5 WHERE node_id = $6`, b.Commit, b.SHA256, micros(t.now), b.Previous, text(b.Pins), nodeID); err != nil {
 		return err
 	}
-	d := b.Delivery
-	if d == nil {
-		return nil
-	}
-	var run string
-	if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(chain_runs.id), '') FROM tasks JOIN chain_runs ON chain_runs.id = tasks.correlation_id WHERE tasks.id = $1 AND tasks.node_id = $2`, d.ID, nodeID).Scan(&run); err != nil {
-		return err
-	}
-	id := cmp.Or(run, d.ID)
-	when := d.At
-	if when.IsZero() || when.After(t.now) { // by the node's clock
-		when = t.now
-	}
-	// What a run has asked for it tells itself, from the task's own result. But a version
-	// that was confirmed may be put back after that, and then the node alone knows.
-	putBack := id == a.CorrelationID && a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack
-	switch {
-	case putBack:
-		when = t.now
-	case run != "" || id == a.CorrelationID:
-		return nil
-	}
-	return t.deliver(ctx, Delivery{NodeID: nodeID, CorrelationID: id, At: when, Result: string(d.Outcome), Reason: string(d.Reason), Seconds: int64(max(d.SwitchSeconds, 0) + 0.999)})
+	return t.hearDelivery(ctx, a, b.Delivery)
 }
 
 // AskReport forgets what a node reported, so that it is asked for it: it answers by a
 // renewal of its certificate.
 func (db *DB) AskReport(ctx context.Context, nodeID string) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `UPDATE nodes SET report_digest = '' WHERE id = $1`, nodeID)
-		return err
-	})
+	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.askReport(ctx, nodeID) })
+}
+
+func (t *tx) askReport(ctx context.Context, nodeID string) error {
+	_, err := t.ExecContext(ctx, `UPDATE nodes SET report_digest = '' WHERE id = $1`, nodeID)
+	return err
 }
 
 // RenewedAt is when a node was given a certificate last; zero: never.

@@ -137,3 +137,18 @@ func TestANodeIsAskedForItsReportOnceMore(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatANodeSkipsIsKeptAsItSaysIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "h1")
+		pin := taskcatalog.AgentPin{Version: "1.4.0", Reason: "crash_loop"}
+		ok(t, db.SaveReport(ctx, n.ID, report("1.3.0", &taskcatalog.AgentBuild{Previous: "1.2.0", Pins: []taskcatalog.AgentPin{pin}}, "sha256:1")))
+		if a := must(db.Agent(ctx, n.ID))(t); a.Previous != "1.2.0" || len(a.Pins) != 1 || a.Pins[0] != pin {
+			t.Errorf("it is %+v", a)
+		}
+		ok(t, db.SaveReport(ctx, n.ID, report("1.3.0", &taskcatalog.AgentBuild{}, "sha256:2")))
+		if a := must(db.Agent(ctx, n.ID))(t); a.Previous != "" || len(a.Pins) != 0 {
+			t.Errorf("of a node that skips nothing any more it is %+v", a)
+		}
+	})
+}

@@ -29,6 +29,11 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 	if _, err := t.ExecContext(ctx, `UPDATE tasks SET late = $1 WHERE id = $2`, text(w), taskID); err != nil {
 		return err
 	}
+	if k.Type == "node.self_update" { // which version that left there, its report says: see hearDelivery
+		if err := t.askReport(ctx, nodeID); err != nil {
+			return err
+		}
+	}
 	return t.audit(ctx, broker.AuditEntry{
 		Actor: nodeActor(nodeID).Name, Action: "task.late_result", Subject: "task/" + taskID, Reason: w.Message, Code: string(w.Code), CorrelationID: k.CorrelationID,
 		After: small("node", nodeID, "type", k.Type, "outcome", w.Outcome, "running", w.Running, "probe", w.Probe),

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
 
 // Package is an agent release kept in the store, in blocks, so that every
@@ -150,6 +152,47 @@ func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadS
 // Packages lists all that are no parts of releases, newest first.
 func (db *DB) Packages(ctx context.Context) ([]Package, error) {
 	return collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
+}
+
+// NewestPackage is the package that a new machine of an architecture gets: the one that
+// was published last of those whose version nobody revoked and that is not below the
+// floor; nil: there is none. withheld is how many newer ones were passed over.
+func (db *DB) NewestPackage(ctx context.Context, arch string) (p *Package, withheld int, err error) {
+	all, err := db.Packages(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	releases, err := db.AgentReleases(ctx, "")
+	if err != nil {
+		return nil, 0, err
+	}
+	floor, err := db.ReleaseFloor(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, p := range all {
+		switch {
+		case !strings.HasSuffix(p.Name, "_"+arch+".deb"):
+		case p.below(floor.Version), slices.ContainsFunc(releases, func(r AgentRelease) bool { return r.Revoked() && p.OfVersion(r.Version) }):
+			withheld++
+		default:
+			return &all[i], withheld, nil
+		}
+	}
+	return nil, withheld, nil
+}
+
+// below reports whether a package is of a version below the floor. One whose version
+// cannot be compared is.
+func (p Package) below(floor string) bool {
+	if floor == "" {
+		return false
+	}
+	version := strings.Replace(p.Version, "~", "-", 1)
+	if i := strings.LastIndexByte(version, '-'); i > 0 && strings.Trim(version[i+1:], "0123456789") == "" {
+		version = version[:i] // the revision
+	}
+	return !release.ValidVersion(version) || release.Compare(version, floor) < 0
 }
 
 // blockReader holds one block at a time. It is for one goroutine.

@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -21,13 +22,17 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	switch {
 	case (p.AllowRollback || p.Force) && p.Reason == "":
 		return broker.Errorf(broker.Invalid, "reason_missing", "cannot update the agent of node %s: allow_rollback and force need a reason", n.ID)
-	case p.Version == "" && p.Phase == taskcatalog.PhaseRollback: // to what the node has kept
-		return nil
+	case p.Version == "" && p.Phase == taskcatalog.PhaseRollback:
+		if err := q.before(ctx, n, p); err != nil || p.Version == "" {
+			return err
+		}
 	case p.Version == "":
 		return broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot update the agent of node %s: no version is named", n.ID)
 	}
 	r, err := q.c.DB.AgentRelease(ctx, p.Version)
 	switch {
+	case p.Phase == taskcatalog.PhaseRollback && broker.AsError(err).Kind == broker.NotFound:
+		return nil // it may be what dpkg brought; that it has it, and the floor, the node sees to
 	case err != nil:
 		return err
 	case r.Revoked():
@@ -45,6 +50,26 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 		p.Signatures = append(p.Signatures, taskcatalog.ReleaseSignature(s))
 	}
 	return nil
+}
+
+// before names the version that a node has said is before its own, so that it is judged as
+// any other. Of one that has not said it, a rollback leads nobody knows where: it stays
+// without a version where nothing is revoked that it could lead to. Code:
+// rollback_version_missing.
+func (q *Queue) before(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
+	a, err := q.c.DB.Agent(ctx, n.ID)
+	if err != nil {
+		return err
+	}
+	if release.ValidVersion(a.Previous) {
+		p.Version = a.Previous
+		return nil
+	}
+	all, err := q.c.DB.AgentReleases(ctx, "")
+	if i := slices.IndexFunc(all, func(r store.AgentRelease) bool { return r.Revoked() }); i >= 0 {
+		return broker.Errorf(broker.Refused, "rollback_version_missing", "cannot roll back the agent of node %s: it has not said which version is before its own, and release %s is revoked (name the version to go back to)", n.ID, all[i].Version)
+	}
+	return err
 }
 
 // source is the registry that has a release. Where the broker has an account there, the

@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -55,9 +56,57 @@ func TestAnUpdateIsToldWhereItsReleaseIs(t *testing.T) {
 			_, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})
 			w.refused(err, code)
 		}
-		for _, params := range []string{`{"phase":"update","version":"1.2.0","allow_rollback":true,"reason":"1.4 is worse"}`, `{"phase":"rollback"}`} {
-			_, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})
+		_, _, err = w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(`{"phase":"update","version":"1.2.0","allow_rollback":true,"reason":"1.4 is worse"}`)})
+		w.ok(err)
+	})
+}
+
+// A rollback that names no version leads to the one that the node has said, and not to one
+// that nobody is given.
+func TestARollbackLeadsToNothingThatWasRevoked(t *testing.T) {
+	each(t, func(w *world) {
+		n := w.active("one")
+		publish := func(version string) {
+			w.t.Helper()
+			_, err := w.db.PublishRelease(ctx, operator, store.AgentRelease{Version: version, Digest: release.Digest([]byte(version)), Channel: "stable", Reference: "registry:5000/agent", Manifest: []byte(version), Statement: []byte("s")})
 			w.ok(err)
+		}
+		says := func(previous string) {
+			w.t.Helper()
+			w.clock.Advance(time.Second)
+			w.ok(w.db.SaveReport(ctx, n.Peer.NodeID, store.NodeReport{AgentVersion: "1.4.0", TaskTypes: taskcatalog.IDs(), Digest: "of " + previous, Agent: &taskcatalog.AgentBuild{Commit: "c", Previous: previous}}))
+		}
+		roll := func(params string) error {
+			k, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})
+			if err != nil {
+				return err
+			}
+			_, err = w.queue.Cancel(ctx, operator, k.ID, "only asked")
+			return err
+		}
+		const blind = `{"phase":"rollback"}`
+		publish("1.2.0")
+		publish("1.3.0")
+		w.ok(roll(blind)) // nothing is revoked that it could lead to
+		_, err := w.db.RevokeRelease(ctx, operator, "1.3.0", "eats disks")
+		w.ok(err)
+		w.refused(roll(blind), "rollback_version_missing")
+		says("1.3.0")
+		w.refused(roll(blind), "release_revoked")
+		w.refused(roll(`{"phase":"rollback","version":"1.3.0","allow_rollback":true,"force":true,"reason":"I insist"}`), "release_revoked")
+		says("1.0.0-dpkg.1") // which no signed release is
+		w.ok(roll(blind))
+		says("1.2.0")
+		_, err = w.db.SetReleaseFloor(ctx, operator, "1.3.0", "a hole")
+		w.ok(err)
+		w.refused(roll(blind), "release_below_floor")
+		w.ok(roll(`{"phase":"rollback","allow_rollback":true,"reason":"1.4 is worse"}`))
+
+		w.enqueue(n, "node.self_update", `{"phase":"rollback","allow_rollback":true,"reason":"1.4 is worse"}`)
+		var p taskcatalog.SelfUpdateParams
+		w.ok(json.Unmarshal(w.opened(w.fetch(n)[0]).Params, &p))
+		if p.Version != "1.2.0" {
+			w.t.Errorf("the node is told to go back to %q", p.Version)
 		}
 	})
 }

@@ -65,12 +65,33 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
+	told, known, err := c.delivered(ctx, r, k)
+	switch {
+	case err != nil:
+		return err
+	case !known && k.Status != broker.TaskSucceeded:
+		return badly(k)
+	case !known:
+		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
+	}
+	switch told["outcome"] {
+	case taskcatalog.UpdateConfirmed:
+		s.DeliveredAt = r.Now
+		r.Note(told, "node %s runs %s, %.0f seconds after the task began", s.NodeID, s.Target.Version, told["seconds"])
+		return nil
+	case taskcatalog.UpdateRolledBack:
+		return chain.Fail(updateFailed, "node %s has put %s back, since %s did not come up: %s (hostler task show %s)", s.NodeID, told["from"], s.Target.Version, told["reason"], k.ID).With("rolled_back", told)
+	}
+	return chain.Fail(updateFailed, "node %s did not take %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, told["reason"], taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
+}
+
+// delivered puts on record what a node made of an update. known is false of a task whose
+// result does not say.
+func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map[string]any, known bool, err error) {
+	s := &r.State
 	var result taskcatalog.SelfUpdateResult
 	if len(k.Result) == 0 || json.Unmarshal(k.Result, &result) != nil {
-		if k.Status != broker.TaskSucceeded {
-			return badly(k)
-		}
-		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
+		return nil, false, nil
 	}
 	reason, took := taskcatalog.Clean(string(result.Reason), 64), int64(math.Ceil(max(result.Seconds, 0)))
 	if reason == "" && k.Status != broker.TaskSucceeded {
@@ -78,26 +99,20 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 	}
 	result.Outcome = taskcatalog.UpdateOutcome(taskcatalog.Clean(string(result.Outcome), 32))
 	if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(result.Outcome), reason, took)); err != nil {
-		return ours(err)
+		return nil, false, ours(err)
 	}
-	told := map[string]any{
+	told = map[string]any{
 		"run_id": r.ID, "node_id": s.NodeID, "task_id": k.ID, "from": taskcatalog.Clean(result.FromVersion, 64), "to": taskcatalog.Clean(result.ToVersion, 64), "outcome": result.Outcome,
 		"reason": reason, "seconds": result.Seconds, "switch_seconds": result.SwitchSeconds,
 	}
-	switch result.Outcome {
-	case taskcatalog.UpdateConfirmed:
-		s.DeliveredAt = r.Now
-		r.Note(told, "node %s runs %s, %d seconds after the task began", s.NodeID, s.Target.Version, took)
-		return nil
-	case taskcatalog.UpdateRolledBack:
+	if result.Outcome == taskcatalog.UpdateRolledBack {
 		r.Publish(chain.Message{Type: RolledBackEvent, Subject: "node/" + s.NodeID, Data: told})
-		return chain.Fail(updateFailed, "node %s has put %s back, since %s did not come up: %s (hostler task show %s)", s.NodeID, told["from"], s.Target.Version, reason, k.ID).With("rolled_back", told)
 	}
-	return chain.Fail(updateFailed, "node %s did not take %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, reason, taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
+	return told, true, nil
 }
 
 // RolledBackEvent tells of a node that has put the version before back: seed 003 §12.
-const RolledBackEvent = "agent.rollback.completed"
+const RolledBackEvent = broker.AgentRolledBack
 
 // rotate gives the node a new key and certificate.
 func (c *Chains) rotate(ctx context.Context, r *run) error {

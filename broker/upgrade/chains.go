@@ -26,6 +26,7 @@ func (c *Chains) All() (all []chain.Kind) {
 
 // Of is a list with its stages.
 func (c *Chains) Of(l List) chain.Chain[Upgrade] {
+	// What is taken back are tasks, all of them here, and waited for as long as the node may take.
 	safe := stage{Name: "check_safety", Do: c.safe, Undo: c.withdraw, Retry: again, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
 	verify := []stage{
 		{Name: "verify_health", Do: c.verifyHealth, Retry: again, Limit: within(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},
@@ -33,17 +34,17 @@ func (c *Chains) Of(l List) chain.Chain[Upgrade] {
 		{Name: "verify_schedulable", Do: c.verifySchedulable, Limit: within(verifyTime), About: about("nothing: the node is to be as fit for a tenant as before", 10*time.Second)},
 	}
 	version := stage{Name: "verify_version", Done: c.anyVersion, Do: c.verifyVersion, Limit: within(verifyTime), About: about("nothing: the node is to report the release", time.Minute)}
-	trust := stage{Name: "update_trust", Done: c.trusts, Do: c.updateTrust, Undo: c.withdraw, Retry: again, Limit: within(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)}
+	trust := stage{Name: "update_trust", Done: c.trusts, Do: c.updateTrust, Retry: again, Limit: within(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)}
 	var stages []stage
 	switch l {
 	case Update: // a node that does not know the newest release key would refuse what it signed
-		stages = []stage{safe, trust, {Name: "update_agent", Do: c.update, Undo: c.withdraw, Retry: once, Limit: within(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
+		stages = []stage{safe, trust, {Name: "update_agent", Do: c.update, Retry: once, Limit: within(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
 	case Certificate:
-		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Undo: c.withdraw, Retry: again, Limit: within(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
+		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Retry: again, Limit: within(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
 	case Config:
 		stages = []stage{
 			safe, trust,
-			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Undo: c.withdraw, Retry: again, Limit: within(taskTime), About: about("the node: the resolver profiles that it shall have", 5*time.Second)},
+			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Retry: again, Limit: within(taskTime), About: about("the node: the resolver profiles that it shall have", 5*time.Second)},
 		}
 	case Install:
 		stages = []stage{safe, {Name: "wait_for_install", Do: c.waitForInstall, Limit: within(installTime), About: about("nothing: a person installs the agent", time.Hour)}, version}

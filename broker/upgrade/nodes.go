@@ -24,14 +24,18 @@ type Nodes interface {
 	Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error)
 	// ProfilesVersion names the set of resolver profiles with a digest.
 	ProfilesVersion(ctx context.Context, digest string) (string, error)
+	// MayGive refuses a release that nobody is given: release_revoked, and
+	// release_below_floor unless a rollback was asked for.
+	MayGive(ctx context.Context, version string, allowRollback bool) error
 	// TrustVersion is that of the trust bundle in force.
 	TrustVersion() int64
 	// Tell notes how a delivery goes.
 	Tell(ctx context.Context, d Delivery) error
 	// Ask gives the node a task, once for each key, and says how it stands.
 	Ask(ctx context.Context, t Task) (broker.Task, error)
-	// Withdraw cancels what the run has asked the node for and that has not ended.
-	Withdraw(ctx context.Context, nodeID, runID, reason string) error
+	// Withdraw cancels what the run has asked the node for and that has not ended, and says
+	// how all that it has asked for stands: what the node has begun, the node ends.
+	Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error)
 	// AskReport has the node say what it is once more, which it does by a renewal.
 	AskReport(ctx context.Context, nodeID string) error
 	// RenewedAt is when the node was given a certificate last.

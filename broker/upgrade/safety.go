@@ -2,10 +2,12 @@ package upgrade
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // safe judges the run's safety policy, now that nobody else is let in, and notes what
@@ -61,7 +63,48 @@ func (s *Upgrade) delivery(runID, result, reason string, seconds int64) Delivery
 	return Delivery{NodeID: s.NodeID, RunID: runID, Mode: s.Mode, At: s.BegunAt, Result: result, Reason: reason, Seconds: seconds}
 }
 
-// withdraw takes back what no agent has taken yet. What one has, it ends itself.
+// withdraw takes back what no agent has taken yet, and waits for what one has: the node
+// ends that itself, and until it has, nobody else may work on it.
 func (c *Chains) withdraw(ctx context.Context, r *run) error {
-	return ours(c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, "run "+r.ID+" was cancelled"))
+	tasks, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, "run "+r.ID+" was cancelled")
+	if err != nil {
+		return ours(err)
+	}
+	for _, k := range tasks {
+		if !k.Status.Ended() && k.Class != taskcatalog.ClassProbe {
+			return chain.AgainFor(silent, soon, "task %s (%s) is %s: node %s has it, and is to say how it ended", k.ID, k.Type, k.Status, r.State.NodeID)
+		}
+	}
+	for _, k := range tasks {
+		if err := c.became(ctx, r, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// became puts on record what a node made of an update whose end the run had not heard when
+// it was cancelled.
+func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
+	s := &r.State
+	if k.Type != "node.self_update" || !k.Status.Ended() || k.Attempt == 0 || slices.Contains(s.Tasks, k.ID) {
+		return nil
+	}
+	told, known, err := c.delivered(ctx, r, k)
+	switch {
+	case err != nil:
+		return err
+	case known:
+		r.Note(told, "node %s had task %s (%s to %s) already: %s", s.NodeID, k.ID, told["from"], told["to"], told["outcome"])
+	case k.Status == broker.TaskCanceled:
+		r.Note(map[string]any{"task_id": k.ID}, "node %s has not begun task %s", s.NodeID, k.ID)
+	default:
+		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not say what it made of task %s: %s", s.NodeID, k.ID, k.Code)
+		err = ours(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
+	}
+	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own word is that it was cancelled
+		r.Publish(chain.Message{Type: broker.AgentUpgraded, Subject: "node/" + s.NodeID, Data: told})
+	}
+	s.Tasks = append(s.Tasks, k.ID)
+	return err
 }

@@ -327,6 +327,23 @@ func TestAManualInstallIsLookedAtAsAnyOther(t *testing.T) {
 	}
 }
 
+// A person may take days, and a release may be revoked meanwhile: then nobody is told any
+// more to install it.
+func TestAnInstallOfWhatIsRevokedMeanwhileStops(t *testing.T) {
+	w := newWorld(t)
+	req := w.request(broker.InPlaceUpgrade)
+	req.Mode = broker.ByManualInstall
+	w.start(req)
+	w.settle(time.Hour)
+	w.mayGive = broker.Errorf(broker.Refused, "release_revoked", "it eats disks")
+	w.becomes("1.4.0")
+	w.renewed = w.clock.Now()
+	w.settle(time.Hour)
+	if r := w.run(); r.Status != chain.FailedRetryable || r.Stage != "wait_for_install" || r.Failure.Code != "release_revoked" {
+		t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+}
+
 func TestAMachineWithoutAnAgentIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.node.Epoch, w.node.CertNotAfter, w.renewed = 0, time.Time{}, time.Time{}
@@ -375,5 +392,116 @@ func TestACancelTakesBackWhatNobodyHasBegun(t *testing.T) {
 		if k.Status != broker.TaskCanceled {
 			t.Errorf("task %s is %s", k.ID, k.Status)
 		}
+	}
+}
+
+// An agent that has an update may switch whatever is asked of it since: until it has said
+// what it did, the run has the node.
+func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		ends   func(w *world, k *broker.Task)
+		result string // that the read model has in the end; empty: it was told of no end
+		reason string
+		note   string
+		events []string // beside those of the run
+	}{
+		{"it switched all the same", func(w *world, k *broker.Task) {
+			w.well(k, taskcatalog.SelfUpdateParams{Version: "1.4.0"})
+		}, "confirmed", "", "(1.3.0 to 1.4.0) already: confirmed", []string{broker.AgentUpgraded}},
+		{"it put it back", func(w *world, k *broker.Task) {
+			w.ended(k, taskcatalog.SelfUpdateResult{FromVersion: "1.3.0", ToVersion: "1.4.0", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact"})
+			k.Status = broker.TaskFailed
+		}, "rolled_back", "no_contact", "already: rolled_back", []string{upgrade.RolledBackEvent}},
+		{"it left it", func(_ *world, k *broker.Task) { k.Status = broker.TaskCanceled }, "", "", "has not begun", nil},
+		{"it says nothing", func(_ *world, k *broker.Task) {
+			k.Status, k.Code = broker.TaskFailed, taskcatalog.CodeOutcomeUnknown
+		}, "failed", "outcome_unknown", "did not say", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			var update *broker.Task
+			w.does = func(k *broker.Task, _ any) { k.Status, k.Attempt, update = broker.TaskDispatched, 1, k }
+			w.start(w.request(broker.InPlaceUpgrade))
+			w.settle(time.Minute)
+			if _, err := w.engine.Act(ctx, chain.Order{ID: "r", Actor: ada, Action: chain.Cancel, Reason: "no"}); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(3 * time.Hour)
+			if r := w.run(); r.Status != chain.Compensating || !strings.Contains(r.Waiting, update.ID) || !update.CancelRequested {
+				t.Fatalf("while the node has it the run is %s, waits for %q", r.Status, r.Waiting)
+			}
+			if _, err := w.engine.Start(ctx, chain.Start{ID: "other", Kind: upgrade.Update.Kind(), Site: "dc1", State: upgrade.Upgrade{NodeID: "n-1"}, Locks: []string{"node/n-1"}}); err == nil {
+				t.Fatal("somebody else has the node meanwhile")
+			}
+			test.ends(w, update)
+			w.settle(time.Minute)
+			if r := w.run(); r.Status != chain.Cancelled {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			last := w.told[len(w.told)-1]
+			if test.result == "" && last.Result != upgrade.Running || test.result != "" && (last.Result != test.result || last.Reason != test.reason) {
+				t.Errorf("told %+v", last)
+			}
+			events, err := w.store.Events(ctx, "r")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := events[len(events)-1]; e.Status != chain.Compensated || !strings.Contains(e.Message, test.note) {
+				t.Errorf("the run says last %+v", e)
+			}
+			var told []string
+			for _, m := range w.store.Outbox() {
+				if m.Subject == "node/n-1" {
+					told = append(told, m.Type)
+				}
+			}
+			if !slices.Equal(told, test.events) {
+				t.Errorf("of the node is told %v", told)
+			}
+		})
+	}
+}
+
+// What was told while the run went forward is not told once more.
+func TestACancelOfARunThatWasPutBackTellsNothingTwice(t *testing.T) {
+	w := newWorld(t)
+	w.does = func(k *broker.Task, _ any) {
+		w.ended(k, taskcatalog.SelfUpdateResult{FromVersion: "1.3.0", ToVersion: "1.4.0", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact"})
+		k.Status, k.Attempt = broker.TaskFailed, 1
+	}
+	w.start(w.request(broker.InPlaceUpgrade))
+	w.settle(time.Hour)
+	if _, err := w.engine.Act(ctx, chain.Order{ID: "r", Actor: ada, Action: chain.Cancel, Reason: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(time.Minute)
+	n := 0
+	for _, m := range w.store.Outbox() {
+		if m.Type == upgrade.RolledBackEvent {
+			n++
+		}
+	}
+	if r := w.run(); r.Status != chain.Cancelled || n != 1 {
+		t.Errorf("%s, and %d rollbacks were told of", r.Status, n)
+	}
+}
+
+// A probe changes nothing: nobody need wait for the answer of an agent that is silent.
+func TestACancelWaitsForNoProbe(t *testing.T) {
+	w := newWorld(t)
+	w.does = func(k *broker.Task, params any) {
+		if w.well(k, params); k.Type == "node.heartbeat_check" {
+			k.Status, k.Class, k.Attempt = broker.TaskDispatched, taskcatalog.ClassProbe, 1
+		}
+	}
+	w.start(w.request(broker.InPlaceUpgrade))
+	w.settle(time.Minute)
+	if _, err := w.engine.Act(ctx, chain.Order{ID: "r", Actor: ada, Action: chain.Cancel, Reason: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(time.Minute)
+	if r := w.run(); r.Status != chain.Cancelled {
+		t.Errorf("%s at %s, waits for %q", r.Status, r.Stage, r.Waiting)
 	}
 }

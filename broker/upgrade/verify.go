@@ -119,6 +119,11 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 // release is reported, or the node has enrolled or renewed.
 func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	s := &r.State
+	if s.Target != nil { // it may have been revoked while a person was waited for
+		if err := c.Nodes.MayGive(ctx, s.Target.Version, s.AllowRollback); err != nil {
+			return ours(err)
+		}
+	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return ours(err)

@@ -37,6 +37,7 @@ type world struct {
 	tasks   map[string]*broker.Task // by key
 	told    []upgrade.Delivery
 	asked   int // for its report
+	mayGive error
 
 	turnover  *chain.Record
 	reimagedN int
@@ -191,7 +192,8 @@ func (w *world) Unfit(context.Context, string) ([]broker.Reason, error) { return
 func (w *world) ProfilesVersion(_ context.Context, digest string) (string, error) {
 	return "v-" + strings.TrimPrefix(digest, "sha256:"), nil
 }
-func (w *world) TrustVersion() int64 { return w.trust }
+func (w *world) MayGive(context.Context, string, bool) error { return w.mayGive }
+func (w *world) TrustVersion() int64                         { return w.trust }
 func (w *world) Tell(_ context.Context, d upgrade.Delivery) error {
 	w.told = append(w.told, d)
 	return nil
@@ -209,13 +211,17 @@ func (w *world) Ask(_ context.Context, t upgrade.Task) (broker.Task, error) {
 	return *k, nil
 }
 
-func (w *world) Withdraw(context.Context, string, string, string) error {
+func (w *world) Withdraw(context.Context, string, string, string) (all []broker.Task, err error) {
 	for _, k := range w.tasks {
-		if k.Status == broker.TaskQueued {
+		switch {
+		case k.Status == broker.TaskQueued:
 			k.Status = broker.TaskCanceled
+		case !k.Status.Ended():
+			k.CancelRequested = true
 		}
+		all = append(all, *k)
 	}
-	return nil
+	return all, nil
 }
 
 func (w *world) AskReport(context.Context, string) error {

@@ -121,7 +121,7 @@ before this one. That is watched as any update is.`,
 				return err
 			}
 			defer func() { _ = store.Close() }()
-			to, err := byHand(at, store, file, configFile).RevertByHand(cmd.Context(), "by-hand-"+time.Now().UTC().Format("20060102T150405Z"), reason)
+			to, err := byHand(at, store, file, configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "putting %s back (hostler-agent update show)\n", to)
 			}

@@ -20,6 +20,8 @@ type AgentLifecycle struct {
 	ReportedCommit       string            `json:"reported_commit,omitempty"`
 	ReportedDigest       string            `json:"reported_digest,omitempty" doc:"hex SHA-256 of the program that runs"`
 	ReportedAt           time.Time         `json:"reported_at,omitzero"`
+	PreviousAgentVersion string            `json:"previous_agent_version,omitempty" doc:"what a rollback of the node goes back to, as it says"`
+	SkippedVersions      []AgentSkipped    `json:"skipped_versions,omitempty" doc:"that the node takes by force only, as it says"`
 	Capabilities         map[string]string `json:"capabilities,omitempty" doc:"of a node that is shown alone"`
 
 	DesiredDeliveryMode       string    `json:"desired_delivery_mode" enum:"reimage,manual_install,rebootstrap"`
@@ -33,6 +35,12 @@ type AgentLifecycle struct {
 	LastDeliveryCorrelationID string    `json:"last_delivery_correlation_id,omitempty" doc:"the run, or the task where no run asked for it"`
 
 	LatestRun *AgentLifecycleRun `json:"latest_run,omitempty" doc:"of a node that is shown alone"`
+}
+
+// AgentSkipped is a version that failed on a node, or that a person there has it skip.
+type AgentSkipped struct {
+	Version string `json:"version"`
+	Reason  string `json:"reason" doc:"a code"`
 }
 
 // AgentCounts is how the agents of a fleet stand. An unknown build is drift: unknown are

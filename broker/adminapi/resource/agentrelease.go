@@ -56,7 +56,7 @@ type AgentReleaseList struct {
 // uploaded to this broker before.
 type AgentReleasePublish struct {
 	Digest     string             `json:"digest" minLength:"71" maxLength:"71" doc:"sha256:HEX of the manifest"`
-	Channel    string             `json:"channel" minLength:"1" maxLength:"32"`
+	Channel    string             `json:"channel" minLength:"1" maxLength:"32" doc:"stable, candidate, or pinned: for nodes that are pinned to it and no others"`
 	Reference  string             `json:"reference,omitempty" maxLength:"255" doc:"HOST[:PORT]/REPOSITORY, without tag or digest; empty: this broker has the layer"`
 	PlainHTTP  bool               `json:"plain_http,omitzero" doc:"the registry speaks no TLS"`
 	Manifest   []byte             `json:"manifest"`

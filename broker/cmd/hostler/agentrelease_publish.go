@@ -24,10 +24,11 @@ func agentReleasePublishCommand(a *app) *cobra.Command {
 	var channel, registry string
 	var plainHTTP bool
 	c := &cobra.Command{
-		Use:   "publish FILE.deb|DIR",
+		Use:   "publish FILE.deb|DIR|REF",
 		Short: "publish a package of the agent, or a signed release",
 		Long: `Publish a package of the agent, which machines install at their first boot, or a
-signed release (a directory that pack made), which nodes update themselves to.
+signed release, which nodes update themselves to: a directory that pack made, or
+a reference to what a registry has, HOST[:PORT]/REPOSITORY@sha256:… (or a tag).
 
 A package is kept by its digest; version and architecture are read from its
 name, NAME_VERSION_ARCH.deb.
@@ -38,22 +39,31 @@ and refuses what none of them signed. Signatures are taken from the directory
 (hostler agent-release sign) and from the registry (cosign sign --key), where
 they can be added after a first, refused, publish. Who may push is what docker
 login or oras login left on this machine.
+A release by reference is read from its registry, with the same login, and
+nothing is pushed: CI has pushed and signed it. Nodes fetch it there.
 
 The same once more changes nothing but channel, registry and signatures.`,
 		Example: "  hostler agent-release publish dist/hostler-agent_0.1.0_amd64.deb\n" +
-			"  hostler agent-release publish dist/hostler-agent-0.1.0.oci --registry registry.example/hostler/agent --channel canary",
-		Args: exactly("FILE.deb|DIR"),
+			"  hostler agent-release publish dist/hostler-agent-0.1.0.oci --registry registry.example/hostler/agent --channel candidate\n" +
+			"  hostler agent-release publish registry.example/hostler/agent@sha256:DIGEST",
+		Args: exactly("FILE.deb|DIR|REF"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if artifact.IsLayout(args[0]) {
 				return a.publishSigned(c.Context(), args[0], channel, registry, plainHTTP)
 			}
+			if isReference(args[0]) {
+				if registry != "" {
+					return usage("--registry goes with a directory: %s names its registry itself", args[0])
+				}
+				return a.publishReference(c.Context(), args[0], channel, plainHTTP)
+			}
 			if registry != "" || plainHTTP || c.Flags().Changed("channel") {
-				return usage("--registry, --plain-http and --channel go with a signed release (a directory that hostler agent-release pack made), and %s is none", args[0])
+				return usage("--registry, --plain-http and --channel go with a signed release (a directory that hostler agent-release pack made, or a reference), and %s is none", args[0])
 			}
 			return a.publishPackage(c, args[0])
 		},
 	}
-	c.Flags().StringVar(&channel, "channel", "stable", "who shall get the release, `NAME`")
+	c.Flags().StringVar(&channel, "channel", "stable", "who shall get the release: stable, candidate (nodes of that channel) or pinned (nodes that are pinned to it), `NAME`")
 	c.Flags().StringVar(&registry, "registry", "", "push the release to `HOST[:PORT]/REPOSITORY`")
 	c.Flags().BoolVar(&plainHTTP, "plain-http", false, "the registry speaks no TLS, to nodes neither")
 	return c
@@ -63,7 +73,7 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 	name := filepath.Base(path)
 	m := debName.FindStringSubmatch(name)
 	if m == nil {
-		return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64; or a directory that hostler agent-release pack made)", name)
+		return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64; or a directory that hostler agent-release pack made; or REGISTRY/REPOSITORY@sha256:…)", name)
 	}
 	r := resource.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
 	f, err := os.Open(path)

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -69,6 +71,51 @@ func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, 
 		return unsigned(l, registry)
 	}
 	for _, s := range signatures {
+		put.Signatures = append(put.Signatures, resource.ReleaseSignature(s))
+	}
+	done, err := api.PublishRelease(ctx, put)
+	p.done()
+	if err != nil {
+		return err
+	}
+	return a.showRelease(done)
+}
+
+// isReference tells the name of a release in a registry from that of a file, which may
+// have any.
+func isReference(name string) bool {
+	if _, err := os.Stat(name); err == nil || strings.HasSuffix(name, ".deb") {
+		return false
+	}
+	return artifact.IsReference(name)
+}
+
+// publishReference has the broker judge a release that a registry has already.
+func (a *app) publishReference(ctx context.Context, reference, channel string, plainHTTP bool) error {
+	p := a.progress()
+	defer p.done()
+	p.say("pull", "reading "+reference)
+	r, err := artifact.Pull(ctx, reference, plainHTTP)
+	if err != nil {
+		return err
+	}
+	m, err := release.ReadManifest(r.Manifest)
+	if err == nil {
+		_, err = m.ReadStatement(r.Statement)
+	}
+	if err != nil {
+		return unfit(reference, err)
+	}
+	if len(r.Signatures) == 0 {
+		p.done()
+		return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: nobody has signed it (cosign sign --key FILE %s@%s; then publish again)", reference, r.Repository, r.Digest)
+	}
+	api, err := a.connect()
+	if err != nil {
+		return err
+	}
+	put := resource.AgentReleasePublish{Digest: r.Digest, Channel: channel, Reference: r.Repository, PlainHTTP: plainHTTP, Manifest: r.Manifest, Statement: r.Statement}
+	for _, s := range r.Signatures {
 		put.Signatures = append(put.Signatures, resource.ReleaseSignature(s))
 	}
 	done, err := api.PublishRelease(ctx, put)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,7 @@ func (a *app) showAgent(l *resource.AgentLifecycle) error {
 		p.Fields("node", l.Hostname+" ("+l.NodeID+")", "site", l.Site, "status", l.Status,
 			"agent", l.Badge+" ("+l.DriftState+")", "channel", l.AgentChannel, "wanted", l.DesiredAgentVersion, "floor", l.VersionFloor,
 			"reported", l.ReportedAgentVersion, "commit", l.ReportedCommit, "program", l.ReportedDigest, "reported at", moment(a, l.ReportedAt),
+			"the version before", l.PreviousAgentVersion, "skips", skipped(l.SkippedVersions),
 			"delivered by", l.DesiredDeliveryMode, "last delivery", deliveryLine(a, *l), "of", l.LastDeliveryCorrelationID)
 		for _, why := range l.DriftReasons {
 			p.Line("drift: " + why)
@@ -54,6 +56,15 @@ func (a *app) showAgent(l *resource.AgentLifecycle) error {
 			p.Table(agentRuns.heads, rows)
 		}
 	})
+}
+
+// skipped are the versions that a node takes by force only: 1.4.0 (crash_loop).
+func skipped(all []resource.AgentSkipped) string {
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = s.Version + " (" + s.Reason + ")"
+	}
+	return strings.Join(words, ", ")
 }
 
 // deliveryLine is what came of the last delivery: confirmed, 42 s, 3 minutes ago.

@@ -205,6 +205,9 @@ func TestASignatureThatRefersToTheReleaseIsFound(t *testing.T) {
 	if _, _, err := release.Verify(a.Manifest, a.Statement, got[1:], release.Keys{"k": k.Public()}, a.Digest); err != nil {
 		t.Error(err)
 	}
+	if read, err := artifact.Pull(t.Context(), name+"@"+a.Digest, true); err != nil || len(read.Signatures) != 2 || !same(read.Signatures[:1], mine) {
+		t.Errorf("what is read from there has %+v (%v)", read, err)
+	}
 	for range release.MaxSignatures {
 		refer(t, name, a, releasetest.Bundle(t, a.Digest, k)) // ECDSA: another one each time
 	}

@@ -12,6 +12,16 @@ import (
 
 const maxBundle = 64 << 10
 
+// withBundles adds the bundles of a release to the signatures at its tag, as far as there
+// is room. A registry that knows nothing of referring keeps no one from the tag.
+func (r *Registry) withBundles(ctx context.Context, of ocispec.Descriptor, all []release.Signature) ([]release.Signature, error) {
+	bundles, err := r.bundles(ctx, of, max(release.MaxSignatures-len(all), 0))
+	if err != nil && len(all) == 0 {
+		return nil, err
+	}
+	return append(all, bundles...), nil
+}
+
 // bundles reads the signatures of a release that "cosign sign" writes from version 3 on:
 // each is the layer of a manifest that refers to the release. Which those are a registry
 // says itself, or a list at the tag sha256-DIGEST.

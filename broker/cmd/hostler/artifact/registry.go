@@ -62,11 +62,10 @@ func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, er
 			return nil, r.failed("push signatures to", err)
 		}
 	}
-	bundles, err := r.bundles(ctx, l.root, release.MaxSignatures-len(all))
-	if err != nil && len(all) == 0 { // a registry that knows nothing of referring keeps no one from the tag
+	if all, err = r.withBundles(ctx, l.root, all); err != nil {
 		return nil, r.failed("read signatures from", err)
 	}
-	return append(all, bundles...), nil
+	return all, nil
 }
 
 func (r *Registry) failed(what string, err error) error {

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Delivery is how an agent comes to a node, or came.
+type Delivery struct {
+	NodeID        string
+	CorrelationID string
+	At            time.Time // when it began
+	Result        string    // running, or the outcome
+	Reason        string    // code
+	Seconds       int64
+}
+
+// Deliver notes how a delivery goes. One that began before the last one changes nothing.
+func (db *DB) Deliver(ctx context.Context, d Delivery) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := t.ownAgent(ctx, d.NodeID); err != nil {
+			return err
+		}
+		return t.deliver(ctx, d)
+	})
+}
+
+func (t *tx) deliver(ctx context.Context, d Delivery) error {
+	_, err := t.ExecContext(ctx, `UPDATE node_agents SET attempt_at = $1, result = $2, reason = $3, seconds = $4, correlation_id = $5 WHERE node_id = $6 AND attempt_at <= $1`,
+		micros(d.At), d.Result, d.Reason, d.Seconds, d.CorrelationID, d.NodeID)
+	return err
+}
+
+// hearDelivery takes in what a node says of its last update, once: it may be one that a
+// person has done there, one of a task of its own, or one of a run that had given it up.
+// Of any other a run tells, from the task's own result.
+func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.AgentDelivery) error {
+	if d == nil {
+		return nil
+	}
+	k, err := t.updateOf(ctx, a.NodeID, d.ID)
+	if err != nil {
+		return err
+	}
+	of := d.ID
+	if k != nil && k.run != nil {
+		of = k.run.ID
+	}
+	// A version that was confirmed may be put back after that, and then the node alone knows.
+	reverted := a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack && a.CorrelationID == of
+	if !reverted && (d.ID == a.DeliveryID || k != nil && k.run != nil && !k.givenUp()) {
+		return nil
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET delivery_id = $1 WHERE node_id = $2`, d.ID, a.NodeID); err != nil {
+		return err
+	}
+	heard := Delivery{NodeID: a.NodeID, CorrelationID: d.ID, At: d.At, Result: string(d.Outcome), Reason: string(d.Reason), Seconds: int64(max(d.SwitchSeconds, 0) + 0.999)}
+	if d.At.IsZero() || d.At.After(t.now) { // by the node's clock
+		heard.At = t.now
+	}
+	if k != nil && k.run != nil {
+		if heard.CorrelationID = k.run.ID; heard.CorrelationID == a.CorrelationID {
+			heard.At = a.AttemptAt // it is that one's end
+		}
+	}
+	if reverted {
+		heard.At = t.now
+	}
+	if k == nil || k.run == nil || !k.run.Status.Moving() { // one that moves has asked for another since
+		if err := t.deliver(ctx, heard); err != nil {
+			return err
+		}
+	}
+	if a.ReportedAt.IsZero() {
+		return nil // it was done before there was a node
+	}
+	return t.tellDelivery(ctx, a.NodeID, d, k)
+}
+
+// updateTask is a task of which a node says that it was an update, and the run that it is
+// of; nil: none.
+type updateTask struct {
+	broker.Task
+	run *chain.Record
+}
+
+// givenUp reports whether the broker has ended the task without a word of the node.
+func (k *updateTask) givenUp() bool {
+	return k.Code == taskcatalog.CodeOutcomeUnknown || k.Code == taskcatalog.CodeNodeReenrolled
+}
+
+// wentBack reports whether a task asked for the version before.
+func (k *updateTask) wentBack() bool {
+	var p taskcatalog.SelfUpdateParams
+	return json.Unmarshal(k.Params, &p) == nil && p.Phase == taskcatalog.PhaseRollback
+}
+
+// updateOf is the task of a delivery; nil: there is none of that node, so that a person
+// did it there.
+func (t *tx) updateOf(ctx context.Context, nodeID, id string) (*updateTask, error) {
+	k, err := task(ctx, t, id, "")
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.NotFound, err == nil && k.NodeID != nodeID:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	out := &updateTask{Task: k}
+	r, err := scanRun(t.QueryRowContext(ctx, `SELECT `+runColumns+` FROM chain_runs WHERE id = $1`, k.CorrelationID))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return out, nil
+	case err != nil:
+		return nil, err
+	}
+	out.run = &r
+	return out, nil
+}
+
+// tellDelivery tells of a delivery that no run tells of, and puts it into the history of
+// the run that had given it up, or had ended before it was taken back.
+func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.AgentDelivery, k *updateTask) error {
+	n, err := node(ctx, t, nodeID, "")
+	if err != nil {
+		return err
+	}
+	data := map[string]any{"node_id": nodeID, "task_id": "", "from": d.From, "to": d.To, "outcome": string(d.Outcome), "reason": d.Reason, "switch_seconds": d.SwitchSeconds}
+	correlation := ""
+	if k != nil {
+		data["task_id"], correlation = k.ID, k.CorrelationID
+		if k.run != nil {
+			data["run_id"] = k.run.ID
+		}
+	}
+	var types []string
+	switch d.Outcome {
+	case taskcatalog.UpdateConfirmed:
+		types = []string{broker.AgentUpgraded}
+		if k == nil && strings.HasPrefix(d.ID, taskcatalog.ByHand) || k != nil && k.wentBack() {
+			types = []string{broker.AgentRolledBack}
+			data["from"], data["to"], data["outcome"] = d.To, d.From, "taken_back" // from is what runs again
+		}
+	case taskcatalog.UpdateRolledBack:
+		types = []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}
+	case taskcatalog.UpdateRefused:
+		types = []string{broker.AgentUpgradeFailed}
+	}
+	for _, typ := range types {
+		if err := t.send(ctx, told{Message: chain.Message{Type: typ, Subject: "node/" + nodeID, Data: data}, Site: n.Site, CorrelationID: correlation}); err != nil {
+			return err
+		}
+	}
+	if k == nil || k.run == nil {
+		return nil
+	}
+	ended := "had ended"
+	if k.givenUp() {
+		ended = "was given up"
+	}
+	said := fmt.Sprintf("node %s says of task %s, which %s: %s to %s: %s %s", nodeID, k.ID, ended, d.From, d.To, d.Outcome, d.Reason)
+	return t.tellOf(ctx, chain.Change{Record: *k.run, Events: []chain.Event{{Direction: k.run.Direction, Status: chain.Skipped, Message: said}}})
+}

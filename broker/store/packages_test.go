@@ -1,0 +1,48 @@
+package store_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog/release"
+)
+
+// A new machine is given no package that nobody is to have any more.
+func TestTheNewestPackageIsOneThatMayBeGiven(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		newest := func(arch, version string, withheld int) {
+			t.Helper()
+			p, n, err := db.NewestPackage(ctx, arch)
+			ok(t, err)
+			if got := p; (got == nil) != (version == "") || got != nil && got.Version != version || n != withheld {
+				t.Errorf("of %s it is %+v with %d withheld, want %q with %d", arch, got, n, version, withheld)
+			}
+		}
+		newest("amd64", "", 0)
+		for _, v := range []string{"1.3.0", "1.4.0~rc.1-1", "1.4.0-2", "own"} {
+			clock.Advance(time.Minute)
+			must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_" + v + "_amd64.deb", Version: v}, bytes.NewReader([]byte(v))))(t)
+		}
+		newest("amd64", "own", 0)
+		newest("arm64", "", 0)
+		publishAndRevoke := func(v string) {
+			t.Helper()
+			must(db.PublishRelease(ctx, admin, store.AgentRelease{Version: v, Digest: release.Digest([]byte(v)), Channel: "stable", Reference: "r:5000/agent", Manifest: []byte(v), Statement: []byte("s")}))(t)
+			must(db.RevokeRelease(ctx, admin, v, "no good"))(t)
+		}
+		publishAndRevoke("1.4.0")
+		newest("amd64", "own", 0)
+		publishAndRevoke("own")
+		newest("amd64", "1.4.0~rc.1-1", 2)
+		must(db.SetReleaseFloor(ctx, admin, "1.4.0", "a hole"))(t)
+		newest("amd64", "", 4)
+		clock.Advance(time.Minute)
+		must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_x_amd64.deb", Version: "x"}, bytes.NewReader([]byte("x"))))(t)
+		newest("amd64", "", 5) // of which nobody can say that it is above the floor
+		must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_1.5.0-1_amd64.deb", Version: "1.5.0-1"}, bytes.NewReader([]byte("1.5.0"))))(t)
+		newest("amd64", "1.5.0-1", 0)
+	})
+}
