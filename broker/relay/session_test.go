@@ -234,14 +234,16 @@ func TestASessionIsClosedFromOutside(t *testing.T) {
 	n, _ := s.join("quic", s.token, frame.Hello{})
 	n.write(0, "words")
 	began := time.Now()
-	if err := s.relay.Close(ctx, "ts-1", "node_quarantined", "the node is quarantined"); err != nil {
+	closed := make(chan error, 1)
+	go func() { closed <- s.relay.Close(ctx, "ts-1", "node_quarantined", "the node is quarantined") }()
+	if bye := byeOf(t, n.next); bye.Code != "node_quarantined" || bye.Lasts {
+		t.Errorf("%+v", bye)
+	}
+	if err := <-closed; err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
-	}
-	if bye := byeOf(t, n.next); bye.Code != "node_quarantined" || bye.Lasts {
-		t.Errorf("%+v", bye)
 	}
 	<-o.gone
 	s.ends("node_quarantined")
