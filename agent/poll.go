@@ -21,6 +21,9 @@ const (
 	firstPause = time.Second
 	longPause  = time.Minute
 	maxPause   = 5 * time.Minute
+	// trialPause is the longest of a version on trial: its watcher believes that a broker
+	// which answers has been asked by then. See selfupdate's reachGrace.
+	trialPause = 90 * time.Second
 )
 
 var (
@@ -51,6 +54,9 @@ func (a *Agent) serve(ctx, work context.Context) error {
 			break
 		}
 		wait := pauseFor(pause, err)
+		if a.onTrial() {
+			wait = min(wait, trialPause)
+		}
 		a.troubled(err, wait)
 		if err := sleep(ctx, wait); err != nil {
 			return err

@@ -146,7 +146,7 @@ func (c *Config) build() *taskcatalog.AgentBuild {
 	b := c.Build
 	if c.Updates != nil {
 		if st, err := c.Updates.Store.Load(); err == nil {
-			b.Delivery, b.Previous, b.Pins = st.Last(), st.Slots[st.Previous].Version, nil
+			b.Delivery, b.Previous, b.Pins = st.Last(), st.Slots[st.Before()].Version, nil
 			for _, p := range st.Pins[max(len(st.Pins)-taskcatalog.MaxAgentPins, 0):] {
 				b.Pins = append(b.Pins, taskcatalog.AgentPin{Version: p.Version, Reason: p.Reason})
 			}

@@ -83,7 +83,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	to := want.To
 	if to == "" && want.ToVersion == "" {
-		to = st.Previous
+		to = st.Before()
 	}
 	if to == "" {
 		for name, slot := range st.Slots {

@@ -82,8 +82,8 @@ const (
 	settle     = 10 * time.Second
 	// calm is how long the machine runs after which its next end is the first again.
 	calm = 5 * time.Minute
-	// An agent that could not reach its broker pauses up to a minute and a half before it
-	// tries again: see agent.pauseFor.
+	// An agent on trial that could not reach its broker, or was refused, pauses up to a
+	// minute and a half before it tries again: see agent.trialPause.
 	reachGrace = 150 * time.Second
 )
 

@@ -49,6 +49,15 @@ type State struct {
 	Deliveries []taskcatalog.AgentDelivery `json:"deliveries,omitempty"`
 }
 
+// Before is the slot of the version before the one that runs: of one that was confirmed
+// and has not proved itself, the one that is known to work. Empty: there is none.
+func (st *State) Before() string {
+	if t := st.Trial; t != nil && t.Step == Proving {
+		return t.From
+	}
+	return st.Previous
+}
+
 // Slot is what is known of the program in a slot.
 type Slot struct {
 	Version string `json:"version"`

@@ -109,6 +109,14 @@ func (f *fleet) run(id string) chain.Record {
 	return r
 }
 
+// begun is when the last delivery to a node began.
+func (f *fleet) begun(s *simulated) time.Time {
+	f.Helper()
+	a, err := f.db.Agent(f.Context(), s.NodeID)
+	f.ok(err)
+	return a.AttemptAt
+}
+
 func (f *fleet) wants(s *simulated, result, reason, correlation string) {
 	f.Helper()
 	a, err := f.db.Agent(f.Context(), s.NodeID)
@@ -172,6 +180,47 @@ func TestWhatBecameOfAnUpdateThatWasGivenUpIsTold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A version that was confirmed may be put back while its run still looks at the node, and
+// only the node knows. It is told of once, and does not stand in the way of what comes next.
+func TestAVersionThatIsPutBackWhileItsRunLooksIsToldOnce(t *testing.T) {
+	eachOne(t, func(f *fleet, s *simulated) {
+		r, d := f.update(s)
+		f.answer(s, d, taskcatalog.OutcomeSucceeded, taskcatalog.SelfUpdateResult{Outcome: taskcatalog.UpdateConfirmed, Slots: []taskcatalog.UpdateSlot{}})
+		f.clock.Advance(time.Minute)
+		f.step()
+		f.wants(s, "confirmed", "", r.ID)
+		if got := f.run(r.ID); !got.Status.Moving() {
+			f.Fatalf("the run is %s", got.Status)
+		}
+		before := len(f.told())
+		for range 3 {
+			f.clock.Advance(time.Minute)
+			f.says(s, taskcatalog.AgentDelivery{ID: d.TaskID, From: "1.0.0", To: after, Outcome: taskcatalog.UpdateRolledBack, Reason: "crash_loop", At: f.db.Now()})
+		}
+		f.wants(s, "rolled_back", "crash_loop", r.ID)
+		if got := f.told()[before:]; !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
+			f.Errorf("told %v", got)
+		}
+		f.ok(f.db.Deliver(f.Context(), store.Delivery{NodeID: s.NodeID, CorrelationID: r.ID, At: f.begun(s), Result: "confirmed"}))
+		f.wants(s, "confirmed", "", r.ID)
+	})
+}
+
+// A node speaks of updates, and of nothing else that it was asked for.
+func TestADeliveryOfAnotherTaskIsNone(t *testing.T) {
+	eachOne(t, func(f *fleet, s *simulated) {
+		k, _, err := f.nodes.Queue.Enqueue(f.Context(), ada, taskqueue.Request{NodeID: s.NodeID, Type: "node.drain"})
+		f.ok(err)
+		f.fetch(s)
+		f.silence()
+		f.says(s, taskcatalog.AgentDelivery{ID: k.ID, From: before, To: after, Outcome: taskcatalog.UpdateRolledBack, At: f.db.Now()})
+		if got := f.told(); len(got) != 0 {
+			f.Errorf("told %v", got)
+		}
+		f.wants(s, "", "", "")
+	})
 }
 
 // The node's report may have come before its task was given up: then the late word of the

@@ -48,15 +48,18 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 		return nil
 	}
 	k, err := t.updateOf(ctx, a.NodeID, d.ID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case k != nil && k.Type != "node.self_update":
+		return nil // of a task that was none it has nothing to tell
 	}
 	of := d.ID
 	if k != nil && k.run != nil {
 		of = k.run.ID
 	}
 	// A version that was confirmed may be put back after that, and then the node alone knows.
-	reverted := a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack && a.CorrelationID == of
+	reverted := a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack && a.CorrelationID == of && (k == nil || k.Status == broker.TaskSucceeded)
 	if !reverted && (d.ID == a.DeliveryID || k != nil && k.run != nil && !k.givenUp()) {
 		return nil
 	}
@@ -72,10 +75,10 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 			heard.At = a.AttemptAt // it is that one's end
 		}
 	}
-	if reverted {
+	if reverted && (k == nil || k.run == nil) {
 		heard.At = t.now
 	}
-	if k == nil || k.run == nil || !k.run.Status.Moving() { // one that moves has asked for another since
+	if reverted || k == nil || k.run == nil || !k.run.Status.Moving() { // one that moves has asked for another since
 		if err := t.deliver(ctx, heard); err != nil {
 			return err
 		}
@@ -162,7 +165,7 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 	if k == nil || k.run == nil {
 		return nil
 	}
-	ended := "had ended"
+	ended := "had succeeded"
 	if k.givenUp() {
 		ended = "was given up"
 	}
