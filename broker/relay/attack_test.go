@@ -2,9 +2,13 @@ package relay_test
 
 import (
 	"encoding/binary"
+	"net"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
@@ -232,13 +236,46 @@ func TestWhoIsNoNodeOfOursGetsNoConnection(t *testing.T) {
 
 func TestWhoSaysNothingIsNotWaitedFor(t *testing.T) {
 	for _, over := range both {
-		s := newSite(t, func(c *relay.Config) { c.HelloWithin = 200 * time.Millisecond })
+		s := newSite(t, func(c *relay.Config) { c.HelloWithin = 2 * time.Second })
 		n := s.dial(over, s.node)
 		_ = must(n.Write([]byte{byte(frame.KindHello)}))(t)
-		n.refused("hello_missing")
+		if bye := byeOf(t, n.next); bye.Code != "hello_missing" || !bye.Lasts { // it may have been slow only
+			t.Errorf("it was told %+v", bye)
+		}
+		n.close()
 		n = s.dial(over, s.node)
 		n.send(frame.Ping{})
 		n.refused("frame_unexpected")
+	}
+}
+
+// exhausted is a listener that cannot take a connection, so many times.
+type exhausted struct {
+	net.Listener
+	times atomic.Int32
+}
+
+func (l *exhausted) Accept() (net.Conn, error) {
+	if l.times.Add(-1) >= 0 {
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
+}
+
+// Whoever uses up the descriptors ends nobody's session.
+func TestARelayThatCannotTakeAConnectionGoesOn(t *testing.T) {
+	s := newSite(t)
+	s.closed()
+	l := &exhausted{}
+	l.times.Store(2)
+	s.listener = func(tcp net.Listener) net.Listener { l.Listener = tcp; return l }
+	s.begin()
+	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+		t.Fatal(err)
+	}
+	s.join("tls", s.mint("ts-1", s.node), frame.Hello{})
+	if left := l.times.Load(); left >= 0 {
+		t.Errorf("it was let in with %d failures to come", left)
 	}
 }
 

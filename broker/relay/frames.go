@@ -10,6 +10,7 @@ import (
 
 // Codes of what ends a connection.
 const (
+	codeExited                      = "terminal_exited"
 	codeLost       taskcatalog.Code = "connection_lost"
 	codeReplaced   taskcatalog.Code = "connection_replaced"
 	codeOutputLost taskcatalog.Code = "output_lost"

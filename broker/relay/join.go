@@ -54,14 +54,15 @@ func (s *session) welcomeOperator() {
 }
 
 // admit lets a node in that has said Hello, if its token says so. Codes: those of
-// store.UseTerminalToken, terminal_session_not_here, version_unknown.
+// store.UseTerminalToken, terminal_session_not_here, terminal_session_elsewhere,
+// version_unknown.
 func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, side Side) error {
 	if h.Version != frame.Version {
 		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
 	}
 	s, err := r.session(h.SessionID)
 	if err != nil {
-		return err
+		return r.elsewhere(ctx, peer, h.SessionID, err)
 	}
 	key, err := pki.PublicKeyDigest(peer.Cert.PublicKey)
 	if err != nil {
@@ -74,14 +75,34 @@ func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, side S
 		return err
 	}
 	if !s.do(func() { s.joinNode(*peer, h, token, side) }) {
-		return over(h.SessionID)
+		return r.elsewhere(ctx, peer, h.SessionID, over(h.SessionID))
 	}
 	return nil
 }
 
+// elsewhere says of a session that is not here whether it goes on without this relay, as
+// after a restart: the node whose it is may come again until its own patience ends, and
+// hears no more of any other.
+func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHere error) error {
+	row, err := r.c.DB.TerminalSession(ctx, id)
+	switch {
+	case err != nil && broker.AsError(err).Kind != broker.NotFound:
+		return err
+	case err == nil && row.NodeID == peer.NodeID && !row.Status.Over():
+		return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "no relay has terminal session %q at this address now (come again)", id)
+	}
+	return notHere
+}
+
 // joinNode takes the node's connection, in place of the one before. What cannot go on ends
-// the session.
+// the session; a node that has said already how its program ended has nothing to add, and
+// may forget what it wrote once that is kept.
 func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, side Side) {
+	if s.exit != nil {
+		status := s.exit.Status
+		newLink(&s.group, side).end(frame.Bye{Code: codeExited, Text: "its program has ended", Lasts: s.tape.busy(), Status: &status})
+		return
+	}
 	s.dropNode(frame.Bye{Code: codeReplaced, Text: "the node has connected again", Lasts: true})
 	s.node, s.peer = newLink(&s.group, side), peer
 	first := s.in == nil

@@ -24,6 +24,9 @@ const (
 	// they are at the address they come from.
 	unvalidated = 64
 
+	// acceptPause is how long nobody is let in after that has failed.
+	acceptPause = 100 * time.Millisecond
+
 	codeStreams taskcatalog.Code = "streams_too_many"
 	codeHello   taskcatalog.Code = "hello_missing"
 )
@@ -97,9 +100,17 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	group.Go(func() {
 		for {
 			conn, err := tcp.Accept()
-			if err != nil {
+			switch {
+			case errors.Is(err, net.ErrClosed):
 				failed <- err
 				return
+			case err != nil: // such as no descriptor left: those who are there stay
+				r.c.Log.Warn("no connection can be taken just now", zap.Error(err))
+				select {
+				case <-time.After(acceptPause):
+				case <-ctx.Done():
+				}
+				continue
 			}
 			begin(func() { r.serveTLS(ctx, conn, config) })
 		}
@@ -191,13 +202,14 @@ func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 	_ = w.Close()
 }
 
-// refusal is the Bye to whoever is not let in. He may come again where it was not for him.
+// refusal is the Bye to whoever is not let in. He may come again where it was not for him,
+// or where he was only slow: a node that may not ends its terminal.
 func refusal(err error) frame.Bye {
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
-		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText)}
+		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText), Lasts: code == codeHello}
 	}
 	e := broker.AsError(err)
-	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal}
+	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal || e.Kind == broker.Unavailable}
 }
 
 func (r *Relay) greet(ctx context.Context, peer *pki.Peer, w *wire) error {

@@ -248,7 +248,7 @@ func (s *session) afterExit() {
 	}
 	late := !s.relay.c.Now().Before(s.exitAt.Add(lastWords))
 	if s.operator == nil || late || s.taken == s.out.kept && s.exitShown && s.operator.pending == nil {
-		s.finish("terminal_exited", "its program ended")
+		s.finish(codeExited, "its program ended")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -391,6 +392,61 @@ func TestBytesThatComeOneByOneAreOneEvent(t *testing.T) {
 	}
 	if lines := s.lines(); len(lines) > 10 || s.recorded(recording.Output) != "a"+strings.Repeat("b", 3000) {
 		t.Errorf("they make %d lines", len(lines))
+	}
+}
+
+// A node whose connection broke after it had said how its program ended comes again with
+// the same, and is told that it is known.
+func TestANodeMayComeAgainAfterItsExit(t *testing.T) {
+	s := newSite(t)
+	o := s.attach(frame.Hello{}) // never read: the end is not seen yet
+	n, w := s.join("quic", s.token, frame.Hello{})
+	n.send(frame.Data{Bytes: []byte("last words")}, frame.EOF{Offset: 10}, frame.Exit{Status: 3})
+	until(t, n.next, func(a frame.Ack) bool { return a.Taken == 10 })
+	n.close()
+	again := s.dial("quic", s.node)
+	again.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token, Taken: 0, From: 0, Sent: 10})
+	if bye := byeOf(t, again.next); bye.Code != "terminal_exited" || bye.Lasts || bye.Status == nil || *bye.Status != 3 {
+		t.Errorf("%+v", bye)
+	}
+	if row := must(s.db.TerminalSession(ctx, "ts-1"))(t); row.Status.Over() {
+		t.Errorf("it is %s before anybody has seen its end", row.Status)
+	}
+	o.drain(nil)
+	s.eventually("it ends", func() bool {
+		s.clock.Advance(time.Second)
+		return must(s.db.TerminalSession(ctx, "ts-1"))(t).Status.Over()
+	})
+	s.ends("terminal_exited")
+}
+
+// A relay that has begun anew knows no session by itself: the node whose it is may come
+// again, and keeps its terminal. One that is over, or another's, is not here.
+func TestANodeMayComeAgainWhereItsRelayBeganAnew(t *testing.T) {
+	s := newSite(t)
+	_, w := s.join("quic", s.token, frame.Hello{})
+	s.closed()
+	s.begin()
+	come := func(n pkitest.Node) frame.Bye {
+		t.Helper()
+		c := s.dial("quic", n)
+		c.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token})
+		return byeOf(t, c.next)
+	}
+	if bye := come(s.node); bye.Code != "terminal_session_elsewhere" || !bye.Lasts {
+		t.Errorf("%+v", bye)
+	}
+	if bye := come(s.enroll("beta")); bye.Code != "terminal_session_not_here" || bye.Lasts {
+		t.Errorf("another node: %+v", bye)
+	}
+	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.relay.Close(ctx, "ts-1", "node_quarantined", "the node is quarantined"); err != nil {
+		t.Fatal(err)
+	}
+	if bye := come(s.node); bye.Code != "terminal_session_not_here" || bye.Lasts {
+		t.Errorf("after its end: %+v", bye)
 	}
 }
 

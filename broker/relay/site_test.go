@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -95,6 +96,8 @@ type site struct {
 	mu     sync.Mutex
 	denied string
 	closed func()
+	// listener has a test stand between the relay and its listener.
+	listener func(net.Listener) net.Listener
 }
 
 func newSite(t *testing.T, change ...func(*relay.Config)) *site {
@@ -125,6 +128,9 @@ func (s *site) begin(change ...func(*relay.Config)) {
 		s.Fatal(err)
 	}
 	s.addr = tcp.Addr().String()
+	if s.listener != nil {
+		tcp = s.listener(tcp)
+	}
 	c := relay.Config{
 		DB: s.db, Keeper: s.shelf, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.ca.Server, nil },
 		Roots: func() *x509.CertPool { return s.ca.Roots() }, Now: s.clock.Now, Address: s.addr, Tick: 5 * time.Millisecond,
