@@ -31,6 +31,9 @@ func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 		return
 	}
 	a.at("after accept", d.TaskID)
+	if a.endLost(d.TaskID) {
+		return
+	}
 	a.logTask(admitted.Task).Info("accepted the task", zap.Int("attempt", d.Attempt))
 	a.launch(work, admitted, d.Attempt)
 }

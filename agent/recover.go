@@ -28,18 +28,47 @@ func (a *Agent) recoverTasks() {
 		a.mu.Unlock()
 		switch {
 		case runs:
-		case e.State == ledger.Started && (a.endMade(e) || a.resume(e)):
 		case e.State == ledger.Started:
-			why := "the agent ended while the task ran"
-			if found := a.probe(&e.Task); found != "" {
-				why += "; now: " + found
-			}
-			a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
+			a.endBegun(e, "the agent ended while the task ran")
 		default:
 			a.after(context.Background(), e)
 		}
 	}
 	wake(a.results)
+}
+
+// endBegun ends, or goes on with, a task that may have been done and is not started again.
+func (a *Agent) endBegun(e ledger.Entry, why string) {
+	if a.endMade(e) || a.resume(e) {
+		return
+	}
+	if found := a.probe(&e.Task); found != "" {
+		why += "; now: " + found
+	}
+	a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
+}
+
+// endLost ends an accepted task that may have run before the ledger was put back, and
+// reports whether that is so. One that cannot be judged begins nothing, and is delivered
+// again.
+func (a *Agent) endLost(taskID string) bool {
+	e, _, err := a.ledger.Get(taskID)
+	may := false
+	if err == nil {
+		may, err = a.ledger.MayHaveRun(&e.Task, e.Attempt)
+	}
+	if err == nil && may {
+		e.StartedAt = a.Now()
+		err = a.ledger.Start(taskID, e.StartedAt)
+	}
+	switch {
+	case err != nil:
+		a.Log.Error("cannot tell whether a task ran before", zap.String("task", taskID), zap.Error(err))
+		return true
+	case may:
+		a.endBegun(e, "the task may have run: a version of the agent that was put back took tasks, and damaged the ledger that knew of them")
+	}
+	return may
 }
 
 // endMade ends a task of which can be shown that it was done: only its result was

@@ -176,7 +176,7 @@ func (a *Agent) expireAccepted() {
 		a.mu.Lock()
 		waits := a.running[e.Task.TaskID] != nil
 		a.mu.Unlock()
-		if !waits {
+		if !waits && !a.endLost(e.Task.TaskID) {
 			a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s was accepted and never started", e.Task.TaskID)}, taskcatalog.OutcomeRefused)
 		}
 	}

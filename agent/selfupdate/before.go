@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -18,6 +19,9 @@ type Part struct {
 	Files []string // patterns of names in the state directory; the first is a name that stays once it is there
 	// Check returns why the part in a state directory cannot be used.
 	Check func(stateDir string) error
+	// Lost notes, in the part in a state directory, that it is put in the place of one
+	// that knew of tasks which this one does not. Nil: it holds nothing of tasks.
+	Lost func(stateDir string, at time.Time) error
 }
 
 // Before is the folder below a state directory that holds its parts as they were
@@ -111,8 +115,9 @@ func (w *Watcher) fillBefore(temp string) error {
 }
 
 // restoreBefore puts back the parts that the version before cannot read now, and says
-// which.
-func (w *Watcher) restoreBefore() (restored []string, err error) {
+// which. Where tasks were taken since the copy was made, that is noted in it first: what
+// is put in place never reads as if it knew of all.
+func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) {
 	s := w.Store
 	home, err := os.OpenRoot(w.StateDir)
 	if err != nil {
@@ -126,6 +131,11 @@ func (w *Watcher) restoreBefore() (restored []string, err error) {
 		}
 		if len(names) == 0 || w.sound(home, part) {
 			continue
+		}
+		if tasksSince && part.Lost != nil {
+			if err := part.Lost(Before(w.StateDir), s.now().UTC()); err != nil {
+				return restored, fmt.Errorf("cannot note in the copy of the node's %s what it does not know: %w", part.Name, err)
+			}
 		}
 		room := int64(maxBefore)
 		for _, name := range names {

@@ -77,8 +77,10 @@
 //   - A version writes a newer form of the state only once it is confirmed. One that
 //     damages what the old version must read costs nothing: a copy from before the
 //     switch is put in its place. No task can be lost by that, since an unconfirmed
-//     version takes none. One that damages it while it is proved costs what was done since:
-//     an agent that forgets is better than a machine that nobody reaches.
+//     version takes none. One that damages it while it is proved costs what was written
+//     since: an agent that forgets is better than a machine that nobody reaches. But the
+//     copy then says until when it knows nothing, and a task that was issued before that
+//     and that it does not know is not run: it ends as interrupted, with what is found.
 //   - What a newer version has added to a file is read over. What an older one cannot do
 //     without has another form, and a version that does not read it is not switched to.
 //   - A task's result comes from state.json, by whichever version runs then.

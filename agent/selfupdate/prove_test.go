@@ -3,6 +3,8 @@ package selfupdate
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -266,5 +268,36 @@ func TestAVersionIsPutBackByHand(t *testing.T) {
 	}
 	if len(st.Pins) > 0 || !slices.Equal(w.ran[len(w.ran)-1:], []string{"1.0.0"}) {
 		t.Errorf("%+v, %v ran", st.Pins, w.ran)
+	}
+}
+
+// A version that took tasks and damages what was written of them is put back with a copy
+// that says that it does not know them. One that took none has nothing to say of.
+func TestACopyOfTheStateSaysWhatItDoesNotKnow(t *testing.T) {
+	for behaviour, says := range map[string]bool{"damages": false, "damages-late": true} {
+		w := newWorld(t)
+		w.proof = DefaultProof
+		w.arm(behaviour)
+		watcher, in := w.watcher(), ""
+		mine := parts[1]
+		mine.Lost = func(dir string, at time.Time) error {
+			raw, err := os.ReadFile(filepath.Join(w.state, "ledger.db"))
+			if in = dir; err != nil || len(raw) > 0 || !at.Equal(w.clock) {
+				t.Errorf("%s: at %s, and there is %q in place already, %v", behaviour, at, raw, err)
+			}
+			return nil
+		}
+		watcher.Parts = []Part{mine}
+		if err := watcher.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if says {
+			want = Before(w.state)
+		}
+		st, err := w.store.Load()
+		if d := st.Last(); err != nil || in != want || d == nil || d.Outcome != taskcatalog.UpdateRolledBack || w.agent.version != "1.0.0" {
+			t.Errorf("%s: it was said in %q, want %q; %+v %v", behaviour, in, want, d, err)
+		}
 	}
 }

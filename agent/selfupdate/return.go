@@ -26,7 +26,7 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	err := s.switchTo(back)
 	var restored []string
 	if err == nil {
-		restored, err = w.restoreBefore()
+		restored, err = w.restoreBefore(w.tookTasks(t))
 	}
 	// Where that failed, the copy and the trial stay for another try; meanwhile any agent
 	// is better than none.
@@ -42,6 +42,12 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 		}
 		t.Step, t.FailedAt = Returning, failedAt
 	})
+}
+
+// tookTasks reports whether the version took tasks: one that was never confirmed did not.
+func (w *Watcher) tookTasks(t *Trial) bool {
+	st, err := w.Store.Load()
+	return err != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
 }
 
 // awaitReturn waits until the old version says that it is ready, and only then says that

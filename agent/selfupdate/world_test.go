@@ -22,7 +22,7 @@ import (
 // world is a node with a systemd, a broker and time of its own. The program in a slot
 // is a text that says how an agent of it behaves:
 //
-//	VERSION fine | exits | hangs | silent | crashes-later | dies-late | dies-once | wakes | damages | test-fails
+//	VERSION fine | exits | hangs | silent | crashes-later | dies-late | dies-once | wakes | damages | damages-late | test-fails
 type world struct {
 	*testing.T
 	lib, state string
@@ -168,9 +168,9 @@ func (w *world) pass(d time.Duration) {
 		return
 	}
 	switch {
-	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, a.behaviour == "damages",
+	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, a.behaviour == "damages", a.behaviour == "damages-late" && age > 20*time.Second,
 		a.behaviour == "dies-late" && age > 20*time.Second, a.behaviour == "dies-once" && age > 20*time.Second && a.restarts == 0:
-		if a.behaviour == "damages" {
+		if strings.HasPrefix(a.behaviour, "damages") {
 			w.put("state/ledger.db", "")
 		}
 		a.waits, a.ready, a.since = true, false, w.clock
