@@ -36,7 +36,7 @@ type Trial struct {
 	// WatchedSeconds is how long it was watched in this step, in all boots; while it is
 	// proving, since it ended last.
 	WatchedSeconds int    `json:"watched_seconds"`
-	BootID         string `json:"boot_id"` // empty: that boot ended as it should
+	BootID         string `json:"boot_id"` // with left behind it: the watcher was asked to stop
 	// Boots is how often the machine went down under it without being asked to, each
 	// time soon after the last, and Starts how often it was started by systemd itself.
 	Boots      int    `json:"boots"`

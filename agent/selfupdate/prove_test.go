@@ -301,3 +301,30 @@ func TestACopyOfTheStateSaysWhatItDoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// A watcher that is stopped and started, as an upgrade of the package does, goes on
+// counting where the one before it was.
+func TestAWatcherThatIsStoppedKeepsTheExitsThatItSaw(t *testing.T) {
+	w := newWorld(t)
+	w.proof = DefaultProof
+	w.arm("dies-late")
+	for range 12 {
+		ctx, cancel := context.WithCancel(t.Context())
+		watcher, until := w.watcher(), w.clock.Add(15*time.Second) // it sees one end, and never two
+		sleep := watcher.Sleep
+		watcher.Sleep = func(ctx context.Context, d time.Duration) error {
+			if !w.clock.Before(until) {
+				cancel()
+			}
+			return sleep(ctx, d)
+		}
+		if err := watcher.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	st, err := w.store.Load()
+	if d := st.Last(); err != nil || d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != CodeCrashLoop || w.agent.version != "1.0.0" {
+		t.Errorf("%+v of %+v, %v", d, st.Trial, err)
+	}
+}

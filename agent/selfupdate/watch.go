@@ -141,13 +141,21 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // leave is what a watcher does that is asked to stop; its next start goes on. A boot
-// that ends like this says nothing of the version.
+// that ends like this says nothing of the version, and in the same boot it goes on with
+// what was counted.
 func (w *Watcher) leave() error {
 	if !slices.Contains([]Step{Watching, Proving}, w.step) {
 		return nil
 	}
-	return w.change(&Trial{ID: w.id, Step: w.step}, func(t *Trial) { t.BootID = "" })
+	return w.change(&Trial{ID: w.id, Step: w.step}, func(t *Trial) {
+		if t.BootID == w.BootID {
+			t.BootID += left
+		}
+	})
 }
+
+// left ends the id of a boot whose watcher was asked to stop.
+const left = " left"
 
 // tidy does what a verdict leaves to do, and a crash may have left.
 func (w *Watcher) tidy(st *State) error {
@@ -179,7 +187,7 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	if dead(u) && t.Starts > 0 && t.BootID == w.BootID {
+	if dead(u) && t.Starts > 0 && strings.TrimSuffix(t.BootID, left) == w.BootID {
 		return nil // a person has stopped it, and it is that person's to start it
 	}
 	if u.Invocation == "" || t.Starts == 0 && dead(u) {
@@ -265,12 +273,13 @@ func (w *Watcher) save(t *Trial) error {
 
 // see takes in which start of the new version this is.
 func (w *Watcher) see(t *Trial, u Unit) {
-	if t.BootID != w.BootID {
-		if t.BootID != "" {
+	if boot, asked := strings.CutSuffix(t.BootID, left); boot != w.BootID {
+		if boot != "" && !asked {
 			t.Boots++
 		}
-		t.BootID, t.Starts, t.Invocation = w.BootID, 0, ""
+		t.Starts, t.Invocation = 0, ""
 	}
+	t.BootID = w.BootID
 	if w.running += tick; w.running >= calm {
 		t.Boots = 0
 	}
