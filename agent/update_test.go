@@ -42,6 +42,8 @@ type units struct {
 	// beforeWatch is called when the watcher is started.
 	beforeWatch func()
 	watchers    sync.WaitGroup
+	endWatch    func() // asks the watcher to stop
+	watchEnded  chan struct{}
 }
 
 func newUnits(l *lab) *units {
@@ -114,7 +116,16 @@ func (u *units) launch() {
 	u.config = config
 }
 
-func (u *units) Start(ctx context.Context, unit string) error { return u.Launch(ctx, unit) }
+func (u *units) Restart(ctx context.Context, unit string) error {
+	u.mu.Lock()
+	end, ended := u.endWatch, u.watchEnded
+	u.mu.Unlock()
+	if end != nil {
+		end()
+		<-ended
+	}
+	return u.Launch(ctx, unit)
+}
 
 func (u *units) Launch(_ context.Context, unit string) error {
 	u.mu.Lock()
@@ -131,13 +142,18 @@ func (u *units) Launch(_ context.Context, unit string) error {
 	u.watching = true
 	config := u.config
 	config.Log = zap.NewNop()
+	ctx, end := context.WithCancel(u.t.Context())
+	ended := make(chan struct{})
+	u.endWatch, u.watchEnded = end, ended
 	u.watchers.Go(func() {
+		defer close(ended)
+		defer end()
 		u.beforeWatch()
 		w := selfupdate.Watcher{
 			Store: u.open(), StateDir: u.stateDir, Systemd: u, BootID: "boot", Log: config.Log, Parts: StateParts(config.Now),
 			Reach: Reacher(config), Proof: time.Minute, Sleep: sleep,
 		}
-		if err := w.Run(u.t.Context()); err != nil {
+		if err := w.Run(ctx); err != nil {
 			u.t.Error(err)
 		}
 		u.mu.Lock()

@@ -73,7 +73,8 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	log.Info("starting the watcher", zap.String("from", trial.FromVersion), zap.String("to", trial.ToVersion), zap.String("delivery", trial.ID))
 	start, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
-	if err := sd.Start(start, WatchUnit); err != nil && ctx.Err() == nil {
+	// Anew: one that runs may have seen that there is no trial, and be about to end.
+	if err := sd.Restart(start, WatchUnit); err != nil && ctx.Err() == nil {
 		return false, s.disarm(trial, st.Trial, err)
 	}
 	return false, nil
@@ -154,12 +155,12 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 		}
 		running = Slot{Version: want.Version, SHA256: sum, State: release.State, At: s.Store.now().UTC().Truncate(time.Second)}
 	}
-	if err := s.Store.link(s.Store.lib, good, versions+"/"+trial.From); err != nil {
-		return err
-	}
 	return s.Store.Change(func(st *State) error {
 		if st.unsettled() {
 			return underWay(st.Trial)
+		}
+		if err := s.Store.link(s.Store.lib, good, versions+"/"+trial.From); err != nil {
+			return err
 		}
 		st.Slots[want.Running] = running
 		st.Good, st.Trial = trial.From, trial

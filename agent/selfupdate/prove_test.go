@@ -328,3 +328,27 @@ func TestAWatcherThatIsStoppedKeepsTheExitsThatItSaw(t *testing.T) {
 		t.Errorf("%+v of %+v, %v", d, st.Trial, err)
 	}
 }
+
+// A watcher that has seen that there is nothing to watch ends, whatever is armed meanwhile:
+// its unit runs until then, so that a start of it is none.
+func TestAnUpdateThatIsArmedWhileTheWatcherEndsIsWatched(t *testing.T) {
+	w := newWorld(t)
+	w.proof = 0
+	w.arm("fine")
+	next := w.publish("1.2.0", "exits")
+	armed, step := false, w.store.step
+	w.store.step = func(what string) error {
+		if what == "remove "+beforeDir && !armed {
+			armed = true
+			if err := w.update(next); err != nil {
+				t.Error(err)
+			}
+		}
+		return step(what)
+	}
+	d := w.settled()
+	st, err := w.store.Load()
+	if err != nil || !armed || st.Trial != nil || d == nil || d.ID != "t-1.2.0" || d.Outcome != taskcatalog.UpdateRolledBack || w.agent.version != "1.1.0" {
+		t.Errorf("armed: %v; %+v of %+v, %v; %+v runs", armed, d, st.Trial, err, w.agent)
+	}
+}

@@ -30,8 +30,9 @@ type Unit struct {
 
 // Systemd is what an update asks of systemd.
 type Systemd interface {
-	// Start starts a unit and returns when it runs; Launch only asks for it.
-	Start(ctx context.Context, unit string) error
+	// Restart starts a unit anew and returns when it runs; Launch only asks for the start
+	// of one that does not run.
+	Restart(ctx context.Context, unit string) error
 	Launch(ctx context.Context, unit string) error
 	Stop(ctx context.Context, unit string) error
 	Look(ctx context.Context, unit string) (Unit, error)
@@ -119,7 +120,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return err
 		}
 		if st.Trial == nil {
-			return w.tidy(st)
+			return w.tidy()
 		}
 		if t := st.Trial; w.id != t.ID || w.step != t.Step {
 			w.id, w.step, w.seen = t.ID, t.Step, seen{}
@@ -158,12 +159,16 @@ func (w *Watcher) leave() error {
 const left = " left"
 
 // tidy does what a verdict leaves to do, and a crash may have left.
-func (w *Watcher) tidy(st *State) error {
+func (w *Watcher) tidy() error {
 	s := w.Store
-	if _, err := s.lib.Stat(programOf(st.Good)); st.Good != "" && err == nil {
-		if err := s.link(s.lib, good, versions+"/"+st.Good); err != nil {
-			return err
+	err := s.Change(func(st *State) error {
+		if _, err := s.lib.Stat(programOf(st.Good)); st.Good == "" || err != nil {
+			return nil
 		}
+		return s.link(s.lib, good, versions+"/"+st.Good)
+	})
+	if err != nil {
+		return err
 	}
 	return errors.Join(s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
 }

@@ -39,6 +39,8 @@ type world struct {
 
 	agent *process // the running one
 	watch bool     // the watcher was started
+	// watches is that it runs, and anew that it is to be started once more when it ends.
+	watches, anew bool
 	// brokerDown says from when to when nobody is answered.
 	brokerDown func(time.Time) bool
 	ran        []string // versions that were started
@@ -186,14 +188,17 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-func (w *world) Start(ctx context.Context, unit string) error { return w.Launch(ctx, unit) }
+func (w *world) Restart(ctx context.Context, unit string) error {
+	w.anew = w.anew || unit == WatchUnit && w.watches
+	return w.Launch(ctx, unit)
+}
 
 func (w *world) Launch(_ context.Context, unit string) error {
 	if w.dead() {
 		return errPowerCut
 	}
 	if unit == WatchUnit {
-		w.watch = true
+		w.watch = w.watch || !w.watches
 	} else if w.agent == nil && !w.stopped {
 		w.launch()
 	}
@@ -337,11 +342,14 @@ func (w *world) watcher() *Watcher {
 // settled runs the watcher to its end, and returns what became of the update.
 func (w *world) settled() *taskcatalog.AgentDelivery {
 	w.Helper()
-	if err := w.watcher().Run(w.Context()); err != nil && !w.dead() {
-		w.Fatal(err)
-	}
-	if w.dead() {
-		return nil
+	for w.anew = true; w.anew; {
+		w.watches, w.anew = true, false
+		if err := w.watcher().Run(w.Context()); err != nil && !w.dead() {
+			w.Fatal(err)
+		}
+		if w.watches = false; w.dead() {
+			return nil
+		}
 	}
 	w.watch = false
 	st, err := w.store.Load()

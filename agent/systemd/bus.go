@@ -84,6 +84,13 @@ func (Bus) Start(ctx context.Context, unit string) error {
 	})
 }
 
+// Restart starts a unit anew and waits. One that does not run is started.
+func (Bus) Restart(ctx context.Context, unit string) error {
+	return job(ctx, "restart", unit, func(c *dbus.Conn, ch chan<- string) (int, error) {
+		return c.RestartUnitContext(ctx, unit, "replace", ch)
+	})
+}
+
 // Active reports whether a unit is active or on its way to be.
 func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {

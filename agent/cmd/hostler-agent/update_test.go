@@ -24,11 +24,11 @@ import (
 // asked is a systemd that only hears.
 type asked struct{ started []string }
 
-func (a *asked) Start(_ context.Context, unit string) error {
+func (a *asked) Restart(_ context.Context, unit string) error {
 	a.started = append(a.started, unit)
 	return nil
 }
-func (a *asked) Launch(ctx context.Context, unit string) error { return a.Start(ctx, unit) }
+func (a *asked) Launch(ctx context.Context, unit string) error { return a.Restart(ctx, unit) }
 func (*asked) Stop(context.Context, string) error              { return errors.New("not asked for") }
 
 func (*asked) Look(context.Context, string) (selfupdate.Unit, error) {
