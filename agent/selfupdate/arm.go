@@ -162,6 +162,9 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 		if err := s.Store.link(s.Store.lib, good, versions+"/"+trial.From); err != nil {
 			return err
 		}
+		if trial.Over = st.Trial; trial.Over != nil {
+			trial.Over.Over = nil
+		}
 		st.Slots[want.Running] = running
 		st.Good, st.Trial = trial.From, trial
 		if want.Force {

@@ -46,8 +46,12 @@ type Trial struct {
 	Reason  taskcatalog.Code `json:"reason,omitempty"`
 	Message string           `json:"message,omitempty"`
 
-	// What follows is written only when it is put back: until then an agent of before
-	// there was any of it may have to read this.
+	// What follows is written only before the switch and when it is put back: meanwhile an
+	// agent of before there was any of it may have to read this.
+
+	// Over is the version that was being proved when this one took its turn, until the
+	// switch is made: where that cannot be, the other goes on.
+	Over *Trial `json:"over,omitempty"`
 
 	// FailedAt is since when it did not do what it should.
 	FailedAt time.Time `json:"failed_at,omitzero"`

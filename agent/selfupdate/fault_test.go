@@ -360,3 +360,50 @@ func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 		t.Errorf("form %d, %v", form, err)
 	}
 }
+
+// A switch that cannot be made leaves what ran, also while that is still proved: it goes on
+// to prove itself, and the version before it stays the one to go back to.
+func TestASwitchThatCannotBeMadeLeavesWhatIsBeingProved(t *testing.T) {
+	for behaviour, keeps := range map[string]bool{"fine": true, "dies-late": false} {
+		w := newWorld(t)
+		w.proof = DefaultProof
+		w.arm(behaviour)
+		begun, left := false, false
+		step := w.store.step
+		w.store.step = func(what string) error {
+			if st, err := w.store.Load(); err == nil && st.Trial != nil && st.Trial.Step == Armed && st.Trial.ToVersion == "1.2.0" && what == "fill before.new/ledger.db" {
+				return syscall.ENOSPC
+			}
+			return step(what)
+		}
+		d := w.between(nil, func() {
+			st, err := w.store.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Trial != nil && st.Trial.Step == Proving && !begun {
+				begun = true
+				if err := w.update(w.publish("1.2.0", "fine")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := st.Delivery("t-1.2.0"); d != nil && !left {
+				left = true
+				if w.agent.version != "1.1.0" || !w.agent.ready || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != CodeNoSpace || d.From != "1.1.0" {
+					t.Errorf("%s: %+v; %+v runs", behaviour, d, w.agent)
+				}
+				if st.Trial == nil || st.Trial.Step != Proving || st.Trial.ToVersion != "1.1.0" || st.Good != "1.0.0" || w.store.leads(good) != "1.0.0" {
+					t.Errorf("%s: it is not proved any more: %+v", behaviour, st)
+				}
+			}
+		})
+		st, err := w.store.Load()
+		first := st.Delivery("t-1.1.0")
+		if err != nil || !left || d == nil || first == nil || st.Pinned("1.2.0") != nil {
+			t.Fatalf("%s: %+v, %v", behaviour, st, err)
+		}
+		if keeps && (st.Good != "1.1.0" || first.Outcome != taskcatalog.UpdateConfirmed) || !keeps && (w.agent.version != "1.0.0" || first.Outcome != taskcatalog.UpdateRolledBack) {
+			t.Errorf("%s: %+v, %+v; %+v runs", behaviour, first, st, w.agent)
+		}
+	}
+}

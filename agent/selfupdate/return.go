@@ -44,10 +44,11 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	})
 }
 
-// tookTasks reports whether the version took tasks: one that was never confirmed did not.
+// tookTasks reports whether tasks were taken since the copy of the state was made: one that
+// was never confirmed takes none.
 func (w *Watcher) tookTasks(t *Trial) bool {
 	st, err := w.Store.Load()
-	return err != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
+	return err != nil || t.Over != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
 }
 
 // awaitReturn waits until the old version says that it is ready, and only then says that
@@ -58,9 +59,10 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 		return err
 	}
 	w.alive = w.alive || !dead(u)
+	over := w.goesOn(t)
 	switch {
-	case u.Active == "active":
-		return w.returned(t)
+	case u.Active == "active", over != nil && (ended(u) || w.unready >= readyLimit): // what proves itself is judged there
+		return w.returned(t, over)
 	case dead(u) && !w.alive:
 		return w.launch(ctx)
 	case dead(u):
@@ -83,7 +85,7 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 var blames = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact}
 
 // returned says that the old version runs again.
-func (w *Watcher) returned(t *Trial) error {
+func (w *Watcher) returned(t, over *Trial) error {
 	s := w.Store
 	d := w.delivery(t, taskcatalog.UpdateRolledBack, t.FailedAt)
 	err := s.Change(func(st *State) error {
@@ -91,13 +93,19 @@ func (w *Watcher) returned(t *Trial) error {
 			return nil
 		}
 		st.Good = s.Current()
+		if over != nil {
+			st.Good = over.From
+			if err := s.link(s.lib, good, versions+"/"+st.Good); err != nil {
+				return err
+			}
+		}
 		if slices.Contains(blames, t.Reason) && !t.Spared {
 			st.pin(Pin{Version: t.ToVersion, Reason: t.Reason, Message: t.Message, ID: t.ID, At: s.now().UTC()})
 		}
 		if st.Previous == t.To {
 			st.Previous = ""
 		}
-		st.Trial = nil
+		st.Trial = over
 		st.ended(d)
 		return nil
 	})
@@ -105,6 +113,16 @@ func (w *Watcher) returned(t *Trial) error {
 		w.Log.Warn("the version before runs again", zap.String("version", t.FromVersion), zap.Float64("seconds", d.SwitchSeconds))
 	}
 	return err
+}
+
+// goesOn is the trial that goes on now that the switch could not be made; nil: none does.
+func (w *Watcher) goesOn(t *Trial) *Trial {
+	if over := t.Over; over != nil && over.To == w.Store.Current() {
+		if _, err := w.Store.lib.Stat(programOf(over.From)); err == nil {
+			return over
+		}
+	}
+	return nil
 }
 
 // backTo is the slot to go back to. Where dpkg has taken that away meanwhile, it is the

@@ -32,7 +32,7 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 		}
 	}
 	err := w.change(t, func(t *Trial) {
-		t.Step, t.BootID, t.SwitchedAt = Watching, w.BootID, began
+		t.Step, t.BootID, t.SwitchedAt, t.Over = Watching, w.BootID, began, nil
 	})
 	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
 		return w.backOut(ctx, was, err)
@@ -46,7 +46,8 @@ func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
 	return errors.Join(why, w.Store.switchTo(was), w.launch(ctx))
 }
 
-// giveUp leaves the old version where the switch cannot be made.
+// giveUp leaves the version that ran where the switch cannot be made: nothing has changed,
+// so that one that was being proved is not put back for it, and proves itself on.
 func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
 	w.Log.Error("cannot switch the agent", zap.Error(why))
 	code := CodeNotSwitched
@@ -55,6 +56,9 @@ func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.T
 	}
 	return w.backOut(ctx, was, w.change(t, func(t *Trial) {
 		t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, taskcatalog.Clean("the switch could not be made: "+why.Error(), taskcatalog.MaxText), began
+		if t.Over != nil && t.Over.To == was {
+			t.From, t.FromVersion = was, t.Over.ToVersion
+		}
 	}))
 }
 
