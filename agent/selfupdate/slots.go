@@ -179,5 +179,10 @@ func (s *Store) Slots(st *State) ([]taskcatalog.UpdateSlot, error) {
 	return all, nil
 }
 
+// OnDisk is what the folders show of the state, where that itself cannot be read.
+func (s *Store) OnDisk() *State {
+	return &State{Form: stateForm, Slots: map[string]Slot{}, Good: s.leads(good)}
+}
+
 // decodeLoose reads what is known of a document that may be newer than this agent.
 func decodeLoose(raw []byte, v any) error { return json.Unmarshal(raw, v) }

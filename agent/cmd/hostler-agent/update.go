@@ -76,10 +76,7 @@ can be done by hand is done here, too. It needs no broker.`,
 			}
 			defer func() { _ = store.Close() }()
 			seen, err := look(store)
-			if err != nil {
-				return err
-			}
-			return show(cmd.OutOrStdout(), seen, format, func(p *page) { updatePage(p, seen) })
+			return errors.Join(show(cmd.OutOrStdout(), seen, format, func(p *page) { updatePage(p, seen) }), err)
 		},
 	}
 	formatFlag(showCmd, &format)
@@ -193,15 +190,20 @@ type seen struct {
 	Trial      *selfupdate.Trial           `json:"trial,omitempty"`
 	Pins       []selfupdate.Pin            `json:"pins"`
 	Deliveries []taskcatalog.AgentDelivery `json:"deliveries"` // the last one last
+	// Problem is why what was decided cannot be read: then the slots are those that the
+	// folders show, and of the rest nothing is known.
+	Problem string `json:"problem,omitempty"`
 }
 
+// look shows what can be seen, also where that is not all: then the error says why.
 func look(store *selfupdate.Store) (*seen, error) {
-	st, err := store.Load()
-	if err != nil {
-		return nil, err
+	st, unread := store.Load()
+	problem := ""
+	if unread != nil {
+		st, problem = store.OnDisk(), unread.Error()
 	}
 	slots, err := store.Slots(st)
-	return &seen{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...)}, err
+	return &seen{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...), problem}, errors.Join(unread, err)
 }
 
 // lookHere is the same for status: nil where this agent does not update itself, or
@@ -215,14 +217,14 @@ func lookHere(lib, stateDir string) *seen {
 		return nil
 	}
 	defer func() { _ = store.Close() }()
-	s, err := look(store)
-	if err != nil {
-		return nil
-	}
+	s, _ := look(store) // it says itself what it could not read
 	return s
 }
 
 func updatePage(p *page, s *seen) {
+	if s.Problem != "" {
+		p.row("versions", "what was decided of them is not known", s.Problem)
+	}
 	for _, slot := range s.Slots {
 		is := ""
 		for _, word := range []struct {

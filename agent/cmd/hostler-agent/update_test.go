@@ -233,3 +233,40 @@ func TestAnAgentThatCannotUpdateItselfServes(t *testing.T) {
 	}
 	_ = u.Store.Close()
 }
+
+// What cannot be read is said, and what the folders show is shown.
+func TestVersionsAreShownWhereTheirStateCannotBeRead(t *testing.T) {
+	at, conf, _ := node(t)
+	file, err := agent.LoadFile(conf)
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(file.StateDir, "update", "state.json"), []byte("{"), 0o600), os.Symlink("versions/1.0.0", filepath.Join(at.lib, "good")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func() (string, error) {
+		cmd := newStatus(at)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{"--config", conf})
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	show := func() (string, error) { return at.do(t, conf, "show") }
+	for name, of := range map[string]func() (string, error){"status": status, "update show": show} {
+		out, err := of()
+		out = strings.Join(strings.Fields(out), " ")
+		for _, want := range []string{"version 1.1.0 current", "version 1.0.0 known to work", "version 0.9.0", "cannot read the update's state"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s does not say %q:\n%s", name, want, out)
+			}
+		}
+		if err == nil {
+			t.Errorf("%s is content", name)
+		}
+	}
+	if _, err := show(); taskcatalog.CodeOf(err, "") != selfupdate.CodeStateInvalid {
+		t.Errorf("update show: %v", err)
+	}
+}
