@@ -188,6 +188,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
 	a.putBack(ctx)
+	a.markStart()
 	a.goOnUpdating(ctx)
 	a.look(ctx)
 	g, loops := errgroup.WithContext(ctx)

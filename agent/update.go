@@ -129,6 +129,16 @@ func (a *Agent) markContact() {
 	}
 }
 
+// markStart tells the watcher as whom this start of the agent asks the broker.
+func (a *Agent) markStart() {
+	if a.Updates == nil {
+		return
+	}
+	if err := a.Updates.Store.Began(a.Updates.Invocation, a.instance); err != nil {
+		a.Log.Error("cannot tell the watcher of an update which agent runs", zap.Error(err))
+	}
+}
+
 // goOnUpdating has a trial watched that nobody may be watching.
 func (a *Agent) goOnUpdating(ctx context.Context) {
 	if a.host.Update == nil {
@@ -176,20 +186,21 @@ func StateParts(now func() time.Time) []selfupdate.Part {
 // whether it answered: that is what contact means, and a broker that answers everything
 // but this would answer the version on trial no better. It takes none. Where the identity
 // is spoilt or refused now, it asks with the one of before the switch: that is what the
-// version on trial was given.
-func Reacher(c Config) func(context.Context) bool {
-	return func(ctx context.Context) bool {
-		reached, refused := reach(ctx, c, c.StateDir)
+// version on trial was given. It asks as the agent that it asks for, so that no broker
+// takes it for another one with this node's identity.
+func Reacher(c Config) func(context.Context, string) bool {
+	return func(ctx context.Context, instance string) bool {
+		reached, refused := reach(ctx, c, c.StateDir, instance)
 		before := selfupdate.Before(c.StateDir)
 		if _, err := os.Stat(before); refused && err == nil {
-			reached, _ = reach(ctx, c, before)
+			reached, _ = reach(ctx, c, before, instance)
 		}
 		return reached
 	}
 }
 
 // reach asks with the identity in a folder. It is refused, too, where it cannot be used.
-func reach(ctx context.Context, c Config, dir string) (reached, refused bool) {
+func reach(ctx context.Context, c Config, dir, instance string) (reached, refused bool) {
 	state, err := identity.Open(dir, c.Now)
 	if err != nil {
 		return false, true
@@ -198,7 +209,7 @@ func reach(ctx context.Context, c Config, dir string) (reached, refused bool) {
 	if state.Load() != nil || state.Member() == nil {
 		return false, true
 	}
-	a := &Agent{Config: c, state: state}
+	a := &Agent{Config: c, state: state, instance: instance}
 	a.self.Store(&self{})
 	client, err := a.uplinkAs(state.Member())
 	if err != nil {

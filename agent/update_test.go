@@ -392,6 +392,38 @@ func TestAVersionThatCannotAskForTasksIsPutBack(t *testing.T) {
 	})
 }
 
+// The watcher asks as the agent that it watches: a broker that tells agents apart sees one.
+func TestTheWatcherAsksAsTheAgentThatItWatches(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		u := newUnits(l)
+		id := u.begin()
+		u.refuse(http.StatusServiceUnavailable, func(version string) bool { return version == "1.1.0" })
+		l.broker.Lock()
+		refuses, agents, watchers := l.broker.Before, map[string]bool{}, map[string]bool{}
+		l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/tasks/wait") {
+				of := agents
+				if r.URL.RawQuery == "lanes=" && r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait && u.open().Pending() && r.Header.Get(wire.HeaderAgentVersion) != "1.1.0" {
+					of = watchers
+				}
+				of[r.Header.Get(wire.HeaderInstance)] = true
+			}
+			return refuses(w, r)
+		}
+		l.broker.Unlock()
+		wantResult(t, l.broker.Wait(l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", "fine")), time.Hour), taskcatalog.OutcomeFailed, selfupdate.CodeNoContact)
+		u.watchers.Wait()
+		if len(watchers) != 1 {
+			t.Fatalf("it asks as %v", watchers)
+		}
+		for instance := range watchers {
+			if instance == "" || !agents[instance] {
+				t.Errorf("it asks as %q, which is none of %v", instance, agents)
+			}
+		}
+	})
+}
+
 // A broker, or what stands before it, that hands out no task to anybody, and answers all
 // else, says nothing of the version that asks it now.
 func TestABrokerThatHandsOutNoTasksRevertsNothing(t *testing.T) {
@@ -422,7 +454,7 @@ func TestTheBrokerIsAskedWithTheIdentityOfBeforeTheSwitch(t *testing.T) {
 		p := l.start()
 		l.nodeID(p)
 		p.quit()
-		reaches := func() bool { return Reacher(l.config)(context.Background()) }
+		reaches := func() bool { return Reacher(l.config)(context.Background(), "") }
 		if !reaches() {
 			t.Fatal("the node's own identity is not answered")
 		}

@@ -40,3 +40,34 @@ func (s *Store) contact() (m mark, ok bool) {
 	// The version on trial may be newer than this watcher, and say more.
 	return m, decodeLoose(raw, &m) == nil
 }
+
+// starting is the file process: which start of the agent this is for systemd, and which for
+// the broker.
+type starting struct {
+	Invocation string `json:"invocation"`
+	Instance   string `json:"instance"`
+}
+
+// Began notes, for the watcher, under which instance this start of the agent asks the broker.
+// Without a trial nothing is written.
+func (s *Store) Began(invocation, instance string) error {
+	st, err := s.Load()
+	if err != nil || st.Trial == nil {
+		return err
+	}
+	raw, err := taskcatalog.Encode(starting{Invocation: invocation, Instance: instance})
+	if err != nil {
+		return err
+	}
+	return s.write(s.state, processFile, raw, 0o600)
+}
+
+// instance is that of a start of the agent; empty: it has not said.
+func (s *Store) instance(invocation string) string {
+	var p starting
+	raw, err := readBounded(s.state, processFile, 4096)
+	if err != nil || decodeLoose(raw, &p) != nil || p.Invocation != invocation {
+		return ""
+	}
+	return p.Instance
+}

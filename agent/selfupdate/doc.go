@@ -13,6 +13,7 @@
 //	/usr/lib/hostler-agent/good                            link: the slot that is known to work
 //	/var/lib/hostler-agent/update/state.json               what was decided, and what is under way
 //	/var/lib/hostler-agent/update/contact                  the agent's mark that it has spoken to its broker
+//	/var/lib/hostler-agent/update/process          as whom the agent on trial asks the broker
 //	/var/lib/hostler-agent/update/before/                  the node's state, as it was before the switch
 //
 // Three parties take part:

@@ -21,6 +21,7 @@ const (
 	updateDir   = "update" // below the state directory
 	stateFile   = "state.json"
 	contactFile = "contact"
+	processFile = "process"
 	lockFile    = "lock"
 	// stageLockFile is held by who brings or removes slots.
 	stageLockFile = "stage.lock"

@@ -48,8 +48,9 @@ type Watcher struct {
 	BootID   string
 	Log      *zap.Logger
 	// Reach asks the broker for nothing as the node, as its agent asks for tasks, and
-	// reports whether it answered as it should.
-	Reach func(context.Context) bool
+	// reports whether it answered as it should. The instance is that of the agent in whose
+	// place it asks; empty: it is not known.
+	Reach func(ctx context.Context, instance string) bool
 	// Proof is how long a confirmed version runs before good moves to it.
 	Proof time.Duration
 	// Sleep waits: time is the tests'.
@@ -246,7 +247,7 @@ func (w *Watcher) ask(ctx context.Context, t *Trial) {
 	w.silent -= reachEvery
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	if w.Reach(ctx) {
+	if w.Reach(ctx, w.Store.instance(t.Invocation)) {
 		w.reaches += reachEvery
 	} else {
 		w.reaches = 0

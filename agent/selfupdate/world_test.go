@@ -328,7 +328,7 @@ func (w *world) watcher() *Watcher {
 	return &Watcher{
 		Store: w.store, StateDir: w.state, Systemd: w, BootID: fmt.Sprint("boot", w.boot), Log: zap.NewNop(),
 		Parts: parts,
-		Reach: func(context.Context) bool { return !w.brokerDown(w.clock) }, Proof: w.proof,
+		Reach: func(context.Context, string) bool { return !w.brokerDown(w.clock) }, Proof: w.proof,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			if w.dead() {
 				return errPowerCut

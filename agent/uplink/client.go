@@ -129,12 +129,16 @@ func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane, atOnce bool
 }
 
 // Asks asks for tasks as Wait does, but for no lane and at once: the broker answers as it
-// would an agent, and hands nothing over. It is no poll of a running agent, and says no
-// instance.
+// would an agent, and hands nothing over. Whoever asks does so in the place of a running
+// agent, whose instance it says if it knows it.
 func (c *Client) Asks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := c.do(ctx, http.MethodGet, c.node("/tasks/wait")+"?lanes=", nil, new(wire.WaitReply), wire.HeaderPrefer, wire.PreferNoWait)
+	header := []string{wire.HeaderPrefer, wire.PreferNoWait}
+	if c.Instance != "" {
+		header = append(header, wire.HeaderInstance, c.Instance)
+	}
+	_, err := c.do(ctx, http.MethodGet, c.node("/tasks/wait")+"?lanes=", nil, new(wire.WaitReply), header...)
 	return err
 }
 

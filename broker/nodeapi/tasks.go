@@ -22,7 +22,8 @@ func (a *API) wait(c *call) (any, error) {
 	}
 	atOnce := c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait
 	// Who wants no task, does not wait and says no instance is no agent that polls: the
-	// watcher of an update asks so whether the broker answers.
+	// watcher of an update asks so whether the broker answers, for a version that does not
+	// say its instance.
 	if len(lanes) > 0 || !atOnce || len(c.r.Header.Values(wire.HeaderInstance)) > 0 {
 		if err := a.tellApart(c); err != nil {
 			return nil, err
