@@ -318,3 +318,57 @@ func TestWhatWasDeliveredBeforeTheNodeEnrolledIsNotTold(t *testing.T) {
 		}
 	})
 }
+
+// What a node says between the end of its task, which nobody heard of, and the run's next
+// step is not lost: what the run then does not know takes nothing of it back.
+func TestAWordThatComesBeforeTheRunsNextStepIsKept(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		eachOne(t, func(f *fleet, s *simulated) {
+			r, d := f.update(s)
+			if cancelled {
+				_, err := f.engine.Act(f.Context(), chain.Order{ID: r.ID, Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel, Reason: "no"})
+				f.ok(err)
+				f.step()
+			}
+			f.clock.Advance(5 * time.Hour)
+			_, err := f.nodes.Queue.Sweep(f.Context())
+			f.ok(err)
+			word := taskcatalog.AgentDelivery{ID: d.TaskID, From: before, To: after, Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact", At: f.db.Now(), SwitchSeconds: 4}
+			f.says(s, word)
+			if got := f.run(r.ID); !got.Status.Moving() {
+				f.Fatalf("the run is %s already", got.Status)
+			}
+			f.clock.Advance(time.Minute)
+			f.step()
+			if got := f.run(r.ID); got.Status.Moving() {
+				f.Fatalf("the run is %s", got.Status)
+			}
+			f.says(s, word)
+			f.wants(s, "rolled_back", "no_contact", r.ID)
+			if got := f.told(); !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
+				f.Errorf("cancelled %v: told %v", cancelled, got)
+			}
+		})
+	}
+}
+
+// The word on a task that the run has asked for once more since is told, and is not what
+// became of the delivery: that is under way.
+func TestAWordOnATaskThatTheRunHasReplacedEndsNothing(t *testing.T) {
+	eachOne(t, func(f *fleet, s *simulated) {
+		r, d := f.update(s)
+		f.silence()
+		_, err := f.engine.Act(f.Context(), chain.Order{ID: r.ID, Actor: chain.Actor{Name: "ada"}, Action: chain.Resume, Reason: "again"})
+		f.ok(err)
+		f.heardNow()
+		f.step()
+		if next := f.fetch(s); next.TaskID == d.TaskID {
+			f.Fatal("it is the same task")
+		}
+		f.says(s, taskcatalog.AgentDelivery{ID: d.TaskID, From: before, To: after, Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact", At: f.db.Now()})
+		f.wants(s, "running", "", r.ID)
+		if got := f.told(); !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
+			f.Errorf("told %v", got)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,14 +25,24 @@ type Delivery struct {
 	Seconds       int64
 }
 
-// Deliver notes how a delivery goes. One that began before the last one changes nothing.
+// Deliver notes how a delivery goes. One that began before the last one changes nothing, and
+// that the broker does not know how one ended takes nothing back of what its node has said.
 func (db *DB) Deliver(ctx context.Context, d Delivery) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := t.ownAgent(ctx, d.NodeID); err != nil {
+		a, err := t.ownAgent(ctx, d.NodeID)
+		if err != nil || unknown(taskcatalog.Code(d.Reason)) && a.CorrelationID == d.CorrelationID && slices.Contains(outcomes, a.Result) {
 			return err
 		}
 		return t.deliver(ctx, d)
 	})
+}
+
+// outcomes are what a node says of an update.
+var outcomes = []string{string(taskcatalog.UpdateConfirmed), string(taskcatalog.UpdateRolledBack), string(taskcatalog.UpdateRefused)}
+
+// unknown reports whether a task ended by this code without a word of its node.
+func unknown(c taskcatalog.Code) bool {
+	return c == taskcatalog.CodeOutcomeUnknown || c == taskcatalog.CodeNodeReenrolled
 }
 
 func (t *tx) deliver(ctx context.Context, d Delivery) error {
@@ -78,7 +89,13 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 	if reverted && (k == nil || k.run == nil) {
 		heard.At = t.now
 	}
-	if reverted || k == nil || k.run == nil || !k.run.Status.Moving() { // one that moves has asked for another since
+	replaced := false
+	if k != nil && k.run != nil && k.run.Status.Moving() {
+		if replaced, err = t.replaced(ctx, k); err != nil {
+			return err
+		}
+	}
+	if reverted || !replaced {
 		if err := t.deliver(ctx, heard); err != nil {
 			return err
 		}
@@ -97,8 +114,13 @@ type updateTask struct {
 }
 
 // givenUp reports whether the broker has ended the task without a word of the node.
-func (k *updateTask) givenUp() bool {
-	return k.Code == taskcatalog.CodeOutcomeUnknown || k.Code == taskcatalog.CodeNodeReenrolled
+func (k *updateTask) givenUp() bool { return unknown(k.Code) }
+
+// replaced reports whether the run of a task has asked its node for another update since.
+func (t *tx) replaced(ctx context.Context, k *updateTask) (yes bool, err error) {
+	err = t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE node_id = $1 AND correlation_id = $2 AND type = $3 AND issued_at > $4)`,
+		k.NodeID, k.CorrelationID, k.Type, micros(k.IssuedAt)).Scan(&yes)
+	return yes, err
 }
 
 // wentBack reports whether a task asked for the version before.
