@@ -47,11 +47,19 @@ func foundLate(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, 
 
 // ProbeUnknown asks the nodes that are heard again what became of tasks that ended
 // outcome_unknown: each task once, and none for longer than store.ProbeWithin. The leader
-// calls it beside Sweep. A node that cannot be asked is not.
-func (q *Queue) ProbeUnknown(ctx context.Context) error {
-	open, err := q.c.DB.Unheard(ctx, probesAtOnce)
+// calls it beside Sweep. A node that cannot be asked is not: a sweep goes on behind those
+// that the one before has tried, so that they keep nobody else from being asked, and begins
+// again behind the last.
+func (q *Queue) ProbeUnknown(ctx context.Context) error { return q.probeUnknown(ctx, probesAtOnce) }
+
+func (q *Queue) probeUnknown(ctx context.Context, atOnce int) error {
+	open, err := q.c.DB.Unheard(ctx, q.probed, atOnce)
 	if err != nil {
 		return err
+	}
+	q.probed = broker.Task{}
+	if len(open) == atOnce {
+		q.probed = open[atOnce-1]
 	}
 	for _, k := range open {
 		params, err := taskcatalog.Encode(taskcatalog.TaskProbeParams{TaskID: k.ID})

@@ -153,3 +153,42 @@ func TestWhatIsOldOrChangesNothingIsNotAskedAbout(t *testing.T) {
 		}
 	})
 }
+
+// Nodes that cannot be asked, as their agents know of no such task, keep nobody else from
+// being asked.
+func TestThoseThatCannotBeAskedLeaveRoomForOthers(t *testing.T) {
+	each(t, func(w *world) {
+		var all []node
+		for _, name := range []string{"old-1", "old-2", "old-3", "new"} {
+			all = append(all, w.active(name))
+			last := all[len(all)-1]
+			w.enqueue(last, "node.drain", `{"grace_seconds":7}`)
+			w.fetch(last)
+			if name != "new" {
+				w.ok(w.db.SaveReport(ctx, last.Peer.NodeID, store.NodeReport{AgentVersion: "0.9", TaskTypes: []string{"node.drain@1"}, Digest: "d0"}))
+			}
+			w.clock.Advance(time.Second)
+		}
+		w.clock.Advance(2 * time.Hour)
+		w.sweep()
+		w.clock.Advance(time.Minute)
+		for _, n := range all {
+			w.heard(n)
+		}
+		first, last := all[0], all[3]
+		for range 2 { // two at a time: the refused ones are the oldest
+			w.ok(w.queue.ProbeUnknownAtMost(ctx, 2))
+		}
+		if got := w.fetch(last); len(got) != 1 || w.opened(got[0]).Type != "node.task_probe" {
+			w.t.Errorf("the node behind them is asked %+v", got)
+		}
+		// An agent that is updated is asked after all.
+		w.ok(w.db.SaveReport(ctx, first.Peer.NodeID, store.NodeReport{AgentVersion: "1.0", TaskTypes: taskcatalog.IDs(), Digest: "d1"}))
+		for range 3 {
+			w.ok(w.queue.ProbeUnknownAtMost(ctx, 2))
+		}
+		if got := w.fetch(first); len(got) != 1 {
+			w.t.Errorf("one that can be asked by now is asked %+v", got)
+		}
+	})
+}

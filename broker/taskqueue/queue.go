@@ -44,6 +44,8 @@ type Queue struct {
 	waiters  waiters
 	packages contents
 
+	probed broker.Task // the last of which ProbeUnknown has tried to ask; its own
+
 	mu     sync.Mutex
 	lastID int64                // microseconds in the last task id
 	told   map[string]time.Time // task → when its node was last told to stop it
