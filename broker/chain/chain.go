@@ -17,6 +17,12 @@ type Chain[S any] struct {
 	// run of it may be under way: until two releases after it went.
 	Former [][]Stage[S]
 
+	// Form is that of the state. It is raised by whoever adds to S what a release before
+	// cannot read, and no form is given up for as long as a run of it may be under way. A
+	// run is of the newest form from the first save of a broker that knows it; one that
+	// does not leaves it alone, as it does a list that it does not know.
+	Form int
+
 	// Probe asks the run's site whether it answers, and changes nothing. It goes
 	// before the stage of a run that is to find out whether an unreachable site still
 	// is: many stages ask their site nothing. Nil: only stages tell.

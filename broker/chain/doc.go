@@ -122,8 +122,10 @@
 // name of the list that it began with (Record.List: a digest of the stages' names and
 // places), and goes on by that list to its end, also when it is taken back: a release
 // that changes a list keeps the one before in Chain.Former until no run of it can be
-// under way. An engine claims only runs of lists that it knows, so brokers of two
-// releases run side by side and none steps over a stage of the other's. A run that has
+// under way. The name holds the form of the state as well (Chain.Form), and follows it
+// to the newest at the first save. An engine claims only runs of lists that it knows, so
+// brokers of two releases run side by side and none steps over a stage of the other's, or
+// stops for what the other has written. A run that has
 // begun and that nobody knows is stopped for a person after Strange (list_unknown), as
 // is one whose state cannot be read whole (state_unreadable). A run from before lists
 // were kept goes by the list in force; if its stage is not in that, it is stopped

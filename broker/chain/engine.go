@@ -69,11 +69,13 @@ func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, erro
 			return nil, err
 		}
 		for _, l := range append(before, l) {
-			if e.lists[l.list] != nil {
-				return nil, fmt.Errorf("chain %s has the same list twice", l.kind)
+			for _, list := range l.lists {
+				if e.lists[list] != nil {
+					return nil, fmt.Errorf("chain %s has the same list twice", l.kind)
+				}
+				e.lists[list] = l
+				e.known = append(e.known, list)
 			}
-			e.lists[l.list] = l
-			e.known = append(e.known, l.list)
 		}
 	}
 	return e, nil

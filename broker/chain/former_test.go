@@ -1,7 +1,9 @@
 package chain_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/broker/chain"
@@ -111,5 +113,80 @@ func TestARunFromBeforeListsWereKeptGoesByTheOneInForce(t *testing.T) {
 func TestOneListTwiceIsNoChain(t *testing.T) {
 	if _, err := chain.New(chaintest.NewMemory(chaintest.NewClock().Now), chaintest.ScriptClasses, chain.Options{}, of("a b", "a b")); err == nil {
 		t.Error("taken")
+	}
+}
+
+// wider is the state of the next release, with something that this one cannot read.
+type wider struct {
+	Trail []string `json:"trail"`
+	Mood  string   `json:"mood,omitempty"`
+}
+
+// ofWider is a chain of the same list over it.
+func ofWider(form int, stages ...string) chain.Chain[wider] {
+	c := chain.Chain[wider]{Kind: chaintest.ScriptKind, Form: form}
+	for _, name := range stages {
+		c.Stages = append(c.Stages, chain.Stage[wider]{Name: name, Do: func(_ context.Context, r *chain.Run[wider]) error {
+			r.State.Mood = "good"
+			return nil
+		}})
+	}
+	return c
+}
+
+// A run whose state a newer release has written is left to it, like one of a list that is
+// not known: whoever cannot read it does not stop it.
+func TestReplicasOfTwoReleasesLeaveEachOthersStates(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b c"})
+	older := s.engine
+	newer := newEngine(t, s.store, "newer", ofWider(1, "a", "b", "c"))
+	s.start("old")
+	list := s.run("old").List
+	s.step(older)
+	s.step(newer) // it goes on with it, and writes what the older one cannot read
+	if got := s.run("old"); got.List == list || !strings.Contains(string(got.State), "mood") {
+		t.Fatalf("the newer one leaves it as %+v", got)
+	}
+	s.engine = newer
+	if _, err := newer.Start(ctx, chain.Start{ID: "new", Kind: chaintest.ScriptKind, Site: "dc1", State: wider{}}); err != nil {
+		t.Fatal(err)
+	}
+	if s.step(older) {
+		t.Fatalf("the older replica has touched %+v or %+v", s.run("old"), s.run("new"))
+	}
+	if _, err := older.Act(ctx, chain.Order{ID: "old", Actor: ada, Action: chain.MarkManual, Reason: "no"}); err == nil {
+		t.Error("the older one acts on what it cannot read")
+	}
+	for s.step(newer) {
+	}
+	for _, id := range []string{"old", "new"} {
+		if got := s.story(id); got != "a:succeeded b:succeeded c:succeeded" || s.run(id).Status != chain.Completed {
+			t.Errorf("%s: %s, and is %s", id, got, s.run(id).Status)
+		}
+	}
+}
+
+// Nobody is there who could read it: then it is stopped for a person, by the list that it
+// has, and not by one that the broker made of it.
+func TestAStateThatNobodyKnowsKeepsItsListWhenItIsStopped(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b"})
+	older := s.engine
+	newer := newEngine(t, s.store, "newer", ofWider(1, "a", "b"))
+	s.start("r")
+	s.step(newer)
+	list := s.run("r").List
+	s.clock.Advance(chain.Strange)
+	s.step(older)
+	if got := s.run("r"); got.Status != chain.FailedManual || got.Failure.Code != "list_unknown" || got.List != list {
+		t.Fatalf("%+v, %+v", got, got.Failure)
+	}
+	s.engine = newer
+	if err := s.act("r", chain.Resume); err != nil {
+		t.Fatal(err)
+	}
+	for s.step(newer) {
+	}
+	if got := s.run("r"); got.Status != chain.Completed {
+		t.Errorf("%+v", got)
 	}
 }

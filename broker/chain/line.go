@@ -18,7 +18,8 @@ type Kind interface {
 // line is a chain without its type parameter.
 type line struct {
 	kind  string
-	list  string // names the list: what its runs bear
+	list  string   // names the list, with the newest form of the state: what its runs bear
+	lists []string // the same of each form, list being the last
 	main  []*stage
 	named map[string]*stage
 	// open decodes the state into a Run; it is what the functions of the stages
@@ -107,7 +108,10 @@ func (c Chain[S]) compile() (*line, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	l.list = l.digest()
+	for form := range c.Form + 1 {
+		l.lists = append(l.lists, l.digest(form))
+	}
+	l.list = l.lists[c.Form]
 	return l, nil
 }
 
@@ -131,11 +135,15 @@ func (c Chain[S]) former() (lines []*line, err error) {
 	return lines, nil
 }
 
-// digest is of all that a run keeps of its list: the kind, and the stages by name and
-// place. What a stage does may change between two releases; it looks before it acts.
-func (l *line) digest() string {
+// digest is of all that a run keeps of its list: the kind, the form of its state, and the
+// stages by name and place. What a stage does may change between two releases; it looks
+// before it acts.
+func (l *line) digest(form int) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintln(h, l.kind)
+	if form > 0 { // else it is from before there were forms
+		_, _ = fmt.Fprintln(h, "form", form)
+	}
 	for _, s := range l.all() {
 		_, _ = fmt.Fprintln(h, s.name, s.rescues != nil, s.then)
 	}

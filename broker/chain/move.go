@@ -90,6 +90,9 @@ func newMove(l *line, classes Classes, now time.Time, r Record) *move {
 	if r.Progress.Tries == nil {
 		r.Progress.Tries = map[string]int{}
 	}
+	if slices.Contains(l.lists, r.List) { // else the run is only stopped by it
+		r.List = l.list
+	}
 	return &move{Change: Change{Record: r}, line: l, classes: classes, now: now, was: r.Status}
 }
 

@@ -20,7 +20,7 @@ type Chains struct{ Nodes Nodes }
 
 // Rollout is the list.
 func (c *Chains) Rollout() chain.Chain[Rollout] {
-	return chain.Chain[Rollout]{Kind: Kind, Marking: pause, Stages: []stage{
+	return chain.Chain[Rollout]{Kind: Kind, Form: 1, Marking: pause, Stages: []stage{
 		{Name: checkRelease, Do: c.check, Undo: c.stop, Retry: again, About: about("nothing: the release is to be there")},
 		{Name: "roll_canary", Do: c.rollCanary, Retry: again, About: about("the canaries: a run on each")},
 		{Name: "soak_canary", Do: c.soakCanary, Retry: again, About: about("nothing: the canaries are watched")},

@@ -34,12 +34,16 @@ func (s *Server) openRuns() error {
 	turnovers := &turnover.Chains{Nodes: &offboard.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
 	starts := &offboard.Starts{DB: s.db}
 	s.refit = &refit.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	kinds := append([]chain.Kind{s.lifecycle.Onboarding(), s.lifecycle.Adoption()}, turnovers.All()...)
-	kinds = append(kinds, (&upgrade.Chains{Nodes: s.refit}).All()...)
-	kinds = append(kinds, (&rollout.Chains{Nodes: s.refit}).Rollout())
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds...)
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.refit)...)
 	starts.Runs = s.runs
 	return err
+}
+
+// kinds are all chains of a broker.
+func kinds(l *maas.Lifecycle, t *turnover.Chains, n *refit.Nodes) []chain.Kind {
+	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
+	all = append(all, (&upgrade.Chains{Nodes: n}).All()...)
+	return append(all, (&rollout.Chains{Nodes: n}).Rollout())
 }
 
 // minter gives tasks their secrets: a pull token from its registry, a machine's token

@@ -91,11 +91,11 @@ func (t *tx) writeRun(ctx context.Context, r chain.Record) error {
 	}
 	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, state = $6, entered_at = $7, due_at = $8,
 			version = $9, lease_owner = $10, lease_until = $11, held = $12, waiting = $13, asked = $14,
-			failure_class = $15, error_code = $16, error_message = $17, error_details = $18, next_action = $19, started_at = $20, completed_at = $21, updated_at = $22
-		WHERE id = $23`,
+			failure_class = $15, error_code = $16, error_message = $17, error_details = $18, next_action = $19, started_at = $20, completed_at = $21, updated_at = $22, list = $23
+		WHERE id = $24`,
 		string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State), micros(r.EnteredAt), micros(r.DueAt),
 		r.Version, r.Owner, micros(r.LeaseTill), r.Held, r.Waiting, string(r.Asked),
-		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, micros(r.StartedAt), micros(r.CompletedAt), micros(r.UpdatedAt), r.ID)
+		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, micros(r.StartedAt), micros(r.CompletedAt), micros(r.UpdatedAt), r.List, r.ID)
 	return err
 }
 
