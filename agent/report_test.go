@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 func seen(uuid string) taskcatalog.Facts {
@@ -108,11 +109,12 @@ func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
 			}
 			return nil, taskcatalog.Report{}, err
 		}))
-		mints := 0
+		mints, names := 0, map[string]bool{}
 		l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasSuffix(r.URL.Path, "/credentials/mint") {
 				return false
 			}
+			names[r.Header.Get(wire.HeaderRequest)] = true
 			if mints++; mints != 2 {
 				return false
 			}
@@ -126,6 +128,9 @@ func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
 		result := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`), time.Minute)
 		if result.Code != "credential_refused" || !strings.Contains(result.Message, "no such credential") {
 			t.Errorf("the refusal is lost: %s %s", result.Code, result.Message)
+		}
+		if len(names) != 1 || names[""] {
+			t.Errorf("a run asks under %v", names)
 		}
 	})
 }

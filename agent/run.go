@@ -205,14 +205,16 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 	}
 }
 
-// mintFor asks for secrets of this attempt. What came as text is not kept.
+// mintFor asks for secrets of this attempt. What came as text is not kept. A run asks under
+// one name, so that the broker knows a request again whose answer was lost.
 func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
+	request, unnamed := wire.NewInstance(a.Rand)
 	return func(ctx context.Context, credentialType string) ([]byte, error) {
 		client, err := a.uplink()
-		if err != nil {
+		if err = errors.Join(err, unnamed); err != nil {
 			return nil, err
 		}
-		reply, err := client.Mint(ctx, r.task.TaskID, wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
+		reply, err := client.Mint(ctx, r.task.TaskID, request, wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
 		if refusal, ok := uplink.RefusalOf(err); ok {
 			return nil, notMinted{refusal}
 		}

@@ -149,10 +149,11 @@ func (c *Client) Progress(ctx context.Context, taskID string, r wire.ProgressReq
 	return reply, err
 }
 
-// Mint asks for a secret that a task may have.
-func (c *Client) Mint(ctx context.Context, taskID string, r wire.MintRequest) (*wire.MintReply, error) {
+// Mint asks for a secret that a task may have. request names the request: it is repeated
+// under the same name where no answer came.
+func (c *Client) Mint(ctx context.Context, taskID, request string, r wire.MintRequest) (*wire.MintReply, error) {
 	reply := new(wire.MintReply)
-	_, err := c.post(ctx, c.task(taskID, "credentials/mint"), r, reply)
+	_, err := c.post(ctx, c.task(taskID, "credentials/mint"), r, reply, wire.HeaderRequest, request)
 	return reply, err
 }
 
@@ -171,7 +172,7 @@ func (c *Client) task(id, verb string) string {
 	return c.node("/tasks/" + url.PathEscape(id) + "/" + verb)
 }
 
-func (c *Client) post(ctx context.Context, path string, body, into any) (int, error) {
+func (c *Client) post(ctx context.Context, path string, body, into any, header ...string) (int, error) {
 	raw, err := taskcatalog.Encode(body)
 	if err != nil {
 		return 0, fmt.Errorf("cannot encode request: %w", err)
@@ -181,7 +182,7 @@ func (c *Client) post(ctx context.Context, path string, body, into any) (int, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return c.do(ctx, http.MethodPost, path, raw, into)
+	return c.do(ctx, http.MethodPost, path, raw, into, header...)
 }
 
 // do makes a request. header are names and values to send beside the usual ones.

@@ -1,13 +1,17 @@
 package nodeapi
 
 import (
+	"net/http"
+
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 // mint answers with a secret that a task may have: only that task's node, while
-// its lease holds, once per attempt. The answer is written down nowhere.
+// its lease holds, once per attempt. The answer is written down nowhere: one that was lost
+// is made anew for the request that it was for, where that gives away nothing more.
 func (a *API) mint(c *call) (any, error) {
 	var req wire.MintRequest
 	if err := c.decode(&req); err != nil {
@@ -22,7 +26,12 @@ func (a *API) mint(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.c.DB.BeginMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType); err != nil {
+	request, err := requestID(c.r)
+	if err != nil {
+		return nil, err
+	}
+	m := store.Mint{NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, TaskID: task.ID, Attempt: req.Attempt, Type: req.CredentialType, Request: request}
+	if err := a.c.DB.BeginMint(ctx, m); err != nil {
 		return nil, inAudit(err)
 	}
 	// Had before it is recorded, so that a vault that is away costs no attempt;
@@ -31,9 +40,20 @@ func (a *API) mint(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = a.c.DB.RecordMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType, made.Opens)
-	if err != nil {
+	if err := a.c.DB.RecordMint(ctx, m, made.Opens); err != nil {
 		return nil, inAudit(err)
 	}
 	return wire.MintReply{CredentialType: req.CredentialType, Secret: made.Secret, ExpiresAt: made.Expires.UTC()}, nil
+}
+
+// requestID is how a node names its request; empty: it does not.
+func requestID(r *http.Request) (string, error) {
+	said := r.Header.Values(wire.HeaderRequest)
+	switch {
+	case len(said) == 0:
+		return "", nil
+	case len(said) == 1 && wire.ValidInstance(said[0]):
+		return said[0], nil
+	}
+	return "", broker.Errorf(broker.Invalid, "bad_request_id", "cannot mint a credential: %s is one id of 32 lower-case hexadecimal digits, or is not sent", wire.HeaderRequest)
 }

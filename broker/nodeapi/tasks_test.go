@@ -266,6 +266,24 @@ func TestATaskOfAnotherNodeIsNone(t *testing.T) {
 	}
 }
 
+func TestASecretWhoseAnswerWasLostIsGivenAgain(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		n := b.member()
+		k := b.enqueue(n, "node.heartbeat_check", "")
+		d, _ := n.fetch("node.heartbeat_check")
+		n.header.Set(wire.HeaderRequest, strings.Repeat("a", 32))
+		for range 2 {
+			var reply wire.MintReply
+			n.post(n.path("/tasks/"+k.ID+"/credentials/mint"), wire.MintRequest{Attempt: d.Attempt, CredentialType: "oci_pull"}).into(&reply)
+			if reply.Secret != "s3cret-of-the-task" {
+				t.Errorf("secret %q", reply.Secret)
+			}
+			b.advance(2 * time.Second)
+		}
+	})
+}
+
 func TestASecretIsGivenOncePerAttemptToWhoHoldsTheLease(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -292,6 +310,11 @@ func TestASecretIsGivenOncePerAttemptToWhoHoldsTheLease(t *testing.T) {
 			t.Errorf("secret %q, cache control %q", reply.Secret, a.header.Get("Cache-Control"))
 		}
 		mint(d.Attempt, "oci_pull").refused(b, 409, "already_minted")
+		n.header.Set(wire.HeaderRequest, strings.Repeat("a", 32)) // under no name it was asked
+		mint(d.Attempt, "oci_pull").refused(b, 409, "already_minted")
+		n.header.Set(wire.HeaderRequest, "../a")
+		mint(d.Attempt, "oci_pull").refused(b, 422, "bad_request_id")
+		n.header.Del(wire.HeaderRequest)
 		b.advance(wire.LeaseTime + time.Second)
 		mint(d.Attempt, "oci_pull").refused(b, 409, "lease_lost")
 

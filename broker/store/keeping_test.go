@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -131,7 +132,7 @@ func TestATaskAsksForASecretAFewTimes(t *testing.T) {
 		n := newMember(t, db, "one")
 		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
 		begin := func(attempt int) error {
-			return db.BeginMint(ctx, n.ID, n.Epoch, k.ID, attempt, "oci_pull")
+			return db.BeginMint(ctx, store.Mint{NodeID: n.ID, Epoch: n.Epoch, TaskID: k.ID, Attempt: attempt, Type: "oci_pull"})
 		}
 		for range 20 { // nothing is counted of what would not be given
 			refused(t, begin(1), "lease_lost")
@@ -163,7 +164,7 @@ func TestATaskAsksForASecretAFewTimes(t *testing.T) {
 		refused(t, begin(2), "mint_tries_spent")
 		other := enqueue(t, db, n, taskcatalog.LaneConcurrent)
 		claim(t, db, n, other.ID)
-		ok(t, db.BeginMint(ctx, n.ID, n.Epoch, other.ID, 1, "oci_pull"))
+		ok(t, db.BeginMint(ctx, store.Mint{NodeID: n.ID, Epoch: n.Epoch, TaskID: other.ID, Attempt: 1, Type: "oci_pull"}))
 	})
 }
 
@@ -172,10 +173,10 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
 		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
 		mint := func(node broker.Node, attempt int, typ string) error {
-			return db.RecordMint(ctx, node.ID, node.Epoch, k.ID, attempt, typ, "what it opens")
+			return db.RecordMint(ctx, store.Mint{NodeID: node.ID, Epoch: node.Epoch, TaskID: k.ID, Attempt: attempt, Type: typ}, "what it opens")
 		}
 		may := func(node broker.Node, attempt int) error {
-			return db.BeginMint(ctx, node.ID, node.Epoch, k.ID, attempt, "oci_pull")
+			return db.BeginMint(ctx, store.Mint{NodeID: node.ID, Epoch: node.Epoch, TaskID: k.ID, Attempt: attempt, Type: "oci_pull"})
 		}
 		refused(t, may(n, 1), "lease_lost")
 		refused(t, mint(n, 1, "oci_pull"), "lease_lost") // not delivered yet
@@ -276,6 +277,55 @@ func TestTasksAreListedNewestFirstInPages(t *testing.T) {
 		}
 		if page, _, err = db.ListTasks(ctx, store.TaskFilter{Sites: []string{"dc1"}}); err != nil || len(page) != 0 {
 			t.Fatalf("%d of another site, %v", len(page), err)
+		}
+	})
+}
+
+// A request whose answer was lost is answered again, where what it gets only reads what the
+// node is told to fetch. Whoever asks under another name, or none, is another.
+func TestARequestForASecretIsAnsweredAgainUnderItsName(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		claim(t, db, n, k.ID)
+		m := store.Mint{NodeID: n.ID, Epoch: n.Epoch, TaskID: k.ID, Attempt: 1, Type: taskcatalog.CredentialOCIPull, Request: "a"}
+		both := func(m store.Mint, code string) {
+			t.Helper()
+			for _, ask := range []func() error{func() error { return db.BeginMint(ctx, m) }, func() error { return db.RecordMint(ctx, m, "what it opens") }} {
+				if err := ask(); code == "" {
+					ok(t, err)
+				} else {
+					refused(t, err, code)
+				}
+			}
+			clock.Advance(2 * time.Second) // less than a lease, for all of them
+		}
+		both(m, "")
+		both(m, "")
+		other, none, theirs, later := m, m, m, m
+		other.Request, none.Request, theirs.NodeID, theirs.Epoch, later.Attempt = "b", "", eve.ID, eve.Epoch, 2
+		both(other, "already_minted")
+		both(none, "already_minted")
+		both(theirs, "task_not_found")
+		both(later, "lease_lost")
+		for _, typ := range []string{taskcatalog.CredentialMAASMachineToken, "terminal_session"} {
+			once := m
+			once.Type = typ
+			ok(t, db.RecordMint(ctx, once, "what it opens"))
+			refused(t, db.RecordMint(ctx, once, "what it opens"), "already_minted")
+			refused(t, db.BeginMint(ctx, once), "already_minted")
+		}
+		ok(t, db.RecordMint(ctx, m, "what it opens"))
+		clock.Advance(time.Minute)
+		both(m, "lease_lost")
+		again := 0
+		for _, row := range must(db.ListAudit(ctx, store.AuditFilter{Action: "credential.mint"}))(t) {
+			if strings.Contains(string(row.After), `"again":true`) {
+				again++
+			}
+		}
+		if again != 2 {
+			t.Errorf("the audit log tells of %d answers that were made again", again)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // What a task may cost those who make secrets. Waiting as it is told, a node asks for
@@ -16,25 +17,56 @@ const (
 	maxMintPause = time.Minute
 )
 
+// Mint is a node's request for a secret.
+type Mint struct {
+	NodeID  string
+	Epoch   int64
+	TaskID  string
+	Attempt int
+	Type    string
+	// Request is the node's own name of it, by which one whose answer was lost is known
+	// again; empty: it has none.
+	Request string
+}
+
+// repeats reports whether a secret of this type is given again to the request that had it:
+// one that is used up by its use, or that opens more than reading what the node is told to
+// fetch, is given once.
+func (m Mint) repeats() bool {
+	return m.Request != "" && m.Type == taskcatalog.CredentialOCIPull
+}
+
 // BeginMint says whether RecordMint would, so that nothing is made that would not be
 // given, and counts: a task asks a few times, and waits twice as long each time, whatever
 // comes of it. What is refused is audited. Codes: task_not_found, lease_lost,
 // already_minted, mint_too_soon, mint_tries_spent.
-func (db *DB) BeginMint(ctx context.Context, nodeID string, epoch int64, taskID string, attempt int, credentialType string) error {
+func (db *DB) BeginMint(ctx context.Context, m Mint) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		e, err := t.mayMint(ctx, nodeID, epoch, taskID, attempt, credentialType)
+		e, err := t.mayMint(ctx, m)
 		if err != nil {
 			return err
 		}
-		var had bool
-		if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM mints WHERE task_id = $1 AND attempt = $2 AND credential_type = $3)`, taskID, attempt, credentialType).Scan(&had); err != nil {
+		if _, err := t.had(ctx, e, m); err != nil {
 			return err
 		}
-		if had {
-			return alreadyMinted(e, taskID, attempt, credentialType)
-		}
-		return t.countMint(ctx, e, taskID)
+		return t.countMint(ctx, e, m.TaskID)
 	})
+}
+
+// had reports whether this very request was answered before, and may be again. It refuses
+// where another one had the secret, or this one had what is given once.
+func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, err error) {
+	var by string
+	err = t.QueryRowContext(ctx, `SELECT request_id FROM mints WHERE task_id = $1 AND attempt = $2 AND credential_type = $3`, m.TaskID, m.Attempt, m.Type).Scan(&by)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, err
+	case m.repeats() && by == m.Request:
+		return true, nil
+	}
+	return false, refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has had it", m.Type, m.TaskID, m.Attempt), e)
 }
 
 // countMint lets a task ask once more, if it may. e is the row of the mint.
@@ -58,50 +90,49 @@ func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) 
 	return err
 }
 
-// RecordMint says that a secret may be handed to a node: once per task, attempt
+// RecordMint says that a secret may be handed to a node: to one request of a task, attempt
 // and type, while the node holds the lease on that task. It is audited either
 // way, with what the secret opens and without the value, which the store never sees.
 // Codes: task_not_found, lease_lost, already_minted.
-func (db *DB) RecordMint(ctx context.Context, nodeID string, epoch int64, taskID string, attempt int, credentialType, opens string) error {
+func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		e, err := t.mayMint(ctx, nodeID, epoch, taskID, attempt, credentialType)
+		e, err := t.mayMint(ctx, m)
 		if err != nil {
 			return err
 		}
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO mints (task_id, attempt, credential_type, at) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, taskID, attempt, credentialType, micros(t.now)))
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.Type, micros(t.now), m.Request))
 		if err != nil {
 			return err
 		}
+		again := false
 		if n == 0 {
-			return alreadyMinted(e, taskID, attempt, credentialType)
+			if again, err = t.had(ctx, e, m); err != nil {
+				return err
+			}
 		}
 		if opens != "" {
-			e.After = small("type", credentialType, "attempt", attempt, "opens", opens)
+			e.After = small("type", m.Type, "attempt", m.Attempt, "opens", opens, "again", again)
 		}
 		return t.audit(ctx, e)
 	})
 }
 
 // mayMint judges by the task's lease, and returns the row that the mint leaves.
-func (t *tx) mayMint(ctx context.Context, nodeID string, epoch int64, taskID string, attempt int, credentialType string) (e broker.AuditEntry, err error) {
-	k, err := task(ctx, t, taskID, t.forUpdate())
+func (t *tx) mayMint(ctx context.Context, m Mint) (e broker.AuditEntry, err error) {
+	k, err := task(ctx, t, m.TaskID, t.forUpdate())
 	if err != nil {
 		return e, err
 	}
 	e = broker.AuditEntry{
-		Actor: nodeActor(nodeID).Name, Action: "credential.mint", Subject: "task/" + taskID, CorrelationID: k.CorrelationID,
-		After: small("type", credentialType, "attempt", attempt),
+		Actor: nodeActor(m.NodeID).Name, Action: "credential.mint", Subject: "task/" + m.TaskID, CorrelationID: k.CorrelationID,
+		After: small("type", m.Type, "attempt", m.Attempt),
 	}
 	switch {
-	case k.NodeID != nodeID:
-		return e, refuse(taskNotFound(taskID), e)
-	case k.NodeEpoch != epoch, k.Status != broker.TaskDispatched, k.Attempt != attempt, !t.now.Before(k.LeaseUntil), k.CancelRequested:
-		return e, refuse(broker.Errorf(broker.Refused, "lease_lost", "cannot mint %s for task %s: the node does not hold the lease of attempt %d", credentialType, taskID, attempt), e)
+	case k.NodeID != m.NodeID:
+		return e, refuse(taskNotFound(m.TaskID), e)
+	case k.NodeEpoch != m.Epoch, k.Status != broker.TaskDispatched, k.Attempt != m.Attempt, !t.now.Before(k.LeaseUntil), k.CancelRequested:
+		return e, refuse(broker.Errorf(broker.Refused, "lease_lost", "cannot mint %s for task %s: the node does not hold the lease of attempt %d", m.Type, m.TaskID, m.Attempt), e)
 	}
 	return e, nil
-}
-
-func alreadyMinted(e broker.AuditEntry, taskID string, attempt int, credentialType string) error {
-	return refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has had it", credentialType, taskID, attempt), e)
 }

@@ -112,6 +112,10 @@ const (
 // from before it sends none.
 const HeaderInstance = "Hostler-Instance"
 
+// HeaderRequest is what a request for a secret has beside it: an id, of the form of an
+// instance's, that stays the same while it is repeated because no answer came.
+const HeaderRequest = "Idempotency-Key"
+
 // HeaderPrefer and PreferNoWait have a poll answered at once (RFC 7240): an agent on
 // trial asks so, to learn whether it is heard. A broker from before it holds the poll.
 const (
