@@ -71,6 +71,10 @@ func (a *Agent) sendAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if a.state.Member() != m { // enrolled again, or another key: what is sent is looked at anew
+			wake(a.results)
+			return failed
+		}
 		result := e.Result
 		if e.Forgotten() {
 			result = a.forgotten(&e)

@@ -162,6 +162,14 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	if taskID == "" || runs {
 		return nil
 	}
+	// What the task said of itself goes first: the broker takes the new key back by that,
+	// and else the node would have one by a task that has failed. A broker that knows the
+	// node by the new key alone does not hear it before.
+	if e, known, err := a.ledger.Get(taskID); err == nil && known && e.Waits() && e.Result.Outcome != taskcatalog.OutcomeSucceeded {
+		if err := a.sendAll(ctx); err != nil && !lastingRefusal(err) && !refusedMember(err) {
+			return err
+		}
+	}
 	err := a.tryRotation(ctx, taskID)
 	if refusal, ok := uplink.RefusalOf(err); ok && refusal.Code == codeLeaseLost {
 		err = errors.Join(identity.ErrRotationOver, err, a.state.GiveUpRotation(taskID))
@@ -176,6 +184,12 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	}
 	a.recoverTasks()
 	return nil
+}
+
+// lastingRefusal reports whether the broker has answered no, and would again.
+func lastingRefusal(err error) bool {
+	r, ok := uplink.RefusalOf(err)
+	return ok && r.Lasting()
 }
 
 // byPresentKey returns evidence signed by the key that the node has now. What a task

@@ -281,7 +281,8 @@ func TestARotationThatTheBrokerEndsLeavesTheNodeAsItWas(t *testing.T) {
 				l.broker.Lock()
 				l.broker.Before = nil
 				l.broker.Unlock()
-				l.works(p)
+				l.works(p) // perhaps by a poll from before the task ended
+				l.until("nothing is under way", func() bool { return p.state.Rotating() == "" })
 				if now, _ := pki.PublicKeyDigest(p.state.Member().Key.Public()); now != before || p.state.Rotating() != "" || l.rotations() != 0 {
 					t.Errorf("the key changed, or is about to: %q", p.state.Rotating())
 				}
@@ -319,6 +320,42 @@ func TestACancelInTheMiddleOfARotationLeavesOneKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a task that has failed says is heard before the change of keys that it has left is
+// brought to its end: the broker takes the new key back by that.
+func TestAKeyIsNotChangedByATaskThatIsSaidToHaveFailed(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.withRotation()
+		canceled := false
+		p := l.start(func(p *process) {
+			p.at = func(at, taskID string) {
+				if at == "after a key is asked for" && !canceled {
+					canceled = true
+					l.broker.Cancel(l.broker.Find(taskID))
+					time.Sleep(2 * time.Second) // it comes with the poll that waits
+				}
+			}
+		})
+		l.works(p)
+		q := l.rotate(p)
+		away := time.Now().Add(time.Minute)
+		l.broker.Lock()
+		l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
+			late := strings.HasSuffix(r.URL.Path, "/result") && time.Now().Before(away)
+			if late {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			return late
+		}
+		l.broker.Unlock()
+		r := l.broker.Wait(q, 15*time.Minute)
+		l.until("nothing is under way", func() bool { return p.state.Rotating() == "" })
+		if !canceled || r.Outcome != taskcatalog.OutcomeCanceled || l.rotations() != 0 {
+			t.Errorf("ended %s, %d rotations", r.Outcome, l.rotations())
+		}
+		l.works(p)
+	})
 }
 
 // What a task found before the key was changed is reported after it, and still
