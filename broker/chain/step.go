@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ func (s *step) run() (err error) {
 func (s *step) save(c Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.trust.Context), margin)
 	defer cancel()
+	c.SameState = bytes.Equal(c.Record.State, s.was.State)
 	return s.store.Save(ctx, c)
 }
 

@@ -102,6 +102,7 @@ type Change struct {
 	Locks    []string
 
 	Nothing     bool   // the row stays as it is
+	SameState   bool   // the state is as it was claimed, and need not be written
 	Beside      bool   // a step is in flight: only what is asked is written
 	Honoured    Ask    // this ask has been done
 	Unreachable string // why the site cannot be reached; empty: nothing is said of it

@@ -66,7 +66,9 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 	if u.From != "" {
 		m.From = u.From
 	}
-	m.Seconds = seconds(rec)
+	if !rec.Status.Moving() {
+		m.Seconds = seconds(rec)
+	}
 	switch {
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.Result, m.Unfit, r.State.Unsoaked = Done, u.Unfit, true

@@ -218,9 +218,13 @@ func (s *Rollout) byValue(in []Candidate, wave []int) {
 	for _, v := range names {
 		s.Waves = append(s.Waves, Wave{Name: s.Plan.WaveBy + "=" + taskcatalog.Clean(v, 100)})
 	}
+	at := make(map[string]int, len(names))
+	for i, v := range names {
+		at[v] = 1 + i
+	}
 	for i, c := range in {
 		if wave[i] == 0 {
-			wave[i] = 1 + slices.Index(names, c.value(s.Plan.WaveBy))
+			wave[i] = at[c.value(s.Plan.WaveBy)]
 		}
 	}
 }

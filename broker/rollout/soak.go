@@ -68,12 +68,16 @@ func (s *Rollout) soaked(from, to Soak) {
 // that hears.
 const away = time.Minute
 
-// hears notes that the broker is there, and since when: silence counts from then on.
+// hears notes that the broker is there, and since when: silence counts from then on. It is
+// noted now and then, since a state that stays as it is costs nothing to save.
 func (s *Rollout) hears(now time.Time) {
-	if now.Sub(s.LookedAt) > away {
+	since := now.Sub(s.LookedAt)
+	if since > away {
 		s.HearsFrom = now
 	}
-	s.LookedAt = now
+	if since >= seldom {
+		s.LookedAt = now
+	}
 }
 
 // silent reports whether an agent has not been heard for as long as makes a node offline,

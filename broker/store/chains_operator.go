@@ -54,7 +54,7 @@ func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.R
 		r.Owner, r.LeaseTill = "", time.Time{}
 		r = r.Stamped(t.now)
 		c.Record = r
-		if err := t.writeRun(ctx, r); err != nil {
+		if err := errors.Join(t.writeRun(ctx, r), t.writeState(ctx, r)); err != nil {
 			return r, err
 		}
 		if err := t.tellOf(ctx, c); err != nil {

@@ -53,6 +53,11 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 	if err := t.writeRun(ctx, c.Record); err != nil {
 		return err
 	}
+	if !c.SameState {
+		if err := t.writeState(ctx, c.Record); err != nil {
+			return err
+		}
+	}
 	if err := t.tellOf(ctx, c); err != nil {
 		return err
 	}
@@ -83,19 +88,25 @@ func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, by s
 	return asked, by, err
 }
 
-// writeRun writes all of a row that the transaction has, but who asked for what.
+// writeRun writes all of a row that the transaction has, but its state, which may be long,
+// and who asked for what.
 func (t *tx) writeRun(ctx context.Context, r chain.Record) error {
 	f := chain.Failure{}
 	if r.Failure != nil {
 		f = *r.Failure
 	}
-	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, state = $6, entered_at = $7, due_at = $8,
-			version = $9, lease_owner = $10, lease_until = $11, held = $12, waiting = $13, asked = $14,
-			failure_class = $15, error_code = $16, error_message = $17, error_details = $18, next_action = $19, started_at = $20, completed_at = $21, updated_at = $22, list = $23
-		WHERE id = $24`,
-		string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State), micros(r.EnteredAt), micros(r.DueAt),
+	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, entered_at = $6, due_at = $7,
+			version = $8, lease_owner = $9, lease_until = $10, held = $11, waiting = $12, asked = $13,
+			failure_class = $14, error_code = $15, error_message = $16, error_details = $17, next_action = $18, started_at = $19, completed_at = $20, updated_at = $21, list = $22
+		WHERE id = $23`,
+		string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), micros(r.EnteredAt), micros(r.DueAt),
 		r.Version, r.Owner, micros(r.LeaseTill), r.Held, r.Waiting, string(r.Asked),
 		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, micros(r.StartedAt), micros(r.CompletedAt), micros(r.UpdatedAt), r.List, r.ID)
+	return err
+}
+
+func (t *tx) writeState(ctx context.Context, r chain.Record) error {
+	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET state = $1 WHERE id = $2`, string(r.State), r.ID)
 	return err
 }
 
