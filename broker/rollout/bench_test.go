@@ -115,7 +115,7 @@ type easy struct {
 }
 
 func (f *easy) Release(context.Context, string, bool) (rollout.Release, error) { return newest, nil }
-func (f *easy) Busy(context.Context) (map[string]bool, error)                 { return nil, nil }
+func (f *easy) Busy(context.Context) (map[string]bool, error)                  { return nil, nil }
 
 func (f *easy) Candidate(_ context.Context, id string) (rollout.Candidate, error) {
 	return rollout.Candidate{Node: broker.Node{ID: id, Status: broker.Active, Epoch: 1, AgentVersion: "1.3.0"}, Agent: broker.NewAgent(id)}, nil
