@@ -123,12 +123,14 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		return
 	}
 	limit := r.typ.Limit(r.params)
-	if !r.resumed { // else it is not this agent that it waits for
+	if r.resumed { // it is not this agent that it waits for
+		log.Info("the task goes on, which an earlier start of the agent began")
+	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
 		defer cancel()
+		log.Info("the task runs")
 	}
-	log.Info("the task runs")
 	ret, ok := a.do(ctx, r)
 	if !ok {
 		log.Error("the task does not stop; the agent ends so that a new one reports it as interrupted")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hostler/hostler/agent/agenttest"
 	"github.com/hostler/hostler/agent/selfupdate"
@@ -243,6 +244,8 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 	} {
 		t.Run(c.behaviour, func(t *testing.T) {
 			inBubble(t, func(l *lab) {
+				core, lines := observer.New(zap.InfoLevel)
+				l.config.Log = zap.New(core)
 				u := newUnits(l)
 				id := u.begin()
 				q := l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", c.behaviour))
@@ -275,6 +278,11 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 				b := u.now().self.Load().report.Agent
 				if skips := len(b.Pins) == 1 && b.Pins[0].Version == "1.1.0" && b.Pins[0].Reason == c.code; skips != (c.runs == "1.0.0") || (b.Previous == "1.0.0") != (c.runs == "1.1.0") {
 					t.Errorf("it reports %+v", b)
+				}
+				// It began once, by the journal as well, whoever went on with it.
+				lines = lines.FilterField(zap.String("task", q.ID))
+				if n, on := lines.FilterMessage("the task runs").Len(), lines.FilterMessageSnippet("the task goes on, which").Len(); n != 1 || on == 0 {
+					t.Errorf("it began %d times, and went on %d times", n, on)
 				}
 				u.works(id)
 				u.watchers.Wait()

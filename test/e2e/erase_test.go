@@ -78,7 +78,7 @@ func (s *site) identity(name string) taskcatalog.DiskName {
 	return lab.DiskName(s.ctx, s.guest, name)
 }
 
-func (d *drive) digest(t *testing.T) [32]byte {
+func (d *drive) digest(t testing.TB) [32]byte {
 	t.Helper()
 	raw, err := os.ReadFile(d.file)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *drive) digest(t *testing.T) [32]byte {
 
 // gone looks at the file from outside: nothing of the tenant is in it. Random says
 // that the whole of it was overwritten with what cannot be compressed.
-func (d *drive) gone(t *testing.T, random bool) {
+func (d *drive) gone(t testing.TB, random bool) {
 	t.Helper()
 	raw, err := os.ReadFile(d.file)
 	if err != nil {

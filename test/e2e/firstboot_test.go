@@ -31,7 +31,7 @@ func (m *mirror) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(*b)
 }
 
-func (m *mirror) serve(t *testing.T) (url string) {
+func (m *mirror) serve(t testing.TB) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

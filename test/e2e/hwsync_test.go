@@ -71,7 +71,7 @@ func (r *rack) set(down, refuses bool) []string {
 }
 
 // serve answers on the host's loopback and returns the address for the guest.
-func (r *rack) serve(t *testing.T) string {
+func (r *rack) serve(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

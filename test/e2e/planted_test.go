@@ -15,7 +15,7 @@ import (
 )
 
 // planted builds the program that tests leave on a machine, and returns it.
-func planted(t *testing.T) []byte {
+func planted(t testing.TB) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "planted")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", file, "./planted")

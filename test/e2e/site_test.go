@@ -74,13 +74,19 @@ func prepare(ctx context.Context) (*qemu.Guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	return g, settle(ctx, g, func(moment string) error { return g.SaveVM(ctx, moment) })
+}
+
+// settle puts the agent's package on a guest that has just been started, and tells the
+// moments on the way.
+func settle(ctx context.Context, g *qemu.Guest, reached func(moment string) error) error {
 	file, err := agentDeb()
 	if err != nil {
-		return g, err
+		return err
 	}
 	deb, err := os.ReadFile(file)
 	if err != nil {
-		return g, err
+		return err
 	}
 	for _, do := range []func() error{
 		func() error { return g.WaitCloudInit(ctx) },
@@ -88,25 +94,27 @@ func prepare(ctx context.Context) (*qemu.Guest, error) {
 		// Nobody deployed this machine with Hostler's user-data: it is for its operator
 		// to turn cloud-init off.
 		func() error { _, err := g.Run(ctx, "touch", firstboot.Off); return err },
-		func() error { return g.SaveVM(ctx, booted) },
+		func() error { return reached(booted) },
 		func() error { return g.Put(ctx, "/root/agent.deb", deb, 0o600) },
 		func() error { _, err := g.Run(ctx, "dpkg", "-i", "/root/agent.deb"); return err },
 		func() error { _, err := g.Run(ctx, "rm", "/root/agent.deb"); return err },
-		func() error { return g.SaveVM(ctx, installed) },
+		func() error { return reached(installed) },
 	} {
 		if err := do(); err != nil {
-			return g, err
+			return err
 		}
 	}
-	return g, nil
+	return nil
 }
 
 // site is what a case works with: a broker of its own and the guest.
 type site struct {
 	*lab.Lab
-	t     *testing.T
+	t     testing.TB
 	ctx   context.Context
 	guest *qemu.Guest
+	// asked are the tasks that the case has ordered, shared by its parts.
+	asked *[]string
 	// config is more lines for the agent's config.
 	config string
 }
@@ -119,7 +127,7 @@ func newCase(t *testing.T, turn func(testing.TB)) *site {
 	turn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), caseTime)
 	t.Cleanup(cancel)
-	return &site{t: t, ctx: ctx}
+	return &site{t: t, ctx: ctx, asked: new([]string)}
 }
 
 // newSite is a case with a broker and a published agent, for a shared guest. There is
@@ -160,7 +168,7 @@ func (s *site) open() {
 	s.hostler("agent-release", "publish", agentPackage(t))
 }
 
-func agentPackage(t *testing.T) string {
+func agentPackage(t testing.TB) string {
 	t.Helper()
 	file, err := agentDeb()
 	if err != nil {
@@ -202,7 +210,7 @@ func enrolled(t *testing.T) *site {
 // part is a part of the case, on the same node, in the order of its parts.
 func (s *site) part(name string, do func(*site)) {
 	s.t.Helper()
-	s.t.Run(name, func(t *testing.T) {
+	s.t.(*testing.T).Run(name, func(t *testing.T) {
 		of := *s
 		of.t = t
 		do(&of)

@@ -13,6 +13,7 @@ import (
 // task is what a case reads of a task.
 type task struct {
 	ID       string          `json:"id"`
+	Type     string          `json:"type"`
 	Status   string          `json:"status"`
 	Outcome  string          `json:"outcome"`
 	Code     string          `json:"code"`
@@ -28,6 +29,7 @@ func (s *site) enqueue(taskType string, params any) task {
 	s.t.Helper()
 	var t task
 	s.json(&t, s.order(taskType, params)...)
+	*s.asked = append(*s.asked, t.ID)
 	return t
 }
 

@@ -3,60 +3,130 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/qemu"
 )
 
-// The moments of an update at which the power goes, each as the shell in the guest tells
-// it. V is the version that is being put on the node.
+// The moments of an update at which the power goes, each as a shell in the guest sees it:
+// what it sees of a file need not be on the disk yet. V is the version that is being put
+// on the node.
 var cuts = []struct{ name, moment string }{
 	{"WhileItIsFetched", `[ -s $L/.unverified-V-*/layer.unverified ]`},
 	{"WhileItIsUnpacked", `[ -s $L/.unverified-V-*/hostler-agent.unverified ]`},
 	{"WhileItTestsItself", `[ -d $L/.verified-V-* ]`},
 	{"OnceItHasItsSlot", `[ -d $L/V ]`},
 	{"OnceTheSwitchIsArmed", `grep -q armed $S/state.json`},
+	{"OnceTheWatcherRuns", `[ $(systemctl show -P MainPID hostler-agent-watch) -ne 0 ]`},
 	{"OnceTheStateIsKept", `[ -d $S/before ]`},
 	{"OnceItIsCurrent", `[ $L/../current -ef $L/V ]`},
 	{"OnceTheNewVersionRuns", `[ $L/../current -ef $L/V ] && [ /proc/$(systemctl show -P MainPID hostler-agent)/exe -ef $L/V/hostler-agent ]`},
 	{"OnceItHasSpokenToTheBroker", `[ $L/../current -ef $L/V ] && [ -s $S/contact ] && grep -q watching $S/state.json`},
 	{"WhileItIsProved", `grep -q proving $S/state.json`},
 	{"OnceItIsTheGoodOne", `[ $L/../good -ef $L/V ]`},
+	{backwards, `grep -q reverting $S/state.json`},
 }
 
-const cutting = `L=/usr/lib/hostler-agent/versions S=/var/lib/hostler-agent/update
+// backwards is the cut of an update to a version that ends at once.
+const backwards = "WhileItIsPutBack"
+
+// telling tells this machine of the moment, by the guest's second serial port.
+const telling = `L=/usr/lib/hostler-agent/versions S=/var/lib/hostler-agent/update
+exec 3> /dev/ttyS1
 until %s; do :; done 2> /dev/null
-echo b > /proc/sysrq-trigger
+echo V >&3
 `
 
-// Wherever in an update the power goes, the node comes back with an agent that works;
-// what the task says of it is what runs, and what was asked for meanwhile is done once.
+// bell is the other end of a guest's second serial port.
+type bell struct{ net.Listener }
+
+// bell makes one, before its guest is started.
+func (s *site) bell() bell {
+	s.t.Helper()
+	l, err := net.Listen("unix", s.Path("bell"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = l.Close() })
+	return bell{l}
+}
+
+// args are QEMU's for it.
+func (b bell) args() []string {
+	return []string{"-chardev", "socket,id=bell,path=" + b.Addr().String(), "-serial", "chardev:bell"}
+}
+
+// answer has something done as soon as the guest, as it was started last, says a word.
+func (b bell) answer(word string, do func() error) (done <-chan error) {
+	out := make(chan error, 1)
+	go func() {
+		c, err := b.Accept()
+		if err != nil {
+			out <- err
+			return
+		}
+		defer func() { _ = c.Close() }()
+		lines := bufio.NewScanner(c)
+		for lines.Scan() {
+			if strings.TrimSpace(lines.Text()) == word {
+				out <- do()
+				return
+			}
+		}
+		out <- errors.Join(errors.New("the guest ended without the word "+word), lines.Err())
+	}()
+	return out
+}
+
+// Wherever in an update the machine dies, with all that was not flushed to its disk, the
+// node comes back with an agent that works; what the task says of it is what runs, and
+// what was asked for meanwhile is done once.
 func TestThePowerGoesAtAnyMomentOfAnUpdate(t *testing.T) {
-	s := enrolledForLong(t)
-	first := strings.Fields(s.root("hostler-agent", "version"))[1]
+	s := newSiteOfItsOwn(t)
+	s.lasts(45 * time.Minute)
+	b := s.bell()
+	s.guest = qemu.Start(t, shared.image, qemu.Config{Name: node, CPUs: 1, ReachHost: true, Flushes: true, Args: b.args()})
+	if err := settle(s.ctx, s.guest, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	s.enrol()
+	was := strings.Fields(s.root("hostler-agent", "version"))[1]
 	rel := s.releases()
-	was := first
-	for i, c := range append(cuts, struct{ name, moment string }{"WhileItIsPutBack", `grep -q reverting $S/state.json`}) {
+	for i, c := range cuts {
 		s.part(c.name, func(s *site) {
 			r := rel.of(s)
 			version := fmt.Sprintf("9.%d.0", i)
-			if bad := c.name == "WhileItIsPutBack"; bad {
+			if c.name == backwards {
 				r.fault(version, "exit 1")
 			} else {
 				r.build(version)
 			}
-			s.put("/root/cut.sh", fmt.Appendf(nil, cutting, strings.ReplaceAll(c.moment, "V", version)), 0o600)
+			s.put("/root/telling.sh", []byte(strings.ReplaceAll(fmt.Sprintf(telling, c.moment), "V", version)), 0o600)
 			s.root("rm", "-f", "/var/lib/hostler-agent/update/contact")
-			s.root("sync")
-			before := s.bootID()
-			s.root("systemd-run", "--unit=cut", "--nice=-10", "sh", "/root/cut.sh")
+			rung := b.answer(version, s.guest.Kill)
+			s.root("systemd-run", "--unit=telling", "--nice=-10", "sh", "/root/telling.sh")
 			var behind task
 			got, res := r.update(version, 2*time.Minute, func() {
 				behind = s.enqueue("node.heartbeat_check", map[string]any{})
-				s.bootsAgain(before)
+				select {
+				case err := <-rung:
+					if err != nil {
+						s.t.Fatal(err)
+					}
+				case <-time.After(5 * time.Minute):
+					s.t.Fatal("that moment never came")
+				}
+				if err := errors.Join(s.guest.Again(s.ctx), s.guest.WaitSSH(s.ctx)); err != nil {
+					s.t.Fatal(err)
+				}
 			})
 			runs := was
 			switch {
@@ -69,11 +139,17 @@ func TestThePowerGoesAtAnyMomentOfAnUpdate(t *testing.T) {
 			if end := s.end(behind.ID); end.Status != "succeeded" {
 				s.t.Errorf("the task behind it ended %+v", end)
 			}
-			r.runs(runs)
-			s.waitNode("active")
+			r.holds(runs)
 			s.t.Logf("%s after %s, %s runs: %s %s", got.Status, c.name, runs, got.Code, got.Message)
 			was = runs
 		})
 	}
 	s.hostler("audit", "verify")
+}
+
+// lasts gives a case the time of a row of updates.
+func (s *site) lasts(d time.Duration) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), d)
+	s.t.Cleanup(cancel)
+	s.ctx = ctx
 }

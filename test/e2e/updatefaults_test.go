@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,19 +13,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// enrolledForLong is enrolled, with the time of a row of updates.
-func enrolledForLong(t *testing.T) *site {
-	t.Helper()
-	s := enrolled(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
-	t.Cleanup(cancel)
-	s.ctx = ctx
-	return s
-}
-
 // What CI's own case (TestANodeGoesFromAnOlderAgentToNewerOnes) leaves out.
 func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
-	s := enrolledForLong(t)
+	s := enrolled(t)
+	s.lasts(40 * time.Minute)
 	first := strings.Fields(s.root("hostler-agent", "version"))[1]
 	s.part("AGoodUpdate", func(s *site) {
 		r := s.releases()
@@ -35,7 +25,7 @@ func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 		if got.Status != "succeeded" || res.Outcome != taskcatalog.UpdateConfirmed || res.FromVersion != first || res.ToVersion != "9.0.0" {
 			s.t.Fatalf("%+v %+v", got, res)
 		}
-		r.runs("9.0.0")
+		r.holds("9.0.0")
 		s.t.Logf("switched in %.1f s", res.SwitchSeconds)
 		for i, c := range []struct {
 			name, does string
@@ -59,10 +49,10 @@ func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 					s.t.Errorf("it took %.1f s", res.SwitchSeconds)
 				}
 				s.t.Logf("put back in %.1f s", res.SwitchSeconds)
-				r.runs("9.0.0")
 				if again, _ := r.update(version, 30*time.Second, func() {}); taskcatalog.Code(again.Code) != selfupdate.CodePinned {
 					s.t.Errorf("once more: %+v", again)
 				}
+				r.holds("9.0.0")
 			})
 		}
 		s.part("TheBrokerIsAwayForLongerThanTheWindow", func(s *site) {
@@ -103,7 +93,8 @@ func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 			if got.Status != "succeeded" || res.Outcome != taskcatalog.UpdateConfirmed {
 				s.t.Fatalf("%+v %+v", got, res)
 			}
-			r.runs("9.2.0")
+			r.holds("9.2.0")
 		})
 	})
+	s.hostler("audit", "verify")
 }

@@ -18,6 +18,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/registry"
 )
 
@@ -143,7 +144,8 @@ func blob(t *testing.T, content string) string {
 // What is not right about a release, on its way or at the broker, is told by its name;
 // nothing of it runs, and the version before goes on.
 func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
-	s := enrolledForLong(t)
+	s := enrolled(t)
+	s.lasts(40 * time.Minute)
 	r := s.releases()
 	first := strings.Fields(s.root("hostler-agent", "version"))[1]
 	folder := t.TempDir()
@@ -170,7 +172,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		if out := s.root("ls", "-A", "/usr/lib/hostler-agent/versions"); strings.Contains(out, "\n"+version) {
 			s.t.Errorf("it has a slot: %s", out)
 		}
-		r.runs(first)
+		r.holds(first)
 	}
 	serves := func(s *site, content []byte) {
 		s.t.Helper()
@@ -189,15 +191,18 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		refused(s, "9.0.0", "release_source_refused")
 		serves(s, sound)
 	})
+	another, err := r.made.StandIn("9.3.0", "arm64", "exit 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofAnother := r.made.Commands("9.3.0", another)
 	s.part("AnotherArchitecture", func(s *site) {
-		program, err := r.made.StandIn("9.3.0", "arm64", "exit 1")
-		for _, args := range r.made.Commands("9.3.0", program) {
-			if err == nil {
-				_, err = s.Hostler(s.ctx, args...)
-			}
+		publish := len(ofAnother) - 1
+		for _, args := range ofAnother[:publish] {
+			s.hostler(args...)
 		}
-		if err == nil || !strings.Contains(err.Error(), "release_arch_wrong") {
-			s.t.Errorf("it was published: %v", err)
+		if out, err := s.Hostler(s.ctx, ofAnother[publish]...); err == nil || !strings.Contains(err.Error(), "release_arch_wrong") {
+			s.t.Errorf("it was published: %v %s", err, out)
 		}
 	})
 	// The database of a broker that is another's by now.
@@ -225,8 +230,20 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		if out, err := s.Hostler(s.ctx, s.order("node.self_update", map[string]any{"phase": "update", "version": "9.0.0"})...); err == nil || !strings.Contains(err.Error(), "release_below_floor") {
 			s.t.Errorf("%v %s", err, out)
 		}
+	})
+	// A broker in other hands, which signs whatever it is asked for.
+	s.part("TheBrokerDoesNotLook", func(s *site) {
+		s.broker(
+			lab.Change{File: "broker/adminapi/signedreleases.go", Was: "Arch: release.Arch,", Is: "Arch: s.Arch,"},
+			lab.Change{File: "broker/taskqueue/selfupdate.go", Was: `case p.Floor != "" &&`, Is: `case false &&`},
+		)
+		s.part("AtTheFloor", func(s *site) { refused(s, "9.0.0", "release_below_floor") })
 		s.hostler("agent-release", "floor", "0.0.1", "--reason", "it was none")
-		r.of(s).runs(first)
+		s.part("AtTheArchitecture", func(s *site) {
+			s.hostler(ofAnother[len(ofAnother)-1]...)
+			refused(s, "9.3.0", "release_arch_wrong")
+		})
+		s.broker()
 	})
 	s.part("TheDiskIsFull", func(s *site) {
 		s.root("sh", "-c", "fallocate --length $(( $(stat -f -c '%a * %S' /) - 50 * 1024 * 1024 )) /var/tmp/full")
@@ -239,15 +256,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		r := r.of(s)
 		v.closeAfter(int64(len(sound))*2/3, reg.Stop)
 		got, res := r.update("9.0.0", time.Minute, func() {
-			err := s.Wait(s.ctx, "the node to ask in vain", func() error {
-				if v.cameInVain() == 0 {
-					return errors.New("it has not come")
-				}
-				return nil
-			})
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			s.cameInVain(v)
 			if err := reg.Resume(); err != nil {
 				s.t.Fatal(err)
 			}
@@ -259,6 +268,52 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		if most := int64(len(sound)) * 10 / 9; res.BytesFetched > most {
 			s.t.Errorf("it fetched %d bytes of %d", res.BytesFetched, len(sound))
 		}
-		r.runs("9.0.0")
+		r.holds("9.0.0")
 	})
+	// Somebody else fills the disk in the middle of a write: there was space when the pull
+	// began.
+	s.part("TheDiskIsFullInTheMiddle", func(s *site) {
+		r := r.of(s)
+		r.build("9.1.0", "--registry", repository, "--plain-http")
+		v.closeAfter(int64(len(sound))*2/3, func() {})
+		got, res := r.update("9.1.0", time.Minute, func() {
+			s.cameInVain(v)
+			s.root("sh", "-c", "cd /usr/lib/hostler-agent/versions/.unverified-9.1.0-*; test $(stat -c %s layer.unverified) -gt 1000000")
+			s.root("sh", "-c", "fallocate --length $(( $(stat -f -c '%f * %S' /) )) /var/tmp/full || true; cat /dev/zero > /var/tmp/rest 2> /dev/null || true")
+			v.open()
+		})
+		left := s.root("ls", "-A", "/usr/lib/hostler-agent/versions")
+		s.root("rm", "/var/tmp/full", "/var/tmp/rest")
+		if got.Code != "update_no_space" || !strings.Contains(got.Message, "the disk is full") || res.Outcome != taskcatalog.UpdateRefused || strings.Contains(left, "9.1.0") {
+			s.t.Fatalf("%+v %+v; there are %q", got, res, left)
+		}
+		r.holds("9.0.0")
+		if got, res := r.update("9.1.0", time.Minute, func() {}); got.Status != "succeeded" || res.Outcome != taskcatalog.UpdateConfirmed {
+			s.t.Fatalf("with space again: %+v %+v", got, res)
+		}
+		r.holds("9.1.0")
+	})
+	s.hostler("audit", "verify")
+}
+
+// cameInVain waits until a pull was cut, and has come again in vain.
+func (s *site) cameInVain(v *valve) {
+	s.t.Helper()
+	err := s.Wait(s.ctx, "the node to ask in vain", func() error {
+		if v.cameInVain() == 0 {
+			return errors.New("it has not come")
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// broker has a broker with changes take the place of the one that runs.
+func (s *site) broker(changes ...lab.Change) {
+	s.t.Helper()
+	if err := errors.Join(s.StopBroker(), s.ChangeBroker(s.ctx, changes...), s.StartBroker(s.ctx)); err != nil {
+		s.t.Fatal(err)
+	}
 }

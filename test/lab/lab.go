@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,7 @@ type Lab struct {
 	agentAddr string // kept over restarts, as nodes know it
 	adminAddr string
 	log       *os.File
+	changed   string // the program of a broker that is not ours; empty: it is
 }
 
 // New makes a lab with the programs of bin. Nothing runs yet. The caller must
@@ -82,7 +84,7 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 		"serve", "--data-dir", l.DataDir(), "--listen", l.adminAddr, "--agent-listen", l.agentAddr,
 		"--advertise", l.guestSeesHostAt,
 	}, flags...)
-	cmd := exec.Command(filepath.Join(l.bin, "hostler-broker"), args...)
+	cmd := exec.Command(cmp.Or(l.changed, filepath.Join(l.bin, "hostler-broker")), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = l.log
 	out, err := cmd.StdoutPipe()

@@ -62,12 +62,12 @@ func (l *Lab) BuildAgentOf(ctx context.Context, commit, version string) (program
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return "", err
 	}
-	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	root, err := repository(ctx)
 	if err != nil {
-		return "", fmt.Errorf("cannot find the repository: %w", err)
+		return "", err
 	}
 	for _, argv := range [][]string{
-		{"git", "-C", strings.TrimSpace(string(root)), "archive", "--format=tar", "-o", tree + ".tar", commit},
+		{"git", "-C", root, "archive", "--format=tar", "-o", tree + ".tar", commit},
 		{"tar", "-xf", tree + ".tar", "-C", tree},
 	} {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {

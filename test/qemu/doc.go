@@ -21,6 +21,12 @@
 // own. A [Pool] is a guest and its twins, for tests that run side by side: emulated,
 // a guest keeps about one core busy, so one at a time leaves the others idle.
 //
+// # Power
+//
+// A guest whose [Config].Flushes is set may be killed with [Guest.Kill], from outside and
+// at any moment, and started [Guest.Again] from its disks: what it had flushed is there.
+// Without it a guest writes faster, and a kill may damage its disks.
+//
 // # Rules
 //
 //   - Software emulation is the default. KVM is used only after a kernel was

@@ -34,6 +34,7 @@ type Config struct {
 	MemoryMB  int               // the default is 1024
 	CPUs      int               // the default is 2
 	ReachHost bool              // the guest may open connections, to the host at HostAddress and beyond
+	Flushes   bool              // what the guest flushes is on its disks even if QEMU is killed: see Kill
 	Disks     []int64           // sizes in bytes of empty disks beside the root disk, /dev/vdc and on
 	Cmdline   string            // added to the kernel's command line
 	FwCfg     map[string]string // QEMU fw_cfg entries, by name (opt/…)
@@ -174,8 +175,13 @@ func (g *Guest) args() []string {
 		"-netdev", "user,id=net,restrict=" + restrict, "-device", "virtio-net-pci,netdev=net,romfile=",
 		"-device", "virtio-rng-pci",
 	}
+	// Unsafe keeps in QEMU's memory, until it ends by itself, where on a disk is what.
+	cache := "unsafe"
+	if c.Flushes {
+		cache = "writeback"
+	}
 	for i, drive := range g.drives {
-		how := "format=qcow2,cache=unsafe,discard=unmap,file=" + g.path(drive)
+		how := "format=qcow2,cache=" + cache + ",discard=unmap,file=" + g.path(drive)
 		if i == 0 && c.Serial != "" {
 			args = append(args, "-drive", "if=none,id=root,"+how, "-device", "virtio-blk-pci,drive=root,serial="+c.Serial)
 		} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // SwitchOff takes the power away, in the middle of whatever runs. The guest keeps
@@ -37,6 +38,19 @@ func (g *Guest) Replug(ctx context.Context) error {
 	g.config.Args = nil
 	return g.start(ctx)
 }
+
+// Kill ends the guest's QEMU by SIGKILL, in the middle of whatever runs. With
+// Config.Flushes the guest's disks have all that it has flushed, and of the rest what
+// happened to be written.
+func (g *Guest) Kill() error {
+	err := syscall.Kill(-g.pid, syscall.SIGKILL)
+	<-g.alive.Done()
+	g.hangUp()
+	return errors.Join(err, g.monitor.conn.Close())
+}
+
+// Again boots a guest that was killed from its own disks, as the same machine.
+func (g *Guest) Again(ctx context.Context) error { return g.start(ctx) }
 
 // Reboot has the guest go down as a user would, and returns once its firmware starts
 // again. It starts in a new QEMU: one that has translated the code of a whole system
