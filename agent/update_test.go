@@ -407,9 +407,12 @@ func TestTheWatcherAsksAsTheAgentThatItWatches(t *testing.T) {
 		id := u.begin()
 		u.refuse(http.StatusServiceUnavailable, func(version string) bool { return version == "1.1.0" })
 		l.broker.Lock()
+		var mu sync.Mutex
 		refuses, agents, watchers := l.broker.Before, map[string]bool{}, map[string]bool{}
 		l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/tasks/wait") {
+				mu.Lock()
+				defer mu.Unlock()
 				of := agents
 				if r.URL.RawQuery == "lanes=" && r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait && u.open().Pending() && r.Header.Get(wire.HeaderAgentVersion) != "1.1.0" {
 					of = watchers
@@ -421,6 +424,8 @@ func TestTheWatcherAsksAsTheAgentThatItWatches(t *testing.T) {
 		l.broker.Unlock()
 		wantResult(t, l.broker.Wait(l.broker.Enqueue(id, "node.self_update", u.publish("1.1.0", "fine")), time.Hour), taskcatalog.OutcomeFailed, selfupdate.CodeNoContact)
 		u.watchers.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(watchers) != 1 {
 			t.Fatalf("it asks as %v", watchers)
 		}
