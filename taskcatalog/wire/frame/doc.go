@@ -20,7 +20,7 @@
 // # Encoding
 //
 // One byte of kind, four of length (big endian), then the payload. Integers in payloads
-// are big endian as well; Hello, Welcome and Bye are JSON, read strictly. A frame of a
+// are big endian as well; Hello, Welcome, Bye and State are JSON, read strictly. A frame of a
 // kind that is not known, of a length beyond its kind's bound, or with bytes too many or
 // too few, ends the session: both sides are of known versions, and what does not fit is
 // an attack or a fault.

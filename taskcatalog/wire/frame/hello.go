@@ -35,6 +35,23 @@ type Welcome struct {
 	Repeats bool `json:"repeats"`
 }
 
+// State tells the operator where the node is, and over what it is connected. Only the relay
+// sends it: with the Welcome, and whenever it changes.
+type State struct {
+	Node      string `json:"node"`      // here or away
+	Transport string `json:"transport"` // quic or tcp; empty while the node is away
+}
+
+// What a State says.
+const (
+	NodeHere = "here"
+	NodeAway = "away"
+	OverQUIC = "quic"
+	OverTCP  = "tcp"
+)
+
+var states = map[State]bool{{NodeHere, OverQUIC}: true, {NodeHere, OverTCP}: true, {NodeAway, ""}: true}
+
 // Bye ends the connection, and says whether the session goes on without it.
 type Bye struct {
 	Code   taskcatalog.Code `json:"code"`
@@ -47,10 +64,12 @@ type Bye struct {
 func (Hello) Kind() Kind   { return KindHello }
 func (Welcome) Kind() Kind { return KindWelcome }
 func (Bye) Kind() Kind     { return KindBye }
+func (State) Kind() Kind   { return KindState }
 
 func (f Hello) payload(to []byte) []byte   { return encode(to, f) }
 func (f Welcome) payload(to []byte) []byte { return encode(to, f) }
 func (f Bye) payload(to []byte) []byte     { return encode(to, f) }
+func (f State) payload(to []byte) []byte   { return encode(to, f) }
 
 func encode(to []byte, v any) []byte {
 	raw, err := json.Marshal(v)
