@@ -121,7 +121,7 @@ func TestWhatATerminalWroteCanBePlayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err := recording.Verify("ts-1", all(s.blocks), &head); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
+	if report, err := recording.Verify("ts-1", all(s.blocks), &head, time.Time{}); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
@@ -182,7 +182,7 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 		if again, err := r.End(ctx, "over"); err != nil || again != head {
 			t.Errorf("%+v (%v), and then %+v", head, err, again)
 		}
-		if report, err := recording.Verify("ts-1", all(s.blocks), &head); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
+		if report, err := recording.Verify("ts-1", all(s.blocks), &head, time.Time{}); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
 			t.Errorf("lost answer %v: %+v (%v)", lost, report, err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestARecordingGoesOnAfterACrash(t *testing.T) {
 	again.Output([]byte(" after"))
 	again.Gap(100, "the node kept no more")
 	flush(t, again, 112)
-	if report, err := recording.Verify("ts-1", all(s.blocks), nil); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
+	if report, err := recording.Verify("ts-1", all(s.blocks), nil, time.Time{}); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
@@ -281,17 +281,32 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		"all of it is gone": {func([]recording.Block) []recording.Block { return nil }, "there is no block"},
 	} {
 		blocks, head := made()
-		report, err := recording.Verify("ts-1", all(c.do(blocks)), &head)
+		report, err := recording.Verify("ts-1", all(c.do(blocks)), &head, time.Time{})
 		if err != nil || report.Complete || report.Intact || !strings.Contains(report.What, c.what) {
 			t.Errorf("%s: %+v (%v), want %q", name, report, err, c.what)
 		}
 	}
-	if report, _ := recording.Verify("ts-1", all(rewritten), nil); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
+	if report, _ := recording.Verify("ts-1", all(rewritten), nil, time.Time{}); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
 		t.Errorf("an end that was never told: %+v", report)
+	}
+	day := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	blocks, head := made()
+	for what, c := range map[string]struct {
+		blocks []recording.Block
+		told   *recording.Head
+		intact bool
+	}{
+		"it was dropped at 2026-08-01T12:00:00Z, as it was old: it had 5 blocks": {nil, &head, true},
+		"it was dropped, and there are blocks":                                   {blocks, &head, false},
+		"it was dropped, and the audit log has no word of its end":               {nil, nil, false},
+	} {
+		if r, err := recording.Verify("ts-1", all(c.blocks), c.told, day); err != nil || r.Complete || r.Intact != c.intact || !strings.Contains(r.What, what) || !r.DroppedAt.Equal(day) {
+			t.Errorf("%+v (%v), want %q", r, err, what)
+		}
 	}
 	broken := errors.New("the disk is gone")
 	unread := func(yield func(recording.Block, error) bool) { yield(recording.Block{}, broken) }
-	if _, err := recording.Verify("ts-1", unread, nil); !errors.Is(err, broken) {
+	if _, err := recording.Verify("ts-1", unread, nil, time.Time{}); !errors.Is(err, broken) {
 		t.Errorf("blocks that cannot be read: %v", err)
 	}
 }

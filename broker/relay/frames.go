@@ -11,6 +11,7 @@ import (
 // Codes of what ends a connection.
 const (
 	codeExited                      = "terminal_exited"
+	codeElsewhere                   = "terminal_session_elsewhere" // of the store, too
 	codeLost       taskcatalog.Code = "connection_lost"
 	codeReplaced   taskcatalog.Code = "connection_replaced"
 	codeOutputLost taskcatalog.Code = "output_lost"

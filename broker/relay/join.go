@@ -69,9 +69,11 @@ func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, side S
 		return err
 	}
 	token := rand.Text()
-	next := store.TerminalToken{Hash: pki.HashToken(token), Expires: r.c.DB.Now().Add(longest), KeyDigest: key}
-	by := store.TerminalCaller{NodeID: peer.NodeID, Epoch: peer.Epoch, KeyDigest: key}
-	if _, err := r.c.DB.UseTerminalToken(ctx, h.SessionID, by, pki.HashToken(h.Token), next); err != nil {
+	by := store.TerminalCaller{NodeID: peer.NodeID, Epoch: peer.Epoch, KeyDigest: key, Replica: r.c.Address}
+	if _, err := r.c.DB.UseTerminalToken(ctx, h.SessionID, by, pki.HashToken(h.Token), pki.HashToken(token)); err != nil {
+		if broker.AsError(err).Code == codeElsewhere {
+			s.do(s.moved)
+		}
 		return err
 	}
 	if !s.do(func() { s.joinNode(*peer, h, token, side) }) {
@@ -89,7 +91,7 @@ func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHer
 	case err != nil && broker.AsError(err).Kind != broker.NotFound:
 		return err
 	case err == nil && row.NodeID == peer.NodeID && !row.Status.Over():
-		return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "no relay has terminal session %q at this address now (come again)", id)
+		return broker.Errorf(broker.Unavailable, codeElsewhere, "no relay has terminal session %q at this address now (come again)", id)
 	}
 	return notHere
 }

@@ -21,10 +21,10 @@ import (
 const (
 	openWithin   = 2 * time.Minute  // the node comes for the first time
 	tokenLife    = 30 * time.Second // of one that is minted for a task
-	longest      = 7 * 24 * time.Hour
 	lastWords    = 10 * time.Second // an operator has to take what the program wrote last
 	keepWithin   = 10 * time.Second // a recording is kept, or its session ends
 	closeWithin  = 10 * time.Second
+	askWithin    = time.Second // the store says whether a session is still this relay's
 	maxSignals   = 16
 	maxText      = 300
 	resizeRate   = rate.Limit(20) // a second
@@ -70,7 +70,7 @@ type Relay struct {
 // New makes a relay without sessions.
 func New(c Config) *Relay {
 	if c.Keeper == nil {
-		c.Keeper = c.DB
+		c.Keeper = c.DB.RecordingKeeper(c.Address)
 	}
 	if c.Tick == 0 {
 		c.Tick = time.Second / 4

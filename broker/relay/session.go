@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -252,19 +254,32 @@ func (s *session) afterExit() {
 	}
 }
 
-// close tells both sides, ends the recording and says so in the store.
+// close ends the recording and says so in the store, and tells both sides: once it is sure
+// that the session is still this relay's to end, or that nobody can say.
 func (s *session) close(ctx context.Context) {
+	s.tape.settle()
+	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, Replica: s.relay.c.Address}
+	if s.end.status != nil {
+		status := int(*s.end.status)
+		end.ExitStatus = &status
+	}
+	var closing error
+	if !s.end.lasts {
+		asked, done := context.WithTimeout(ctx, askWithin)
+		_, closing = s.relay.c.DB.MoveTerminalSession(asked, actor, s.row.ID, end)
+		done()
+		s.end.lasts = closing != nil && broker.AsError(closing).Code == codeElsewhere
+	}
 	bye := frame.Bye{Code: taskcatalog.Code(s.end.code), Text: taskcatalog.Clean(s.end.reason, maxText), Lasts: s.end.lasts, Status: s.end.status}
 	s.node.end(bye)
 	s.operator.end(bye)
-	s.tape.settle()
 	if s.end.attack {
 		s.relay.attack(s.peer.NodeID, s.row.ID, s.end.code, s.end.reason)
 	}
 	ctx, done := context.WithTimeout(ctx, closeWithin)
 	defer done()
 	if !s.end.lasts {
-		if err := s.closeRecord(ctx); err != nil {
+		if err := errors.Join(closing, s.closeRecord(ctx, end)); err != nil {
 			s.relay.c.Log.Error("cannot end the record of a terminal session", zap.String("session", s.row.ID), zap.Error(err))
 		}
 	}

@@ -110,7 +110,6 @@ func newSiteWith(t *testing.T, limits broker.TerminalLimits, change ...func(*rel
 	clock := storetest.NewClock()
 	s := &site{T: t, clock: clock, ca: pkitest.NewAt(t, clock.Now()), db: storetest.Open(t, "sqlite", clock.Now)}
 	s.node = s.enroll("alpha")
-	s.shelf = &shelf{Keeper: s.db}
 	s.begin(change...)
 	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-1", NodeID: s.node.NodeID, NodeEpoch: 1, Username: "tenant", Reason: "a look", Limits: limits, RecordInput: true}))(t)
 	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
@@ -131,6 +130,7 @@ func (s *site) begin(change ...func(*relay.Config)) {
 	if s.listener != nil {
 		tcp = s.listener(tcp)
 	}
+	s.shelf = &shelf{Keeper: s.db.RecordingKeeper(s.addr)}
 	c := relay.Config{
 		DB: s.db, Keeper: s.shelf, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.ca.Server, nil },
 		Roots: func() *x509.CertPool { return s.ca.Roots() }, Now: s.clock.Now, Address: s.addr, Tick: 5 * time.Millisecond,
@@ -215,7 +215,8 @@ func (s *site) ends(code string) broker.TerminalSession {
 
 func (s *site) verify() recording.Report {
 	s.Helper()
-	return must(recording.Verify("ts-1", s.db.Blocks(ctx, "ts-1"), must(s.db.RecordingHead(ctx, "ts-1"))(s)))(s)
+	r, _, err := s.db.VerifyRecording(ctx, "ts-1")
+	return must(r, err)(s)
 }
 
 // lines are those of the recording, without the first.

@@ -81,7 +81,7 @@ func (s *session) write(ctx context.Context) {
 	if t.running || t.waits || !t.unkept && !moves && len(t.notes) == 0 {
 		return
 	}
-	notes, id, db := t.notes, s.row.ID, s.relay.c.DB
+	notes, id, db, address := t.notes, s.row.ID, s.relay.c.DB, s.relay.c.Address
 	t.notes, t.running = nil, true
 	ctx, t.cancel = context.WithTimeout(ctx, keepWithin)
 	cancel := t.cancel
@@ -93,7 +93,7 @@ func (s *session) write(ctx context.Context) {
 		}
 		w.kept, w.err = t.rec.Flush(ctx)
 		if moves && w.err == nil {
-			row, err := db.MoveTerminalSession(ctx, actor, id, store.TerminalMove{To: status})
+			row, err := db.MoveTerminalSession(ctx, actor, id, store.TerminalMove{To: status, Replica: address})
 			if w.row, w.statusNo = &row, err; err != nil {
 				w.row = nil
 			}
@@ -112,9 +112,8 @@ func (s *session) wrote(w written) {
 	s.out.kept = max(s.out.kept, w.kept)
 	refused := (*broker.Error)(nil)
 	switch {
-	case errors.As(w.err, &refused) && refused.Code == "recording_conflict":
-		s.finish("terminal_moved", "another relay goes on with it")
-		s.end.lasts = true
+	case errors.As(errors.Join(w.err, w.statusNo), &refused) && (refused.Code == codeElsewhere || refused.Code == "recording_conflict"):
+		s.moved()
 	case errors.As(w.err, &refused):
 		s.finish("recording_failed", "its recording cannot be kept: "+refused.Code)
 	case errors.As(w.statusNo, &refused):
@@ -136,6 +135,13 @@ func (s *session) wrote(w written) {
 	}
 }
 
+// moved lets go of a session that another relay has taken.
+func (s *session) moved() {
+	if s.end == nil {
+		s.end = &ending{code: "terminal_moved", reason: "another relay goes on with it", lasts: true}
+	}
+}
+
 // settle ends what is being written, and gives the recorder what was not.
 func (t *tape) settle() {
 	if t.running {
@@ -149,18 +155,13 @@ func (t *tape) settle() {
 }
 
 // closeRecord ends the recording, and then the session.
-func (s *session) closeRecord(ctx context.Context) error {
-	db, end := s.relay.c.DB, store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason}
-	if s.end.status != nil {
-		status := int(*s.end.status)
-		end.ExitStatus = &status
-	}
-	_, closing := db.MoveTerminalSession(ctx, actor, s.row.ID, end)
+func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error {
+	db := s.relay.c.DB
 	head, err := s.tape.rec.End(ctx, s.end.code)
 	if err == nil {
-		err = db.CloseRecording(ctx, actor, head)
+		err = db.CloseRecording(ctx, actor, s.relay.c.Address, head)
 	}
 	end.To = broker.TerminalClosed
 	_, closed := db.MoveTerminalSession(ctx, actor, s.row.ID, end)
-	return errors.Join(closing, err, closed)
+	return errors.Join(err, closed)
 }
