@@ -47,12 +47,16 @@ type shelf struct {
 	mu   sync.Mutex
 	fail error
 	vain int           // tries that failed
+	held int           // that wait, or waited, for hold
 	hold chan struct{} // nothing is kept until it is closed
 }
 
 func (s *shelf) Keep(ctx context.Context, b recording.Block) error {
 	s.mu.Lock()
 	fail, hold := s.fail, s.hold
+	if hold != nil {
+		s.held++
+	}
 	s.mu.Unlock()
 	if hold != nil {
 		select {
@@ -74,6 +78,13 @@ func (s *shelf) set(fail error, hold chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail, s.hold = fail, hold
+}
+
+// holds reports whether something waits to be kept, or has.
+func (s *shelf) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held > 0
 }
 
 func (s *shelf) failed() int {

@@ -22,6 +22,7 @@ func TestALostWelcomeIsAskedForAgain(t *testing.T) {
 	s := newSite(t)
 	lost := s.dial("quic", s.node)
 	lost.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: s.token})
+	until[frame.Welcome](t, lost.next, nil)
 	n, w := s.join("quic", s.token, frame.Hello{}) // twice in all, and the first Welcome is in nobody's hands
 	n.write(0, "here")
 	n.close()

@@ -20,7 +20,7 @@ func record(t testing.TB, db *store.DB, id string, lines int) recording.Head {
 	t.Helper()
 	r := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
 	for i := range lines {
-		r.Output(fmt.Appendf(nil, "line %d\r\n", i))
+		r.Output(db.Now(), fmt.Appendf(nil, "line %d\r\n", i))
 		must(r.Flush(ctx))(t)
 	}
 	return must(r.End(ctx, "over"))(t)

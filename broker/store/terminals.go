@@ -128,7 +128,7 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 	return moved, err
 }
 
-// SetTerminalReplica notes which relay has a session from now on. Codes:
+// SetTerminalReplica notes which relay has a session from now on, if only to close it. Codes:
 // terminal_session_not_found, terminal_session_over.
 func (db *DB) SetTerminalReplica(ctx context.Context, actor broker.Actor, id, replica string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -136,7 +136,7 @@ func (db *DB) SetTerminalReplica(ctx context.Context, actor broker.Actor, id, re
 		if err != nil || had.Replica == replica {
 			return err
 		}
-		if had.Status.Over() {
+		if had.Status == broker.TerminalClosed {
 			return terminalOver(had)
 		}
 		if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET replica = $2 WHERE id = $1`, id, replica); err != nil {
