@@ -81,6 +81,7 @@ func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wir
 		}
 		return err
 	}
+	w.joined()
 	if !s.do(func() { s.joinNode(*peer, h, token, w) }) {
 		return r.elsewhere(ctx, peer, h.SessionID, over(h.SessionID))
 	}

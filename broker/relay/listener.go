@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -145,15 +146,17 @@ func (r *Relay) peer(cs tls.ConnectionState) (*pki.Peer, error) {
 type joinedKey struct{}
 
 func (r *Relay) resetKey() *quic.StatelessResetKey {
-	var key quic.StatelessResetKey
-	if copy(key[:], r.c.ResetKey) == 0 {
-		_, _ = rand.Read(key[:])
+	secret := r.c.ResetKey
+	if len(secret) == 0 {
+		secret = []byte(rand.Text())
 	}
+	key := quic.StatelessResetKey(sha256.Sum256(append([]byte("hostler.relay.stateless-reset.v1\x00"), secret...)))
 	return &key
 }
 
 func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.WaitGroup) {
-	defer conn.Context().Value(joinedKey{}).(func())()
+	joined := conn.Context().Value(joinedKey{}).(func())
+	defer joined()
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()
 	s, err := conn.AcceptStream(waiting)
@@ -161,7 +164,7 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 		_ = conn.CloseWithError(1, string(codeHello))
 		return
 	}
-	w := overQUIC(conn, s)
+	w := overQUIC(conn, s, joined)
 	group.Go(func() { // ends with the connection
 		if _, err := conn.AcceptStream(context.Background()); err != nil {
 			return
@@ -179,7 +182,7 @@ func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) 
 	}
 	defer joined()
 	conn := tls.Server(raw, config)
-	w := overTLS(conn)
+	w := overTLS(conn, joined)
 	w.closed = func() error { leave(); return raw.Close() } // without waiting for a peer that does not read
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()

@@ -64,7 +64,7 @@ type Config struct {
 	// DeadAfter is how long a side may say nothing, which is asked in time; 0: 10 s.
 	DeadAfter time.Duration
 	// ResetKey lets a relay that began anew tell the nodes of the one before that their
-	// connections are gone: 32 bytes that are the same after a start. nil: made at random.
+	// connections are gone: a secret that is the same after a start. nil: made at random.
 	ResetKey []byte
 	Log      *zap.Logger // nil: none
 }

@@ -30,18 +30,19 @@ type wire struct {
 	reader    *frame.Reader
 	transport string     // as a frame.State names it
 	quic      *quic.Conn // with datagrams; nil: there are none
+	joined    func()     // tells its source that it is no beginner any more
 	closing   func() error
 	closed    func() error
 	why       atomic.Pointer[error] // it ended, where that is not what the stream says
 }
 
-func overTLS(conn *tls.Conn) *wire {
-	return &wire{stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite, closed: conn.Close}
+func overTLS(conn *tls.Conn, joined func()) *wire {
+	return &wire{joined: joined, stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite, closed: conn.Close}
 }
 
-func overQUIC(conn *quic.Conn, s *quic.Stream) *wire {
+func overQUIC(conn *quic.Conn, s *quic.Stream, joined func()) *wire {
 	w := &wire{
-		stream: s, reader: frame.NewReader(s), transport: frame.OverQUIC,
+		joined: joined, stream: s, reader: frame.NewReader(s), transport: frame.OverQUIC,
 		closing: s.Close, closed: func() error { return conn.CloseWithError(0, "") },
 	}
 	if conn.ConnectionState().SupportsDatagrams.Remote {
