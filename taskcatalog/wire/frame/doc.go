@@ -10,7 +10,8 @@
 // another path or after a new connection, and are taken once (Inflow); and what the other
 // side has not acknowledged is kept and can be sent again (Outflow). Nothing else is
 // needed for an early repeat over a bad link, for going on after a break, or for another
-// replica that takes over.
+// replica that takes over. An early repeat (Repeat) is a datagram with a Data frame; what of
+// it is out of its turn is dropped where it arrives.
 //
 // An Ack says two things: up to where bytes were taken for good, which lets the sender
 // forget them, and up to where more may be sent. The second is the flow control: it is

@@ -29,7 +29,8 @@ type Welcome struct {
 	Taken   uint64 `json:"taken"` // up to where the relay has this side's bytes
 	Limit   uint64 `json:"limit"` // up to where more may be sent
 	From    uint64 `json:"from"`  // where the other side's bytes begin that come now: none before are to be had
-	// Token is for the next connection of this side, should this one break.
+	// Token is for the next connection of this side, should this one break. Until it is used
+	// the one that this answers is good again, should this be lost.
 	Token string `json:"token"`
 	// Repeats: small frames may be sent again as datagrams before they are acknowledged.
 	Repeats bool `json:"repeats"`
@@ -52,11 +53,12 @@ const (
 
 var states = map[State]bool{{NodeHere, OverQUIC}: true, {NodeHere, OverTCP}: true, {NodeAway, ""}: true}
 
-// Bye ends the connection, and says whether the session goes on without it.
+// Bye ends the connection, and says whether its side may come again. To an operator whose
+// place another took (connection_replaced) it does not last, though the session does.
 type Bye struct {
 	Code   taskcatalog.Code `json:"code"`
 	Text   string           `json:"text"`
-	Lasts  bool             `json:"lasts"`            // the session goes on; connect again
+	Lasts  bool             `json:"lasts"`            // connect again
 	Status *int32           `json:"status,omitempty"` // of the program, where it has ended
 }
 
