@@ -83,6 +83,8 @@ var catalog = []Type{
 	nodeTaskProbe,
 	allocationProvisionUser,
 	allocationRevokeUser,
+	terminalOpen,
+	terminalClose,
 }
 
 // define completes a row with the Go types of its params P and result R.

@@ -54,9 +54,14 @@ func TestATokenIsGoodForOneConnectionOfOneNode(t *testing.T) {
 			s.clock.Advance(30 * time.Second)
 			return s.node, hello("ts-1", s.token)
 		}},
-		"twice": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
-			s.join("quic", s.token, frame.Hello{})
+		"used, and its successor too": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
+			_, w := s.join("quic", s.token, frame.Hello{})
+			s.join("quic", w.Token, frame.Hello{})
 			return s.node, hello("ts-1", s.token)
+		}},
+		"used, and shown with another key": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
+			s.join("quic", s.token, frame.Hello{})
+			return s.ca.Enroll(s, s.node.NodeIdentity, time.Hour), hello("ts-1", s.token)
 		}},
 		"guessed": {"terminal_token_unknown", func(s *site) (pkitest.Node, frame.Hello) {
 			return s.node, hello("ts-1", "guessed")
