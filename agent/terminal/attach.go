@@ -87,7 +87,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // closed is why a session ends whose context did.
 func closed(ctx context.Context) error {
-	if err := context.Cause(ctx); errors.Is(err, errOver) {
+	if err := context.Cause(ctx); errors.Is(err, errOver) || taskcatalog.CodeOf(err, "") == CodeTimeOver {
 		return err
 	}
 	return taskcatalog.Errorf(CodeClosed, "the terminal was closed on the node")

@@ -37,6 +37,7 @@ type Options struct {
 
 	ConnectTimeout time.Duration // for the first Welcome
 	DetachTimeout  time.Duration // for the relay to be away, or to take the end
+	MaxTime        time.Duration // in all; zero: no end
 	Grace          time.Duration // between SIGHUP and SIGKILL
 }
 
@@ -138,6 +139,11 @@ func (o Options) start(live *machine.Machine) (program, error) {
 // run goes from connection to connection. The program starts with the first Welcome: where
 // no operator can be, no shell is.
 func (s *session) run(ctx context.Context) (Result, error) {
+	if s.MaxTime > 0 {
+		timed, done := context.WithTimeoutCause(ctx, s.MaxTime, taskcatalog.Errorf(CodeTimeOver, "the terminal lasted as long as a session may: %s", s.MaxTime))
+		defer done()
+		ctx = timed
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var own, ways sync.WaitGroup
