@@ -46,7 +46,7 @@ type Reply struct {
 	Version int              `json:"version"`
 	Code    taskcatalog.Code `json:"code,omitempty"` // empty: it was taken, or told
 	Text    string           `json:"text,omitempty"`
-	Resumed bool             `json:"resumed,omitempty"` // the session ran already
+	Resumed bool             `json:"resumed,omitempty"` // the session ran already, before this task
 	Taken   bool             `json:"taken,omitempty"`   // what the task handed over
 }
 

@@ -55,6 +55,7 @@ type process struct {
 	mu    sync.Mutex
 	began bool
 	tasks []string // whose handover was taken
+	maker string   // the one that began the session
 }
 
 // held is the session, once it is handed over.
@@ -129,7 +130,7 @@ func (p *process) answer(r handover.Request) handover.Reply {
 	if r.Handover == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return handover.Reply{Resumed: p.began, Taken: slices.Contains(p.tasks, r.TaskID)}
+		return handover.Reply{Resumed: p.began && r.TaskID != p.maker, Taken: slices.Contains(p.tasks, r.TaskID)}
 	}
 	resumed, err := p.take(r)
 	if err != nil {
@@ -137,6 +138,9 @@ func (p *process) answer(r handover.Request) handover.Reply {
 		return handover.Refuse(err)
 	}
 	p.mu.Lock()
+	if !resumed {
+		p.maker = r.TaskID
+	}
 	p.tasks = append(p.tasks[max(0, len(p.tasks)-keptTasks+1):], r.TaskID)
 	p.mu.Unlock()
 	return handover.Reply{Resumed: resumed, Taken: true}

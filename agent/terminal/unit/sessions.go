@@ -141,20 +141,20 @@ func (s *Sessions) find(ctx context.Context, id string) (State, bool, error) {
 }
 
 // Look is what there is of a session: how its unit is, "" where it has none, and whether its
-// process has taken what a task handed over.
-func (s *Sessions) Look(ctx context.Context, id, task string) (active string, taken bool, err error) {
+// process has taken what a task handed over, and was no longer new then.
+func (s *Sessions) Look(ctx context.Context, id, task string) (active string, taken, resumed bool, err error) {
 	if err := CheckID(id); err != nil {
-		return "", false, err
+		return "", false, false, err
 	}
 	st, there, err := s.find(ctx, id)
 	if err != nil || !there {
-		return "", false, err
+		return "", false, false, err
 	}
 	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: task})
 	if taskcatalog.CodeOf(err, "") == handover.CodeNobody {
-		return st.Active, false, nil
+		return st.Active, false, false, nil
 	}
-	return st.Active, reply.Taken, err
+	return st.Active, reply.Taken, reply.Taken && reply.Resumed, err
 }
 
 // Close ends a session and waits until nothing of it is left. Codes: terminal_left.

@@ -149,7 +149,7 @@ func TestASessionIsStartedOnceAndHandedOverAgain(t *testing.T) {
 		t.Errorf("the unit has the token: %+v", spec)
 	}
 	for task, want := range map[string]bool{"t-1": true, "t-2": true, "t-3": false} {
-		if active, taken, err := s.Look(t.Context(), session, task); active != "active" || taken != want || err != nil {
+		if active, taken, _, err := s.Look(t.Context(), session, task); active != "active" || taken != want || err != nil {
 			t.Errorf("of %s it is known: %q %t (%v)", task, active, taken, err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestASessionThatWasStartedAndNeverHandedOverIsHandedOver(t *testing.T) {
 	n := newNode()
 	s := n.sessions(t)
 	ok(t, n.StartTerminal(t.Context(), s.spec(order("t-1").Params)))
-	if active, taken, err := s.Look(t.Context(), session, "t-1"); active != "active" || taken || err != nil {
+	if active, taken, _, err := s.Look(t.Context(), session, "t-1"); active != "active" || taken || err != nil {
 		t.Errorf("before, it is %q %t (%v)", active, taken, err)
 	}
 	if res, err := s.Open(t.Context(), order("t-2")); err != nil || res.Resumed {
@@ -231,7 +231,7 @@ func TestAProcessThatIsOnItsWayIsWaitedFor_AndOneThatEndsIsNot(t *testing.T) {
 	})); taskcatalog.CodeOf(err, "") != CodeEnding || minted {
 		t.Errorf("%+v (%v), and a token was minted: %t", res, err, minted)
 	}
-	if active, taken, err := s.Look(t.Context(), session, "t-1"); active != "deactivating" || taken || err != nil {
+	if active, taken, _, err := s.Look(t.Context(), session, "t-1"); active != "deactivating" || taken || err != nil {
 		t.Errorf("it is %q %t (%v)", active, taken, err)
 	}
 }
@@ -247,7 +247,7 @@ func TestAClosedSessionIsGone_AndOneThatIsNotThereIsNoError(t *testing.T) {
 	if existed, err := s.Close(t.Context(), session); !existed || err != nil {
 		t.Errorf("%t (%v)", existed, err)
 	}
-	if active, taken, err := s.Look(t.Context(), session, "t-1"); active != "" || taken || err != nil {
+	if active, taken, _, err := s.Look(t.Context(), session, "t-1"); active != "" || taken || err != nil {
 		t.Errorf("it is %q %t (%v)", active, taken, err)
 	}
 }
@@ -296,7 +296,7 @@ func TestWhatIsNoSessionHasNoUnit(t *testing.T) {
 	for _, id := range []string{"", "ts-", "ts-ABCDEFGH", "../../x", "ts-7k2m4q6s/../x", "ts-7k2m4q6s\n", "7k2m4q6s", "ts-" + strings.Repeat("a", 41), "ts-7k2m4q6s.service"} {
 		_, opened := s.Open(t.Context(), order("t", func(o *Order) { o.Params.SessionID = id }))
 		_, closed := s.Close(t.Context(), id)
-		_, _, looked := s.Look(t.Context(), id, "t")
+		_, _, _, looked := s.Look(t.Context(), id, "t")
 		for _, err := range []error{opened, closed, looked} {
 			if taskcatalog.CodeOf(err, "") != CodeSessionInvalid {
 				t.Errorf("%q is one (%v)", id, err)
