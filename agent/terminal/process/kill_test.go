@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/agent/journal"
 	"github.com/hostler/hostler/agent/terminal/handover"
 	"github.com/hostler/hostler/agent/terminal/logins"
+	"github.com/hostler/hostler/agent/terminal/terminaltest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -131,16 +132,16 @@ func TestAProcessThatIsKilledLeavesNoProgramNoTerminalAndNoLogin(t *testing.T) {
 	if _, err := out.Read(ready); err != nil || string(ready) != "READY=1\n" {
 		t.Fatalf("%q (%v): %s", ready, err, cmd.Stderr)
 	}
-	one := newRelay(t, a)
+	one := terminaltest.New(t, a)
 	reply, err := handover.Ask(t.Context(), dir, handover.Request{SessionID: session, TaskID: "t-1", Handover: &handover.Handover{Token: "first", StateDir: s.Path(), Params: taskcatalog.TerminalOpenParams{
-		SessionID: session, Relay: one.address, Username: "alice", AllowRoot: true, Command: []string{"/bin/cat"}, MaxSeconds: 600, DetachSeconds: 60,
+		SessionID: session, Relay: one.Address, Username: "alice", AllowRoot: true, Command: []string{"/bin/cat"}, MaxSeconds: 600, DetachSeconds: 60,
 	}}})
 	if err != nil || reply.Err() != nil {
 		t.Fatalf("%+v (%v)", reply, err)
 	}
-	p, _ := one.welcome(t, frame.Welcome{})
-	p.send(t, frame.Data{Bytes: []byte("one\n")})
-	p.until(t, "one\r\none")
+	p, _ := one.Welcome(t, frame.Welcome{})
+	p.Type(t, "one\n")
+	p.Until(t, "one\r\none")
 	program := onlyChild(t, cmd.Process.Pid)
 	if who, err := os.Stat(fmt.Sprintf("/proc/%d/mem", cmd.Process.Pid)); err != nil || who.Mode().Perm()&0o077 != 0 {
 		t.Errorf("its memory is %v (%v)", who, err)
@@ -154,10 +155,8 @@ func TestAProcessThatIsKilledLeavesNoProgramNoTerminalAndNoLogin(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	for { // the relay learns of it by the end of the connection
-		if _, err := p.reader.Next(); err != nil {
-			break
-		}
+	if bye := p.Gone(t); bye.Code != "" { // the relay learns of it by the end of the connection
+		t.Errorf("its last word is %+v", bye)
 	}
 	l, was, err := End(dir, logins.Book{Utmp: utmp, Now: time.Now})
 	if err != nil || !was || l.PID != program {

@@ -3,9 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,6 +20,7 @@ import (
 	"github.com/hostler/hostler/agent/terminal"
 	"github.com/hostler/hostler/agent/terminal/handover"
 	"github.com/hostler/hostler/agent/terminal/logins"
+	"github.com/hostler/hostler/agent/terminal/terminaltest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -34,93 +33,6 @@ func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// relay is one that speaks TLS over TCP, and nothing over UDP.
-type relay struct {
-	address string
-	calls   chan *peer
-}
-
-type peer struct {
-	*tls.Conn
-	reader *frame.Reader
-	node   string // digest of the key that was shown
-	in     *frame.Inflow
-}
-
-func newRelay(t *testing.T, authority *pkitest.Authority) *relay {
-	t.Helper()
-	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &authority.Server, nil }
-	config := pki.ServerConfig(get, authority.Roots(), func(cs tls.ConnectionState) error {
-		_, err := pki.VerifyNodePeer(cs, authority.Roots(), time.Now(), func(string) bool { return false })
-		return err
-	})
-	config.NextProtos = []string{terminal.ALPN}
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
-	r := &relay{address: tcp.Addr().String(), calls: make(chan *peer, 4)}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			raw, err := tcp.Accept()
-			if err != nil {
-				return
-			}
-			conn := tls.Server(raw, config)
-			if conn.Handshake() != nil {
-				conn.Close()
-				continue
-			}
-			key, _ := pki.PublicKeyDigest(conn.ConnectionState().PeerCertificates[0].PublicKey)
-			in := frame.NewInflow(0)
-			in.Allow(1 << 16)
-			r.calls <- &peer{Conn: conn, reader: frame.NewReader(conn), node: key, in: in}
-		}
-	})
-	t.Cleanup(func() { tcp.Close(); all.Wait() })
-	return r
-}
-
-func (r *relay) welcome(t *testing.T, w frame.Welcome) (*peer, frame.Hello) {
-	t.Helper()
-	select {
-	case p := <-r.calls:
-		f, err := p.reader.Next()
-		ok(t, err)
-		w.Version, w.Limit = frame.Version, 1<<16
-		p.send(t, w)
-		t.Cleanup(func() { p.Close() })
-		return p, f.(frame.Hello)
-	case <-time.After(20 * time.Second):
-		t.Fatal("nobody came to the relay")
-		return nil, frame.Hello{}
-	}
-}
-
-func (p *peer) send(t *testing.T, f frame.Frame) {
-	t.Helper()
-	raw, err := frame.Append(nil, f)
-	ok(t, err)
-	_, err = p.Write(raw)
-	ok(t, err)
-}
-
-// until reads output until text has come.
-func (p *peer) until(t *testing.T, text string) {
-	t.Helper()
-	var all []byte
-	for !bytes.Contains(all, []byte(text)) {
-		f, err := p.reader.Next()
-		if err != nil {
-			t.Fatalf("%v comes before %q: %q", err, text, all)
-		}
-		if d, is := f.(frame.Data); is {
-			fresh, err := p.in.Take(d)
-			ok(t, err)
-			all = append(all, fresh...)
-		}
 	}
 }
 
@@ -220,10 +132,10 @@ func runs(t *testing.T, change ...func(*Config)) *running {
 	return r
 }
 
-func (r *running) hand(t *testing.T, task string, to *relay, token string, change ...func(*handover.Request)) handover.Reply {
+func (r *running) hand(t *testing.T, task string, to *terminaltest.Relay, token string, change ...func(*handover.Request)) handover.Reply {
 	t.Helper()
 	q := handover.Request{SessionID: session, TaskID: task, Handover: &handover.Handover{Token: token, StateDir: "/var/lib/hostler-agent", Params: taskcatalog.TerminalOpenParams{
-		SessionID: session, Relay: to.address, Username: "alice", AllowRoot: true, Command: []string{"/bin/cat", "-"}, MaxSeconds: 600, DetachSeconds: 60,
+		SessionID: session, Relay: to.Address, Username: "alice", AllowRoot: true, Command: []string{"/bin/cat", "-"}, MaxSeconds: 600, DetachSeconds: 60,
 	}}}
 	for _, c := range change {
 		c(&q)
@@ -246,36 +158,36 @@ func (r *running) end(t *testing.T) error {
 
 func TestASessionIsHandedOverAndHandedOn(t *testing.T) {
 	r := runs(t)
-	one, two := newRelay(t, r.authority), newRelay(t, r.authority)
+	one, two := terminaltest.New(t, r.authority), terminaltest.New(t, r.authority)
 	if reply := r.hand(t, "t-1", one, "first"); reply.Err() != nil || !reply.Taken || reply.Resumed {
 		t.Fatalf("%+v", reply)
 	}
-	p, hello := one.welcome(t, frame.Welcome{Token: "second"})
-	if hello.Token != "first" || hello.SessionID != session || p.node != r.member.Key {
+	p, hello := one.Welcome(t, frame.Welcome{Token: "second"})
+	if hello.Token != "first" || hello.SessionID != session || p.Key != r.member.Key {
 		t.Errorf("%+v", hello)
 	}
-	p.send(t, frame.Data{Bytes: []byte("one\n")})
-	p.until(t, "one\r\none")
+	p.Type(t, "one\n")
+	p.Until(t, "one\r\none")
 	if n, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || n != 0 {
 		t.Errorf("while a program runs, the process can be dumped: %d (%v)", n, err)
 	}
 	if reply := r.hand(t, "t-2", two, "other"); reply.Err() != nil || !reply.Taken || !reply.Resumed {
 		t.Fatalf("%+v", reply)
 	}
-	q, hello := two.welcome(t, frame.Welcome{Taken: p.in.Taken()})
-	q.in = p.in
+	q, hello := two.Welcome(t, frame.Welcome{Taken: p.In.Taken()})
+	q.In = p.In
 	if hello.Token != "other" || hello.Taken != 4 {
 		t.Errorf("%+v", hello)
 	}
-	q.send(t, frame.Data{Offset: 4, Bytes: []byte("two\n")})
-	q.until(t, "two\r\ntwo")
+	q.Type(t, "two\n")
+	q.Until(t, "two\r\ntwo")
 	for task, want := range map[string]bool{"t-1": true, "t-2": true, "t-3": false} {
 		reply, err := handover.Ask(t.Context(), r.Dir, handover.Request{SessionID: session, TaskID: task})
 		if err != nil || reply.Taken != want || reply.Code != "" {
 			t.Errorf("of %s it says %+v (%v)", task, reply, err)
 		}
 	}
-	q.send(t, frame.Bye{Code: "node_draining", Text: "it drains"})
+	q.Send(t, frame.Bye{Code: "node_draining", Text: "it drains"})
 	if err := r.end(t); err != nil {
 		t.Errorf("a session that its relay ended is a failure: %v", err)
 	}
@@ -297,11 +209,11 @@ func TestASessionIsHandedOverAndHandedOn(t *testing.T) {
 
 func TestALoginIsRecordedAndItsEndWhoeverEndsIt(t *testing.T) {
 	r := runs(t)
-	one := newRelay(t, r.authority)
+	one := terminaltest.New(t, r.authority)
 	r.hand(t, "t-1", one, "first")
-	p, _ := one.welcome(t, frame.Welcome{})
-	p.send(t, frame.Data{Bytes: []byte("one\n")})
-	p.until(t, "one\r\none")
+	p, _ := one.Welcome(t, frame.Welcome{})
+	p.Type(t, "one\n")
+	p.Until(t, "one\r\none")
 	kind := func() (kind uint16, user string) {
 		raw, err := os.ReadFile(r.Logins.Utmp)
 		ok(t, err)
@@ -362,7 +274,7 @@ func TestWhatCannotBeASessionIsToldToTheAgent(t *testing.T) {
 			continue
 		}
 		r := runs(t)
-		reply := r.hand(t, "t-1", &relay{address: "127.0.0.1:1"}, "first", func(q *handover.Request) { c.change(&q.Handover.Params) })
+		reply := r.hand(t, "t-1", &terminaltest.Relay{Address: "127.0.0.1:1"}, "first", func(q *handover.Request) { c.change(&q.Handover.Params) })
 		if reply.Code != c.code || reply.Taken {
 			t.Errorf("where %s, the answer is %+v", name, reply)
 		}
@@ -382,28 +294,28 @@ func TestAHandoverThatIsNoneBeginsNothing(t *testing.T) {
 		"with another port":  func(q *handover.Request) { q.Handover.Params.Relay = "broker.example:99999" },
 		"without a host":     func(q *handover.Request) { q.Handover.Params.Relay = ":7442" },
 	} {
-		if reply := r.hand(t, "t-1", &relay{address: "127.0.0.1:1"}, "first", change); reply.Code != handover.CodeInvalid || reply.Taken {
+		if reply := r.hand(t, "t-1", &terminaltest.Relay{Address: "127.0.0.1:1"}, "first", change); reply.Code != handover.CodeInvalid || reply.Taken {
 			t.Errorf("one %s is answered by %+v", name, reply)
 		}
 	}
-	one := newRelay(t, r.authority)
+	one := terminaltest.New(t, r.authority)
 	if reply := r.hand(t, "t-2", one, "first"); reply.Resumed || !reply.Taken {
 		t.Errorf("then the first is %+v", reply)
 	}
-	one.welcome(t, frame.Welcome{})
+	one.Welcome(t, frame.Welcome{})
 }
 
 // The node's certificate is renewed while a session lives, and then its key is another: the
 // first is dialed with at once, the second where a relay has been told of it.
 func TestASessionFollowsTheNodesCertificateAndItsKey(t *testing.T) {
 	r := runs(t)
-	one := newRelay(t, r.authority)
+	one := terminaltest.New(t, r.authority)
 	r.hand(t, "t-1", one, "first")
-	p, _ := one.welcome(t, frame.Welcome{Token: "second"})
-	p.send(t, frame.Data{Bytes: []byte("one\n")})
-	p.until(t, "one\r\none")
+	p, _ := one.Welcome(t, frame.Welcome{Token: "second"})
+	p.Type(t, "one\n")
+	p.Until(t, "one\r\none")
 	p.Close()
-	p2, hello := one.welcome(t, frame.Welcome{Token: "third", Taken: p.in.Taken()})
+	p2, hello := one.Welcome(t, frame.Welcome{Token: "third", Taken: p.In.Taken()})
 	if hello.Token != "second" {
 		t.Errorf("%+v", hello)
 	}
@@ -421,8 +333,8 @@ func TestASessionFollowsTheNodesCertificateAndItsKey(t *testing.T) {
 	if reply := r.hand(t, "t-2", one, "fourth"); !reply.Resumed || reply.Err() != nil {
 		t.Fatalf("%+v", reply)
 	}
-	p3, hello := one.welcome(t, frame.Welcome{Taken: p.in.Taken()})
-	if hello.Token != "fourth" || p3.node != next.Key {
-		t.Errorf("%+v with key %s", hello, p3.node)
+	p3, hello := one.Welcome(t, frame.Welcome{Taken: p.In.Taken()})
+	if hello.Token != "fourth" || p3.Key != next.Key {
+		t.Errorf("%+v with key %s", hello, p3.Key)
 	}
 }
