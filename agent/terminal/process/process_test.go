@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +63,29 @@ func place(t *testing.T) string {
 	return dir
 }
 
+// leavesNothing fails a test after which a descriptor or a goroutine of a session is there
+// that was not before.
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	open := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		ok(t, err)
+		return len(all)
+	}
+	before := open()
+	t.Cleanup(func() {
+		left, stacks := 0, make([]byte, 1<<20)
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			left = open()
+			text := string(stacks[:runtime.Stack(stacks, true)])
+			if left <= before && !strings.Contains(text, "agent/terminal.") && !strings.Contains(text, "handover.") {
+				return
+			}
+		}
+		t.Errorf("%d descriptors were open before, and %d are; what runs:\n%s", before, left, stacks[:runtime.Stack(stacks, true)])
+	})
+}
+
 // running is a process, in this one.
 type running struct {
 	Config
@@ -100,6 +124,7 @@ func memberOf(t *testing.T, a *pkitest.Authority, n pkitest.Node) Member {
 
 func runs(t *testing.T, change ...func(*Config)) *running {
 	t.Helper()
+	leavesNothing(t)
 	a := pkitest.New(t)
 	r := &running{authority: a, over: make(chan error, 1), log: &safe{}}
 	r.member = memberOf(t, a, a.NewNode(t))
