@@ -1,12 +1,15 @@
 package terminal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -23,7 +26,8 @@ type account struct {
 var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 
 // findAccount reads who a user is from the machine's own files. Codes:
-// terminal_user_unknown, terminal_user_refused, terminal_shell_refused.
+// terminal_user_unknown, terminal_user_refused, terminal_shell_refused,
+// terminal_account_expired, terminal_logins_off.
 func findAccount(m *machine.Machine, name string, root bool) (account, error) {
 	if !userName.MatchString(name) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is no name of a user", taskcatalog.Clean(name, 40))
@@ -45,8 +49,16 @@ func findAccount(m *machine.Machine, name string, root bool) (account, error) {
 	if !plainPath(a.Home) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: the home of %s is no path", name)
 	}
-	return a, checkShell(m, a.User)
+	for _, check := range []func(*machine.Machine, machine.User) error{checkShell, checkExpiry, checkLoginsAllowed} {
+		if err := check(m, a.User); err != nil {
+			return account{}, err
+		}
+	}
+	return a, nil
 }
+
+// noShells are named in /etc/shells by some systems, and are still none.
+var noShells = []string{"nologin", "false", "true", "sync", "halt", "shutdown"}
 
 func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
 	lines, err := m.Groups() // name:gid:members
@@ -74,6 +86,9 @@ func checkShell(m *machine.Machine, u machine.User) error {
 	if !plainPath(u.Shell) {
 		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: the shell of %s is no path", u.Name)
 	}
+	if slices.Contains(noShells, path.Base(u.Shell)) {
+		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: nobody logs in as %s, its shell is %s", u.Name, u.Shell)
+	}
 	raw, err := m.ReadFile("/etc/shells", 64<<10)
 	if err != nil {
 		return fmt.Errorf("cannot read which shells there are: %w", err)
@@ -84,6 +99,35 @@ func checkShell(m *machine.Machine, u machine.User) error {
 		}
 	}
 	return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: %s, the shell of %s, is not in /etc/shells", u.Shell, u.Name)
+}
+
+// checkExpiry refuses an account from the day on that its line in /etc/shadow says: a
+// revoke sets one that is long over, before all else.
+func checkExpiry(m *machine.Machine, u machine.User) error {
+	expires, ok, err := m.Expiry(u.Name)
+	if err != nil {
+		return err
+	}
+	if ok && !time.Now().Before(expires) {
+		return taskcatalog.Errorf(CodeAccountExpired, "cannot open a terminal: the account %s has expired on %s", u.Name, expires.UTC().Format(time.DateOnly))
+	}
+	return nil
+}
+
+// noLogins are files that let nobody in but root, while they are there.
+var noLogins = []string{"/etc/nologin", "/run/nologin"}
+
+func checkLoginsAllowed(m *machine.Machine, u machine.User) error {
+	for _, name := range noLogins {
+		_, err := m.Lstat(name)
+		switch {
+		case err == nil && u.UID != 0:
+			return taskcatalog.Errorf(CodeLoginsOff, "cannot open a terminal: the node lets nobody in but root while %s is there", name)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("cannot see whether logins are allowed: %w", err)
+		}
+	}
+	return nil
 }
 
 // plainPath reports whether a path is whole, clean, and text.

@@ -18,7 +18,7 @@
 // # States
 //
 //	connecting  no program yet; up to ConnectTimeout, else terminal_relay_unreachable
-//	attached    a link; by a break, a silence of 30 s or a Bye that lasts → detached
+//	attached    a link; by a break, a silence of 10 s or a Bye that lasts → detached
 //	detached    the program runs on as far as there is room for its output; up to
 //	            DetachTimeout, else terminal_detached; by a Welcome → attached
 //	ended       the program has ended, and its output and Exit are on their way or sent;

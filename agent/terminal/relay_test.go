@@ -18,9 +18,10 @@ type relay struct {
 	calls     chan *peer
 	datagrams bool // its connections have some
 	down      func() error
+	passes    chan Pass // to the session
 }
 
-func newRelay() *relay { return &relay{calls: make(chan *peer)} }
+func newRelay() *relay { return &relay{calls: make(chan *peer), passes: make(chan Pass)} }
 
 // peer is the relay's end of one connection. It reads and writes when it is told to, and at
 // no other time.
@@ -28,6 +29,7 @@ type peer struct {
 	io.ReadWriteCloser
 	reader   *frame.Reader
 	from, to chan []byte // datagrams
+	pass     Pass        // that it was dialed with
 }
 
 // pipe is a Conn of a net.Pipe.
@@ -58,14 +60,14 @@ func (e early) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	}
 }
 
-func (r *relay) dial(ctx context.Context) (Conn, error) {
+func (r *relay) dial(ctx context.Context, to Pass) (Conn, error) {
 	if r.down != nil {
 		if err := r.down(); err != nil {
 			return nil, err
 		}
 	}
 	here, there := net.Pipe()
-	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte)}
+	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte), pass: to}
 	select {
 	case r.calls <- p:
 	case <-ctx.Done():
@@ -264,6 +266,6 @@ func begin(s *session) *running {
 // plays begins a session with a program that the test plays.
 func plays(r *relay) (*running, *played) {
 	p := newPlayed()
-	o := Options{SessionID: "s-1", Token: "first", Dial: r.dial, User: "alice", ConnectTimeout: time.Minute, DetachTimeout: 2 * time.Minute, Grace: time.Second}
+	o := Options{SessionID: "s-1", Pass: Pass{Relay: "one:1", Token: "first"}, Passes: r.passes, Dial: r.dial, User: "alice", ConnectTimeout: time.Minute, DetachTimeout: 2 * time.Minute, Grace: time.Second}
 	return begin(newSession(o, func() (program, error) { return p, nil })), p
 }

@@ -47,6 +47,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			config.Terminals = terminals(&config, taskcatalog.AgentFolder, executable)
 			config.Updates = updates(&config, taskcatalog.AgentFolder, executable, filepath.Join(config.ConfigDir, filepath.Base(configFile)))
 			if config.Updates != nil {
 				defer func() { _ = config.Updates.Store.Close() }()
