@@ -15,12 +15,12 @@ import (
 )
 
 type recordingsInput struct {
-	Node     string `query:"node" maxLength:"320"`
-	OpenedBy string `query:"opened_by" maxLength:"64"`
-	From time.Time `query:"from" doc:"of the session's start"`
-	To time.Time `query:"to" doc:"exclusive"`
-	Cursor   string `query:"cursor" maxLength:"64"`
-	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
+	Node     string    `query:"node" maxLength:"320"`
+	OpenedBy string    `query:"opened_by" maxLength:"64"`
+	From     time.Time `query:"from" doc:"of the session's start"`
+	To       time.Time `query:"to" doc:"exclusive"`
+	Cursor   string    `query:"cursor" maxLength:"64"`
+	Limit    int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
 func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*resource.RecordingList, error) {

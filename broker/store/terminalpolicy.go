@@ -55,3 +55,8 @@ func (db *DB) ForgetTerminalRelay(ctx context.Context, address string) error {
 		return err
 	})
 }
+
+// TerminalSites are the sites with recordings.
+func (db *DB) TerminalSites(ctx context.Context) ([]string, error) {
+	return collect(ctx, db.reader(), scanText, `SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
+}

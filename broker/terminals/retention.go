@@ -1,0 +1,66 @@
+package terminals
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// keepEvery is how often recordings are looked through for those that are too old.
+const keepEvery = time.Hour
+
+// Retention drops the recordings that are older than their sites keep them.
+type Retention struct {
+	DB  *store.DB
+	Log *zap.Logger
+}
+
+// Run drops what is old, until ctx ends; the leader runs it.
+func (r *Retention) Run(ctx context.Context) error {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		if err := r.Drop(ctx); err != nil && ctx.Err() == nil {
+			r.Log.Warn("cannot drop old recordings", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Drop drops what is old by now.
+func (r *Retention) Drop(ctx context.Context) error {
+	sites, err := r.DB.TerminalSites(ctx)
+	if err != nil {
+		return err
+	}
+	for _, site := range sites {
+		raw, err := r.DB.TerminalPolicy(ctx, site)
+		if err != nil {
+			return err
+		}
+		p, err := broker.TerminalPolicyOf(raw)
+		if err != nil {
+			return err
+		}
+		before := r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
+		for {
+			dropped, err := r.DB.DropRecordings(ctx, system, site, before)
+			if err != nil {
+				return err
+			}
+			if len(dropped) == 0 {
+				break
+			}
+			r.Log.Info("recordings were dropped", zap.String("site", site), zap.Strings("sessions", dropped))
+		}
+	}
+	return nil
+}
