@@ -131,6 +131,8 @@ func (a TerminalAccess) user(time.Time) *Error {
 		return a.no(Forbidden, "terminal_user_refused", "%s is not the user of allocation %s on it", a.Username, a.AllocationID)
 	case !a.Allocation.Live():
 		return a.no(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
+	case a.Allocation.HadRoot && !a.AsRoot():
+		return a.no(Forbidden, "terminal_root_refused", "%s was given root there, and who is let in as root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
 	case a.Revoking:
 		return a.no(Refused, "allocation_revoking", "the user of allocation %s is being taken away", a.AllocationID)
 	}

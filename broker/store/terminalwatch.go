@@ -38,12 +38,13 @@ var sessionColumns = func() string {
 // has it, the allocation a, the token o, and the policy p.
 type accessRow struct {
 	runStatus, username string
+	hadRoot             bool
 	ended               time.Time
 	policy              json.RawMessage
 }
 
 const (
-	accessColumns = `n.site, n.status, n.epoch, COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''), COALESCE(a.username, ''), COALESCE(a.ended_at, 0),
+	accessColumns = `n.site, n.status, n.epoch, COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''), COALESCE(a.username, ''), COALESCE(a.had_root, FALSE), COALESCE(a.ended_at, 0),
 	COALESCE(o.role, ''), COALESCE(o.sites, '[]'), COALESCE(o.expires_at, 0), COALESCE(o.revoked_at, 0), COALESCE(p.policy, '')`
 	accessJoins = ` LEFT JOIN chain_locks l ON l.name = 'node/' || n.id LEFT JOIN chain_runs k ON k.id = l.run_id
 	LEFT JOIN terminal_policies p ON p.site = n.site`
@@ -52,7 +53,7 @@ const (
 func (r *accessRow) into(a *broker.TerminalAccess) []any {
 	o := &a.Operator
 	return []any{
-		&a.Site, &a.NodeStatus, &a.NodeEpoch, &a.RunID, &r.runStatus, &a.RunKind, &r.username, at(&r.ended),
+		&a.Site, &a.NodeStatus, &a.NodeEpoch, &a.RunID, &r.runStatus, &a.RunKind, &r.username, &r.hadRoot, at(&r.ended),
 		&o.Role, doc(&o.Sites), at(&o.ExpiresAt), at(&o.RevokedAt), rawDoc(&r.policy),
 	}
 }
@@ -61,7 +62,7 @@ func (r *accessRow) into(a *broker.TerminalAccess) []any {
 func (r *accessRow) fill(a *broker.TerminalAccess) (err error) {
 	a.RunMoves = chain.Status(r.runStatus).Moving()
 	if r.username != "" {
-		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, EndedAt: r.ended}
+		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
 	}
 	a.Policy, err = broker.TerminalPolicyOf(r.policy)
 	return err
