@@ -9,9 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 type recordingsInput struct {
@@ -58,30 +56,31 @@ type RecordingInput struct {
 	Recording string `path:"recording" maxLength:"64"`
 }
 
-// recording finds what there is of a session's recording, and notes who reads it. Codes:
-// terminal_session_not_found, recording_dropped, recording_missing.
-func (a *API) recording(ctx context.Context, id, action string) (store.Terminal, error) {
+// readRecording notes who reads a session's recording, before it is read.
+func (a *API) readRecording(ctx context.Context, id, action string) (store.Terminal, error) {
 	v, err := a.terminal(ctx, id)
 	if err != nil {
 		return v, err
 	}
-	dropped, err := a.c.DB.RecordingDropped(ctx, v.ID)
-	switch {
-	case err != nil:
-		return v, err
-	case !dropped.IsZero():
-		return v, broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: it was dropped on %s, as its site keeps none that is older (what the audit log has of it stays)", v.ID, dropped.UTC().Format(time.RFC3339))
-	}
-	last, err := a.c.DB.LastBlock(ctx, v.ID)
-	if err != nil {
-		return v, err
-	}
-	if last.Seq < 0 {
-		return v, broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: it has none (it never began)", v.ID)
-	}
 	return v, a.c.DB.Audit(ctx, broker.AuditEntry{
 		Actor: callerOf(ctx).Name, Action: action, Subject: "terminal/" + v.ID, CorrelationID: callerOf(ctx).correlationID,
 	})
+}
+
+// hasRecording refuses what cannot be read. Codes: recording_dropped, recording_missing.
+func (a *API) hasRecording(ctx context.Context, id string) error {
+	dropped, err := a.c.DB.RecordingDropped(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !dropped.IsZero():
+		return broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: it was dropped on %s, as its site keeps none that is older (what the audit log has of it stays)", id, dropped.UTC().Format(time.RFC3339))
+	}
+	last, err := a.c.DB.LastBlock(ctx, id)
+	if err == nil && last.Seq < 0 {
+		err = broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: it has none (it never began)", id)
+	}
+	return err
 }
 
 // castType is what players of recordings know.
@@ -90,8 +89,11 @@ const castType = "application/x-asciicast; charset=utf-8"
 // getCast gives a recording as it was written. One that cannot be read to its end is
 // broken off, so that no part is taken for the whole.
 func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResponse, error) {
-	v, err := a.recording(ctx, in.Recording, "recording.read")
+	v, err := a.readRecording(ctx, in.Recording, "recording.read")
 	if err != nil {
+		return nil, err
+	}
+	if err := a.hasRecording(ctx, v.ID); err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
@@ -109,28 +111,24 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 }
 
 func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*resource.RecordingReport, error) {
-	v, err := a.recording(ctx, in.Recording, "recording.verify")
+	v, err := a.readRecording(ctx, in.Recording, "recording.verify")
 	if err != nil {
 		return nil, err
 	}
+	r, told, err := a.c.DB.VerifyRecording(ctx, v.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RecordingReport{
+		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What,
+	}
+	if told == nil {
+		return out, nil
+	}
+	out.Head = &resource.RecordingHead{Blocks: told.Blocks, Bytes: told.Bytes, Hash: told.Hash}
 	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: "terminal/" + v.ID, Action: "recording.end", Limit: 1})
-	if err != nil {
-		return nil, err
-	}
-	var told *recording.Head
-	var head *resource.RecordingHead
 	if len(rows) == 1 {
-		told = &recording.Head{}
-		if err := taskcatalog.DecodeStrict(rows[0].After, told); err != nil {
-			return nil, err
-		}
-		head = &resource.RecordingHead{AuditID: rows[0].ID, At: rows[0].At, Blocks: told.Blocks, Bytes: told.Bytes, Hash: told.Hash}
+		out.Head.AuditID, out.Head.At = rows[0].ID, rows[0].At
 	}
-	r, err := recording.Verify(v.ID, a.c.DB.Blocks(ctx, v.ID), told)
-	if err != nil {
-		return nil, err
-	}
-	return &resource.RecordingReport{
-		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What, Head: head,
-	}, nil
+	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 type openTerminalInput struct{ Body resource.TerminalStart }
@@ -55,7 +56,7 @@ func (a *API) ticketResource(ctx context.Context, id string, k terminals.Ticket)
 	if err != nil {
 		return nil, err
 	}
-	return &resource.TerminalTicket{Terminal: terminalResource(v), Ticket: k.Secret, TicketExpiresAt: k.Expires}, nil
+	return &resource.TerminalTicket{Terminal: a.terminalResource(v), Ticket: k.Secret, TicketExpiresAt: k.Expires}, nil
 }
 
 // terminal finds a session of a node that the caller may see.
@@ -72,7 +73,7 @@ func (a *API) showTerminal(ctx context.Context, in *TerminalInput) (*resource.Te
 	if err != nil {
 		return nil, err
 	}
-	out := terminalResource(v)
+	out := a.terminalResource(v)
 	return &out, nil
 }
 
@@ -111,7 +112,7 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*resource.
 	}
 	out := &resource.TerminalList{Items: make([]resource.Terminal, len(page))}
 	for i, v := range page {
-		out.Items[i] = terminalResource(v)
+		out.Items[i] = a.terminalResource(v)
 	}
 	if len(page) == f.Limit {
 		out.NextCursor = page[len(page)-1].ID
@@ -134,12 +135,16 @@ func (a *API) closeTerminal(ctx context.Context, in *closeTerminalInput) (*resou
 	return a.showTerminal(ctx, &in.TerminalInput)
 }
 
-func terminalResource(v store.Terminal) resource.Terminal {
+func (a *API) terminalResource(v store.Terminal) resource.Terminal {
+	state, err := a.c.Relay.State(v.ID)
+	if err != nil { // another replica's, or over
+		state = frame.State{}
+	}
 	return resource.Terminal{
 		ID: v.ID, NodeID: v.NodeID, Hostname: v.Hostname, Site: v.Site, AllocationID: v.AllocationID, Username: v.Username,
 		OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status), EndCode: v.EndCode, ExitStatus: v.ExitStatus, RecordInput: v.RecordInput,
 		MaxSeconds: int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()), DetachSeconds: int64(v.Limits.Detach.Seconds()),
-		CreatedAt: v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy,
+		CreatedAt: v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy, Transport: state.Transport,
 		Filter: resource.TerminalFilter{Title: v.Policy.AllowTitle, Clipboard: v.Policy.AllowClipboard},
 	}
 }

@@ -15,13 +15,13 @@ import (
 // openTerminals makes the relay of terminal sessions, and who says who may open one.
 func (s *Server) openTerminals() {
 	s.relay = relay.New(relay.Config{
-		DB: s.db, Keeper: s.metrics.countRecordings(s.db), Certificate: s.trust.ServerCertificate, Roots: s.trust.Roots,
+		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate, Roots: s.trust.Roots,
 		Denied: s.nodes.Denied, Now: s.c.Now, Address: s.at.relay, Log: s.c.Log.Named("relay"),
 	})
 	s.terminals = terminals.New(terminals.Config{
 		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Now: s.c.Now, Log: s.c.Log.Named("terminals"),
 	})
-	s.metrics.countTerminals(s.relay.Holds)
+	s.metrics.countTerminals(func() int { return len(s.relay.Sessions()) })
 }
 
 // terminalToken is asked for once the server serves.

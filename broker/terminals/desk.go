@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -253,10 +254,10 @@ func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket str
 		return err
 	}
 	s, err := d.mayJoin(ctx, by, id)
-	if err != nil || d.c.Relay.Has(id) && s.Replica == d.c.Address {
+	if err != nil || d.has(id) && s.Replica == d.c.Address {
 		return err
 	}
-	d.c.Relay.LetGo(id) // it was taken from here, and comes back
+	_ = d.c.Relay.Release(id) // where it was taken from here, and comes back
 	err = d.take(ctx, actor, s, Size{k.Width, k.Height})
 	if broker.AsError(err).Code == "terminal_session_here" {
 		return nil // two came at once
@@ -270,7 +271,7 @@ func (d *Desk) Close(ctx context.Context, by broker.OperatorToken, id, reason st
 	if err := d.c.DB.AskTerminalEnd(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, CodeClosed, reason); err != nil {
 		return err
 	}
-	if !d.c.Relay.Has(id) {
+	if !d.has(id) {
 		return nil // the watch of the replica that has it sees it
 	}
 	return d.close(ctx, id, CodeClosed, reason)
@@ -278,6 +279,9 @@ func (d *Desk) Close(ctx context.Context, by broker.OperatorToken, id, reason st
 
 // CodeClosed is why a session ends that somebody has closed.
 const CodeClosed = "terminal_closed"
+
+// has reports whether this replica's relay has a session.
+func (d *Desk) has(id string) bool { return slices.Contains(d.c.Relay.Sessions(), id) }
 
 // Mint makes the token with which the session of a terminal.open task joins its relay,
 // bound to the key of who asks. Codes: credential_refused, and those of

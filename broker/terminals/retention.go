@@ -41,6 +41,7 @@ func (r *Retention) Drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	before := make(map[string]time.Time, len(sites))
 	for _, site := range sites {
 		raw, err := r.DB.TerminalPolicy(ctx, site)
 		if err != nil {
@@ -50,17 +51,13 @@ func (r *Retention) Drop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		before := r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
-		for {
-			dropped, err := r.DB.DropRecordings(ctx, system, site, before)
-			if err != nil {
-				return err
-			}
-			if len(dropped) == 0 {
-				break
-			}
-			r.Log.Info("recordings were dropped", zap.String("site", site), zap.Strings("sessions", dropped))
-		}
+		before[site] = r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
 	}
-	return nil
+	for {
+		dropped, err := r.DB.DropRecordings(ctx, system, before)
+		if err != nil || len(dropped) == 0 {
+			return err
+		}
+		r.Log.Info("recordings were dropped, as their sites keep none that is older", zap.Strings("sessions", dropped))
+	}
 }

@@ -3,6 +3,7 @@ package terminals
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 	d.beating.Lock()
 	defer d.beating.Unlock()
 	now := d.c.DB.Now()
-	if now.Sub(d.beatAt) < beatEvery || !needed && d.c.Relay.Holds() == 0 {
+	if now.Sub(d.beatAt) < beatEvery || !needed && len(d.c.Relay.Sessions()) == 0 {
 		return nil
 	}
 	if err := d.c.DB.BeatTerminalRelay(ctx, d.c.Address); err != nil {
@@ -75,19 +76,20 @@ func (d *Desk) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	here := d.c.Relay.Sessions()
 	for _, st := range all {
-		d.hold(ctx, st, d.c.DB.Now())
+		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
 	return nil
 }
 
 // hold ends one session if it must not go on, where that is this replica's to do.
-func (d *Desk) hold(ctx context.Context, st store.TerminalState, now time.Time) {
+func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
 	s := st.Session
-	has, ours := d.c.Relay.Has(s.ID), s.Replica == d.c.Address
+	ours := s.Replica == d.c.Address
 	switch {
 	case has && !ours:
-		d.c.Relay.LetGo(s.ID)
+		_ = d.c.Relay.Release(s.ID)
 		return
 	case !has && !ours && now.Sub(st.RelayHeard) < relayDead:
 		return // its own replica's
@@ -151,13 +153,12 @@ func (d *Desk) end(s broker.TerminalSession, code, reason string) {
 func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	err := d.c.Relay.Close(ctx, id, code, reason)
 	if broker.AsError(err).Code == "terminal_session_not_here" {
-		err = nil
+		err = d.c.Relay.Reap(ctx, id, code, reason)
 	}
 	if err != nil {
 		return err
 	}
-	// Where the relay has closed it this is no change.
-	s, err := d.c.DB.MoveTerminalSession(ctx, system, id, store.TerminalMove{To: broker.TerminalClosed, Code: code, Reason: reason})
+	s, err := d.c.DB.TerminalSession(ctx, id)
 	if err != nil {
 		return err
 	}
