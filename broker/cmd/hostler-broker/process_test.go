@@ -116,7 +116,7 @@ func (p *process) Advance(d time.Duration) {
 	}
 }
 
-var readyLine = regexp.MustCompile(`^ready operators=(https://\S+) agents=(https://\S+)$`)
+var readyLine = regexp.MustCompile(`^ready operators=(https://\S+) agents=(https://\S+) relay=\S+$`)
 
 // boot starts the program, at the addresses that it had before if it was there.
 func (p *process) boot() {
