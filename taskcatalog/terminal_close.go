@@ -6,7 +6,8 @@ var terminalClose = define[TerminalCloseParams, TerminalCloseResult](Type{
 	Name: "terminal.close", Version: 1,
 	Summary: "end a terminal session's process and all that it started",
 	Class:   ClassMutating, Lane: LaneConcurrent, Deadline: 2 * time.Minute,
-	Example: `{"session_id":"ts-7k2m4q6s","code":"node_draining"}`,
+	ByBroker: "hostler terminal",
+	Example:  `{"session_id":"ts-7k2m4q6s","code":"node_draining"}`,
 })
 
 // TerminalCloseParams name a session, and why it ends.

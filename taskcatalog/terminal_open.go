@@ -6,7 +6,8 @@ var terminalOpen = define[TerminalOpenParams, TerminalOpenResult](Type{
 	Name: "terminal.open", Version: 1,
 	Summary: "start the process of a terminal session, or send the one there is to another relay",
 	Class:   ClassMutating, Lane: LaneConcurrent, Deadline: 2 * time.Minute,
-	Example: `{"session_id":"ts-7k2m4q6s","relay":"broker.example:7442","username":"alice","max_seconds":28800,"detach_seconds":900}`,
+	ByBroker: "hostler terminal",
+	Example:  `{"session_id":"ts-7k2m4q6s","relay":"broker.example:7442","username":"alice","max_seconds":28800,"detach_seconds":900}`,
 })
 
 // CredentialTerminalSession is what terminal.open mints: the token with which the

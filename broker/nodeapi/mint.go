@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -25,9 +26,13 @@ func (a *API) mint(c *call) (any, error) {
 	if err := a.c.DB.BeginMint(ctx, c.peer.NodeID, c.peer.Epoch, task.ID, req.Attempt, req.CredentialType); err != nil {
 		return nil, inAudit(err)
 	}
+	key, err := pki.PublicKeyDigest(c.peer.Cert.PublicKey)
+	if err != nil {
+		return nil, err
+	}
 	// Had before it is recorded, so that a vault that is away costs no attempt;
 	// given away only after.
-	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType)
+	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType, key)
 	if err != nil {
 		return nil, err
 	}
