@@ -208,3 +208,47 @@ func TestAnOperatorsFloodCostsHimHisConnection(t *testing.T) {
 		t.Errorf("%+v", bye)
 	}
 }
+
+// Who takes all that may be on its way within a moment may be sent more of it; and less
+// again when he is slow.
+func TestAQuickOperatorGetsALargerWindow(t *testing.T) {
+	s := newSite(t)
+	o := s.attach(frame.Hello{})
+	n, w := s.join("tls", s.token, frame.Hello{})
+	until[frame.Welcome](t, o.next, nil)
+	var out frame.Outflow
+	_ = out.Acked(frame.Ack{Limit: w.Limit})
+	// took has the operator take, in steps of so much, all that may be sent, and gives the
+	// window that is there then.
+	took := func(step uint64, pause time.Duration) uint64 {
+		t.Helper()
+		at := out.Sent()
+		for out.Room() > 0 {
+			n.send(out.Add(make([]byte, frame.MaxData)))
+		}
+		o.send(frame.Ack{Taken: at, Limit: 1 << 30})
+		for shown := at; shown < out.Sent(); {
+			shown += uint64(len(until[frame.Data](t, o.next, nil).Bytes))
+		}
+		for at < out.Sent() {
+			s.clock.Advance(pause)
+			at = min(at+step, out.Sent())
+			o.send(frame.Ack{Taken: at, Limit: 1 << 30})
+		}
+		o.send(frame.Ping{Nonce: at})
+		until(t, o.next, func(p frame.Pong) bool { return p.Nonce == at })
+		until(t, n.next, func(a frame.Ack) bool {
+			_ = out.Acked(a)
+			return a.Taken == at && a.Limit >= at+256<<10
+		})
+		return out.Limit() - at
+	}
+	for _, want := range []uint64{512 << 10, 1 << 20, 1 << 20} {
+		if got := took(1<<30, 0); got != want {
+			t.Errorf("he who takes all at once has %d KiB, want %d", got>>10, want>>10)
+		}
+	}
+	if got := took(64<<10, time.Second); got != 256<<10 {
+		t.Errorf("he who is slow has %d KiB", got>>10)
+	}
+}

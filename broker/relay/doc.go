@@ -40,8 +40,9 @@
 //     ends its session (recording_failed).
 //   - A session is changed by the relay alone that its row names: each write to the store
 //     requires it, and a relay of which that is not true any more lets go.
-//   - Nobody fills memory: of output there is never more than the window beyond what the
-//     operator has taken or, where he is gone, beyond what is kept, and the last screenful;
+//   - Nobody fills memory: of output there is never more than the window (256 KiB, and up to
+//     1 MiB for who takes that much within a quarter of a second) beyond what the operator
+//     has taken or, where he is gone, beyond what is kept, and the last screenful;
 //     of input no more than its window that the node has not taken, nor, where it is
 //     recorded, that is not kept. The node may send up to that, and what it sends beyond
 //     ends the session (frame_beyond_limit).

@@ -120,10 +120,11 @@ func (s *session) fromOperator(f frame.Frame) error {
 			return taskcatalog.Errorf(frame.CodeAckUnsent, "%d bytes are acknowledged, and %d were sent", f.Taken, s.sent)
 		}
 		brings := f.Taken > s.taken
+		s.taken, s.limit = max(s.taken, f.Taken), max(s.limit, f.Limit)
 		if brings {
 			s.progress = s.relay.c.Now()
+			s.window.took(s.progress, s.taken)
 		}
-		s.taken, s.limit = max(s.taken, f.Taken), max(s.limit, f.Limit)
 		return s.idle(s.opIdle, brings)
 	case frame.Resize:
 		if !s.resizes.AllowN(s.relay.c.Now(), 1) {

@@ -44,6 +44,7 @@ func (s *session) joinOperator(h frame.Hello, side Side) {
 		start = h.Taken
 	}
 	s.sent, s.taken, s.limit = start, start, start
+	s.window = newWindow(s.progress, start)
 	if s.opIn == nil && s.exit != nil { // its program ended at another relay: what he typed is for nobody
 		s.opIn = frame.NewInflow(h.Sent)
 	}
@@ -126,7 +127,7 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) 
 		s.nodeBroke(err)
 		return
 	}
-	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+outputWindow)
+	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+s.window.size)
 	s.node.greet(frame.Welcome{
 		Version: frame.Version, Taken: s.told.Taken, Limit: s.told.Limit, From: h.Taken, Token: token, Repeats: w.quic != nil,
 	})

@@ -76,8 +76,8 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 		MaxIdleTimeout:       deadAfter, KeepAlivePeriod: deadAfter / 3,
 		EnableDatagrams:    true,
 		MaxIncomingStreams: 2, MaxIncomingUniStreams: -1, // the second one is what gives a flood away
-		InitialStreamReceiveWindow: 128 << 10, MaxStreamReceiveWindow: outputWindow,
-		InitialConnectionReceiveWindow: 256 << 10, MaxConnectionReceiveWindow: 2 * outputWindow,
+		InitialStreamReceiveWindow: 128 << 10, MaxStreamReceiveWindow: outputMost,
+		InitialConnectionReceiveWindow: 256 << 10, MaxConnectionReceiveWindow: 2 * outputMost,
 	})
 	if err != nil {
 		return errors.Join(err, tcp.Close(), udp.Close())

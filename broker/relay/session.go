@@ -43,6 +43,7 @@ type session struct {
 	sent      uint64    // to the operator
 	taken     uint64    // by him
 	limit     uint64    // given by him
+	window    window    // given to the node for him
 	nodeEOF   bool
 	eofShown  bool
 	exit      *frame.Exit // how the program ended
@@ -86,6 +87,7 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), denied: make(chan bool, 1),
 		nodeGone: now, operatorGone: now, lastInput: now, resumed: from.resumed,
 		out:         output{from: from.at, kept: from.at},
+		window:      newWindow(now, from.at),
 		again:       time.NewTimer(time.Hour),
 		resizes:     rate.NewLimiter(resizeRate, resizeBurst),
 		nodeControl: rate.NewLimiter(controlRate, controlBurst), opControl: rate.NewLimiter(controlRate, controlBurst),
@@ -259,7 +261,7 @@ func (s *session) seen() uint64 {
 // allow is the Ack that the node should have. After a gap it was told of more than is kept:
 // nobody has that.
 func (s *session) allow() frame.Ack {
-	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+outputWindow)
+	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
 }
 
 // nodeBroke ends the session of a node that breaks the protocol.
