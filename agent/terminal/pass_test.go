@@ -98,6 +98,7 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 					return
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if dials != 0 || prog.isHungUp() {
 					t.Fatalf("after %s it dialed %d times; its program has ended: %t", bye.Code, dials, prog.isHungUp())
 				}
@@ -141,6 +142,7 @@ func TestATokenForAnotherKeyIsNotShown(t *testing.T) {
 		r.down = func() error { tries++; return taskcatalog.Errorf(CodeKeyChanged, "another key") }
 		p.Close()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if tries != 1 {
 			t.Errorf("it was tried %d times", tries)
 		}
@@ -160,8 +162,10 @@ func TestATokenThatIsTooOldIsNotShown(t *testing.T) {
 		o := Options{SessionID: "s-1", Pass: Pass{Token: "first", Until: time.Now().Add(10 * time.Second)}, Passes: r.passes, Dial: r.dial, ConnectTimeout: time.Minute, DetachTimeout: time.Minute}
 		run := begin(newSession(o, func() (program, error) { return p, nil }))
 		time.Sleep(30 * time.Second)
+		synctest.Wait()
 		had := dials
 		time.Sleep(20 * time.Second)
+		synctest.Wait()
 		if had == 0 || dials != had {
 			t.Errorf("it was dialed %d times, and then %d", had, dials)
 		}
@@ -209,6 +213,7 @@ func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 				prog.said <- []byte("last words")
 				prog.exit(5)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				r.down = nil
 				if elsewhere {
 					r.passes <- Pass{Relay: "two:2", Token: "other"}
