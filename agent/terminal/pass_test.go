@@ -86,7 +86,7 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 				dials := 0
-				r.down = func() error { dials++; return nil }
+				r.goDown(func() error { dials++; return nil })
 				start := time.Now()
 				p.send(t, bye)
 				p.Close()
@@ -139,14 +139,14 @@ func TestATokenForAnotherKeyIsNotShown(t *testing.T) {
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		tries := 0
-		r.down = func() error { tries++; return taskcatalog.Errorf(CodeKeyChanged, "another key") }
+		r.goDown(func() error { tries++; return taskcatalog.Errorf(CodeKeyChanged, "another key") })
 		p.Close()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if tries != 1 {
 			t.Errorf("it was tried %d times", tries)
 		}
-		r.down = nil
+		r.goDown(nil)
 		r.passes <- Pass{Relay: "one:1", Token: "other"}
 		p, _ = r.welcome(t, frame.Welcome{Limit: 100})
 		p.send(t, frame.Bye{Code: "done"})
@@ -157,7 +157,7 @@ func TestATokenForAnotherKeyIsNotShown(t *testing.T) {
 func TestATokenThatIsTooOldIsNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dials := newRelay(), 0
-		r.down = func() error { dials++; return errors.New("nobody answers") }
+		r.goDown(func() error { dials++; return errors.New("nobody answers") })
 		p := newPlayed()
 		o := Options{SessionID: "s-1", Pass: Pass{Token: "first", Until: time.Now().Add(10 * time.Second)}, Passes: r.passes, Dial: r.dial, ConnectTimeout: time.Minute, DetachTimeout: time.Minute}
 		run := begin(newSession(o, func() (program, error) { return p, nil }))
@@ -169,7 +169,7 @@ func TestATokenThatIsTooOldIsNotShown(t *testing.T) {
 		if had == 0 || dials != had {
 			t.Errorf("it was dialed %d times, and then %d", had, dials)
 		}
-		r.down = nil
+		r.goDown(nil)
 		r.passes <- Pass{Relay: "one:1", Token: "other"}
 		peer, hello := r.welcome(t, frame.Welcome{Limit: 100})
 		if hello.Token != "other" {
@@ -186,7 +186,7 @@ func TestAHandoverGivesASessionTimeAgain(t *testing.T) {
 		r := newRelay()
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
-		r.down = func() error { return errors.New("nobody answers") }
+		r.goDown(func() error { return errors.New("nobody answers") })
 		p.Close()
 		start := time.Now()
 		time.Sleep(90 * time.Second)
@@ -207,14 +207,14 @@ func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 				r := newRelay()
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
-				r.down = func() error { return errors.New("nobody answers") }
+				r.goDown(func() error { return errors.New("nobody answers") })
 				p.Close()
 				synctest.Wait()
 				prog.said <- []byte("last words")
 				prog.exit(5)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				r.down = nil
+				r.goDown(nil)
 				if elsewhere {
 					r.passes <- Pass{Relay: "two:2", Token: "other"}
 				}
