@@ -86,7 +86,7 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 				dials := 0
-				r.down = func() error { dials++; return nil }
+				r.goDown(func() error { dials++; return nil })
 				start := time.Now()
 				p.send(t, bye)
 				p.Close()
@@ -98,6 +98,7 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 					return
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if dials != 0 || prog.isHungUp() {
 					t.Fatalf("after %s it dialed %d times; its program has ended: %t", bye.Code, dials, prog.isHungUp())
 				}
@@ -138,13 +139,14 @@ func TestATokenForAnotherKeyIsNotShown(t *testing.T) {
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		tries := 0
-		r.down = func() error { tries++; return taskcatalog.Errorf(CodeKeyChanged, "another key") }
+		r.goDown(func() error { tries++; return taskcatalog.Errorf(CodeKeyChanged, "another key") })
 		p.Close()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if tries != 1 {
 			t.Errorf("it was tried %d times", tries)
 		}
-		r.down = nil
+		r.goDown(nil)
 		r.passes <- Pass{Relay: "one:1", Token: "other"}
 		p, _ = r.welcome(t, frame.Welcome{Limit: 100})
 		p.send(t, frame.Bye{Code: "done"})
@@ -155,17 +157,19 @@ func TestATokenForAnotherKeyIsNotShown(t *testing.T) {
 func TestATokenThatIsTooOldIsNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dials := newRelay(), 0
-		r.down = func() error { dials++; return errors.New("nobody answers") }
+		r.goDown(func() error { dials++; return errors.New("nobody answers") })
 		p := newPlayed()
 		o := Options{SessionID: "s-1", Pass: Pass{Token: "first", Until: time.Now().Add(10 * time.Second)}, Passes: r.passes, Dial: r.dial, ConnectTimeout: time.Minute, DetachTimeout: time.Minute}
 		run := begin(newSession(o, func() (program, error) { return p, nil }))
 		time.Sleep(30 * time.Second)
+		synctest.Wait()
 		had := dials
 		time.Sleep(20 * time.Second)
+		synctest.Wait()
 		if had == 0 || dials != had {
 			t.Errorf("it was dialed %d times, and then %d", had, dials)
 		}
-		r.down = nil
+		r.goDown(nil)
 		r.passes <- Pass{Relay: "one:1", Token: "other"}
 		peer, hello := r.welcome(t, frame.Welcome{Limit: 100})
 		if hello.Token != "other" {
@@ -182,7 +186,7 @@ func TestAHandoverGivesASessionTimeAgain(t *testing.T) {
 		r := newRelay()
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
-		r.down = func() error { return errors.New("nobody answers") }
+		r.goDown(func() error { return errors.New("nobody answers") })
 		p.Close()
 		start := time.Now()
 		time.Sleep(90 * time.Second)
@@ -203,13 +207,14 @@ func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 				r := newRelay()
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
-				r.down = func() error { return errors.New("nobody answers") }
+				r.goDown(func() error { return errors.New("nobody answers") })
 				p.Close()
 				synctest.Wait()
 				prog.said <- []byte("last words")
 				prog.exit(5)
 				time.Sleep(time.Minute)
-				r.down = nil
+				synctest.Wait()
+				r.goDown(nil)
 				if elsewhere {
 					r.passes <- Pass{Relay: "two:2", Token: "other"}
 				}

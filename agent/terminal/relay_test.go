@@ -17,6 +17,7 @@ import (
 type relay struct {
 	calls     chan *peer
 	datagrams bool // its connections have some
+	mu        sync.Mutex
 	down      func() error
 	passes    chan Pass // to the session
 }
@@ -61,8 +62,11 @@ func (e early) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 }
 
 func (r *relay) dial(ctx context.Context, to Pass) (Conn, error) {
-	if r.down != nil {
-		if err := r.down(); err != nil {
+	r.mu.Lock()
+	down := r.down
+	r.mu.Unlock()
+	if down != nil {
+		if err := down(); err != nil {
 			return nil, err
 		}
 	}
@@ -77,6 +81,13 @@ func (r *relay) dial(ctx context.Context, to Pass) (Conn, error) {
 		return early{pipe{here}, p.to, p.from, 80 * time.Millisecond}, nil
 	}
 	return pipe{here}, nil
+}
+
+// goDown has whoever dials hear what down says; nil: it is there.
+func (r *relay) goDown(down func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = down
 }
 
 // welcome takes a connection as far as its Welcome.

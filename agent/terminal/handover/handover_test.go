@@ -79,13 +79,13 @@ type served struct {
 func serves(t *testing.T, answer func(Request) Reply) *served {
 	t.Helper()
 	s := &served{dir: place(t), answer: answer}
-	l, err := Listen(s.dir)
+	l, err := Open(s.dir)
 	ok(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		l.Serve(ctx, func(r Request) Reply {
+		l.Answer(ctx, func(r Request) Reply {
 			s.mu.Lock()
 			s.heard = append(s.heard, r)
 			s.mu.Unlock()
@@ -233,7 +233,7 @@ func TestADirectoryThatOthersMayChangeIsNotUsed(t *testing.T) {
 	} {
 		dir := place(t)
 		spoil(t, dir)
-		if l, err := Listen(dir); taskcatalog.CodeOf(err, "") != CodeUnguarded {
+		if l, err := Open(dir); taskcatalog.CodeOf(err, "") != CodeUnguarded {
 			t.Errorf("where %s, it is listened in: %+v (%v)", name, l, err)
 		}
 		if reply, err := Ask(t.Context(), dir, Request{}); taskcatalog.CodeOf(err, "") != CodeUnguarded {

@@ -70,14 +70,14 @@ func allow(who *unix.Ucred, uid int) error {
 	return nil
 }
 
-// Listener is the session's end.
-type Listener struct {
-	socket *net.UnixListener
+// Socket is the session's end.
+type Socket struct {
+	*net.UnixListener
 }
 
-// Listen opens the socket in a directory that is this user's alone. Codes:
+// Open opens the socket in a directory that is this user's alone. Codes:
 // handover_unguarded.
-func Listen(dir string) (*Listener, error) {
+func Open(dir string) (*Socket, error) {
 	if err := guard(dir); err != nil {
 		return nil, err
 	}
@@ -85,16 +85,16 @@ func Listen(dir string) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for the agent: %w", err)
 	}
-	return &Listener{socket: socket}, nil
+	return &Socket{socket}, nil
 }
 
-// Serve answers what is asked until the context ends, and returns when the last answer was
+// Answer answers what is asked until the context ends, and returns when the last answer was
 // given. What is refused before it is a request is told to refused.
-func (l *Listener) Serve(ctx context.Context, answer func(Request) Reply, refused func(error)) {
-	stop := context.AfterFunc(ctx, func() { _ = l.socket.Close() })
+func (s *Socket) Answer(ctx context.Context, answer func(Request) Reply, refused func(error)) {
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
 	for {
-		conn, err := l.socket.AcceptUnix()
+		conn, err := s.AcceptUnix()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -112,9 +112,6 @@ func (l *Listener) Serve(ctx context.Context, answer func(Request) Reply, refuse
 		_ = conn.Close()
 	}
 }
-
-// Close ends Serve.
-func (l *Listener) Close() error { return l.socket.Close() }
 
 func serve(conn *net.UnixConn, answer func(Request) Reply) error {
 	if err := same(conn); err != nil {

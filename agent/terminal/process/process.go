@@ -72,14 +72,14 @@ func Run(ctx context.Context, c Config) error {
 	p := &process{
 		Config: c, first: make(chan held, 1), passes: make(chan terminal.Pass), over: make(chan struct{}), failed: make(chan error, 1),
 	}
-	listener, err := handover.Listen(c.Dir)
+	socket, err := handover.Open(c.Dir)
 	if err != nil {
 		return err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var server sync.WaitGroup
 	server.Go(func() {
-		listener.Serve(serving, p.answer, func(err error) { p.Log.Warn("a handover is refused", zap.Error(err)) })
+		socket.Answer(serving, p.answer, func(err error) { p.Log.Warn("a handover is refused", zap.Error(err)) })
 	})
 	defer server.Wait()
 	defer stop()
