@@ -181,14 +181,19 @@ func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, erro
 	if err != nil {
 		return addresses{}, err
 	}
-	if c.RelayAdvertise != "" {
+	switch unspecified := net.ParseIP(reHost).IsUnspecified(); {
+	case c.RelayAdvertise != "":
 		host, port, err := splitAdvertised(c.RelayAdvertise)
 		if err != nil {
 			return addresses{}, err
 		}
 		reHost, rePort = host, cmp.Or(port, rePort)
-	} else if c.Advertise != "" || net.ParseIP(reHost).IsUnspecified() {
+	case c.Database == "" && (c.Advertise != "" || unspecified):
 		reHost = agHost
+	case unspecified: // of several brokers each has its own, and --advertise may name any of them
+		if reHost, err = os.Hostname(); err != nil || reHost == "" {
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
+		}
 	}
 	a.relay = net.JoinHostPort(reHost, rePort)
 	a.operators = "https://" + net.JoinHostPort(opHost, opPort)
