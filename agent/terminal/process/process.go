@@ -198,9 +198,16 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 		return held{}, err
 	}
 	log := p.Log.With(zap.String("node", member.NodeID))
-	d := &dialer{member: func() (Member, error) { return p.Members(stateDir) }}
+	// As who the node is at that moment.
+	dial := func(ctx context.Context, relay string) (terminal.Conn, error) {
+		m, err := p.Members(stateDir)
+		if err != nil {
+			return nil, err
+		}
+		return terminal.Dial(ctx, relay, m.Config)
+	}
 	return held{log: log, Options: terminal.Options{
-		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: d.dial,
+		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: dial,
 		Root: p.Root, User: q.Username, Command: q.Command, Term: q.Term, Locale: q.Locale, AllowRoot: q.AllowRoot,
 		Began:          func(b terminal.Began) { p.logIn(log, b) },
 		ConnectTimeout: connectWithin, DetachTimeout: time.Duration(q.DetachSeconds) * time.Second,
