@@ -307,6 +307,27 @@ func TestWhatCannotBeASessionIsToldToTheAgent(t *testing.T) {
 	}
 }
 
+// What goes to the journal has no word of the command, also where it cannot be started.
+func TestAProgramThatCannotBeStartedIsToldToTheRelayAlone(t *testing.T) {
+	r := runs(t)
+	one := terminaltest.New(t, r.authority)
+	reply := r.hand(t, "t-1", one, "first", func(q *handover.Request) {
+		q.Handover.Params.Command = []string{"/nonexistent/hush-program", "hush-word"}
+	})
+	if reply.Err() != nil {
+		t.Fatalf("%+v", reply)
+	}
+	p, _ := one.Welcome(t, frame.Welcome{})
+	if bye := p.Gone(t); bye.Code != terminal.CodeStartFailed || !strings.Contains(bye.Text, "/nonexistent/hush-program") {
+		t.Errorf("the relay hears %+v", bye)
+	}
+	p.Close()
+	err := r.end(t)
+	if taskcatalog.CodeOf(err, "") != terminal.CodeStartFailed || strings.Contains(err.Error()+r.log.String(), "hush") {
+		t.Errorf("it ends with %v, and the log is\n%s", err, r.log)
+	}
+}
+
 func TestAHandoverThatIsNoneBeginsNothing(t *testing.T) {
 	r := runs(t)
 	for name, change := range map[string]func(*handover.Request){
