@@ -36,15 +36,18 @@ func (d *Desk) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.c.Tick)
 	defer tick.Stop()
 	defer d.watch.group.Wait()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := d.look(ctx); err != nil && ctx.Err() == nil {
+		err := d.look(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
 			d.c.Log.Warn("cannot look at terminal sessions", zap.Error(err))
 		}
+		failing = err != nil // it is said once
 	}
 }
 
@@ -72,11 +75,11 @@ func (d *Desk) look(ctx context.Context) error {
 	if err := d.beat(ctx, false); err != nil {
 		return err
 	}
+	here := d.c.Relay.Sessions() // before the rows are read: of these, they say by now whose they are
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
 	}
-	here := d.c.Relay.Sessions()
 	for _, st := range all {
 		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
@@ -105,7 +108,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	switch {
 	case code != "":
 		d.end(s, code, reason)
-	case orphan && (s.Status == broker.TerminalOpen) && d.settled(now):
+	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
 		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone"}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
