@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 const (
@@ -102,6 +103,9 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	if e := st.Access.Refusal(d.c.Now()); code == "" && e != nil {
 		code, reason = e.Code, e.Message
 	}
+	if code == "" && st.Failed != "" && s.Status != broker.TerminalOpen && !d.nodeHere(s.ID) {
+		code, reason = st.Failed, "the node could not open it: "+st.FailedText
+	}
 	if code == "" && orphan {
 		code, reason = d.orphaned(s, now)
 	}
@@ -113,6 +117,12 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
 	}
+}
+
+// nodeHere reports whether the node's side of a session is at this replica's relay.
+func (d *Desk) nodeHere(id string) bool {
+	state, err := d.c.Relay.State(id)
+	return err == nil && state.Node == frame.NodeHere
 }
 
 // settled reports whether this replica has been there for long enough to tell an orphan
