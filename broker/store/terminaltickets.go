@@ -84,8 +84,12 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 		if s.Status.Over() {
 			return terminalOver(s)
 		}
-		_, err = t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, micros(t.now))
-		return err
+		if _, err := t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, micros(t.now)); err != nil {
+			return err
+		}
+		e = terminalEntry(actor, "terminal.join", s)
+		e.After = small("opened_by", s.OpenedBy)
+		return t.audit(ctx, e)
 	})
 	return k, err
 }

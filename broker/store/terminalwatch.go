@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -23,6 +25,9 @@ type TerminalState struct {
 	// EndCode and EndReason are of the end that somebody has asked for; empty: nobody.
 	EndCode   string
 	EndReason string
+	// Failed is the code of the last task that should have sent the node's side here, and
+	// FailedText what the node says of it; empty: it has not failed.
+	Failed, FailedText string
 }
 
 // sessionColumns are terminalColumns of s.
@@ -78,11 +83,12 @@ func (t tail) Scan(into ...any) error { return t.row.Scan(append(into, t.more...
 
 // LiveTerminals are all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
-	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), `+accessColumns+`
+	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(t.status, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), `+accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
 		LEFT JOIN operator_tokens o ON o.name = s.opened_by
-		LEFT JOIN terminal_relays r ON r.address = s.replica`+accessJoins+`
+		LEFT JOIN terminal_relays r ON r.address = s.replica
+		LEFT JOIN tasks t ON t.node_id = s.node_id AND t.idempotency_key = s.id || '/' || s.replica || '/' || s.opens`+accessJoins+`
 		WHERE s.status <> 'closed' ORDER BY s.id`)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -97,9 +103,16 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 
 func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
-	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard)}, r.into(a)...)
+	var opened broker.TaskStatus
+	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &opened, &st.Failed, &st.FailedText}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
+	}
+	switch opened {
+	case broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled:
+		st.Failed = cmp.Or(st.Failed, "task_"+string(opened))
+	default: // there is none yet, it is under way, or it did
+		st.Failed, st.FailedText = "", ""
 	}
 	s := st.Session
 	a.Operator.Name, a.NodeID, a.Epoch, a.Username, a.AllocationID = s.OpenedBy, s.NodeID, s.NodeEpoch, s.Username, s.AllocationID
@@ -168,6 +181,10 @@ func revokes(ctx context.Context, r runner, which string, args ...any) (map[ofNo
 	}
 	return out, err
 }
+
+// TerminalOpenKey names the task that sends a session's node to a relay, for the how
+// manieth time: LiveTerminals finds it by that.
+func TerminalOpenKey(id, relay string, n int64) string { return fmt.Sprintf("%s/%s/%d", id, relay, n) }
 
 // PrepareTerminal notes how a session is to be opened on its node, and in which status
 // that was.

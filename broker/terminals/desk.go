@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -198,7 +197,7 @@ func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSe
 		return err
 	}
 	_, _, err = d.c.Queue.Enqueue(ctx, actor, taskqueue.Request{
-		NodeID: s.NodeID, Type: "terminal.open", Params: raw, IdempotencyKey: fmt.Sprintf("%s/%s/%d", s.ID, d.c.Address, n),
+		NodeID: s.NodeID, Type: "terminal.open", Params: raw, IdempotencyKey: store.TerminalOpenKey(s.ID, d.c.Address, n),
 		CorrelationID: s.ID,
 	})
 	return err

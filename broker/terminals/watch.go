@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 const (
@@ -36,15 +37,18 @@ func (d *Desk) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.c.Tick)
 	defer tick.Stop()
 	defer d.watch.group.Wait()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := d.look(ctx); err != nil && ctx.Err() == nil {
+		err := d.look(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
 			d.c.Log.Warn("cannot look at terminal sessions", zap.Error(err))
 		}
+		failing = err != nil // it is said once
 	}
 }
 
@@ -72,11 +76,11 @@ func (d *Desk) look(ctx context.Context) error {
 	if err := d.beat(ctx, false); err != nil {
 		return err
 	}
+	here := d.c.Relay.Sessions() // before the rows are read: of these, they say by now whose they are
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
 	}
-	here := d.c.Relay.Sessions()
 	for _, st := range all {
 		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
@@ -99,17 +103,26 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	if e := st.Access.Refusal(d.c.Now()); code == "" && e != nil {
 		code, reason = e.Code, e.Message
 	}
+	if code == "" && st.Failed != "" && s.Status != broker.TerminalOpen && !d.nodeHere(s.ID) {
+		code, reason = st.Failed, "the node could not open it: "+st.FailedText
+	}
 	if code == "" && orphan {
 		code, reason = d.orphaned(s, now)
 	}
 	switch {
 	case code != "":
 		d.end(s, code, reason)
-	case orphan && (s.Status == broker.TerminalOpen) && d.settled(now):
+	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
 		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone"}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
 	}
+}
+
+// nodeHere reports whether the node's side of a session is at this replica's relay.
+func (d *Desk) nodeHere(id string) bool {
+	state, err := d.c.Relay.State(id)
+	return err == nil && state.Node == frame.NodeHere
 }
 
 // settled reports whether this replica has been there for long enough to tell an orphan
