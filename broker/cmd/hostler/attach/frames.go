@@ -9,8 +9,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// codeReplaced is that of a connection that another has taken the place of.
-const codeReplaced = "connection_replaced"
+// Codes of a connection that another has taken the place of, here or at another relay. To
+// come back by itself would be to take the session from each other for ever.
+const (
+	codeReplaced = "connection_replaced"
+	codeMoved    = "terminal_moved"
+)
 
 func codeOf(err error) taskcatalog.Code { return taskcatalog.CodeOf(err, "") }
 
@@ -189,8 +193,8 @@ func (o *operator) stands(s frame.State) {
 }
 
 func (o *operator) bye(f frame.Bye) {
-	if f.Lasts && f.Code == codeReplaced && o.leaving == 0 {
-		o.fail(broker.Errorf(broker.Refused, codeReplaced, "session %s was attached elsewhere, and goes on there (hostler terminal attach %s takes it back)", o.ID, o.ID))
+	if f.Lasts && (f.Code == codeReplaced || f.Code == codeMoved) && o.leaving == 0 {
+		o.fail(broker.Errorf(broker.Refused, string(f.Code), "session %s was attached elsewhere, and goes on there (hostler terminal attach %s takes it back)", o.ID, o.ID))
 		return
 	}
 	if f.Lasts {

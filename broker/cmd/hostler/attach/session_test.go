@@ -553,14 +553,16 @@ func TestWhereTheNodeIsIsTold(t *testing.T) {
 }
 
 func TestASessionThatIsTakenElsewhereIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := start(t, nil)
-		s.join().send(frame.Bye{Code: codeReplaced, Lasts: true})
-		s.over()
-		if broker.AsError(s.err).Code != codeReplaced || s.closed != 0 {
-			t.Errorf("%v", s.err)
-		}
-	})
+	for _, code := range []taskcatalog.Code{codeReplaced, codeMoved} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.join().send(frame.Bye{Code: code, Lasts: true})
+			s.over()
+			if broker.AsError(s.err).Code != string(code) || s.closed != 0 {
+				t.Errorf("%v", s.err)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) { // and comes back with what another has typed
 		s := start(t, nil)
 		c := s.join()
@@ -570,6 +572,7 @@ func TestASessionThatIsTakenElsewhereIsLeft(t *testing.T) {
 		s.keyed("cd")
 		c, _ = s.accept()
 		c.send(frame.Welcome{Version: frame.Version, Taken: 50, Limit: 100})
+		synctest.Wait()
 		s.keyed("ef")
 		if f, ok := c.next().(frame.Data); !ok || f.Offset != 50 || string(f.Bytes) != "ef" {
 			t.Errorf("%+v", f)
