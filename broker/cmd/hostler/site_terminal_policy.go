@@ -101,7 +101,7 @@ func (a *app) showTerminalPolicy(v *resource.TerminalPolicy) error {
 		}
 		p.Fields("site", site, "opened by", r.OpenRole+" and above", "as root by", root, "as any account", render.YesNo(r.AnyUser)+", for platform_admin",
 			"lasts at most", span(r.MaxSeconds), "without a key", span(r.IdleSeconds), "without its operator", span(r.DetachSeconds),
-			"what is typed is recorded", render.YesNo(r.RecordInput), "without a recording", r.OnRecordingFailure, "recordings are kept", render.Span(time.Duration(r.RetentionDays)*24*time.Hour),
+			"what is typed is recorded", render.YesNo(r.RecordInput), "where recording fails", r.OnRecordingFailure, "recordings are kept", render.Span(time.Duration(r.RetentionDays)*24*time.Hour),
 			"may set the title", render.YesNo(r.AllowTitle), "may set the clipboard", render.YesNo(r.AllowClipboard), "set by", by, "at", moment(a, v.UpdatedAt))
 	})
 }

@@ -43,10 +43,10 @@ but what programs need.`,
 			switch {
 			case len(args) == 0 && !command:
 				return group(c, args)
-			case len(args) == 0:
-				return usage("hostler terminal takes a NODE before --command")
-			case command && len(args) == 1:
+			case command && c.ArgsLenAtDash() < 0: // nothing stood behind it
 				return usage("--command takes a program, and its words")
+			case command && c.ArgsLenAtDash() != 1:
+				return usage("hostler terminal takes one NODE before --command")
 			case !command && len(args) > 1:
 				return usage("hostler terminal takes one NODE, and got %d words (a program comes after --command; see hostler help terminal)", len(args))
 			}
