@@ -184,9 +184,16 @@ type near struct {
 	*testing.T
 	cmd    *exec.Cmd
 	master *os.File
-	mu     sync.Mutex
+	mu     sync.Mutex // held: nothing of the terminal is read
 	seen   bytes.Buffer
-	gone   chan struct{}
+}
+
+// program is a run of ours with a client file.
+func program(t *testing.T, config string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("hostler", args...)
+	cmd.Env = append(os.Environ(), "GORACE="+atOnce, "HOME="+t.TempDir(), "TERM=xterm-256color", "LANG=de_DE.UTF-8", "LC_TIME=; reboot", "HOSTLER_CONFIG="+config)
+	return cmd
 }
 
 func (f *farTerminal) command(args ...string) *exec.Cmd {
@@ -195,21 +202,23 @@ func (f *farTerminal) command(args ...string) *exec.Cmd {
 	if err := f.writeClient(dir); err != nil {
 		f.Fatal(err)
 	}
-	cmd := exec.Command("hostler", args...)
-	cmd.Env = append(os.Environ(), atOnce, "GORACE="+atOnce, "HOME="+dir, "TERM=xterm-256color", "LANG=de_DE.UTF-8", "LC_TIME=; reboot", "HOSTLER_CONFIG="+filepath.Join(dir, "client.yaml"))
-	return cmd
+	return program(f.T, filepath.Join(dir, "client.yaml"), args...)
 }
 
 func (f *farTerminal) onTerminal(args ...string) *near {
 	f.Helper()
-	n := &near{T: f.T, cmd: f.command(args...), gone: make(chan struct{})}
+	return onTerminal(f.T, f.command(args...))
+}
+
+func onTerminal(t *testing.T, cmd *exec.Cmd) *near {
+	t.Helper()
+	n := &near{T: t, cmd: cmd}
 	var err error
 	if n.master, err = pty.StartWithSize(n.cmd, &pty.Winsize{Cols: 100, Rows: 30}); err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	f.Cleanup(func() { _ = n.cmd.Process.Kill(); _ = n.master.Close() })
+	t.Cleanup(func() { _ = n.cmd.Process.Kill(); _ = n.master.Close() })
 	go func() {
-		defer close(n.gone)
 		buf := make([]byte, 4096)
 		for {
 			got, err := n.master.Read(buf)
