@@ -81,6 +81,7 @@ func TestAFloodHoldsNoInterruptUp(t *testing.T) {
 	n := onTerminal(t, s.command("terminal", "gpu-07"))
 	node, p := s.node.OpenTerminal(t)
 	n.shows("session " + p.SessionID)
+	n.eventually("keys to come as they are", func() bool { return !n.echoes() })
 	n.mu.Lock() // nothing of the terminal is read any more
 	node.Send(t, frame.Ack{Limit: 1 << 16})
 	chunk := bytes.Repeat([]byte("y\r\n"), frame.MaxData/3)
