@@ -8,7 +8,8 @@
 // frame.Outflow), what was typed and is not in a frame yet, and what came and is not written
 // yet. Beside it are a goroutine that reads what is typed, one that writes to the terminal,
 // and two a connection, which read and write frames. None waits for another: a terminal that
-// takes no output (Ctrl-S) holds no key up, and a program that reads no input no escape.
+// takes no output holds no key up, and a program that reads no input no escape, as long as
+// there is room for what is typed.
 //
 // # Invariants
 //

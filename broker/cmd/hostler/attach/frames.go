@@ -83,7 +83,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 	if o.link.welcome || w.Version != frame.Version {
 		return unexpected(w)
 	}
-	o.link.welcome, o.tries = true, 0
+	o.link.welcome, o.link.since = true, time.Now()
 	if !o.began {
 		o.in, o.out = frame.NewInflow(w.From), frame.NewOutflow(w.Taken)
 		if err := o.begin(); err != nil {
@@ -108,6 +108,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 		return err
 	}
 	o.sent, o.told, o.link.eofSent = w.Taken, frame.Ack{}, false
+	o.allow()
 	return nil
 }
 
@@ -198,7 +199,7 @@ func (o *operator) bye(f frame.Bye) {
 		return
 	}
 	if f.Lasts {
-		o.broke()
+		o.broke(nil)
 		return
 	}
 	e := End{Code: string(f.Code), Text: f.Text, Asked: o.leaving == '.'}
@@ -237,10 +238,15 @@ func (o *operator) goodbye() frame.Frame {
 	return frame.Bye{Code: "operator_left", Text: "by its operator", Lasts: o.leaving == 'd'}
 }
 
+// allow is the Ack that the relay should have: what is written is taken.
+func (o *operator) allow() frame.Ack {
+	written := o.in.Taken() - min(o.screen.unseen, o.in.Taken())
+	return o.in.Pass(written, written+window)
+}
+
 // due is what the flows of a session that is joined have to send.
 func (o *operator) due() frame.Frame {
-	written := o.in.Taken() - min(o.screen.unseen, o.in.Taken())
-	if a := o.in.Pass(written, written+window); a != o.told {
+	if a := o.allow(); a != o.told {
 		o.told = a
 		return a
 	}

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -28,7 +29,8 @@ type link struct {
 	pending frame.Frame // what is sent next
 	first   []frame.Frame
 	welcome bool
-	pinged  bool // since something was heard
+	since   time.Time // it is welcome
+	pinged  bool      // since something was heard
 	eofSent bool
 }
 

@@ -21,6 +21,7 @@ const (
 	silent       = 15 * time.Second // after which it is not
 	joinWithin   = 20 * time.Second // one try
 	firstWithin  = time.Minute      // all tries, where none has succeeded yet
+	steady       = 10 * time.Second // after which a connection is one that lasts
 	leaveWithin  = 3 * time.Second
 	closeWithin  = 5 * time.Second
 	firstBackoff = 250 * time.Millisecond
@@ -147,7 +148,7 @@ func (o *operator) loop(interrupted <-chan struct{}) {
 			if more {
 				o.take(f)
 			} else {
-				o.broke()
+				o.broke(o.link.err)
 			}
 		case toScreen <- p:
 			o.screen.taken()
@@ -208,7 +209,7 @@ func (o *operator) look(now time.Time) {
 	case o.leaving != 0 && now.After(o.leaveBy):
 		o.left()
 	case o.link != nil && now.Sub(o.heard) > silent:
-		o.broke()
+		o.broke(nil)
 	case o.link != nil && now.Sub(o.heard) > quiet && !o.link.pinged:
 		o.link.pinged = true
 		o.link.first = append(o.link.first, frame.Ping{Nonce: uint64(now.UnixNano())})
@@ -255,7 +256,7 @@ func (o *operator) refused(err error) {
 			return
 		}
 		o.fail(err)
-	case e.Kind != broker.Unavailable && e.Kind != broker.TooMany:
+	case e.Kind != broker.Unavailable && e.Kind != broker.TooMany && e.Code != "terminal_ticket_expired":
 		o.fail(err)
 	case o.patience() > 0 && time.Since(o.away) > o.patience():
 		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost", "session %s is out of reach: %s (hostler terminal show %s says what became of it)", o.ID, e.Message, o.ID))
@@ -278,30 +279,43 @@ func (o *operator) backoff() time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/4))
 }
 
-// broke is the end of a connection that was none of the session.
-func (o *operator) broke() {
-	err := o.link.err
-	o.link.close()
+// broke is the end of a connection that was none of the session. Where nothing more comes of
+// it, err says why.
+func (o *operator) broke(err error) {
+	l := o.link
+	l.close()
 	o.link = nil
-	if o.over() {
-		return
-	}
-	if codeOf(err) != "" {
+	switch {
+	case o.over():
+	case codeOf(err) != "":
 		o.protocol(err)
-		return
-	}
-	if o.leaving != 0 {
+	case o.leaving != 0:
 		o.left()
-		return
+	case !l.welcome:
+		o.refused(errBroke)
+	default:
+		o.brokeOff(l)
 	}
-	o.away, o.tries, o.retryAt = time.Now(), 0, time.Now()
-	if o.began {
-		until := "for as long as it takes"
-		if o.Detach > 0 {
-			until = "for up to " + o.Detach.String()
-		}
-		o.note("the connection broke: trying again, %s (what is typed is kept; ~. ends the session, ~d leaves it)", until)
+}
+
+var errBroke = broker.Errorf(broker.Unavailable, "connection_broken", "the connection breaks before the session is joined")
+
+// brokeOff is when a session was joined. The first try is at once, unless it was that already
+// and did not last.
+func (o *operator) brokeOff(l *link) {
+	o.away, o.retryAt = time.Now(), time.Now()
+	if o.away.Sub(l.since) > steady {
+		o.tries = 0
 	}
+	if o.tries > 0 {
+		o.retryAt = o.away.Add(o.backoff())
+	}
+	o.tries++
+	until := "for as long as it takes"
+	if o.Detach > 0 {
+		until = "for up to " + o.Detach.String()
+	}
+	o.note("the connection broke: trying again, %s (what is typed is kept; ~. ends the session, ~d leaves it)", until)
 }
 
 // interrupted is by a signal. Whoever has a keyboard may come back; a program may not.

@@ -492,6 +492,7 @@ func TestTryingAgainHasAnEnd(t *testing.T) {
 		after   time.Duration // at least
 	}{
 		"forbidden":    {[]error{broker.Errorf(broker.Forbidden, "role_too_low", "no")}, "role_too_low", 0},
+		"too late":     {[]error{away, broker.Errorf(broker.Refused, "terminal_ticket_expired", "late"), broker.Errorf(broker.Forbidden, "role_too_low", "no")}, "role_too_low", 0},
 		"then refused": {[]error{away, away, broker.Errorf(broker.Unauthorized, "token_revoked", "no")}, "token_revoked", 0},
 		"never there":  {nil, "terminal_lost", 10 * time.Minute},
 	} {
@@ -646,6 +647,55 @@ func TestASignalLeavesOrEnds(t *testing.T) {
 			_ = c.Close()
 			if e := s.over(); !e.Asked || e.Left != keyboard {
 				t.Errorf("%v: %+v", keyboard, e)
+			}
+		})
+	}
+}
+
+// A broker that lets in and breaks off, again and again, is not asked without a pause; and
+// what never comes to a Welcome has an end.
+func TestAConnectionThatBreaksAgainAndAgainIsGivenTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		welcome bool
+		most    int
+	}{"after the Welcome": {true, 40}, "before it": {false, 150}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			conn := s.join()
+			began, dials := time.Now(), 0
+			if !c.welcome {
+				_ = conn.Close()
+			}
+			for ; time.Since(began) < 2*time.Minute; dials++ {
+				if c.welcome {
+					_ = conn.Close()
+					conn = s.join()
+					continue
+				}
+				conn, _ = s.accept()
+				_ = conn.Close()
+			}
+			if dials > c.most || dials < 20 {
+				t.Errorf("%s: it is dialled %d times in 2 minutes", name, dials)
+			}
+			if c.welcome {
+				conn.send(frame.Bye{Code: "terminal_exited"})
+			} else {
+				go func() {
+					for {
+						select {
+						case conn := <-s.dials:
+							<-conn.from
+							_ = conn.Close()
+						case <-s.ended:
+							return
+						}
+					}
+				}()
+			}
+			s.over()
+			if !c.welcome && (broker.AsError(s.err).Code != "terminal_lost" || time.Since(began) > 11*time.Minute) {
+				t.Errorf("%v after %s", s.err, time.Since(began))
 			}
 		})
 	}
