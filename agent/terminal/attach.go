@@ -146,7 +146,7 @@ func (l *link) welcome(w frame.Welcome) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keepPass(l.way, &Pass{Relay: l.pass.Relay, Token: w.Token})
+	l.keepPasses(l.way, &Pass{Relay: l.pass.Relay, Token: w.Token}, nil)
 	// What the relay has it may not have for good: it is sent on from there, and kept.
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}
@@ -161,8 +161,11 @@ func (l *link) goodbye(bye frame.Bye) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waits := wantsPass(bye.Code)
-	if waits { // to come again with the same would be to fight for the place, or be refused
-		l.keepPass(l.way, nil)
+	switch {
+	case bye.Code == CodeReplaced: // to come again would be to fight for the place
+		l.keepPasses(l.way, nil, nil)
+	case waits:
+		l.keepPasses(l.way, l.before, nil)
 	}
 	switch {
 	case bye.Lasts:

@@ -32,7 +32,7 @@ func (s *session) takePasses(ctx context.Context) {
 		select {
 		case pass := <-s.Passes:
 			s.mu.Lock()
-			s.pass = &pass
+			s.pass, s.before = &pass, s.stillGood(pass.Relay)
 			close(s.way.moved)
 			s.way = way{turn: s.way.turn + 1, moved: make(chan struct{})}
 			s.mu.Unlock()
@@ -40,6 +40,17 @@ func (s *session) takePasses(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// stillGood is the pass for the same relay that another one does not spoil: the last
+// Welcome's, which is taken for as long as nothing that came later was. Call it with mu held.
+func (s *session) stillGood(relay string) *Pass {
+	for _, had := range []*Pass{s.pass, s.before} {
+		if had != nil && had.Until.IsZero() && had.Relay == relay {
+			return had
+		}
+	}
+	return nil
 }
 
 // during is a context that ends as well when the session is sent elsewhere.
@@ -66,21 +77,27 @@ func (s *session) currentWay() way {
 func (s *session) passFor(w way) (pass Pass, none bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.way.turn != w.turn || s.pass == nil || !s.pass.Until.IsZero() && !time.Now().Before(s.pass.Until) {
+	if s.way.turn != w.turn {
+		return Pass{}, true
+	}
+	if s.pass != nil && !s.pass.Until.IsZero() && !time.Now().Before(s.pass.Until) {
+		s.pass, s.before = s.before, nil
+	}
+	if s.pass == nil {
 		return Pass{}, true
 	}
 	return *s.pass, false
 }
 
-// keepPass has a pass, or none, be the one of this way. Call it with mu held.
-func (s *session) keepPass(w way, pass *Pass) {
+// keepPasses has these be the passes of this way. Call it with mu held.
+func (s *session) keepPasses(w way, pass, before *Pass) {
 	if s.way.turn == w.turn {
-		s.pass = pass
+		s.pass, s.before = pass, before
 	}
 }
 
-// needsPass are why a relay lets no connection in that shows the same again. A session that has a program waits to be sent on: the agent has another token
-// minted when it is asked.
+// needsPass are why a relay lets no connection in that shows the same again. A session that
+// has a program waits to be sent on: the agent has another token minted when it is asked.
 var needsPass = []taskcatalog.Code{
 	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_expired", "terminal_wrong_key",
 }

@@ -131,6 +131,64 @@ func TestATokenThatIsRefusedOnTheWayBackKeepsTheProgram(t *testing.T) {
 	})
 }
 
+// A handover whose token is of no use takes nothing from a session: what its relay gave it
+// before is still good there.
+func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, r *relay){
+		"the relay is away for longer": func(t *testing.T, r *relay) {
+			time.Sleep(40 * time.Second)
+			r.goDown(nil)
+		},
+		"the relay refuses it": func(t *testing.T, r *relay) {
+			r.goDown(nil)
+			p := <-r.calls
+			if hello := p.next(t).(frame.Hello); hello.Token != "late" {
+				t.Errorf("the hello is %+v", hello)
+			}
+			p.send(t, frame.Bye{Code: "terminal_token_expired"})
+			p.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRelay()
+				run, prog := plays(r)
+				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
+				r.goDown(func() error { return errors.New("nobody answers") })
+				p.Close()
+				for _, token := range []string{"early", "late"} { // the second spoils the first alone
+					r.passes <- Pass{Relay: p.relay, Token: token, Until: time.Now().Add(30 * time.Second)}
+				}
+				spoil(t, r)
+				p, hello := r.welcome(t, frame.Welcome{Token: "third", Limit: 100})
+				if hello.Token != "second" || prog.isHungUp() {
+					t.Errorf("the hello is %+v", hello)
+				}
+				p.send(t, frame.Bye{Code: "done"})
+				run.end(t, "done")
+			})
+		})
+	}
+}
+
+// Of another relay it is none, and is not shown there.
+func TestATokenIsNotKeptForAnotherRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, dials := newRelay(), 0
+		run, _ := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
+		r.goDown(func() error { return errors.New("nobody answers") })
+		p.Close()
+		r.passes <- Pass{Relay: "two:2", Token: "other", Until: time.Now().Add(30 * time.Second)}
+		time.Sleep(40 * time.Second)
+		r.goDown(func() error { dials++; return errors.New("nobody answers") })
+		run.end(t, CodeDetached)
+		if dials != 0 {
+			t.Errorf("it was dialed %d times", dials)
+		}
+	})
+}
+
 func TestATokenThatIsTooOldIsNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dials := newRelay(), 0

@@ -70,6 +70,7 @@ type session struct {
 	size    *frame.Resize // to be told to the program
 	exit    *frame.Exit   // and all of its output is in out
 	pass    *Pass         // nil: nothing is dialed before somebody sends the session on
+	before  *Pass         // for the same relay, should the pass be of no use; nil: none
 	way     way
 
 	pause *backoff.ExponentialBackOff
