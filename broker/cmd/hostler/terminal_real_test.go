@@ -153,3 +153,18 @@ func TestASessionThatWasLeftIsTakenUpAgain(t *testing.T) {
 		t.Errorf("%+v", bye)
 	}
 }
+
+// Whoever attaches takes a session from who has it, and is told apart from one that ended.
+func TestASessionThatIsTakenByAnotherOfOnesOwnIsSaidToGoOn(t *testing.T) {
+	s := newRealSite(t)
+	first := onTerminal(t, s.command("terminal", "gpu-07"))
+	node, p := s.node.OpenTerminal(t)
+	node.Send(t, frame.Data{Bytes: []byte("$ ")})
+	first.shows("$ ")
+	second := onTerminal(t, s.command("terminal", "attach", p.SessionID))
+	second.shows("$ ")
+	first.ends(exitRefused)
+	first.shows("error: connection_replaced: session " + p.SessionID + " was attached elsewhere, and goes on there")
+	second.types("~.")
+	second.ends(0)
+}

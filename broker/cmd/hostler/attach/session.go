@@ -44,7 +44,8 @@ type Config struct {
 	Detach   time.Duration // how long the session waits for its operator; 0: for ever
 	// Begin is called when the node is there, before anything is read of In.
 	Begin func() error
-	// Dial connects. What is Unavailable or TooMany is tried again.
+	// Dial connects. What is Unavailable or TooMany is tried again, and
+	// what is Internal once a session has begun.
 	Dial func(ctx context.Context) (Conn, error)
 	// Look asks how a session that is over has ended, and Close ends it, where no connection
 	// says so.
@@ -256,13 +257,19 @@ func (o *operator) refused(err error) {
 			return
 		}
 		o.fail(err)
-	case e.Kind != broker.Unavailable && e.Kind != broker.TooMany && e.Code != "terminal_ticket_expired":
+	case !o.mayHelp(e):
 		o.fail(err)
 	case o.patience() > 0 && time.Since(o.away) > o.patience():
 		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost", "session %s is out of reach: %s (hostler terminal show %s says what became of it)", o.ID, e.Message, o.ID))
 	default:
 		o.retryAt = time.Now().Add(o.backoff())
 	}
+}
+
+// mayHelp reports whether what was refused may be taken later. A session that has begun is
+// not given up for a fault of a moment: a broker that fails now and then has others.
+func (o *operator) mayHelp(e *broker.Error) bool {
+	return e.Kind == broker.Unavailable || e.Kind == broker.TooMany || e.Kind == broker.Internal && o.began || e.Code == "terminal_ticket_expired"
 }
 
 // patience is how long a connection is tried to be made; 0: for ever.

@@ -486,6 +486,7 @@ func TestASilentConnectionIsBroken(t *testing.T) {
 // What helps is tried again, for as long as the session waits; what does not is said at once.
 func TestTryingAgainHasAnEnd(t *testing.T) {
 	away := broker.Errorf(broker.Unavailable, "broker_unreachable", "no broker")
+	failed := broker.Errorf(broker.Internal, "internal", "the store is locked")
 	for name, c := range map[string]struct {
 		refused []error
 		code    string
@@ -494,6 +495,7 @@ func TestTryingAgainHasAnEnd(t *testing.T) {
 		"forbidden":    {[]error{broker.Errorf(broker.Forbidden, "role_too_low", "no")}, "role_too_low", 0},
 		"too late":     {[]error{away, broker.Errorf(broker.Refused, "terminal_ticket_expired", "late"), broker.Errorf(broker.Forbidden, "role_too_low", "no")}, "role_too_low", 0},
 		"then refused": {[]error{away, away, broker.Errorf(broker.Unauthorized, "token_revoked", "no")}, "token_revoked", 0},
+		"it fails":     {[]error{failed, failed, broker.Errorf(broker.Forbidden, "role_too_low", "no")}, "role_too_low", 0},
 		"never there":  {nil, "terminal_lost", 10 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -518,6 +520,13 @@ func TestTryingAgainHasAnEnd(t *testing.T) {
 		_ = conn.Close()
 		if e := s.over(); s.err != nil || e.Code != "node_quarantined" || *e.Status != 4 {
 			t.Errorf("%+v, %v", e, s.err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // nothing is lost where it has not begun
+		s := start(t, func(s *side) { s.refuse <- failed })
+		s.over()
+		if s.err != error(failed) {
+			t.Errorf("%v", s.err)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // it never began
@@ -555,14 +564,16 @@ func TestWhereTheNodeIsIsTold(t *testing.T) {
 
 func TestASessionThatIsTakenElsewhereIsLeft(t *testing.T) {
 	for _, code := range []taskcatalog.Code{codeReplaced, codeMoved} {
-		synctest.Test(t, func(t *testing.T) {
-			s := start(t, nil)
-			s.join().send(frame.Bye{Code: code, Lasts: true})
-			s.over()
-			if broker.AsError(s.err).Code != string(code) || s.closed != 0 {
-				t.Errorf("%v", s.err)
-			}
-		})
+		for _, lasts := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t, nil)
+				s.join().send(frame.Bye{Code: code, Lasts: lasts})
+				s.over()
+				if broker.AsError(s.err).Code != string(code) || s.closed != 0 {
+					t.Errorf("%v", s.err)
+				}
+			})
+		}
 	}
 	synctest.Test(t, func(t *testing.T) { // and comes back with what another has typed
 		s := start(t, nil)
