@@ -66,7 +66,10 @@
 //     (Config.ResetKey).
 //   - An address is counted only once it is shown to be somebody's: by a TCP handshake or a
 //     QUIC Retry. Connections that have not joined a session are bounded, of each address
-//     and of all.
+//     and of all; those that have, of each node (sources.go).
+//   - A node that shows what is refused is not looked at any more for a while, before the
+//     store is asked: it fills nobody's time (attempts.go), nor the audit log, which has
+//     the first of a kind and counts the others.
 //   - The times in a recording are those at which bytes came. The rest of a character is
 //     waited for 50 ms.
 //   - Time is an input: limits go by Config.Now, looked at every Config.Tick. Only what is

@@ -61,15 +61,24 @@ func (s *session) welcomeOperator() {
 
 // admit lets a node in that has said Hello, if its token says so. Codes: those of
 // store.UseTerminalToken, terminal_session_not_here, terminal_session_elsewhere,
-// version_unknown.
+// version_unknown, joins_too_many, connections_too_many.
 func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	if h.Version != frame.Version {
 		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
 	}
+	return r.tried(peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
+}
+
+func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	s, err := r.session(h.SessionID)
 	if err != nil {
 		return r.elsewhere(ctx, peer, h.SessionID, err)
 	}
+	leave, ok := r.sources.join(peer.NodeID)
+	if !ok { // before its token is used: it is good later
+		return broker.Errorf(broker.Unavailable, codeTooMany, "node %s has too many connections (come again)", peer.NodeID)
+	}
+	w.leave = leave
 	key, err := pki.PublicKeyDigest(peer.Cert.PublicKey)
 	if err != nil {
 		return err

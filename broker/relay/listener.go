@@ -63,11 +63,11 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 		// Whoever is not known to be at the address that he comes from is counted for nobody.
 		VerifySourceAddress: func(net.Addr) bool { return true },
 		ConnContext: func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-			joined, leave, ok := r.sources.enter(info.RemoteAddr)
+			joined, ok := r.sources.enter(info.RemoteAddr)
 			if !ok {
 				return nil, tooMany
 			}
-			context.AfterFunc(ctx, leave)
+			context.AfterFunc(ctx, joined)
 			return context.WithValue(ctx, joinedKey{}, joined), nil
 		},
 	}
@@ -127,7 +127,9 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	return err
 }
 
-var tooMany = taskcatalog.Errorf("connections_too_many", "too many connections come from this address")
+const codeTooMany = "connections_too_many"
+
+var tooMany = taskcatalog.Errorf(codeTooMany, "too many connections come from this address")
 
 // peer is the node of a connection: its certificate is of ours, in force and not denied.
 func (r *Relay) peer(cs tls.ConnectionState) (*pki.Peer, error) {
@@ -175,7 +177,7 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 }
 
 func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) {
-	joined, leave, ok := r.sources.enter(raw.RemoteAddr())
+	joined, ok := r.sources.enter(raw.RemoteAddr())
 	if !ok {
 		_ = raw.Close()
 		return
@@ -183,7 +185,7 @@ func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) 
 	defer joined()
 	conn := tls.Server(raw, config)
 	w := overTLS(conn, joined)
-	w.closed = func() error { leave(); return raw.Close() } // without waiting for a peer that does not read
+	w.closed = raw.Close // without waiting for a peer that does not read
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()
 	if err := conn.HandshakeContext(waiting); err != nil || conn.ConnectionState().NegotiatedProtocol != ALPN {

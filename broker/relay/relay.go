@@ -56,8 +56,10 @@ type Config struct {
 	Tick time.Duration
 	// HelloWithin is how long a node has for the handshake, and again for its Hello; 0: 5 s.
 	HelloWithin time.Duration
-	// PerSource bounds the connections of one address; 0: 256.
+	// PerSource bounds the connections of one address that have not joined a session; 0: 32.
 	PerSource int
+	// PerNode bounds the connections of one node that have; 0: 256.
+	PerNode int
 	// Unfinished bounds the connections that have not joined a session, of all addresses
 	// together; 0: 1024.
 	Unfinished int
@@ -71,8 +73,9 @@ type Config struct {
 
 // Relay has the sessions whose operators are at this replica.
 type Relay struct {
-	c       Config
-	sources sources
+	c        Config
+	sources  sources
+	attempts attempts
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -95,7 +98,10 @@ func New(c Config) *Relay {
 		c.HelloWithin = 5 * time.Second
 	}
 	if c.PerSource == 0 {
-		c.PerSource = 256
+		c.PerSource = 32
+	}
+	if c.PerNode == 0 {
+		c.PerNode = 256
 	}
 	if c.Unfinished == 0 {
 		c.Unfinished = 1024
@@ -106,7 +112,10 @@ func New(c Config) *Relay {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	r := &Relay{c: c, sessions: map[string]*session{}, opening: map[string]bool{}, sources: sources{most: c.PerSource, unfinished: c.Unfinished, has: map[string]int{}}}
+	r := &Relay{
+		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{of: map[string]*tries{}},
+		sources: sources{most: c.PerSource, unfinished: c.Unfinished, ofNode: c.PerNode, begin: map[string]int{}, has: map[string]int{}},
+	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }

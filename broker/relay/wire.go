@@ -31,6 +31,7 @@ type wire struct {
 	transport string     // as a frame.State names it
 	quic      *quic.Conn // with datagrams; nil: there are none
 	joined    func()     // tells its source that it is no beginner any more
+	leave     func()     // and its node that it is gone; nil: it has not joined
 	closing   func() error
 	closed    func() error
 	why       atomic.Pointer[error] // it ended, where that is not what the stream says
@@ -85,7 +86,12 @@ func (w *wire) Send(f frame.Frame) error {
 }
 
 // Close implements Side.
-func (w *wire) Close() error { return w.closed() }
+func (w *wire) Close() error {
+	if w.leave != nil {
+		w.leave()
+	}
+	return w.closed()
+}
 
 // fail ends the connection for a reason that its stream does not show.
 func (w *wire) fail(conn *quic.Conn, err error) {
