@@ -79,28 +79,41 @@ func TestInputThatIsNotKeptIsHeldUp(t *testing.T) {
 	until[frame.Welcome](t, o.next, nil)
 	n.send(frame.Ack{Limit: 1 << 30})
 	const window = 64 << 10
-	at := uint64(0)
+	at, taken := uint64(0), uint64(0)
 	typed := func(to uint64) {
 		for ; at < to; at += frame.MaxData {
 			o.send(frame.Data{Offset: at, Bytes: make([]byte, frame.MaxData)})
+		}
+	}
+	takes := func(to uint64) {
+		t.Helper()
+		for taken < to {
 			d := until[frame.Data](t, n.next, nil)
-			n.send(frame.Ack{Taken: d.Offset + uint64(len(d.Bytes)), Limit: 1 << 30})
+			taken = d.Offset + uint64(len(d.Bytes))
+			n.send(frame.Ack{Taken: taken, Limit: 1 << 30})
 		}
 	}
 	until(t, o.next, func(a frame.Ack) bool { return a.Limit == window })
-	typed(window) // and all of it is kept
+	typed(window)
+	takes(window) // and all of it is kept
 	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 2*window })
 	hold := make(chan struct{})
 	s.shelf.set(nil, hold)
 	typed(2 * window) // of which nothing is
-	until(t, o.next, func(a frame.Ack) bool {
-		if a.Limit > 2*window+frame.MaxData {
-			t.Fatalf("%+v, and nothing is kept", a)
+	o.send(frame.Ping{Nonce: 1})
+	for pong := false; !pong; {
+		switch f := o.next().(type) {
+		case frame.Ack:
+			if f.Limit > 2*window || f.Taken > window {
+				t.Fatalf("%+v, and nothing is kept", f)
+			}
+		case frame.Pong:
+			pong = true
 		}
-		return a.Taken == 2*window
-	})
+	}
 	s.shelf.set(nil, nil)
 	close(hold)
+	takes(2 * window)
 	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 3*window })
 	s.shelf.set(errAway, nil)
 	typed(2*window + 1)
@@ -108,6 +121,54 @@ func TestInputThatIsNotKeptIsHeldUp(t *testing.T) {
 	s.clock.Advance(11 * time.Second)
 	if bye := byeOf(t, o.next); bye.Code != "recording_failed" {
 		t.Errorf("%+v", bye)
+	}
+}
+
+// No program hears what no recording has, however its relay ends: who typed it sends it
+// again, to the next one.
+func TestInputThatIsNotKeptIsNotForwarded(t *testing.T) {
+	s := newSite(t)
+	o := s.attach(frame.Hello{})
+	n, w := s.join("quic", s.token, frame.Hello{})
+	until[frame.Welcome](t, o.next, nil)
+	n.send(frame.Ack{Limit: 1000})
+	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 1000 })
+	hold := make(chan struct{})
+	defer close(hold)
+	s.shelf.set(nil, hold)
+	o.send(frame.Data{Bytes: []byte("rm -rf x\r")})
+	o.send(frame.EOF{Offset: 9})
+	s.eventually("it waits to be kept", s.shelf.holds)
+	n.send(frame.Ping{Nonce: 7})
+	for pong := false; !pong; {
+		switch f := n.next().(type) {
+		case frame.Data, frame.EOF:
+			t.Errorf("%+v is forwarded", f)
+		case frame.Pong:
+			pong = true
+		}
+	}
+	o.drain(nil)
+	s.closed()
+	s.begin()
+	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+		t.Fatal(err)
+	}
+	n, _ = s.join("quic", w.Token, frame.Hello{})
+	n.send(frame.Ack{Limit: 1000})
+	o = s.attach(frame.Hello{Sent: 9})
+	if w := until[frame.Welcome](t, o.next, nil); w.Taken != 0 {
+		t.Errorf("%+v", w)
+	}
+	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 1000 })
+	o.send(frame.Data{Bytes: []byte("rm -rf x\r")})
+	o.send(frame.EOF{Offset: 9})
+	if d := until[frame.Data](t, n.next, nil); string(d.Bytes) != "rm -rf x\r" {
+		t.Errorf("%q", d.Bytes)
+	}
+	until[frame.EOF](t, n.next, nil)
+	if got := s.recorded(recording.Input); got != "rm -rf x\r" {
+		t.Errorf("%q is recorded", got)
 	}
 }
 

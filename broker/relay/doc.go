@@ -12,7 +12,8 @@
 //
 // Output is taken from the node, given to the recorder, and only when that has kept it is
 // it shown to the operator and acknowledged to the node (output.go, tape.go). Input goes to
-// the node at once; the operator's acknowledgement of it is the node's own. Over QUIC small
+// the node at once or, where it is recorded, when that is kept, so that a relay that ends in
+// any way has forwarded nothing that no recording has; the operator's acknowledgement of it is the node's own. Over QUIC small
 // frames of either direction come early as well, by datagrams (frame.Repeat): what of them
 // is out of its turn or was here before is dropped.
 //

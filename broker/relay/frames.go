@@ -180,13 +180,24 @@ func (s *session) typed(f frame.Data) error {
 		return s.idle(s.opIdle, false)
 	}
 	s.lastInput = s.relay.c.Now()
-	s.toNode.Add(fresh)
 	s.inputEOF = s.opIn.Ended()
-	if s.row.RecordInput {
-		s.tape.input += len(fresh)
-		s.tape.add(note{at: s.lastInput, kind: recording.Input, bytes: fresh})
+	if !s.row.RecordInput {
+		s.toNode.Add(fresh)
+		return nil
 	}
+	s.held = append(s.held, fresh...)
+	s.tape.input += len(fresh)
+	s.tape.add(note{at: s.lastInput, kind: recording.Input, bytes: fresh})
 	return nil
+}
+
+// forward has the node be sent what was typed and is kept now: what no recording has, no
+// program was told.
+func (s *session) forward(kept int) {
+	for rest := s.held[:kept]; len(rest) > 0 && s.toNode.Room() > 0; { // of one frame at a time
+		rest = rest[len(s.toNode.Add(rest).Bytes):]
+	}
+	s.held = s.held[kept:]
 }
 
 // nextForNode is what the node is sent next; nil: nothing now.
@@ -212,7 +223,7 @@ func (s *session) nextForNode() frame.Frame {
 		s.nodeSent = f.Offset + uint64(len(f.Bytes))
 		return f
 	}
-	if s.inputEOF && !s.eofSent {
+	if s.inputEOF && len(s.held) == 0 && !s.eofSent {
 		s.eofSent = true
 		return frame.EOF{Offset: s.toNode.Sent()}
 	}

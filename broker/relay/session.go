@@ -54,6 +54,7 @@ type session struct {
 	// Input: from the operator, to the node.
 	opIn        *frame.Inflow
 	toNode      *frame.Outflow
+	held        []byte // what comes after that, and is to be kept before
 	nodeSent    uint64
 	toldOp      frame.Ack
 	inputEOF    bool

@@ -147,8 +147,9 @@ func (s *session) wrote(w written) {
 		s.row = *w.row
 	}
 	s.out.kept = max(s.out.kept, w.kept)
-	if w.err == nil {
+	if w.err == nil && w.input > 0 {
 		t.input -= w.input
+		s.forward(w.input)
 	}
 	if t.partial = w.partial; t.partial {
 		t.quiet.Reset(quietFor)
