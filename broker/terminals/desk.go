@@ -98,7 +98,7 @@ func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id
 	params.SessionID = id
 	row, err := d.c.DB.CreateTerminalSession(ctx, actor, broker.TerminalSession{
 		ID: id, NodeID: node.ID, NodeEpoch: node.Epoch, AllocationID: params.AllocationID, Username: params.Username,
-		Reason: r.Reason, Limits: a.Policy.Limits(), RecordInput: a.Policy.RecordInput, Replica: d.c.Address,
+		Reason: r.Reason, Limits: r.limits(a.Policy), RecordInput: a.Policy.RecordInput, Replica: d.c.Address,
 	})
 	if err != nil {
 		return "", k, err

@@ -55,6 +55,16 @@ func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
 	return taskcatalog.TerminalOpenParams{AllocationID: r.AllocationID, Username: r.Username, Command: r.Command, Term: r.Term, Locale: r.Locale}, nil
 }
 
+// limits are those of a session. Nobody types where a command runs that only writes: how long
+// it may last, all in all, ends it.
+func (r Request) limits(p broker.TerminalPolicy) broker.TerminalLimits {
+	l := p.Limits()
+	if len(r.Command) > 0 {
+		l.Idle = 0
+	}
+	return l
+}
+
 // isFile reports whether a program is named by a plain name, or by a path that leads
 // nowhere but where it says.
 func isFile(name string) bool {
