@@ -102,3 +102,6 @@ func (m *Machine) Expiry(name string) (at time.Time, ok bool, err error) {
 	}
 	return time.Time{}, false, nil
 }
+
+// RootGroups are those whose members are root in all but name.
+var RootGroups = []string{"root", "sudo", "wheel", "admin", "adm", "disk", "shadow", "docker", "lxd", "libvirt", "kmem", "staff"}

@@ -25,9 +25,13 @@ func terminalOpen(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if err := allowed(); err != nil {
 		return nil, report, err
 	}
+	account, _, err := h.Accounts.ByAllocation(p.AllocationID) // none is given nothing
+	if err != nil {
+		return nil, report, err
+	}
 	r.step("session", 1, 1)
 	res, err := h.Terminals.Open(ctx, unit.Order{
-		TaskID: r.Task.TaskID, Params: p, Allowed: allowed,
+		TaskID: r.Task.TaskID, Params: p, Sudo: account.Sudo, Allowed: allowed,
 		Mint: func(ctx context.Context) ([]byte, error) {
 			return r.Mint(ctx, taskcatalog.CredentialTerminalSession)
 		},

@@ -17,6 +17,7 @@ import (
 type playedTerminals struct {
 	units   map[string]unit.State
 	taken   map[string][]string // tasks, by session
+	sudo    bool                // of whom was handed over last
 	stopped []string
 	stuck   error
 	started func()
@@ -55,8 +56,9 @@ func (p *playedTerminals) ask(_ context.Context, dir string, r handover.Request)
 	if _, there := p.units[unit.Name(id)]; !there {
 		return handover.Reply{}, taskcatalog.Errorf(handover.CodeNobody, "nobody")
 	}
-	reply := handover.Reply{Resumed: slices.Index(p.taken[id], r.TaskID) != 0, Taken: slices.Contains(p.taken[id], r.TaskID)}
+	reply := handover.Reply{Resumed: len(p.taken[id]) > 0 && p.taken[id][0] != r.TaskID, Taken: slices.Contains(p.taken[id], r.TaskID)}
 	if r.Handover != nil {
+		p.sudo = r.Handover.Sudo
 		reply = handover.Reply{Resumed: len(p.taken[id]) > 0, Taken: true}
 		p.taken[id] = append(p.taken[id], r.TaskID)
 	}
@@ -106,6 +108,25 @@ func TestATerminalIsOpenedSentOnAndClosed(t *testing.T) {
 	}
 	if res, err := closes(t, h, sessionID); err != nil || res.Existed {
 		t.Errorf("again: %+v (%v)", res, err)
+	}
+}
+
+// The operator who made the account gave it, and nobody else.
+func TestATerminalHasTheSudoOfItsAllocationAlone(t *testing.T) {
+	for allocation, want := range map[string]bool{"a-1": true, "a-2": false, "": false} {
+		h, _ := box(t)
+		p := terminals(h)
+		ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", Sudo: true}))
+		ok(t, h.Accounts.Put(Account{AllocationID: "a-2", Username: "bob"}))
+		_, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) {
+			q.AllocationID, q.Username = allocation, map[string]string{"a-2": "bob"}[allocation]
+			if q.Username == "" {
+				q.Username = "alice"
+			}
+		})
+		if err != nil || p.sudo != want {
+			t.Errorf("of allocation %q it is %t (%v)", allocation, p.sudo, err)
+		}
 	}
 }
 

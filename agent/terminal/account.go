@@ -25,10 +25,11 @@ type account struct {
 // option could be made of.
 var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 
-// findAccount reads who a user is from the machine's own files. Codes:
+// findAccount reads who a user is from the machine's own files. Who is root, or could be by
+// his groups, is let in where root may be; the latter also who was given sudo. Codes:
 // terminal_user_unknown, terminal_user_refused, terminal_shell_refused,
 // terminal_account_expired, terminal_logins_off.
-func findAccount(m *machine.Machine, name string, root bool) (account, error) {
+func findAccount(m *machine.Machine, name string, root, sudo bool) (account, error) {
 	if !userName.MatchString(name) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is no name of a user", taskcatalog.Clean(name, 40))
 	}
@@ -45,6 +46,11 @@ func findAccount(m *machine.Machine, name string, root bool) (account, error) {
 	}
 	if !root && (a.UID == 0 || a.GID == 0 || slices.Contains(a.groups, 0)) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows none", name)
+	}
+	if !root && !sudo {
+		if group, err := rootGroup(m, user); err != nil || group != "" {
+			return account{}, errors.Join(err, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s can be root by its group %s, and the policy allows none", name, group))
+		}
 	}
 	if !plainPath(a.Home) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: the home of %s is no path", name)
@@ -78,6 +84,23 @@ func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
 		gids = append(gids, uint32(gid))
 	}
 	return gids, nil
+}
+
+// rootGroup is the group, if any, by which a user can be root. What the files of sudo say of
+// the user by name is not read.
+func rootGroup(m *machine.Machine, u machine.User) (string, error) {
+	lines, err := m.Groups()
+	if err != nil {
+		return "", err
+	}
+	for _, line := range lines {
+		f := strings.Split(line, ":")
+		is := f[2] != "" && slices.Contains(strings.Split(f[2], ","), u.Name) || f[1] == strconv.FormatUint(uint64(u.GID), 10)
+		if is && slices.Contains(machine.RootGroups, f[0]) {
+			return f[0], nil
+		}
+	}
+	return "", nil
 }
 
 // checkShell refuses a shell that is not among the node's: so accounts that nobody logs

@@ -32,6 +32,7 @@ type Options struct {
 	Term      string
 	Locale    map[string]string // LANG and LC_ of the operator
 	AllowRoot bool
+	Sudo      bool // the user was given it, and may be root by way of it
 	// Began is told of the program when it runs. Nil: nobody wants to know.
 	Began func(Began)
 
@@ -109,7 +110,7 @@ func (o Options) judge() (start, error) {
 		return start{}, err
 	}
 	defer m.Close()
-	who, err := findAccount(m, o.User, o.AllowRoot)
+	who, err := findAccount(m, o.User, o.AllowRoot, o.Sudo)
 	if err != nil {
 		return start{}, err
 	}

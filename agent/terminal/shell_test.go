@@ -253,7 +253,7 @@ func TestAShellIsALoginShell(t *testing.T) {
 	m, err := machine.Open(root)
 	ok(t, err)
 	defer m.Close()
-	a, err := findAccount(m, "alice", true)
+	a, err := findAccount(m, "alice", true, false)
 	ok(t, err)
 	file, args, err := argv(m, a.Shell, nil)
 	ok(t, err)

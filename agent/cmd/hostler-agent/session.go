@@ -58,6 +58,7 @@ func newSession() *cobra.Command {
 			defer stop()
 			log := journal.New(os.Stderr, zap.InfoLevel)
 			return process.Run(ctx, process.Config{
+				OwnScore:  "/proc/self/oom_score_adj",
 				SessionID: args[0], Dir: unit.Dir(args[0]), Root: "/", Members: process.ReadMember, Logins: logins.Here(), Log: log,
 				Notify: func(state string) {
 					if _, err := daemon.SdNotify(false, state); err != nil {

@@ -129,15 +129,14 @@ func TestARequestAndItsAnswerPass(t *testing.T) {
 func TestWhatIsNoRequestIsNotActedUpon(t *testing.T) {
 	good := `{"version":1,"session_id":"ts-7k2m4q6s","task_id":"t"}`
 	for name, raw := range map[string]string{
-		"nothing":           "",
-		"text":              "hello",
-		"an unknown key":    strings.Replace(good, `"task_id"`, `"root":true,"task_id"`, 1),
-		"a key twice":       strings.Replace(good, `"task_id"`, `"task_id":"u","task_id"`, 1),
-		"a key in capitals": strings.Replace(good, `"task_id"`, `"Task_ID"`, 1),
-		"more after it":     good + good,
-		"another version":   strings.Replace(good, `:1`, `:2`, 1),
-		"no version":        strings.Replace(good, `"version":1,`, ``, 1),
-		"more than allowed": `{"version":1,"task_id":"` + strings.Repeat("x", maxMessage) + `"}`,
+		"nothing":               "",
+		"text":                  "hello",
+		"a version as text":     strings.Replace(good, `:1`, `:"1"`, 1),
+		"a task that is a list": strings.Replace(good, `"t"`, `["t"]`, 1),
+		"more after it":         good + good,
+		"another version":       strings.Replace(good, `:1`, `:2`, 1),
+		"no version":            strings.Replace(good, `"version":1,`, ``, 1),
+		"more than allowed":     `{"version":1,"task_id":"` + strings.Repeat("x", maxMessage) + `"}`,
 	} {
 		s := serves(t, taken)
 		conn, err := net.Dial("unix", filepath.Join(s.dir, socketName))
@@ -155,6 +154,55 @@ func TestWhatIsNoRequestIsNotActedUpon(t *testing.T) {
 		if heard, _ := s.count(); heard != 0 {
 			t.Errorf("%s is a request", name)
 		}
+	}
+}
+
+// A session outlasts its agent: what either end says that the other does not know yet is left
+// out, and of another version nothing is read but which it is.
+func TestVersionsSpeakWithEachOther(t *testing.T) {
+	s := serves(t, taken)
+	say := func(raw string) (reply Reply) {
+		t.Helper()
+		conn, err := net.Dial("unix", filepath.Join(s.dir, socketName))
+		ok(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, raw)
+		ok(t, err)
+		ok(t, conn.(*net.UnixConn).CloseWrite())
+		answer, err := io.ReadAll(conn)
+		ok(t, err)
+		ok(t, json.Unmarshal(answer, &reply))
+		return reply
+	}
+	if reply := say(`{"version":1,"session_id":"ts-7k2m4q6s","task_id":"t","later":{"a":1},"handover":{"token":"x","state_dir":"/s","more":[1],"params":{"relay":"one:1","even":"more"}}}`); !reply.Taken {
+		t.Errorf("%+v", reply)
+	}
+	if got := s.heard[0]; got.TaskID != "t" || got.Handover.Params.Relay != "one:1" {
+		t.Errorf("%+v", got)
+	}
+	if reply := say(`{"version":2,"session_id":["another","shape"]}`); reply.Code != CodeVersion || reply.Taken || len(s.heard) != 1 {
+		t.Errorf("%+v", reply)
+	}
+	for raw, code := range map[string]taskcatalog.Code{
+		`{"version":1,"taken":true,"later":true}`: "",
+		`{"version":2,"taken":["yes"]}`:           CodeVersion,
+	} {
+		dir := place(t)
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName), Net: "unix"})
+		ok(t, err)
+		go func() {
+			conn, err := l.Accept()
+			if err == nil {
+				_, _ = io.ReadAll(conn)
+				_, _ = io.WriteString(conn, raw)
+				_ = conn.Close()
+			}
+		}()
+		reply, err := Ask(t.Context(), dir, Request{})
+		if taskcatalog.CodeOf(err, "") != code || reply.Taken != (code == "") {
+			t.Errorf("%s is %+v (%v)", raw, reply, err)
+		}
+		l.Close()
 	}
 }
 

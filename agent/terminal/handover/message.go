@@ -37,8 +37,12 @@ type Request struct {
 type Handover struct {
 	Token    string `json:"token"`     // for one connection
 	StateDir string `json:"state_dir"` // where the node's key and certificate are read from
-	// Params are the task's. Of one that is not the first, only the relay counts.
+	// Params are the task's. Of one that is not the first, only the relay counts, and only
+	// that is said.
 	Params taskcatalog.TerminalOpenParams `json:"params"`
+	// Sudo: the user was given sudo when the account was made, and may have groups that
+	// amount to it.
+	Sudo bool `json:"sudo,omitempty"`
 }
 
 // Reply is what the session's process answers.
@@ -75,7 +79,9 @@ func write(to io.Writer, message any) error {
 	return err
 }
 
-// read takes all up to the end of the stream.
+// read takes all up to the end of the stream. What another version says is not looked at;
+// what one of the same version says beside what is known here is left out: it was added
+// since, and is about a session that begins.
 func read(from io.Reader, message any) error {
 	raw, err := io.ReadAll(io.LimitReader(from, maxMessage+1))
 	if err != nil {
@@ -84,7 +90,17 @@ func read(from io.Reader, message any) error {
 	if len(raw) > maxMessage {
 		return taskcatalog.Errorf(CodeInvalid, "a message of more than %d bytes", maxMessage)
 	}
-	if err := taskcatalog.DecodeStrict(raw, message); err != nil {
+	var of struct {
+		Version int `json:"version"`
+	}
+	err = json.Unmarshal(raw, &of)
+	if err == nil && of.Version != Version {
+		return taskcatalog.Errorf(CodeVersion, "the other end speaks version %d of the handover, and this one %d (close the session and open another)", of.Version, Version)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, message)
+	}
+	if err != nil {
 		return taskcatalog.Errorf(CodeInvalid, "a message that is none: %v", err)
 	}
 	return nil

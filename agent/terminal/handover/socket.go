@@ -123,12 +123,9 @@ func serve(conn *net.UnixConn, answer func(Request) Reply) error {
 	var reply Reply
 	var request Request
 	err := read(conn, &request)
-	switch {
-	case err != nil:
+	if err != nil {
 		reply = Refuse(err)
-	case request.Version != Version:
-		reply = Refuse(taskcatalog.Errorf(CodeVersion, "the session's process speaks version %d of the handover, and the agent %d (close the session and open another)", Version, request.Version))
-	default:
+	} else {
 		reply = answer(request)
 	}
 	reply.Version = Version
@@ -168,9 +165,6 @@ func Ask(ctx context.Context, dir string, request Request) (Reply, error) {
 	var reply Reply
 	if err := read(conn, &reply); err != nil {
 		return Reply{}, fmt.Errorf("the session's process did not answer: %w", errors.Join(err, ctx.Err()))
-	}
-	if reply.Version != Version {
-		return Reply{}, taskcatalog.Errorf(CodeVersion, "the session's process speaks version %d of the handover, and the agent %d (close the session and open another)", reply.Version, Version)
 	}
 	return reply, nil
 }

@@ -42,6 +42,7 @@ type Config struct {
 	Log       *zap.Logger
 	Notify    func(state string) // systemd
 	Within    time.Duration      // for the first handover; zero means a minute
+	OwnScore  string             // the kernel's file on when this process is killed for memory
 }
 
 // process is one session's.
@@ -215,7 +216,7 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 	}
 	return held{log: log, Options: terminal.Options{
 		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: dial,
-		Root: p.Root, User: q.Username, Command: q.Command, Term: q.Term, Locale: q.Locale, AllowRoot: q.AllowRoot,
+		Root: p.Root, User: q.Username, Command: q.Command, Term: q.Term, Locale: q.Locale, AllowRoot: q.AllowRoot, Sudo: r.Handover.Sudo,
 		Began:          func(b terminal.Began) { p.logIn(log, b) },
 		ConnectTimeout: connectWithin, DetachTimeout: time.Duration(q.DetachSeconds) * time.Second,
 		MaxTime: time.Duration(q.MaxSeconds) * time.Second, Grace: grace,
@@ -230,5 +231,8 @@ func (p *process) logIn(log *zap.Logger, b terminal.Began) {
 	log.Info("a user is logged in", zap.String("user", b.User.Name), zap.Uint32("uid", b.User.UID), zap.String("tty", b.TTY), zap.Int("pid", b.PID))
 	if err != nil {
 		log.Error("the login could not be recorded", zap.Error(err))
+	}
+	if err := outliveMemory(p.OwnScore); err != nil {
+		log.Warn("a user who takes all memory may end the session", zap.Error(err))
 	}
 }

@@ -42,8 +42,8 @@ func box(t *testing.T) string {
 	root := t.TempDir()
 	ok(t, os.MkdirAll(root+"/etc", 0o755))
 	for name, text := range map[string]string{
-		"passwd": "alice:x:" + strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()) + "::/:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n",
-		"group":  "", "shadow": "alice:!:20000:0:99999:7:::\n", "shells": "/bin/sh\n",
+		"passwd": "alice:x:" + strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()) + "::/:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\nsue:x:4321:4321::/:/bin/sh\n",
+		"group":  "sudo:x:27:sue\n", "shadow": "alice:!:20000:0:99999:7:::\n", "shells": "/bin/sh\n",
 	} {
 		ok(t, os.WriteFile(root+"/etc/"+name, []byte(text), 0o644))
 	}
@@ -131,6 +131,7 @@ func runs(t *testing.T, change ...func(*Config)) *running {
 	ok(t, os.WriteFile(dir+"/utmp", nil, 0o600))
 	ready := make(chan struct{}, 2)
 	r.Config = Config{
+		OwnScore:  dir + "/score",
 		SessionID: session, Dir: place(t), Root: box(t), Log: journal.Plain(r.log, zap.InfoLevel),
 		Logins: logins.Book{Utmp: dir + "/utmp", Wtmp: dir + "/wtmp", Now: time.Now}, Notify: func(string) { ready <- struct{}{} },
 		Members: func(string) (Member, error) {
@@ -193,6 +194,9 @@ func TestASessionIsHandedOverAndHandedOn(t *testing.T) {
 	p.Until(t, "one\r\none")
 	if n, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || n != 0 {
 		t.Errorf("while a program runs, the process can be dumped: %d (%v)", n, err)
+	}
+	if raw, err := os.ReadFile(r.OwnScore); err != nil || string(raw) != "-900" {
+		t.Errorf("while a program runs, it is killed as %q (%v)", raw, err)
 	}
 	if reply := r.hand(t, "t-2", two, "other"); reply.Err() != nil || !reply.Taken || !reply.Resumed {
 		t.Fatalf("%+v", reply)
@@ -291,9 +295,10 @@ func TestWhatCannotBeASessionIsToldToTheAgent(t *testing.T) {
 		"there is no such thing":  {func(q *taskcatalog.TerminalOpenParams) { q.Command = []string{"./x"} }, terminal.CodeCommandRefused},
 		"it brings a library":     {func(q *taskcatalog.TerminalOpenParams) { q.Locale = map[string]string{"LD_PRELOAD": "x"} }, terminal.CodeEnvRefused},
 		"the terminal is a path":  {func(q *taskcatalog.TerminalOpenParams) { q.Term = "../x" }, terminal.CodeEnvRefused},
+		"sudo, and nobody may be": {func(q *taskcatalog.TerminalOpenParams) { q.Username, q.AllowRoot = "sue", false }, terminal.CodeUserRefused},
 		"root, and nobody may be": {func(q *taskcatalog.TerminalOpenParams) { q.AllowRoot = false }, terminal.CodeUserRefused},
 	} {
-		if os.Getuid() != 0 && c.code == terminal.CodeUserRefused {
+		if os.Getuid() != 0 && strings.HasPrefix(name, "root") {
 			continue
 		}
 		r := runs(t)
@@ -326,6 +331,19 @@ func TestAProgramThatCannotBeStartedIsToldToTheRelayAlone(t *testing.T) {
 	if taskcatalog.CodeOf(err, "") != terminal.CodeStartFailed || strings.Contains(err.Error()+r.log.String(), "hush") {
 		t.Errorf("it ends with %v, and the log is\n%s", err, r.log)
 	}
+}
+
+// Who was given sudo with the account has it here, too.
+func TestWhoWasGivenSudoIsLetIn(t *testing.T) {
+	r := runs(t)
+	reply := r.hand(t, "t-1", &terminaltest.Relay{Address: "127.0.0.1:1"}, "first", func(q *handover.Request) {
+		q.Handover.Params.Username, q.Handover.Params.AllowRoot, q.Handover.Sudo = "sue", false, true
+	})
+	if reply.Err() != nil || !reply.Taken {
+		t.Errorf("%+v", reply)
+	}
+	r.stop()
+	ok(t, r.end(t))
 }
 
 func TestAHandoverThatIsNoneBeginsNothing(t *testing.T) {

@@ -50,6 +50,8 @@ type Sessions struct {
 type Order struct {
 	TaskID string
 	Params *taskcatalog.TerminalOpenParams
+	// Sudo: the user was given it when the account was made.
+	Sudo bool
 	// Allowed is asked once the session is there to be found: what ends sessions looks
 	// for them after it has said that none may be.
 	Allowed func() error
@@ -87,7 +89,8 @@ func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) 
 	if err := o.Allowed(); err != nil {
 		return false, err
 	}
-	if err := s.reach(ctx, id, o.TaskID); err != nil {
+	begun, err := s.reach(ctx, id, o.TaskID)
+	if err != nil {
 		return false, err
 	}
 	token, err := o.Mint(ctx)
@@ -95,9 +98,11 @@ func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) 
 		return false, err
 	}
 	defer clear(token)
-	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: o.TaskID, Handover: &handover.Handover{
-		Token: string(token), StateDir: s.StateDir, Params: *o.Params,
-	}})
+	h := handover.Handover{Token: string(token), StateDir: s.StateDir, Params: *o.Params, Sudo: o.Sudo}
+	if begun { // by an agent that may be older: what it does not know is not for it
+		h.Params, h.Sudo = taskcatalog.TerminalOpenParams{SessionID: id, Relay: o.Params.Relay}, false
+	}
+	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: o.TaskID, Handover: &h})
 	if err == nil {
 		err = reply.Err()
 	}
@@ -105,8 +110,8 @@ func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) 
 }
 
 // reach returns when the process of a session answers: another task may have started it just
-// now.
-func (s *Sessions) reach(ctx context.Context, id, task string) error {
+// now. It says whether another task has begun it.
+func (s *Sessions) reach(ctx context.Context, id, task string) (begun bool, err error) {
 	within, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	for {
@@ -115,18 +120,18 @@ func (s *Sessions) reach(ctx context.Context, id, task string) error {
 			if err == nil {
 				err = reply.Err()
 			}
-			return err
+			return reply.Resumed, err
 		}
 		switch st, there, failed := s.find(within, id); {
 		case failed != nil:
-			return failed
+			return false, failed
 		case !there || !st.runs():
-			return taskcatalog.Errorf(CodeEnding, "terminal session %s has ended on the node (open another)", id)
+			return false, taskcatalog.Errorf(CodeEnding, "terminal session %s has ended on the node (open another)", id)
 		}
 		select {
 		case <-time.After(reachPoll):
 		case <-within.Done():
-			return errors.Join(err, context.Cause(ctx))
+			return false, errors.Join(err, context.Cause(ctx))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,8 @@ type node struct {
 	answer  func(handover.Request) handover.Reply // nil: it takes everything
 	taken   map[string][]string                   // tasks, by directory
 	stopErr map[string]error
-	startAs string // what becomes of a unit that is started
+	handed  handover.Handover // last
+	startAs string            // what becomes of a unit that is started
 }
 
 func newNode() *node {
@@ -89,6 +91,7 @@ func (n *node) ask(_ context.Context, dir string, r handover.Request) (handover.
 	}
 	reply := handover.Reply{Resumed: len(n.taken[dir]) > 0, Taken: slices.Contains(n.taken[dir], r.TaskID)}
 	if r.Handover != nil {
+		n.handed = *r.Handover
 		n.say("hand %s %s to %s", r.SessionID, r.Handover.Token, r.Handover.Params.Relay)
 		n.taken[dir] = append(n.taken[dir], r.TaskID)
 		reply.Taken = true
@@ -135,9 +138,16 @@ func TestASessionIsStartedOnceAndHandedOverAgain(t *testing.T) {
 	if err != nil || *res != (taskcatalog.TerminalOpenResult{Unit: name}) {
 		t.Fatalf("%+v (%v)", res, err)
 	}
-	res, err = s.Open(t.Context(), order("t-2", func(o *Order) { o.Params.Relay = "two:2" }))
+	if h := n.handed; h.Params.Username != "alice" || h.Sudo {
+		t.Errorf("it is handed %+v", h)
+	}
+	res, err = s.Open(t.Context(), order("t-2", func(o *Order) { o.Params.Relay, o.Sudo = "two:2", true }))
 	if err != nil || !res.Resumed {
 		t.Fatalf("%+v (%v)", res, err)
+	}
+	// One that has begun, maybe by an older agent, is told no more than where to go.
+	if p, want := n.handed.Params, (taskcatalog.TerminalOpenParams{SessionID: session, Relay: "two:2"}); !reflect.DeepEqual(p, want) || n.handed.Sudo {
+		t.Errorf("it is handed %+v", n.handed)
 	}
 	n.did(t, "start "+name, "hand ts-7k2m4q6s token-of-t-1 to one:1", "hand ts-7k2m4q6s token-of-t-2 to two:2")
 	spec := n.specs[name]
