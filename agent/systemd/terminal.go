@@ -16,7 +16,13 @@ import (
 const (
 	terminalReady = 30 * time.Second
 	terminalStop  = 20 * time.Second
-	terminalTasks = 16384
+)
+
+// How many tasks a session may have, and how many a user may have who is not root, in all: so
+// a program that starts others without end leaves some to the process that holds it.
+const (
+	terminalTasks = 32768
+	userTasks     = terminalTasks - 512
 )
 
 // StartTerminal starts a terminal session's unit and waits until it is ready.
@@ -62,6 +68,8 @@ func terminalProperties(s unit.Spec) []dbus.Property {
 		set("RuntimeDirectory", []string{s.Directory}),
 		set("RuntimeDirectoryMode", uint32(0o700)),
 		set("TasksMax", uint64(terminalTasks)),
+		set("LimitNPROC", uint64(userTasks)),
+		set("LimitNPROCSoft", uint64(userTasks)),
 		// A user's program that runs out of memory costs that program.
 		set("OOMPolicy", "continue"),
 		// No core of the process; a user may have those of his own programs.

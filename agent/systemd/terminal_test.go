@@ -24,7 +24,7 @@ func TestASessionsUnitSaysAllOfIt(t *testing.T) {
 		if p.Value.Signature().String() != map[string]string{
 			"Description": "s", "Type": "s", "NotifyAccess": "s", "ExecStart": "a(sasb)", "ExecStopPost": "a(sasb)", "Slice": "s", "CollectMode": "s",
 			"KillMode": "s", "SendSIGHUP": "b", "TimeoutStartUSec": "t", "TimeoutStopUSec": "t", "RuntimeMaxUSec": "t", "RuntimeDirectory": "as",
-			"RuntimeDirectoryMode": "u", "TasksMax": "t", "OOMPolicy": "s", "LimitCORE": "t", "LimitCORESoft": "t", "IgnoreSIGPIPE": "b",
+			"RuntimeDirectoryMode": "u", "TasksMax": "t", "OOMPolicy": "s", "LimitCORE": "t", "LimitCORESoft": "t", "LimitNPROC": "t", "LimitNPROCSoft": "t", "IgnoreSIGPIPE": "b",
 			"SyslogIdentifier": "s", "LogExtraFields": "aay",
 		}[p.Name] {
 			t.Errorf("%s is of type %s", p.Name, p.Value.Signature())
@@ -37,6 +37,18 @@ func TestASessionsUnitSaysAllOfIt(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s is %s, want %s", name, got[name], want)
 		}
+	}
+	var tasks, ofUser uint64
+	for _, p := range all {
+		switch p.Name {
+		case "TasksMax":
+			tasks = p.Value.Value().(uint64)
+		case "LimitNPROC":
+			ofUser = p.Value.Value().(uint64)
+		}
+	}
+	if ofUser == 0 || ofUser+256 > tasks {
+		t.Errorf("a user may have %d tasks of %d", ofUser, tasks)
 	}
 	// What would end a session with the agent, or keep its user's sudo from working.
 	for _, bad := range []string{"PartOf", "BindsTo", "Requires", "NoNewPrivileges", "CapabilityBoundingSet", "Environment", "UMask"} {
