@@ -11,12 +11,13 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update test test-vault test-cosign sim e2e e2e-all lint fuzz bench bench-update maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz bench bench-update maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
 	@echo 'make demo-reimage  a tenant had root: a fresh system on the same node, a disk erased, drift, and the end of a node; in a QEMU guest'
 	@echo 'make demo-update  a release of the agent is rolled out, and a bad one puts itself back; in a QEMU guest, from a real registry'
+	@echo 'make demo-terminal  a shell on a node that listens on nothing: it outlasts its agent, and is played back; in a QEMU guest'
 	@echo 'make demo-onboarding  a rack at once: a batch, what goes wrong, the stop button; no guest, no root'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
@@ -47,6 +48,8 @@ demo-reimage: setup-guest build package
 	@go run ./test/demo/reimage
 demo-update: setup-guest setup-test build package
 	@go run ./test/demo/update
+demo-terminal: setup-guest build package
+	@go run ./test/demo/terminal
 demo-onboarding: build
 	@go run ./test/demo/onboarding
 

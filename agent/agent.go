@@ -24,6 +24,7 @@ import (
 	"github.com/hostler/hostler/agent/resolver"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -39,6 +40,8 @@ type Config struct {
 	Hostname  string
 	Machine   *machine.Machine
 	Systemd   tasks.Systemd
+	// Terminals holds the node's terminal sessions. Nil: it can hold none.
+	Terminals *unit.Sessions
 	Now       func() time.Time
 	Rand      io.Reader
 	Log       *zap.Logger
@@ -134,6 +137,7 @@ func New(c Config) (*Agent, error) {
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
 		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Memory: a.ledger, TaskStatus: a.taskStatus,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
+		Terminals: c.Terminals,
 		FirstBoot: func() bool { return !a.state.FirstBootDue() },
 	}
 	a.host.Update = a.updater()

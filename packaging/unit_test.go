@@ -119,3 +119,20 @@ func checkExposure(t *testing.T, name, report string, most float64) {
 	}
 	t.Logf("%s: exposure %s", name, found[1])
 }
+
+// What users take in terminals leaves memory to what looks after the node.
+func TestTerminalsLeaveSomeMemory(t *testing.T) {
+	var high string
+	for _, s := range settings(t, "systemd/hostler-terminal.slice") {
+		if s[0] == "MemoryHigh" {
+			high = s[1]
+		}
+	}
+	if percent, err := strconv.Atoi(strings.TrimSuffix(high, "%")); err != nil || percent < 50 || percent > 95 {
+		t.Errorf("they may have %s of it", high)
+	}
+	yaml, err := os.ReadFile("deb/agent.yaml")
+	if err != nil || !strings.Contains(string(yaml), "dst: /usr/lib/systemd/system/hostler-terminal.slice") {
+		t.Errorf("the package does not have it (%v)", err)
+	}
+}

@@ -57,6 +57,9 @@ type Type struct {
 	// BrokerFills names the params that the broker fills in when it enqueues
 	// the task. An operator who sends one is refused.
 	BrokerFills []string
+	// ByBroker says which command asks for the task: the broker enqueues it by itself, as
+	// part of more than a task, and refuses it to operators. Empty: they may enqueue it.
+	ByBroker string
 	// Example is a set of params an operator could send.
 	Example string
 
@@ -83,6 +86,8 @@ var catalog = []Type{
 	nodeTaskProbe,
 	allocationProvisionUser,
 	allocationRevokeUser,
+	terminalOpen,
+	terminalClose,
 }
 
 // define completes a row with the Go types of its params P and result R.

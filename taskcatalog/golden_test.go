@@ -37,7 +37,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestTheCatalogIsWhatWasAgreed(t *testing.T) {
 	var b strings.Builder
 	for _, c := range All() {
-		fmt.Fprintf(&b, "%-28s %-11s %-10s %-6s needs=%v broker fills=%v example=%s\n", c.ID(), c.Class, c.Lane, c.Deadline, c.Capabilities, c.BrokerFills, c.Example)
+		fmt.Fprintf(&b, "%-28s %-11s %-10s %-6s needs=%v broker fills=%v by broker=%q example=%s\n", c.ID(), c.Class, c.Lane, c.Deadline, c.Capabilities, c.BrokerFills, c.ByBroker, c.Example)
 	}
 	golden(t, "catalog.golden", []byte(b.String()))
 }

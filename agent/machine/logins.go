@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Groups reads /etc/group as name:gid:members, the members sorted.
@@ -76,3 +77,31 @@ func parseShadow(text string) (map[string]string, error) {
 	}
 	return all, nil
 }
+
+// Expiry is the moment from which on an account lets nobody in, by /etc/shadow; ok is false
+// where it never expires. A field that is no number is an error: the account may have.
+func (m *Machine) Expiry(name string) (at time.Time, ok bool, err error) {
+	raw, err := m.ReadFile("/etc/shadow", 4<<20)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("cannot read when accounts expire: %w", err)
+	}
+	const expires = 7 // in days since 1970
+	for line := range strings.Lines(string(raw)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), ":")
+		if f[0] != name {
+			continue
+		}
+		if len(f) <= expires || f[expires] == "" {
+			return time.Time{}, false, nil
+		}
+		days, err := strconv.ParseInt(f[expires], 10, 32)
+		if err != nil {
+			return time.Time{}, false, fmt.Errorf("cannot parse /etc/shadow: the account %s expires at no day", name)
+		}
+		return time.Unix(days*24*60*60, 0), days >= 0, nil
+	}
+	return time.Time{}, false, nil
+}
+
+// RootGroups are those whose members are root in all but name.
+var RootGroups = []string{"root", "sudo", "wheel", "admin", "adm", "disk", "shadow", "docker", "lxd", "libvirt", "kmem", "staff"}

@@ -14,10 +14,6 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// rootByTheBackDoor are groups whose members are root in all but name. They
-// come only with sudo, so that the broker knows the tenant had root.
-var rootByTheBackDoor = []string{"root", "sudo", "wheel", "admin", "adm", "disk", "shadow", "docker", "lxd", "libvirt", "kmem", "staff"}
-
 // provisionUser makes the account of an allocation. The record comes first,
 // then the account, then the keys: a crash in between is finished by the same
 // task again, with the same uid.
@@ -78,7 +74,7 @@ func mayProvision(h *Host, p *taskcatalog.ProvisionUserParams) error {
 		if strings.ContainsAny(g, ",:\n") || g == "" || strings.HasPrefix(g, "-") {
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: a group has no name that can be", p.Username)
 		}
-		if slices.Contains(rootByTheBackDoor, g) && !p.Sudo {
+		if slices.Contains(machine.RootGroups, g) && !p.Sudo { // so that the broker knows the tenant had root
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (ask for sudo as well)", p.Username, g)
 		}
 	}

@@ -157,7 +157,8 @@ func (v *revocation) lock(ctx context.Context) error {
 }
 
 func (v *revocation) sessions(ctx context.Context) error {
-	return errors.Join(v.Host.Systemd.LingerOff(ctx, v.account.UID), v.Host.Systemd.EndSessions(ctx, v.account.UID))
+	_, ended := v.Host.endTerminals(ctx, v.account.Username)
+	return errors.Join(ended, v.Host.Systemd.LingerOff(ctx, v.account.UID), v.Host.Systemd.EndSessions(ctx, v.account.UID))
 }
 
 func (v *revocation) processes(ctx context.Context) error {

@@ -66,6 +66,8 @@ var handlers = map[string]Handler{
 	"node.task_probe@1":           {Do: taskProbe},
 	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
 	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},
+	"terminal.open@1":             {Do: terminalOpen, Probe: probeTerminal, Made: terminalOpened},
+	"terminal.close@1":            {Do: terminalClose, Probe: probeTerminal},
 }
 
 // Lookup finds the handler of a task type.

@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/agent/resolver"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/agent/selfupdate"
+	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -57,6 +58,9 @@ type Host struct {
 	// Update keeps the versions of the agent on this node; nil: it was not installed by
 	// its package.
 	Update *selfupdate.Updater
+
+	// Terminals are the node's terminal sessions; nil: it can hold none.
+	Terminals *unit.Sessions
 
 	// Scratch are the node's own scratch path patterns, such as /share*.
 	Scratch []string

@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// drain marks the node first, so that nobody new is let in, and then ends the
-// sessions and processes of those who are there. Their accounts and files stay
-// for the tasks that follow.
+// drain marks the node first, so that nobody new is let in, and then ends all terminal
+// sessions, whoever's they are, and the sessions and processes of those who are there.
+// Their accounts and files stay for the tasks that follow.
 func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.DrainParams), r.Host
 	var report taskcatalog.Report
@@ -27,6 +27,10 @@ func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 	if err != nil {
 		return &res, report, err
 	}
+	r.step("terminals", 0, len(accounts))
+	// One that does not end is told of once all others have been seen to.
+	ended, stuckTerminals := h.endTerminals(ctx, "")
+	res.SessionsEnded += ended
 	grace := time.Duration(p.GraceSeconds) * time.Second
 	if grace == 0 {
 		grace = defaultGrace
@@ -57,7 +61,7 @@ func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		}
 		return &res, report, taskcatalog.Errorf("processes_left", "cannot drain as a whole: %d processes outlived SIGKILL (reimage the node)", n)
 	}
-	return &res, report, nil
+	return &res, report, stuckTerminals
 }
 
 // probeDrain says whether the mark is set, after a crash.

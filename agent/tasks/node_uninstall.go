@@ -3,6 +3,8 @@ package tasks
 import (
 	"context"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -22,7 +24,11 @@ func uninstall(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
 }
 
 // removeAgent hands the removal to systemd: the package's own scripts stop the
-// agent and purge its identity and state, in a service that outlives it.
+// agent and purge its identity and state, in a service that outlives it. Terminal
+// sessions end first: nobody would be left to end them. A stuck one keeps no agent.
 func removeAgent(ctx context.Context, h *Host) error {
+	if _, err := h.endTerminals(ctx, ""); err != nil {
+		h.Log.Error("a terminal session could not be ended", zap.Error(err))
+	}
 	return h.Systemd.Run(ctx, "hostler-agent-uninstall.service", []string{"/usr/bin/dpkg", "--purge", agentPackage})
 }

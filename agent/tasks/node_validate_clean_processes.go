@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -139,6 +140,12 @@ func lookProcesses(_ context.Context, v *validation) ([]item, error) {
 			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
 			it.finding.Detail = join(it.finding.Detail, "of a uid that the baseline does not have")
 			items = append(items, v.owner(it, p.UIDs[i], p.mends()))
+			continue
+		}
+		if unit.IsSession(p.unit) { // whoever it runs as: nobody may be let in now
+			it.key, it.differs, it.finding.UID = p.unit, true, &p.UIDs[0]
+			it.finding.Detail = join(it.finding.Detail, "of a terminal session that is still open (drain the node, or hostler terminal close)")
+			items = append(items, it)
 			continue
 		}
 		age := uptime - time.Duration(float64(p.Start)*machine.TickTime*float64(time.Second))

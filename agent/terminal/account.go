@@ -1,12 +1,15 @@
 package terminal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -22,9 +25,11 @@ type account struct {
 // option could be made of.
 var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 
-// findAccount reads who a user is from the machine's own files. Codes:
-// terminal_user_unknown, terminal_user_refused, terminal_shell_refused.
-func findAccount(m *machine.Machine, name string, root bool) (account, error) {
+// findAccount reads who a user is from the machine's own files. Who is root, or could be by
+// his groups, is let in where root may be; the latter also who was given sudo. Codes:
+// terminal_user_unknown, terminal_user_refused, terminal_shell_refused,
+// terminal_account_expired, terminal_logins_off.
+func findAccount(m *machine.Machine, name string, root, sudo bool) (account, error) {
 	if !userName.MatchString(name) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is no name of a user", taskcatalog.Clean(name, 40))
 	}
@@ -42,11 +47,24 @@ func findAccount(m *machine.Machine, name string, root bool) (account, error) {
 	if !root && (a.UID == 0 || a.GID == 0 || slices.Contains(a.groups, 0)) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows none", name)
 	}
+	if !root && !sudo {
+		if group, err := rootGroup(m, user); err != nil || group != "" {
+			return account{}, errors.Join(err, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s can be root by its group %s, and the policy allows none", name, group))
+		}
+	}
 	if !plainPath(a.Home) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: the home of %s is no path", name)
 	}
-	return a, checkShell(m, a.User)
+	for _, check := range []func(*machine.Machine, machine.User) error{checkShell, checkExpiry, checkLoginsAllowed} {
+		if err := check(m, a.User); err != nil {
+			return account{}, err
+		}
+	}
+	return a, nil
 }
+
+// noShells are named in /etc/shells by some systems, and are still none.
+var noShells = []string{"nologin", "false", "true", "sync", "halt", "shutdown"}
 
 func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
 	lines, err := m.Groups() // name:gid:members
@@ -68,11 +86,31 @@ func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
 	return gids, nil
 }
 
+// rootGroup is the group, if any, by which a user can be root. What the files of sudo say of
+// the user by name is not read.
+func rootGroup(m *machine.Machine, u machine.User) (string, error) {
+	lines, err := m.Groups()
+	if err != nil {
+		return "", err
+	}
+	for _, line := range lines {
+		f := strings.Split(line, ":")
+		is := f[2] != "" && slices.Contains(strings.Split(f[2], ","), u.Name) || f[1] == strconv.FormatUint(uint64(u.GID), 10)
+		if is && slices.Contains(machine.RootGroups, f[0]) {
+			return f[0], nil
+		}
+	}
+	return "", nil
+}
+
 // checkShell refuses a shell that is not among the node's: so accounts that nobody logs
 // in to have none, and neither has one whose line was written by somebody else.
 func checkShell(m *machine.Machine, u machine.User) error {
 	if !plainPath(u.Shell) {
 		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: the shell of %s is no path", u.Name)
+	}
+	if slices.Contains(noShells, path.Base(u.Shell)) {
+		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: nobody logs in as %s, its shell is %s", u.Name, u.Shell)
 	}
 	raw, err := m.ReadFile("/etc/shells", 64<<10)
 	if err != nil {
@@ -84,6 +122,35 @@ func checkShell(m *machine.Machine, u machine.User) error {
 		}
 	}
 	return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: %s, the shell of %s, is not in /etc/shells", u.Shell, u.Name)
+}
+
+// checkExpiry refuses an account from the day on that its line in /etc/shadow says: a
+// revoke sets one that is long over, before all else.
+func checkExpiry(m *machine.Machine, u machine.User) error {
+	expires, ok, err := m.Expiry(u.Name)
+	if err != nil {
+		return err
+	}
+	if ok && !time.Now().Before(expires) {
+		return taskcatalog.Errorf(CodeAccountExpired, "cannot open a terminal: the account %s has expired on %s", u.Name, expires.UTC().Format(time.DateOnly))
+	}
+	return nil
+}
+
+// noLogins are files that let nobody in but root, while they are there.
+var noLogins = []string{"/etc/nologin", "/run/nologin"}
+
+func checkLoginsAllowed(m *machine.Machine, u machine.User) error {
+	for _, name := range noLogins {
+		_, err := m.Lstat(name)
+		switch {
+		case err == nil && u.UID != 0:
+			return taskcatalog.Errorf(CodeLoginsOff, "cannot open a terminal: the node lets nobody in but root while %s is there", name)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("cannot see whether logins are allowed: %w", err)
+		}
+	}
+	return nil
 }
 
 // plainPath reports whether a path is whole, clean, and text.

@@ -1,10 +1,12 @@
 package terminal
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -13,6 +15,7 @@ import (
 func TestNobodyGetsAShellWhoShouldHaveNone(t *testing.T) {
 	root := t.TempDir()
 	ok(t, os.Mkdir(root+"/etc", 0o755))
+	ok(t, os.Mkdir(root+"/run", 0o755))
 	write(t, root, "etc/passwd", strings.Join([]string{
 		"root:x:0:0::/root:/bin/bash",
 		"toor:x:0:1000::/root:/bin/bash",
@@ -29,32 +32,67 @@ func TestNobodyGetsAShellWhoShouldHaveNone(t *testing.T) {
 		"inject:x:1010:1010::/home/x\x1b]0;y:/bin/bash",
 		"Capital:x:1011:1011::/home/c:/bin/bash",
 		"-dash:x:1012:1012::/home/d:/bin/bash",
+		"listed:x:1013:1013::/home/l:/usr/sbin/nologin",
+		"wrong:x:1014:1014::/home/w:/bin/false",
+		"expired:x:1015:1015::/home/e:/bin/bash",
+		"garbled:x:1016:1016::/home/g:/bin/bash",
+		"sue:x:1017:1017::/home/sue:/bin/bash",
+		"dora:x:1018:999::/home/dora:/bin/bash",
 	}, "\n")+"\n")
-	write(t, root, "etc/group", "root:x:0:half\nvideo:x:44:alice\nother:x:45:alicexy\n")
-	write(t, root, "etc/shells", "# what may be\n/bin/bash\n")
+	write(t, root, "etc/group", "root:x:0:half\nvideo:x:44:alice\nother:x:45:alicexy\nsudo:x:27:bob,sue\ndocker:x:999:\nshadow:x:42:\n")
+	write(t, root, "etc/shells", "# what may be\n/bin/bash\n/usr/sbin/nologin\n/bin/false\n")
+	tomorrow := time.Now().Unix()/86400 + 1
+	write(t, root, "etc/shadow", fmt.Sprintf("alice:!:20000:0:99999:7::%d:\nexpired:!:20000:0:99999:7::%d:\ngarbled:!:20000:0:99999:7::soon:\nroot:*:20000::::::\n", tomorrow, tomorrow-1))
 	m, err := machine.Open(root)
 	ok(t, err)
 	defer m.Close()
 	for name, code := range map[string]taskcatalog.Code{
 		"root": CodeUserRefused, "toor": CodeUserRefused, "wheel": CodeUserRefused, "half": CodeUserRefused,
+		"sue": CodeUserRefused, "dora": CodeUserRefused, // root by way of sudo, and of docker
 		"daemon": CodeShellRefused, "none": CodeShellRefused, "relative": CodeShellRefused, "around": CodeShellRefused, "comment": CodeShellRefused,
+		"listed": CodeShellRefused, "wrong": CodeShellRefused, "expired": CodeAccountExpired, "garbled": "",
 		"homeless": CodeUserRefused, "inject": CodeUserRefused,
 		"Capital": CodeUserRefused, "-dash": CodeUserRefused, "": CodeUserRefused, "alice\n": CodeUserRefused, "alice:x:0": CodeUserRefused,
 		"../alice": CodeUserRefused, "alice\x00": CodeUserRefused, strings.Repeat("a", 32): CodeUserRefused, "bob": CodeUserUnknown,
 	} {
-		if a, err := findAccount(m, name, false); taskcatalog.CodeOf(err, "") != code {
+		if a, err := findAccount(m, name, false, false); err == nil || taskcatalog.CodeOf(err, "") != code {
 			t.Errorf("%q is let in as %+v (%v), want %s", name, a, err, code)
 		}
 	}
-	a, err := findAccount(m, "alice", false)
+	a, err := findAccount(m, "alice", false, false)
 	if err != nil || a.UID != 1003 || a.GID != 1003 || !slices.Equal(a.groups, []uint32{44}) || a.Shell != "/bin/bash" {
 		t.Errorf("alice is %+v (%v)", a, err)
 	}
-	if a, err := findAccount(m, "root", true); err != nil || a.UID != 0 {
+	if a, err := findAccount(m, "root", true, false); err != nil || a.UID != 0 {
 		t.Errorf("where the policy allows it, root is %+v (%v)", a, err)
 	}
+	for _, name := range []string{"sue", "dora"} {
+		for _, may := range [][2]bool{{true, false}, {false, true}} {
+			if a, err := findAccount(m, name, may[0], may[1]); err != nil {
+				t.Errorf("where it was given (%v), %s is %+v (%v)", may, name, a, err)
+			}
+		}
+	}
+	if a, err := findAccount(m, "half", false, true); taskcatalog.CodeOf(err, "") != CodeUserRefused {
+		t.Errorf("by sudo, one of root's group is let in as %+v (%v)", a, err)
+	}
+	for _, file := range []string{"etc/nologin", "run/nologin"} {
+		write(t, root, file, "")
+		if a, err := findAccount(m, "alice", false, false); taskcatalog.CodeOf(err, "") != CodeLoginsOff {
+			t.Errorf("while %s is there, alice is %+v (%v)", file, a, err)
+		}
+		if a, err := findAccount(m, "root", true, false); err != nil {
+			t.Errorf("while %s is there, root is %+v (%v)", file, a, err)
+		}
+		ok(t, os.Remove(root+"/"+file))
+	}
+	// No command runs as somebody who has no shell.
+	o := Options{Root: root, User: "listed", Command: []string{"/bin/bash", "-c", "id"}, AllowRoot: true}
+	if program, err := o.start(m); taskcatalog.CodeOf(err, "") != CodeShellRefused {
+		t.Errorf("%+v runs (%v)", program, err)
+	}
 	write(t, root, "etc/passwd", "alice:x:1003:1003::/home/alice:/bin/bash\nno account\n")
-	if a, err := findAccount(m, "alice", false); err == nil {
+	if a, err := findAccount(m, "alice", false, false); err == nil {
 		t.Errorf("of a file that is none, alice is %+v", a)
 	}
 }
@@ -101,7 +139,11 @@ func TestACommandIsAProgramAndNoTextForAShell(t *testing.T) {
 	for _, command := range [][]string{
 		{""}, {"./x"}, {"bin/x"}, {"../x"}, {"/usr/bin/../../tmp/x"}, {"/usr/bin/x\x1b[2J"}, {"nvidia-smi; id"}, {"nvidia-smi\n"}, {"missing"}, {"nvidia-smi", "a\x00b"}, {".."},
 	} {
-		if file, args, err := argv(m, "/bin/bash", command); taskcatalog.CodeOf(err, "") != CodeCommandRefused {
+		file, args, err := argv(m, "/bin/bash", command)
+		if err != nil && strings.Contains(err.Error(), "nvidia") {
+			t.Errorf("of %q it is said: %v", command, err)
+		}
+		if taskcatalog.CodeOf(err, "") != CodeCommandRefused {
 			t.Errorf("%q is run as %s %q (%v)", command, file, args, err)
 		}
 	}

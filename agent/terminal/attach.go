@@ -23,13 +23,34 @@ type fault struct {
 
 func (f fault) Unwrap() error { return f.error }
 
-// attach makes connections until one is welcome, for as long as limit.
+// attach makes connections until one is welcome, for as long as limit; being sent to another
+// relay begins that time anew.
 func (s *session) attach(ctx context.Context, limit time.Duration, code taskcatalog.Code) (*link, error) {
+	for {
+		l, err := s.follow(ctx, s.currentWay(), limit, code)
+		if !errors.Is(err, errMoved) {
+			return l, err
+		}
+		s.pause.Reset()
+		s.wait = 0
+	}
+}
+
+// follow is attach until the session is sent elsewhere, which is errMoved.
+func (s *session) follow(parent context.Context, w way, limit time.Duration, code taskcatalog.Code) (*link, error) {
+	ctx, cancel := w.during(parent)
+	defer cancel()
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	last := errors.New("the connection broke")
 	for !sleep(within, s.wait) {
-		l, err := s.greet(within)
+		pass, none := s.passFor(w)
+		if none {
+			last = errors.New("nothing is left that a relay would take, and nobody sent the session on")
+			<-within.Done()
+			break
+		}
+		l, err := s.greet(within, w, pass)
 		if f := (fault{}); errors.As(err, &f) {
 			return nil, f.error
 		}
@@ -39,8 +60,11 @@ func (s *session) attach(ctx context.Context, limit time.Duration, code taskcata
 		}
 		last = err
 	}
-	if ctx.Err() != nil {
-		return nil, closed(ctx)
+	switch {
+	case parent.Err() != nil:
+		return nil, closed(parent)
+	case ctx.Err() != nil:
+		return nil, errMoved
 	}
 	return nil, taskcatalog.Errorf(code, "the relay of the terminal could not be reached for %s: %v", limit, last)
 }
@@ -63,22 +87,22 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // closed is why a session ends whose context did.
 func closed(ctx context.Context) error {
-	if err := context.Cause(ctx); errors.Is(err, errOver) {
+	if err := context.Cause(ctx); errors.Is(err, errOver) || taskcatalog.CodeOf(err, "") == CodeTimeOver {
 		return err
 	}
 	return taskcatalog.Errorf(CodeClosed, "the terminal was closed on the node")
 }
 
 // greet opens one connection and says where both directions stand.
-func (s *session) greet(ctx context.Context) (*link, error) {
+func (s *session) greet(ctx context.Context, w way, pass Pass) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	conn, err := s.Dial(ctx)
+	conn, err := s.Dial(ctx, pass.Relay)
 	if err != nil {
 		return nil, err
 	}
 	cut := context.AfterFunc(ctx, func() { conn.Close() })
-	l := &link{session: s, conn: conn, reader: frame.NewReader(conn)}
+	l := &link{session: s, way: w, pass: pass, conn: conn, reader: frame.NewReader(conn)}
 	err = l.hello()
 	if !cut() && err == nil {
 		err = context.Cause(ctx)
@@ -92,7 +116,7 @@ func (s *session) greet(ctx context.Context) (*link, error) {
 func (l *link) hello() error {
 	l.mu.Lock()
 	hello := frame.Hello{
-		Version: frame.Version, SessionID: l.SessionID, Token: l.token,
+		Version: frame.Version, SessionID: l.SessionID, Token: l.pass.Token,
 		Taken: l.in.Taken(), From: l.out.From(), Sent: l.out.Sent(),
 	}
 	l.mu.Unlock()
@@ -122,7 +146,7 @@ func (l *link) welcome(w frame.Welcome) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.token = w.Token
+	l.keepPasses(l.way, &Pass{Relay: l.pass.Relay, Token: w.Token}, nil)
 	// What the relay has it may not have for good: it is sent on from there, and kept.
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}
@@ -135,13 +159,21 @@ func (l *link) welcome(w frame.Welcome) error {
 func (l *link) goodbye(bye frame.Bye) error {
 	said := fmt.Errorf("the relay says: %s", taskcatalog.Clean(bye.Text, 200))
 	l.mu.Lock()
-	ended := l.exit != nil
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	waits := wantsPass(bye.Code)
+	switch {
+	case bye.Code == CodeReplaced: // to come again would be to fight for the place
+		l.keepPasses(l.way, nil, nil)
+	case waits:
+		l.keepPasses(l.way, l.before, nil)
+	}
 	switch {
 	case bye.Lasts:
 		return said
-	case ended:
+	case l.exit != nil:
 		return fault{errOver, true}
+	case waits && l.program != nil:
+		return said
 	case bye.Code == "":
 		bye.Code = CodeClosed
 	}

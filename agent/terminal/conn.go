@@ -22,5 +22,5 @@ type Datagrams interface {
 	RTT() time.Duration // 0: not known yet
 }
 
-// DialFunc opens a connection to the relay.
-type DialFunc func(ctx context.Context) (Conn, error)
+// DialFunc opens a connection to the relay at an address.
+type DialFunc func(ctx context.Context, relay string) (Conn, error)

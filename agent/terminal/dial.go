@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"golang.org/x/sys/unix"
 )
 
 // ALPN is what both ends of a connection to a relay must speak.
@@ -20,30 +22,28 @@ const (
 	dialTimeout = 15 * time.Second
 )
 
-// NewDialer gives what dials a relay: QUIC, and TLS on TCP beside it where QUIC does not
-// answer soon. Of both, the first that is through is taken. The configuration says who is
-// who; it is not changed.
-func NewDialer(address string, config *tls.Config) DialFunc {
-	return func(ctx context.Context) (Conn, error) {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, fmt.Errorf("cannot dial the relay: %w", err)
-		}
-		config := config.Clone()
-		config.NextProtos, config.MinVersion = []string{ALPN}, tls.VersionTLS13
-		config.ClientSessionCache = nil // no resumption, so no early data
-		if config.ServerName == "" {
-			config.ServerName = host
-		}
-		return race(ctx, tcpAfter,
-			func(ctx context.Context) (Conn, error) { return dialQUIC(ctx, address, config) },
-			func(ctx context.Context) (Conn, error) { return dialTCP(ctx, address, config) })
+// Dial dials a relay: QUIC, and TLS on TCP beside it where QUIC does not answer soon. Of
+// both, the first that is through is taken. The configuration says who is who; it is not
+// changed.
+func Dial(ctx context.Context, address string, config *tls.Config) (Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot dial the relay: %w", err)
 	}
+	config = config.Clone()
+	config.NextProtos, config.MinVersion = []string{ALPN}, tls.VersionTLS13
+	config.ClientSessionCache = nil // no resumption, so no early data
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	return race(ctx, tcpAfter,
+		func(ctx context.Context) (Conn, error) { return dialQUIC(ctx, address, config) },
+		func(ctx context.Context) (Conn, error) { return dialTCP(ctx, address, config) })
 }
 
 // race starts the second after a while, or as soon as the first has failed, gives what is
 // through first, and leaves nothing of the other.
-func race(ctx context.Context, after time.Duration, first, second DialFunc) (Conn, error) {
+func race(ctx context.Context, after time.Duration, first, second func(context.Context) (Conn, error)) (Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	type result struct {
@@ -97,7 +97,7 @@ func dialQUIC(ctx context.Context, address string, config *tls.Config) (Conn, er
 	}
 	conn, err := quic.DialAddr(ctx, to, config, &quic.Config{
 		HandshakeIdleTimeout: dialTimeout,
-		KeepAlivePeriod:      5 * time.Second,
+		KeepAlivePeriod:      pingAfter,
 		MaxIdleTimeout:       deadAfter,
 		EnableDatagrams:      true,
 		// The relay opens nothing, and sends no more than it was allowed.
@@ -144,7 +144,10 @@ func (c *quicConn) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 }
 
 func dialTCP(ctx context.Context, address string, config *tls.Config) (Conn, error) {
-	dialer := tls.Dialer{NetDialer: &net.Dialer{KeepAlive: 5 * time.Second}, Config: config}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingAfter, Count: int(deadAfter / pingAfter)},
+		Control:         boundSilence,
+	}, Config: config}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot dial the relay over TCP: %w", err)
@@ -154,4 +157,14 @@ func dialTCP(ctx context.Context, address string, config *tls.Config) (Conn, err
 		return nil, errors.Join(errors.New("cannot dial the relay over TCP: what answers is no relay"), c.Close())
 	}
 	return c, nil
+}
+
+// boundSilence has the kernel give up what nobody has acknowledged for long, where it would
+// send it again for a quarter of an hour.
+func boundSilence(_, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadAfter/time.Millisecond))
+	})
+	return errors.Join(err, failed)
 }

@@ -152,7 +152,7 @@ func TestAWholeSessionPassesOverQUICAndOverTCP(t *testing.T) {
 func runsAt(t *testing.T, f *front, o Options) *running {
 	t.Helper()
 	o.SessionID, o.User, o.AllowRoot = "s-1", "alice", true
-	o.Dial = NewDialer(f.address, f.client)
+	o.Dial = func(ctx context.Context, _ string) (Conn, error) { return Dial(ctx, f.address, f.client) }
 	o.ConnectTimeout, o.DetachTimeout, o.Grace = time.Minute, time.Minute, 100*time.Millisecond
 	ctx, stop := context.WithCancel(context.Background())
 	run := &running{res: make(chan Result, 1), stop: stop, over: make(chan struct{})}
@@ -197,7 +197,7 @@ func TestWhoIsNoRelayIsNotSpokenTo(t *testing.T) {
 	} {
 		f := newFront(t, a)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		if conn, err := NewDialer(f.address, f.client)(ctx); err == nil {
+		if conn, err := Dial(ctx, f.address, f.client); err == nil {
 			t.Errorf("one %s is dialed", name)
 			conn.Close()
 		}
@@ -207,12 +207,12 @@ func TestWhoIsNoRelayIsNotSpokenTo(t *testing.T) {
 	for name, config := range map[string]*tls.Config{
 		"of somebody else": {RootCAs: pkitest.New(t).Roots()}, "of another name": {RootCAs: f.roots.Roots(), ServerName: "elsewhere"}, "that nobody knows": {RootCAs: x509.NewCertPool()},
 	} {
-		if conn, err := NewDialer(f.address, config)(t.Context()); err == nil {
+		if conn, err := Dial(t.Context(), f.address, config); err == nil {
 			t.Errorf("a relay %s is dialed", name)
 			conn.Close()
 		}
 	}
-	if conn, err := NewDialer("no address", f.client)(t.Context()); err == nil {
+	if conn, err := Dial(t.Context(), "no address", f.client); err == nil {
 		t.Errorf("%T is dialed", conn)
 	}
 }
@@ -221,7 +221,7 @@ func TestWhoIsNoRelayIsNotSpokenTo(t *testing.T) {
 func TestOfTwoWaysTheFirstThatIsThroughIsTaken(t *testing.T) {
 	type way struct {
 		conn *counted
-		dial DialFunc
+		dial func(context.Context) (Conn, error)
 	}
 	slow := func() way {
 		c := &counted{}

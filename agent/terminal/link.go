@@ -14,8 +14,9 @@ import (
 // How a connection is found dead that breaks without a word, and how long a last word may
 // take.
 const (
-	pingAfter  = 10 * time.Second
-	deadAfter  = 30 * time.Second
+	pingAfter  = 3 * time.Second
+	deadAfter  = 10 * time.Second
+	lookEvery  = time.Second
 	byeTimeout = 2 * time.Second
 )
 
@@ -23,6 +24,8 @@ const (
 // the state of the session each time the stream takes more, so that nothing heaps up.
 type link struct {
 	*session
+	way    way // that it came by
+	pass   Pass
 	conn   Conn
 	reader *frame.Reader
 
@@ -41,7 +44,13 @@ func (l *link) serve(parent context.Context) error {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 	var writing, others sync.WaitGroup
-	writing.Go(func() { stop(l.write(ctx)) })
+	writing.Go(func() {
+		err := l.write(ctx)
+		if !errors.As(err, new(fault)) {
+			sleep(ctx, byeTimeout) // the reader may hear why nothing is taken any more
+		}
+		stop(err)
+	})
 	others.Go(func() {
 		stop(l.read(ctx))
 		// What was sent and is not read would have a TCP connection be reset, and the
@@ -49,6 +58,13 @@ func (l *link) serve(parent context.Context) error {
 		_, _ = io.Copy(io.Discard, l.conn)
 	})
 	others.Go(func() { stop(l.watch(ctx)) })
+	others.Go(func() {
+		select {
+		case <-l.way.moved: // the relay takes the end of the connection for what it is
+			stop(errMoved)
+		case <-ctx.Done():
+		}
+	})
 	if d, ok := l.conn.(Datagrams); ok {
 		others.Go(func() {
 			if err := l.readDatagrams(ctx, d); err != nil {
@@ -113,10 +129,12 @@ func (l *link) bye(err error) {
 // watch asks after a side that says nothing, and ends the connection if it does not answer:
 // the transport may not find out, and a relay that is stuck keeps its transport.
 func (l *link) watch(ctx context.Context) error {
-	for !sleep(ctx, pingAfter) {
+	for asked := time.Now(); !sleep(ctx, lookEvery); {
 		l.mu.Lock()
 		quiet, ended := time.Since(l.heard), l.exited
-		l.ping = quiet >= pingAfter
+		if quiet >= pingAfter && time.Since(asked) >= pingAfter {
+			l.ping, asked = true, time.Now()
+		}
 		l.mu.Unlock()
 		l.changed.Broadcast()
 		if quiet >= deadAfter && !ended { // a relay that has the Exit may still be showing the rest

@@ -17,10 +17,12 @@ import (
 type relay struct {
 	calls     chan *peer
 	datagrams bool // its connections have some
+	mu        sync.Mutex
 	down      func() error
+	passes    chan Pass // to the session
 }
 
-func newRelay() *relay { return &relay{calls: make(chan *peer)} }
+func newRelay() *relay { return &relay{calls: make(chan *peer), passes: make(chan Pass)} }
 
 // peer is the relay's end of one connection. It reads and writes when it is told to, and at
 // no other time.
@@ -28,6 +30,7 @@ type peer struct {
 	io.ReadWriteCloser
 	reader   *frame.Reader
 	from, to chan []byte // datagrams
+	relay    string      // that was dialed
 }
 
 // pipe is a Conn of a net.Pipe.
@@ -58,14 +61,17 @@ func (e early) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	}
 }
 
-func (r *relay) dial(ctx context.Context) (Conn, error) {
-	if r.down != nil {
-		if err := r.down(); err != nil {
+func (r *relay) dial(ctx context.Context, to string) (Conn, error) {
+	r.mu.Lock()
+	down := r.down
+	r.mu.Unlock()
+	if down != nil {
+		if err := down(); err != nil {
 			return nil, err
 		}
 	}
 	here, there := net.Pipe()
-	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte)}
+	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte), relay: to}
 	select {
 	case r.calls <- p:
 	case <-ctx.Done():
@@ -75,6 +81,13 @@ func (r *relay) dial(ctx context.Context) (Conn, error) {
 		return early{pipe{here}, p.to, p.from, 80 * time.Millisecond}, nil
 	}
 	return pipe{here}, nil
+}
+
+// goDown has whoever dials hear what down says; nil: it is there.
+func (r *relay) goDown(down func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = down
 }
 
 // welcome takes a connection as far as its Welcome.
@@ -264,6 +277,6 @@ func begin(s *session) *running {
 // plays begins a session with a program that the test plays.
 func plays(r *relay) (*running, *played) {
 	p := newPlayed()
-	o := Options{SessionID: "s-1", Token: "first", Dial: r.dial, User: "alice", ConnectTimeout: time.Minute, DetachTimeout: 2 * time.Minute, Grace: time.Second}
+	o := Options{SessionID: "s-1", Pass: Pass{Relay: "one:1", Token: "first"}, Passes: r.passes, Dial: r.dial, User: "alice", ConnectTimeout: time.Minute, DetachTimeout: 2 * time.Minute, Grace: time.Second}
 	return begin(newSession(o, func() (program, error) { return p, nil })), p
 }

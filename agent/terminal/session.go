@@ -22,7 +22,8 @@ const (
 // Options is what a session is made of.
 type Options struct {
 	SessionID string
-	Token     string // for the first connection
+	Pass      Pass        // for the first connection
+	Passes    <-chan Pass // each sends the session to another relay
 	Dial      DialFunc
 
 	Root      string   // of the machine whose accounts are meant: "/" in the field
@@ -31,10 +32,21 @@ type Options struct {
 	Term      string
 	Locale    map[string]string // LANG and LC_ of the operator
 	AllowRoot bool
+	Sudo      bool // the user was given it, and may be root by way of it
+	// Began is told of the program when it runs. Nil: nobody wants to know.
+	Began func(Began)
 
 	ConnectTimeout time.Duration // for the first Welcome
 	DetachTimeout  time.Duration // for the relay to be away, or to take the end
+	MaxTime        time.Duration // in all; zero: no end
 	Grace          time.Duration // between SIGHUP and SIGKILL
+}
+
+// Began is the program of a session.
+type Began struct {
+	PID  int
+	User machine.User
+	TTY  string // the terminal's file, such as /dev/pts/3
 }
 
 // Result is how a session ended.
@@ -58,14 +70,16 @@ type session struct {
 	out     frame.Outflow
 	size    *frame.Resize // to be told to the program
 	exit    *frame.Exit   // and all of its output is in out
-	token   string
+	pass    *Pass         // nil: nothing is dialed before somebody sends the session on
+	before  *Pass         // for the same relay, should the pass be of no use; nil: none
+	way     way
 
 	pause *backoff.ExponentialBackOff
 	wait  time.Duration // before the next connection
 }
 
 func newSession(o Options, begin func() (program, error)) *session {
-	s := &session{Options: o, begin: begin, in: frame.NewInflow(0), token: o.Token, pause: newPause()}
+	s := &session{Options: o, begin: begin, in: frame.NewInflow(0), pass: &o.Pass, way: way{moved: make(chan struct{})}, pause: newPause()}
 	s.changed = sync.NewCond(&s.mu)
 	s.in.Allow(inputWindow) // before anything is read; the first Ack tells it
 	return s
@@ -82,34 +96,62 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return newSession(o, func() (program, error) { return o.start(live) }).run(ctx)
 }
 
-// start judges what was asked for, and starts it.
-func (o Options) start(live *machine.Machine) (program, error) {
+// Check judges what was asked for, as it would be when the program starts, and starts
+// nothing. Codes: those of a user, a shell, a command and an environment.
+func (o Options) Check() error {
+	_, err := o.judge()
+	return err
+}
+
+// judge says whom and what to start. It is asked again for each: an account may have ended.
+func (o Options) judge() (start, error) {
 	m, err := machine.Open(o.Root)
 	if err != nil {
-		return nil, err
+		return start{}, err
 	}
 	defer m.Close()
-	who, err := findAccount(m, o.User, o.AllowRoot)
+	who, err := findAccount(m, o.User, o.AllowRoot, o.Sudo)
 	if err != nil {
-		return nil, err
+		return start{}, err
 	}
 	env, err := environ(who.User, o.Term, o.Locale)
 	if err != nil {
-		return nil, err
+		return start{}, err
 	}
 	file, argv, err := argv(m, who.Shell, o.Command)
+	return start{account: who, file: file, argv: argv, env: env, size: frame.Resize{Columns: 80, Rows: 24}}, err
+}
+
+// start starts it.
+func (o Options) start(live *machine.Machine) (program, error) {
+	st, err := o.judge()
 	if err != nil {
 		return nil, err
 	}
-	return startShell(live, start{account: who, file: file, argv: argv, env: env, size: frame.Resize{Columns: 80, Rows: 24}}, o.Grace)
+	sh, err := startShell(live, st, o.Grace)
+	if err != nil {
+		return nil, err
+	}
+	if o.Began != nil {
+		o.Began(Began{PID: sh.cmd.Process.Pid, User: st.User, TTY: sh.slave.Name()})
+	}
+	return sh, nil
 }
 
 // run goes from connection to connection. The program starts with the first Welcome: where
 // no operator can be, no shell is.
 func (s *session) run(ctx context.Context) (Result, error) {
+	if s.MaxTime > 0 {
+		timed, done := context.WithTimeoutCause(ctx, s.MaxTime, taskcatalog.Errorf(CodeTimeOver, "the terminal lasted as long as a session may: %s", s.MaxTime))
+		defer done()
+		ctx = timed
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var own sync.WaitGroup
+	var own, ways sync.WaitGroup
+	ways.Go(func() { s.takePasses(ctx) })
+	defer ways.Wait()
+	defer cancel(nil)
 	limit, code := s.ConnectTimeout, CodeRelayUnreachable
 	var err error
 	for err == nil {
@@ -119,15 +161,20 @@ func (s *session) run(ctx context.Context) (Result, error) {
 		}
 		limit, code = s.DetachTimeout, CodeDetached
 		if s.program == nil {
-			if s.program, err = s.begin(); err != nil {
+			program, failed := s.begin()
+			if err = failed; err != nil {
 				l.refuse(err)
 				break
 			}
+			s.mu.Lock()
+			s.program = program
+			s.mu.Unlock()
 			s.serveProgram(ctx, cancel, &own)
 		}
 		since := time.Now()
 		err = l.serve(ctx)
-		if time.Since(since) > pingAfter { // one that breaks at once is not dialed at once
+		// One that breaks at once is not dialed at once; another relay is.
+		if time.Since(since) > pingAfter || s.currentWay().turn != l.way.turn {
 			s.pause.Reset()
 			s.wait = 0
 		}

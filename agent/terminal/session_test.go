@@ -17,7 +17,7 @@ func TestNoProgramRunsBeforeTheRelayLetsTheSessionIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
 		began := false
-		s := newSession(Options{SessionID: "s-1", Token: "used", Dial: r.dial, ConnectTimeout: time.Minute}, func() (program, error) {
+		s := newSession(Options{SessionID: "s-1", Pass: Pass{Token: "used"}, Dial: r.dial, ConnectTimeout: time.Minute}, func() (program, error) {
 			began = true
 			return newPlayed(), nil
 		})
@@ -239,7 +239,7 @@ func TestAfterAnExitComesNothingButABye(t *testing.T) {
 		prog.exit(3)
 		await[frame.Exit](t, p)
 		p.send(t, frame.Data{Bytes: []byte("too late")}, frame.Ping{Nonce: 1})
-		time.AfterFunc(time.Minute, run.stop) // a silence that would be asked about
+		time.AfterFunc(2*deadAfter, run.stop) // a silence that would be asked about
 		if f := p.next(t); f.Kind() != frame.KindBye {
 			t.Errorf("then comes %+v", f)
 		}
@@ -325,7 +325,7 @@ func TestASilentRelayIsAsked_AndThenLeftForAnother(t *testing.T) {
 				}
 			}
 		}
-		if took := time.Since(start); took < time.Minute || took > 3*time.Minute || pings < 7 {
+		if took := time.Since(start); took < 6*pingAfter || took > 8*pingAfter+deadAfter || pings < 7 {
 			t.Errorf("it was left after %s and %d pings", took, pings)
 		}
 		p, hello := r.welcome(t, frame.Welcome{})

@@ -122,7 +122,7 @@ func (s *shell) run(st start) error {
 }
 
 // keepDescriptors has no program inherit what this process itself did, which is open for
-// all that it starts: the token came that way.
+// all that it starts.
 func keepDescriptors() error {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -177,11 +177,20 @@ func (s *shell) EndInput(times int) error {
 	return err
 }
 
-// Resize tells the program how large its terminal is.
+// Resize tells the program how large its terminal is. The kernel says nothing of a size that
+// is the one before; who comes back with a screen of that size has nothing on it yet, so the
+// program hears of it all the same.
 func (s *shell) Resize(r frame.Resize) error {
-	return s.control(func(fd int) error {
+	same := false
+	err := s.control(func(fd int) error {
+		had, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		same = err == nil && had.Row == r.Rows && had.Col == r.Columns
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: r.Rows, Col: r.Columns})
 	})
+	if err == nil && same {
+		err = s.Signal("WINCH")
+	}
+	return err
 }
 
 // control uses the descriptor without making it one that blocks.

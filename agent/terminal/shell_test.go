@@ -29,6 +29,7 @@ func box(t *testing.T) (root, self string) {
 	ok(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
 	write(t, root, "etc/passwd", fmt.Sprintf("root:x:0:0::/root:/bin/bash\nalice:x:%s:%s:Alice:%s:%s\n", me.Uid, me.Gid, root, self))
 	write(t, root, "etc/group", "root:x:0:\nvideo:x:44:bob,alice\nothers:x:45:bob\n")
+	write(t, root, "etc/shadow", "alice:!:20000:0:99999:7:::\n")
 	write(t, root, "etc/shells", "# what may be\n/bin/bash\n"+self+"\n")
 	return root, self
 }
@@ -252,11 +253,39 @@ func TestAShellIsALoginShell(t *testing.T) {
 	m, err := machine.Open(root)
 	ok(t, err)
 	defer m.Close()
-	a, err := findAccount(m, "alice", true)
+	a, err := findAccount(m, "alice", true, false)
 	ok(t, err)
 	file, args, err := argv(m, a.Shell, nil)
 	ok(t, err)
 	if file != self || len(args) != 1 || args[0] != "-"+filepath.Base(self) {
 		t.Errorf("%s is run as %q", file, args)
 	}
+}
+
+// Who comes back has an empty screen, of the size that it was.
+func TestAProgramHearsOfASizeThatIsTheOneBefore(t *testing.T) {
+	run, r := runs(t, "sizes")
+	p, _ := r.welcome(t, frame.Welcome{Limit: window})
+	in := hears(window)
+	p.until(t, in, "size &{24 80 0 0} <nil>")
+	for range 2 {
+		p.send(t, frame.Resize{Columns: 80, Rows: 24})
+		p.until(t, in, "size &{24 80 0 0} <nil>")
+	}
+	p.send(t, frame.Bye{Code: "done"})
+	run.end(t, "done")
+}
+
+// The break is of the kind that nobody is told of, and what comes back has a size.
+func TestASizeIsToldAfterABreak(t *testing.T) {
+	run, r := runs(t, "sizes")
+	p, _ := r.welcome(t, frame.Welcome{Limit: window})
+	in := hears(window)
+	p.until(t, in, "size &{24 80 0 0} <nil>")
+	p.Close()
+	p, _ = r.welcome(t, frame.Welcome{Limit: in.Allow(window).Limit, Taken: in.Taken()})
+	p.send(t, frame.Resize{Columns: 100, Rows: 40})
+	p.until(t, in, "size &{40 100 0 0} <nil>")
+	p.send(t, frame.Bye{Code: "done"})
+	run.end(t, "done")
 }

@@ -16,11 +16,11 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return judge(err)
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		if bye, ok := f.(frame.Bye); ok {
 			return l.goodbye(bye)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err := l.take(f); err != nil {
 			return judge(err)

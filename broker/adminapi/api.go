@@ -23,9 +23,11 @@ import (
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
+	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/broker/trust"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -43,6 +45,8 @@ type Config struct {
 	Lifecycle  *maas.Lifecycle
 	Runs       *chain.Engine
 	Refit      *refit.Nodes
+	Terminals  *terminals.Desk
+	Relay      *relay.Relay // that has this replica's terminal sessions
 	Now        func() time.Time
 	Tracer     trace.Tracer
 	Log        *zap.Logger

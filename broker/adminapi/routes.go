@@ -169,6 +169,18 @@ var routes = []route{
 	{put, "/registry-credentials/{registry}", admin, "set-registry-credential", "keep an account at an OCI registry, once that has taken it", answers((*API).setRegistryCredential)},
 	{drop, "/registry-credentials/{registry}", admin, "remove-registry-credential", "remove an account at an OCI registry and its secret", answers((*API).removeRegistryCredential)},
 
+	{get, "/terminals", operator, "list-terminals", "list terminal sessions", answers((*API).listTerminals)},
+	{post, "/terminals", operator, "open-terminal", "open a terminal session on a node", answers((*API).openTerminal)},
+	{get, "/terminals/{terminal}", operator, "show-terminal", "show a terminal session", answers((*API).showTerminal)},
+	{post, "/terminals/{terminal}/close", operator, "close-terminal", "end a terminal session", answers((*API).closeTerminal)},
+	{post, "/terminals/{terminal}/tickets", operator, "issue-terminal-ticket", "get a way into a terminal session that there is", answers((*API).issueTerminalTicket)},
+	{get, "/terminals/{terminal}/attach", operator, "attach-terminal", "join a terminal session, over a WebSocket", streams((*API).attachTerminal)},
+	{get, "/recordings", operator, "list-recordings", "list recordings of terminal sessions", answers((*API).listRecordings)},
+	{get, "/recordings/{recording}/cast", operator, "get-recording", "get a recording, as asciicast v2", streams((*API).getCast)},
+	{get, "/recordings/{recording}/verify", operator, "verify-recording", "hold a recording to its hashes and to the audit log", answers((*API).verifyRecording)},
+	{get, "/terminal-policy", viewer, "show-terminal-policy", "show what a site lets operators do in terminals", answers((*API).showTerminalPolicy)},
+	{put, "/terminal-policy", admin, "set-terminal-policy", "replace what a site lets operators do in terminals", answers((*API).setTerminalPolicy)},
+
 	{get, "/clean-policy", viewer, "show-clean-policy", "show a site's clean policy", answers((*API).showPolicy)},
 	{put, "/clean-policy", admin, "set-clean-policy", "replace a site's clean policy", answers((*API).setPolicy)},
 }

@@ -25,6 +25,7 @@ func filled(path, node string) string {
 		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
 		"{onboarding}", "r-none", "{run}", "r-none", "{rollout}", "r-none", "{decommission}", "r-none", "{batch}", "none",
 		"{registry}", "none.invalid", "{version}", "9.9.9", "{key}", "none",
+		"{terminal}", "ts-nonenone", "{recording}", "ts-nonenone",
 		"{certificate}", "r-none.1", "{attestation}", "att-none").Replace(path)
 }
 

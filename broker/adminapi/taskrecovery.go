@@ -28,10 +28,8 @@ func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*resource.Task
 		if in.Body.Reason == "" {
 			return t, broker.Errorf(broker.Invalid, "reason_missing", "cannot recover task %s: say why (--reason)", t.ID)
 		}
-		if need, ok := rolesOfTypes[t.Type]; ok {
-			if err := a.must(ctx, need, "enqueue "+t.Type); err != nil {
-				return t, err
-			}
+		if err := a.mayEnqueue(ctx, t.Type); err != nil {
+			return t, err
 		}
 		return a.c.Queue.Recover(ctx, actor, id)
 	})

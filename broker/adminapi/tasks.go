@@ -18,6 +18,22 @@ import (
 // which programs run as root on a node is for those who manage trust.
 var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.self_update": admin, "node.trust_update": admin}
 
+// mayEnqueue refuses a type that its caller may not enqueue: one of another role's, or one
+// that the broker alone enqueues, since a task is only a part of what it asks for. It is
+// audited. Codes: role_insufficient, task_by_broker.
+func (a *API) mayEnqueue(ctx context.Context, name string) error {
+	if need, ok := rolesOfTypes[name]; ok {
+		return a.must(ctx, need, "enqueue "+name)
+	}
+	t, err := taskcatalog.Latest(name)
+	if err != nil || t.ByBroker == "" {
+		return nil // the queue says what is wrong with a type that there is not
+	}
+	who := callerOf(ctx)
+	a.auditRefusal(ctx, "enqueue "+name, broker.AuditEntry{Actor: who.Name, Code: "task_by_broker", Reason: "enqueue " + name, CorrelationID: who.correlationID})
+	return broker.Errorf(broker.Refused, "task_by_broker", "cannot enqueue %s: the broker alone does (use %s)", name, t.ByBroker)
+}
+
 type enqueueInput struct {
 	NodeInput
 	Body resource.TaskCreate
@@ -29,10 +45,8 @@ func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*resource.Task
 		return nil, err
 	}
 	who, c := callerOf(ctx), in.Body
-	if need, ok := rolesOfTypes[c.Type]; ok {
-		if err := a.must(ctx, need, "enqueue "+c.Type); err != nil {
-			return nil, err
-		}
+	if err := a.mayEnqueue(ctx, c.Type); err != nil {
+		return nil, err
 	}
 	ctx = withReason(ctx, c.Reason)
 	if c.RetryOf != "" {

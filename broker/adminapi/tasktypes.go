@@ -52,6 +52,6 @@ func taskTypeResource(t taskcatalog.Type) resource.TaskType {
 	return resource.TaskType{
 		Name: t.Name, Version: t.Version, Summary: t.Summary, Class: string(t.Class), Lane: string(t.Lane),
 		DeadlineSeconds: int64(t.Deadline / time.Second), StartSeconds: int64(t.Class.StartWindow() / time.Second),
-		Capabilities: t.Capabilities, BrokerFills: t.BrokerFills, Example: json.RawMessage(t.Example),
+		Capabilities: t.Capabilities, BrokerFills: t.BrokerFills, ByBroker: t.ByBroker, Example: json.RawMessage(t.Example),
 	}
 }

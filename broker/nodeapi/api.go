@@ -29,7 +29,7 @@ const (
 // type and the broker's records, never from its params: another credential
 // type is refused with a *broker.Error.
 type Minter interface {
-	Mint(ctx context.Context, task broker.Task, credentialType string) (broker.Minted, error)
+	Mint(ctx context.Context, task broker.Task, credentialType, keyDigest string) (broker.Minted, error)
 }
 
 // Config joins an API to what it needs.

@@ -79,7 +79,7 @@ func (b *testBroker) advance(d time.Duration) {
 // vault answers any task with a secret, but not with that of a machine.
 type vault struct{}
 
-func (vault) Mint(_ context.Context, _ broker.Task, credentialType string) (broker.Minted, error) {
+func (vault) Mint(_ context.Context, _ broker.Task, credentialType, _ string) (broker.Minted, error) {
 	if credentialType != "oci_pull" {
 		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_not_for_task", "cannot mint %s for this task", credentialType)
 	}

@@ -22,6 +22,9 @@ type denyList struct {
 	readAt  time.Time
 }
 
+// Denied reports whether a certificate is on the deny list, as it was last read.
+func (a *API) Denied(serial string) bool { return a.deny.denied(serial) }
+
 func (d *denyList) denied(serial string) bool {
 	_, ok := d.reason(serial)
 	return ok

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -34,9 +35,13 @@ func (a *API) mint(c *call) (any, error) {
 	if err := a.c.DB.BeginMint(ctx, m); err != nil {
 		return nil, inAudit(err)
 	}
+	key, err := pki.PublicKeyDigest(c.peer.Cert.PublicKey)
+	if err != nil {
+		return nil, err
+	}
 	// Had before it is recorded, so that a vault that is away costs no attempt;
 	// given away only after.
-	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType)
+	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType, key)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,12 @@
 //
 // The lines of all blocks one after another are a file of asciicast v2 as players read it.
 // Its events are text: bytes that are no UTF-8 are U+FFFD in it, and a character whose
-// bytes have not all come is kept with the next ones, and shown with them. What is not
-// output of the terminal is a marker ("m") that begins with "hostler: ".
+// bytes have not all come is kept with the next ones, and shown with them, unless whoever
+// records settles that none come. Times are those at which bytes came, and never go back.
+// What is not output of the terminal is a marker ("m") that begins with "hostler: ".
+//
+// # Retention
+//
+// A recording is dropped as a whole, only after its end is in the audit log, and that it was
+// is there too: Verify tells it from blocks that are gone.
 package recording

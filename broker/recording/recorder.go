@@ -16,12 +16,13 @@ type Recorder struct {
 	now   func() time.Time
 	began time.Time
 
-	last    Block  // the one that was kept last
-	lines   []byte // of the next one
-	to      uint64 // bytes of output so far
-	lost    uint64 // of these, those that nobody has
-	partial []byte // of a character that is not all there
-	failed  Block  // that Keep did not take: the next try is the same
+	last    Block         // the one that was kept last
+	lines   []byte        // of the next one
+	to      uint64        // bytes of output so far
+	lost    uint64        // of these, those that nobody has
+	after   time.Duration // of the last event
+	partial []byte        // of a character that is not all there
+	failed  Block         // that Keep did not take: the next try is the same
 	ended   bool
 }
 
@@ -31,6 +32,11 @@ type Head struct {
 	Blocks    int64
 	Bytes     uint64 // of output
 	Hash      string // of the last block
+}
+
+// HeadOf is that of a recording with this last block.
+func HeadOf(last Block) Head {
+	return Head{SessionID: last.SessionID, Blocks: last.Seq + 1, Bytes: last.To, Hash: last.Hash}
 }
 
 // Begin starts a recording with its header.
@@ -51,19 +57,29 @@ func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now f
 	case last.Hash != last.hash():
 		return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: block %d is not as it was written (hostler recording verify %s)", last.SessionID, last.Seq, last.SessionID)
 	}
-	r := &Recorder{keep: keep, now: now, began: began, last: last, to: last.To, lost: last.Lost}
-	r.mark("the relay began anew")
+	r := &Recorder{keep: keep, now: now, began: began, last: last, to: last.To, lost: last.Lost, after: last.At.Sub(began)}
+	r.mark(now(), "the relay began anew")
 	_, err := r.Flush(ctx)
 	return r, err
 }
 
-// Output adds what the terminal has written. It is safe when Flush says so.
-func (r *Recorder) Output(b []byte) {
+// Output adds what the terminal has written at a time. It is safe when Flush says so.
+func (r *Recorder) Output(at time.Time, b []byte) {
 	r.to += uint64(len(b))
 	b = append(r.partial, b...)
 	n := len(b) - tail(b)
 	r.partial = append([]byte(nil), b[n:]...)
-	r.event(Output, string(b[:n]))
+	r.event(at, Output, string(b[:n]))
+}
+
+// Waits reports whether the beginning of a character is held back for the rest of it.
+func (r *Recorder) Waits() bool { return len(r.partial) > 0 }
+
+// Settle adds the beginning of a character as it is, which nothing is to complete any more.
+func (r *Recorder) Settle(at time.Time) {
+	b := r.partial
+	r.partial = nil
+	r.event(at, Output, string(b))
 }
 
 // tail is how many bytes at the end of b are the beginning of a character.
@@ -80,37 +96,32 @@ func tail(b []byte) int {
 }
 
 // Input adds what the operator has typed, where policy says so.
-func (r *Recorder) Input(b []byte) { r.event(Input, string(b)) }
+func (r *Recorder) Input(at time.Time, b []byte) { r.event(at, Input, string(b)) }
 
 // Resize adds a change of the terminal's size.
-func (r *Recorder) Resize(columns, rows uint16) {
-	r.event(Resize, fmt.Sprintf("%dx%d", columns, rows))
+func (r *Recorder) Resize(at time.Time, columns, rows uint16) {
+	r.event(at, Resize, fmt.Sprintf("%dx%d", columns, rows))
 }
 
 // Gap says that bytes of output are lost, and why. They count as recorded: nobody has
 // them any more.
-func (r *Recorder) Gap(bytes uint64, why string) {
-	r.settle()
+func (r *Recorder) Gap(at time.Time, bytes uint64, why string) {
+	r.Settle(at)
 	r.to, r.lost = r.to+bytes, r.lost+bytes
-	r.mark(fmt.Sprintf("%d bytes of output are lost: %s", bytes, why))
+	r.mark(at, fmt.Sprintf("%d bytes of output are lost: %s", bytes, why))
 }
 
-func (r *Recorder) mark(text string) {
-	r.event(Marker, "hostler: "+taskcatalog.Clean(text, 500))
+func (r *Recorder) mark(at time.Time, text string) {
+	r.event(at, Marker, "hostler: "+taskcatalog.Clean(text, 500))
 }
 
-// settle writes the beginning of a character that nothing will complete.
-func (r *Recorder) settle() {
-	b := r.partial
-	r.partial = nil
-	r.event(Output, string(b))
-}
-
-func (r *Recorder) event(k EventKind, text string) {
+// event adds a line. A file's times never go back, whatever a clock does.
+func (r *Recorder) event(at time.Time, k EventKind, text string) {
 	if text == "" && k != Marker {
 		return
 	}
-	r.lines = append(r.lines, Event{After: max(r.now().Sub(r.began), 0), Kind: k, Text: text}.line()...)
+	r.after = max(at.Sub(r.began), r.after)
+	r.lines = append(r.lines, Event{After: r.after, Kind: k, Text: text}.line()...)
 }
 
 // Flush keeps what was added, and says up to which byte of output the recording goes: so
@@ -155,11 +166,12 @@ func (r *Recorder) End(ctx context.Context, why string) (Head, error) {
 		return Head{}, err
 	}
 	if !r.ended {
-		r.settle()
-		r.mark("the session ended: " + why)
+		now := r.now()
+		r.Settle(now)
+		r.mark(now, "the session ended: "+why)
 		if err := r.flush(ctx, true); err != nil {
 			return Head{}, err
 		}
 	}
-	return Head{SessionID: r.last.SessionID, Blocks: r.last.Seq + 1, Bytes: r.last.To, Hash: r.last.Hash}, nil
+	return HeadOf(r.last), nil
 }

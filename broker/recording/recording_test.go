@@ -16,6 +16,9 @@ import (
 
 var ctx = context.Background()
 
+// at is when all of it came that a test does not time.
+var at = time.Date(2026, 7, 1, 12, 0, 0, int(500*time.Millisecond), time.UTC)
+
 // shelf keeps blocks, and refuses as often as it is told to: with the block kept all the
 // same, where its answer is lost.
 type shelf struct {
@@ -110,18 +113,18 @@ func flush(t *testing.T, r *recording.Recorder, want uint64) {
 func TestWhatATerminalWroteCanBePlayed(t *testing.T) {
 	s := &shelf{}
 	r, _ := begin(t, s)
-	r.Output([]byte("$ "))
+	r.Output(at, []byte("$ "))
 	flush(t, r, 2)
 	flush(t, r, 2)
-	r.Resize(100, 30)
-	r.Output([]byte("\x1b[31mgrün\x1b[0m\r\n"))
-	r.Input([]byte("ls\r"))
+	r.Resize(at, 100, 30)
+	r.Output(at, []byte("\x1b[31mgrün\x1b[0m\r\n"))
+	r.Input(at, []byte("ls\r"))
 	flush(t, r, 18)
 	head, err := r.End(ctx, "exit status 0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err := recording.Verify("ts-1", all(s.blocks), &head); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
+	if report, err := recording.Verify("ts-1", all(s.blocks), &head, time.Time{}); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
@@ -139,13 +142,13 @@ func TestACharacterIsKeptWhole(t *testing.T) {
 	s := &shelf{}
 	r, _ := begin(t, s)
 	euro := []byte("a€")
-	r.Output(euro[:2])
+	r.Output(at, euro[:2])
 	flush(t, r, 1)
-	r.Output(euro[2:3])
+	r.Output(at, euro[2:3])
 	flush(t, r, 1)
-	r.Output(euro[3:])
+	r.Output(at, euro[3:])
 	flush(t, r, 4)
-	r.Output([]byte{0xff, 'b', 0xe2})
+	r.Output(at, []byte{0xff, 'b', 0xe2})
 	flush(t, r, 6)
 	if _, err := r.End(ctx, "over"); err != nil {
 		t.Fatal(err)
@@ -158,6 +161,45 @@ func TestACharacterIsKeptWhole(t *testing.T) {
 	}
 }
 
+// A character that is never completed is shown all the same, and what comes after it as it is.
+func TestTheBeginningOfACharacterIsSettled(t *testing.T) {
+	s := &shelf{}
+	r, _ := begin(t, s)
+	r.Output(at, []byte("a\xe2\x82"))
+	flush(t, r, 1)
+	if !r.Waits() {
+		t.Error("it waits for nothing")
+	}
+	r.Settle(at)
+	flush(t, r, 3)
+	r.Settle(at)
+	flush(t, r, 3)
+	r.Output(at, []byte("b"))
+	flush(t, r, 4)
+	if got := text(events(t, s.blocks), recording.Output); got != "a\ufffd\ufffdb" || r.Waits() {
+		t.Errorf("%q", got)
+	}
+}
+
+// The times are those at which bytes came, not at which they were kept; and never go back.
+func TestTimesAreThoseOfTheTerminal(t *testing.T) {
+	s := &shelf{}
+	r, c := begin(t, s)
+	began := c.at.Add(-100 * time.Millisecond) // the clock was asked once more
+	for _, after := range []time.Duration{time.Second, 2 * time.Second, time.Second, 5 * time.Second} {
+		r.Output(began.Add(after), []byte("x"))
+	}
+	c.at = began.Add(time.Minute)
+	flush(t, r, 4)
+	var got []time.Duration
+	for _, e := range events(t, s.blocks) {
+		got = append(got, e.After)
+	}
+	if want := []time.Duration{time.Second, 2 * time.Second, 2 * time.Second, 5 * time.Second}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // A store that is away delays what is safe, and loses nothing; nor does an answer of its
 // that is lost.
 func TestAStoreThatFailsLosesNothing(t *testing.T) {
@@ -165,11 +207,11 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 		s := &shelf{lost: lost}
 		r, _ := begin(t, s)
 		s.refuses = 1
-		r.Output([]byte("one"))
+		r.Output(at, []byte("one"))
 		if to, err := r.Flush(ctx); err == nil || to != 0 {
 			t.Fatalf("it is safe up to %d (%v)", to, err)
 		}
-		r.Output([]byte("two"))
+		r.Output(at, []byte("two"))
 		flush(t, r, 6)
 		s.refuses = 1
 		if _, err := r.End(ctx, "over"); err == nil {
@@ -182,7 +224,7 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 		if again, err := r.End(ctx, "over"); err != nil || again != head {
 			t.Errorf("%+v (%v), and then %+v", head, err, again)
 		}
-		if report, err := recording.Verify("ts-1", all(s.blocks), &head); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
+		if report, err := recording.Verify("ts-1", all(s.blocks), &head, time.Time{}); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
 			t.Errorf("lost answer %v: %+v (%v)", lost, report, err)
 		}
 	}
@@ -192,18 +234,18 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 func TestARecordingGoesOnAfterACrash(t *testing.T) {
 	s := &shelf{}
 	r, c := begin(t, s)
-	r.Output([]byte("before"))
+	r.Output(at, []byte("before"))
 	flush(t, r, 6)
-	r.Output([]byte("never kept"))
+	r.Output(at, []byte("never kept"))
 	began := s.blocks[0].At
 	again, err := recording.Resume(ctx, s, s.blocks[len(s.blocks)-1], began, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.Output([]byte(" after"))
-	again.Gap(100, "the node kept no more")
+	again.Output(at, []byte(" after"))
+	again.Gap(at, 100, "the node kept no more")
 	flush(t, again, 112)
-	if report, err := recording.Verify("ts-1", all(s.blocks), nil); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
+	if report, err := recording.Verify("ts-1", all(s.blocks), nil, time.Time{}); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
@@ -233,7 +275,7 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		s := &shelf{}
 		r, _ := begin(t, s)
 		for _, line := range []string{"rm -rf /\r\n", "never mind\r\n", "exit\r\n"} {
-			r.Output([]byte(line))
+			r.Output(at, []byte(line))
 			if _, err := r.Flush(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -281,17 +323,32 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		"all of it is gone": {func([]recording.Block) []recording.Block { return nil }, "there is no block"},
 	} {
 		blocks, head := made()
-		report, err := recording.Verify("ts-1", all(c.do(blocks)), &head)
+		report, err := recording.Verify("ts-1", all(c.do(blocks)), &head, time.Time{})
 		if err != nil || report.Complete || report.Intact || !strings.Contains(report.What, c.what) {
 			t.Errorf("%s: %+v (%v), want %q", name, report, err, c.what)
 		}
 	}
-	if report, _ := recording.Verify("ts-1", all(rewritten), nil); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
+	if report, _ := recording.Verify("ts-1", all(rewritten), nil, time.Time{}); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
 		t.Errorf("an end that was never told: %+v", report)
+	}
+	day := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	blocks, head := made()
+	for what, c := range map[string]struct {
+		blocks []recording.Block
+		told   *recording.Head
+		intact bool
+	}{
+		"it was dropped at 2026-08-01T12:00:00Z, as it was old: it had 5 blocks": {nil, &head, true},
+		"it was dropped, and there are blocks":                                   {blocks, &head, false},
+		"it was dropped, and the audit log has no word of its end":               {nil, nil, false},
+	} {
+		if r, err := recording.Verify("ts-1", all(c.blocks), c.told, day); err != nil || r.Complete || r.Intact != c.intact || !strings.Contains(r.What, what) || !r.DroppedAt.Equal(day) {
+			t.Errorf("%+v (%v), want %q", r, err, what)
+		}
 	}
 	broken := errors.New("the disk is gone")
 	unread := func(yield func(recording.Block, error) bool) { yield(recording.Block{}, broken) }
-	if _, err := recording.Verify("ts-1", unread, nil); !errors.Is(err, broken) {
+	if _, err := recording.Verify("ts-1", unread, nil, time.Time{}); !errors.Is(err, broken) {
 		t.Errorf("blocks that cannot be read: %v", err)
 	}
 }

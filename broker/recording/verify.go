@@ -14,15 +14,17 @@ type Report struct {
 	Blocks    int64     `json:"blocks"`   // that were read, up to the first that does not fit
 	Bytes     uint64    `json:"bytes"`    // of output in these
 	Until     time.Time `json:"until,omitzero"`
-	Lost      uint64    `json:"lost"` // of these, bytes that nobody has: the recording says where
-	What      string    `json:"what"` // what is wrong, and after which block
+	Lost      uint64    `json:"lost"`                // of these, bytes that nobody has: the recording says where
+	DroppedAt time.Time `json:"dropped_at,omitzero"` // it is kept no more, as the audit log says
+	What      string    `json:"what"`                // what is wrong, and after which block
 }
 
 // Verify holds a recording's blocks, in their order, to their hashes, and its end to what
 // the audit log was told; nil: it was told nothing, since the session has not ended or was
-// cut. An error is only that the blocks cannot be read.
-func Verify(sessionID string, blocks iter.Seq2[Block, error], told *Head) (Report, error) {
-	r := Report{SessionID: sessionID, Intact: true}
+// cut. One that was dropped, as the audit log says, has no blocks any more: only there is
+// that no loss. An error is only that the blocks cannot be read.
+func Verify(sessionID string, blocks iter.Seq2[Block, error], told *Head, dropped time.Time) (Report, error) {
+	r := Report{SessionID: sessionID, Intact: true, DroppedAt: dropped}
 	last := Block{Seq: -1}
 	for b, err := range blocks {
 		if err != nil {
@@ -36,6 +38,12 @@ func Verify(sessionID string, blocks iter.Seq2[Block, error], told *Head) (Repor
 		r.Blocks, r.Bytes, r.Lost, r.Until = b.Seq+1, b.To, b.Lost, b.At
 	}
 	switch {
+	case !dropped.IsZero() && r.Blocks > 0:
+		r.Intact, r.What = false, "it was dropped, and there are blocks"
+	case !dropped.IsZero() && told == nil:
+		r.Intact, r.What = false, "it was dropped, and the audit log has no word of its end"
+	case !dropped.IsZero():
+		r.What = fmt.Sprintf("it was dropped at %s, as it was old: it had %d blocks that ended with %s", dropped.UTC().Format(time.RFC3339), told.Blocks, told.Hash)
 	case r.Blocks == 0:
 		r.Intact, r.What = told == nil, "there is no block"
 	case told != nil && (told.Blocks != r.Blocks || told.Hash != last.Hash || told.Bytes != last.To):

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/store"
@@ -54,9 +55,14 @@ func TestATokenIsGoodForOneConnectionOfOneNode(t *testing.T) {
 			s.clock.Advance(30 * time.Second)
 			return s.node, hello("ts-1", s.token)
 		}},
-		"twice": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
-			s.join("quic", s.token, frame.Hello{})
+		"used, and its successor too": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
+			_, w := s.join("quic", s.token, frame.Hello{})
+			s.join("quic", w.Token, frame.Hello{})
 			return s.node, hello("ts-1", s.token)
+		}},
+		"used, and shown with another key": {"terminal_token_used", func(s *site) (pkitest.Node, frame.Hello) {
+			s.join("quic", s.token, frame.Hello{})
+			return s.ca.Enroll(s, s.node.NodeIdentity, time.Hour), hello("ts-1", s.token)
 		}},
 		"guessed": {"terminal_token_unknown", func(s *site) (pkitest.Node, frame.Hello) {
 			return s.node, hello("ts-1", "guessed")
@@ -280,12 +286,85 @@ func TestARelayThatCannotTakeAConnectionGoesOn(t *testing.T) {
 }
 
 func TestAnAddressHasSoManyConnections(t *testing.T) {
-	s := newSite(t, func(c *relay.Config) { c.PerSource = 2 })
-	one, _ := s.join("quic", s.token, frame.Hello{})
+	s := newSite(t, func(c *relay.Config) { c.PerSource, c.HelloWithin = 2, time.Minute })
+	s.join("quic", s.token, frame.Hello{}) // is of its node from now on
+	one := s.dial("tls", s.node)
 	s.dial("tls", s.node)
 	if err := s.tryBoth(s.clientTLS(s.node)); err == nil {
 		t.Error("a third is let in")
 	}
 	one.close()
 	s.eventually("there is room again", func() bool { return s.tryBoth(s.clientTLS(s.node)) == nil })
+}
+
+// One too many comes again later, with what let it in.
+func TestANodeHasSoManyConnections(t *testing.T) {
+	s := newSite(t, func(c *relay.Config) { c.PerNode = 1 })
+	one, w := s.join("quic", s.token, frame.Hello{})
+	hello := frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token}
+	another := s.dial("tls", s.node)
+	another.send(hello)
+	if bye := byeOf(t, another.next); bye.Code != "connections_too_many" || !bye.Lasts {
+		t.Errorf("%+v", bye)
+	}
+	one.write(0, "here")
+	one.close()
+	s.eventually("there is room again", func() bool {
+		again := s.dial("tls", s.node)
+		hello.Sent = 4
+		again.send(hello)
+		_, is := again.next().(frame.Welcome)
+		return is
+	})
+	s.noAttack()
+}
+
+// A node that shows what is refused fills neither the audit log nor the store's time; what it
+// has a right to waits for a while, and is not lost. Other nodes do not notice.
+func TestTriesThatAreRefusedAreBounded(t *testing.T) {
+	s := newSite(t)
+	beta := s.enroll("beta")
+	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-2", NodeID: beta.NodeID, NodeEpoch: 1}))(t)
+	if err := s.relay.Open(ctx, "ts-2", recording.Header{Width: 80, Height: 24}); err != nil {
+		t.Fatal(err)
+	}
+	try := func(n pkitest.Node, id, token string) frame.Frame {
+		t.Helper()
+		c := s.dial("tls", n)
+		defer c.close()
+		c.send(frame.Hello{Version: frame.Version, SessionID: id, Token: token})
+		return c.next()
+	}
+	codes := map[taskcatalog.Code]int{}
+	for range 40 {
+		bye := try(s.node, "ts-1", "guessed").(frame.Bye)
+		if codes[bye.Code]++; bye.Lasts != (bye.Code == "joins_too_many") {
+			t.Errorf("%+v", bye)
+		}
+	}
+	if codes["terminal_token_unknown"] != 16 || codes["joins_too_many"] != 24 {
+		t.Errorf("%v", codes)
+	}
+	s.audited("terminal_token_unknown") // which counts the others
+	s.audited("joins_too_many")
+	if bye, ok := try(s.node, "ts-1", s.token).(frame.Bye); !ok || bye.Code != "joins_too_many" {
+		t.Errorf("%+v", bye)
+	}
+	if _, is := try(beta, "ts-2", s.mint("ts-2", beta)).(frame.Welcome); !is {
+		t.Error("another node waits with it")
+	}
+	s.clock.Advance(31 * time.Second)
+	if _, is := try(s.node, "ts-1", s.mint("ts-1", s.node)).(frame.Welcome); !is {
+		t.Error("it waits for ever")
+	}
+}
+
+// Trying again and again, as a connection that breaks does, is charged for nothing.
+func TestTriesThatSucceedAreNotBounded(t *testing.T) {
+	s := newSite(t)
+	token := s.token
+	for range 40 {
+		_, w := s.join("tls", token, frame.Hello{})
+		token = w.Token
+	}
 }

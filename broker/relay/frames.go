@@ -2,6 +2,9 @@ package relay
 
 import (
 	"bytes"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/taskcatalog"
@@ -11,12 +14,14 @@ import (
 // Codes of what ends a connection.
 const (
 	codeExited                      = "terminal_exited"
+	codeElsewhere                   = "terminal_session_elsewhere" // of the store, too
 	codeLost       taskcatalog.Code = "connection_lost"
 	codeReplaced   taskcatalog.Code = "connection_replaced"
 	codeOutputLost taskcatalog.Code = "output_lost"
 	codeUnexpected taskcatalog.Code = "frame_unexpected"
 	codeFlood      taskcatalog.Code = "frame_flood"
 	codeResizes    taskcatalog.Code = "resize_storm"
+	codeUnread     taskcatalog.Code = "last_words_unread"
 )
 
 func unexpected(f frame.Frame) error {
@@ -25,20 +30,19 @@ func unexpected(f frame.Frame) error {
 
 // fromNode takes a frame of the node's. An error ends the session.
 func (s *session) fromNode(f frame.Frame) error {
+	s.node.heard = time.Now()
 	if s.exit != nil && f.Kind() != frame.KindBye {
 		return unexpected(f) // whoever has ended has nothing more to say
 	}
 	switch f := f.(type) {
 	case frame.Data:
-		fresh, err := s.in.Take(f)
-		if err != nil || len(fresh) == 0 {
+		return s.wroteOutput(f)
+	case frame.Ack:
+		before := s.toNode.From()
+		if err := s.toNode.Acked(f); err != nil {
 			return err
 		}
-		s.out.add(fresh)
-		s.tape.add(note{kind: recording.Output, bytes: fresh})
-		return nil
-	case frame.Ack:
-		return s.toNode.Acked(f)
+		return s.idle(s.nodeIdle, s.toNode.From() > before)
 	}
 	if !s.nodeControl.AllowN(s.relay.c.Now(), 1) {
 		return taskcatalog.Errorf(codeFlood, "the node sends frames without end")
@@ -47,11 +51,15 @@ func (s *session) fromNode(f frame.Frame) error {
 	case frame.EOF:
 		_, err := s.in.End(f)
 		s.nodeEOF = err == nil
+		s.settle()
 		return err
 	case frame.Exit:
 		s.exit, s.exitAt = &f, s.relay.c.Now()
+		s.progress = s.exitAt
+		s.settle()
 	case frame.Ping:
-		s.pongs[s.node] = frame.Pong(f)
+		pong := frame.Pong(f)
+		s.node.pong = &pong
 	case frame.Pong:
 	case frame.Bye:
 		if f.Lasts {
@@ -68,8 +76,42 @@ func (s *session) fromNode(f frame.Frame) error {
 	return nil
 }
 
+// earlyFromNode takes bytes that came by a datagram. What is out of its turn comes again.
+func (s *session) earlyFromNode(f frame.Data) error {
+	s.node.heard = time.Now()
+	if s.exit != nil {
+		return nil // it was on its way for longer than the end was
+	}
+	if err := s.wroteOutput(f); taskcatalog.CodeOf(err, "") != frame.CodeGap {
+		return err
+	}
+	return s.idle(s.nodeIdle, false)
+}
+
+func (s *session) wroteOutput(f frame.Data) error {
+	fresh, err := s.in.Take(f)
+	if err != nil {
+		return err
+	}
+	if len(fresh) > 0 {
+		s.out.add(fresh)
+		s.tape.add(note{at: s.relay.c.Now(), kind: recording.Output, bytes: fresh})
+	}
+	return s.idle(s.nodeIdle, len(fresh) > 0)
+}
+
+// idle counts frames that bring nothing new: there are some wherever a connection breaks or
+// bytes are repeated early, and never many.
+func (s *session) idle(of *rate.Limiter, brings bool) error {
+	if brings || of.AllowN(s.relay.c.Now(), 1) {
+		return nil
+	}
+	return taskcatalog.Errorf(codeFlood, "frames that bring nothing are sent without end")
+}
+
 // fromOperator takes a frame of the operator's. An error ends his connection.
 func (s *session) fromOperator(f frame.Frame) error {
+	s.operator.heard = time.Now()
 	switch f := f.(type) {
 	case frame.Data:
 		return s.typed(f)
@@ -77,14 +119,21 @@ func (s *session) fromOperator(f frame.Frame) error {
 		if f.Taken > s.sent {
 			return taskcatalog.Errorf(frame.CodeAckUnsent, "%d bytes are acknowledged, and %d were sent", f.Taken, s.sent)
 		}
+		brings := f.Taken > s.taken
 		s.taken, s.limit = max(s.taken, f.Taken), max(s.limit, f.Limit)
-		return nil
+		if brings {
+			s.progress = s.relay.c.Now()
+			s.window.took(s.progress, s.taken)
+		}
+		return s.idle(s.opIdle, brings)
 	case frame.Resize:
 		if !s.resizes.AllowN(s.relay.c.Now(), 1) {
 			return taskcatalog.Errorf(codeResizes, "the terminal's size changes too often")
 		}
-		s.size = &f
-		s.tape.add(note{kind: recording.Resize, size: f})
+		if f != s.size {
+			s.size, s.sizeTold = f, false
+			s.tape.add(note{at: s.relay.c.Now(), kind: recording.Resize, size: f})
+		}
 		return nil
 	}
 	if !s.opControl.AllowN(s.relay.c.Now(), 1) {
@@ -103,7 +152,8 @@ func (s *session) fromOperator(f frame.Frame) error {
 			s.signals = append(s.signals, f)
 		}
 	case frame.Ping:
-		s.pongs[s.operator] = frame.Pong(f)
+		pong := frame.Pong(f)
+		s.operator.pong = &pong
 	case frame.Pong:
 	case frame.Bye:
 		if !f.Lasts {
@@ -123,58 +173,57 @@ func (s *session) typed(f frame.Data) error {
 		return taskcatalog.Errorf(frame.CodeBeyondLimit, "bytes were sent before any were allowed")
 	}
 	fresh, err := s.opIn.Take(f)
-	if err != nil || len(fresh) == 0 {
+	if err != nil {
 		return err
 	}
-	s.lastInput = s.relay.c.Now()
-	s.toNode.Add(fresh)
-	s.inputEOF = s.opIn.Ended()
-	if s.row.RecordInput {
-		s.tape.add(note{kind: recording.Input, bytes: fresh})
+	if len(fresh) == 0 {
+		return s.idle(s.opIdle, false)
 	}
+	s.lastInput = s.relay.c.Now()
+	s.inputEOF = s.opIn.Ended()
+	if !s.row.RecordInput {
+		s.toNode.Add(fresh)
+		return nil
+	}
+	s.held = append(s.held, fresh...)
+	s.tape.input += len(fresh)
+	s.tape.add(note{at: s.lastInput, kind: recording.Input, bytes: fresh})
 	return nil
 }
 
-// begin is what a link is sent before all else.
-func (s *session) begin(l *link) frame.Frame {
-	f, ok := s.first[l]
-	if ok {
-		delete(s.first, l)
-		return f
+// forward has the node be sent what was typed and is kept now: what no recording has, no
+// program was told.
+func (s *session) forward(kept int) {
+	for rest := s.held[:kept]; len(rest) > 0 && s.toNode.Room() > 0; { // of one frame at a time
+		rest = rest[len(s.toNode.Add(rest).Bytes):]
 	}
-	if pong, ok := s.pongs[l]; ok {
-		delete(s.pongs, l)
-		return pong
-	}
-	return nil
+	s.held = s.held[kept:]
 }
 
 // nextForNode is what the node is sent next; nil: nothing now.
 func (s *session) nextForNode() frame.Frame {
-	if f := s.begin(s.node); f != nil {
+	if f := s.node.begin(); f != nil {
 		return f
 	}
 	if a := s.allow(); a != s.told {
 		s.told = a
 		return a
 	}
-	if s.size != nil {
-		f := *s.size
-		s.size = nil
-		return f
+	if !s.sizeTold && s.size.Columns > 0 {
+		s.sizeTold = true
+		return s.size
 	}
 	if len(s.signals) > 0 {
 		f := s.signals[0]
 		s.signals = s.signals[1:]
 		return f
 	}
-	if again, err := s.toNode.Again(max(s.nodeSent, s.toNode.From())); err == nil && len(again) > 0 {
-		f := again[0]
+	if f, err := s.toNode.Part(max(s.nodeSent, s.toNode.From())); err == nil && len(f.Bytes) > 0 {
 		f.Bytes = bytes.Clone(f.Bytes)
 		s.nodeSent = f.Offset + uint64(len(f.Bytes))
 		return f
 	}
-	if s.inputEOF && !s.eofSent {
+	if s.inputEOF && len(s.held) == 0 && !s.eofSent {
 		s.eofSent = true
 		return frame.EOF{Offset: s.toNode.Sent()}
 	}
@@ -182,18 +231,24 @@ func (s *session) nextForNode() frame.Frame {
 }
 
 // allowInput is the Ack that the operator should have: what the node has taken, and what
-// it allows, within bounds.
+// it allows, within bounds: of what it has not taken, and of what is to be recorded and is
+// not kept.
 func (s *session) allowInput() frame.Ack {
-	return s.opIn.Pass(s.toNode.From(), min(s.toNode.Limit(), s.toNode.From()+inputWindow))
+	kept := s.opIn.Taken() - uint64(s.tape.input)
+	return s.opIn.Pass(s.toNode.From(), min(s.toNode.Limit(), s.toNode.From()+inputWindow, kept+inputWindow))
 }
 
 // nextForOperator is what the operator is sent next; nil: nothing now.
 func (s *session) nextForOperator() frame.Frame {
-	if f := s.begin(s.operator); f != nil {
+	if f := s.operator.begin(); f != nil {
 		return f
 	}
 	if s.in == nil {
 		return nil
+	}
+	if state := s.state(); state != s.operator.state && s.exit == nil {
+		s.operator.state = state
+		return state
 	}
 	if a := s.allowInput(); a != s.toldOp {
 		s.toldOp = a
@@ -205,7 +260,7 @@ func (s *session) nextForOperator() frame.Frame {
 		return f
 	}
 	switch {
-	case s.sent < s.out.kept || s.tape.busy():
+	case s.sent < s.out.kept || s.tape.busy() || s.tape.partial:
 	case s.nodeEOF && s.in.Ended() && !s.eofShown:
 		s.eofShown = true
 		return frame.EOF{Offset: s.in.Taken()}

@@ -33,15 +33,21 @@ func over(id string) *broker.Error {
 }
 
 func (s *session) joinOperator(h frame.Hello, side Side) {
-	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session", Lasts: true})
+	// It goes on, but not for him: two who each came back would take it from one another.
+	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session"})
 	s.operator = newLink(&s.group, side)
 	s.lastInput = s.relay.c.Now() // somebody is there
+	s.progress = s.lastInput
 	// He goes on where he was, or gets the last of the screen.
 	start := max(s.out.from, s.out.kept-min(s.out.kept, screenful))
 	if h.Taken > 0 && h.Taken >= s.out.from && h.Taken <= s.out.kept {
 		start = h.Taken
 	}
 	s.sent, s.taken, s.limit = start, start, start
+	s.window = newWindow(s.progress, start)
+	if s.opIn == nil && s.exit != nil { // its program ended at another relay: what he typed is for nobody
+		s.opIn = frame.NewInflow(h.Sent)
+	}
 	s.eofShown, s.exitShown, s.toldOp = false, false, frame.Ack{}
 	if s.in != nil {
 		s.welcomeOperator()
@@ -50,31 +56,43 @@ func (s *session) joinOperator(h frame.Hello, side Side) {
 
 func (s *session) welcomeOperator() {
 	s.toldOp = s.allowInput()
-	s.first[s.operator] = frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.toldOp.Limit, s.opIn.Taken()), From: s.taken}
+	s.operator.greet(frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.toldOp.Limit, s.opIn.Taken()), From: s.taken})
 }
 
 // admit lets a node in that has said Hello, if its token says so. Codes: those of
 // store.UseTerminalToken, terminal_session_not_here, terminal_session_elsewhere,
-// version_unknown.
-func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, side Side) error {
+// version_unknown, joins_too_many, connections_too_many.
+func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	if h.Version != frame.Version {
 		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
 	}
+	return r.tried(peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
+}
+
+func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	s, err := r.session(h.SessionID)
 	if err != nil {
 		return r.elsewhere(ctx, peer, h.SessionID, err)
 	}
+	leave, ok := r.sources.join(peer.NodeID)
+	if !ok { // before its token is used: it is good later
+		return broker.Errorf(broker.Unavailable, codeTooMany, "node %s has too many connections (come again)", peer.NodeID)
+	}
+	w.leave = leave
 	key, err := pki.PublicKeyDigest(peer.Cert.PublicKey)
 	if err != nil {
 		return err
 	}
 	token := rand.Text()
-	next := store.TerminalToken{Hash: pki.HashToken(token), Expires: r.c.DB.Now().Add(longest), KeyDigest: key}
-	by := store.TerminalCaller{NodeID: peer.NodeID, Epoch: peer.Epoch, KeyDigest: key}
-	if _, err := r.c.DB.UseTerminalToken(ctx, h.SessionID, by, pki.HashToken(h.Token), next); err != nil {
+	by := store.TerminalCaller{NodeID: peer.NodeID, Epoch: peer.Epoch, KeyDigest: key, Replica: r.c.Address}
+	if _, err := r.c.DB.UseTerminalToken(ctx, h.SessionID, by, pki.HashToken(h.Token), pki.HashToken(token)); err != nil {
+		if broker.AsError(err).Code == codeElsewhere {
+			s.do(s.moved)
+		}
 		return err
 	}
-	if !s.do(func() { s.joinNode(*peer, h, token, side) }) {
+	w.joined()
+	if !s.do(func() { s.joinNode(*peer, h, token, w) }) {
 		return r.elsewhere(ctx, peer, h.SessionID, over(h.SessionID))
 	}
 	return nil
@@ -89,7 +107,7 @@ func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHer
 	case err != nil && broker.AsError(err).Kind != broker.NotFound:
 		return err
 	case err == nil && row.NodeID == peer.NodeID && !row.Status.Over():
-		return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "no relay has terminal session %q at this address now (come again)", id)
+		return broker.Errorf(broker.Unavailable, codeElsewhere, "no relay has terminal session %q at this address now (come again)", id)
 	}
 	return notHere
 }
@@ -97,18 +115,19 @@ func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHer
 // joinNode takes the node's connection, in place of the one before. What cannot go on ends
 // the session; a node that has said already how its program ended has nothing to add, and
 // may forget what it wrote once that is kept.
-func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, side Side) {
+func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) {
 	if s.exit != nil {
 		status := s.exit.Status
-		newLink(&s.group, side).end(frame.Bye{Code: codeExited, Text: "its program has ended", Lasts: s.tape.busy(), Status: &status})
+		newLink(&s.group, w).end(frame.Bye{Code: codeExited, Text: "its program has ended", Lasts: s.tape.busy() || s.tape.partial, Status: &status})
 		return
 	}
+	// One that lasts: it may be that the node heard nothing of this one, and its token is used.
 	s.dropNode(frame.Bye{Code: codeReplaced, Text: "the node has connected again", Lasts: true})
-	s.node, s.peer = newLink(&s.group, side), peer
+	s.node, s.peer, s.transport, s.sizeTold = newLink(&s.group, w), peer, w.transport, false
 	first := s.in == nil
 	if first {
 		s.in, s.toNode = frame.NewInflow(s.out.end()), frame.NewOutflow(0)
-		if s.out.end() > 0 || s.row.Status != broker.TerminalOpening { // another relay had it, and knows what was typed
+		if s.resumed { // another relay knows what was typed
 			s.toNode = frame.NewOutflow(h.Taken)
 		}
 		s.opIn = frame.NewInflow(s.toNode.Sent())
@@ -117,8 +136,10 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, side Side
 		s.nodeBroke(err)
 		return
 	}
-	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+outputWindow)
-	s.first[s.node] = frame.Welcome{Version: frame.Version, Taken: s.told.Taken, Limit: s.told.Limit, From: h.Taken, Token: token}
+	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+s.window.size)
+	s.node.greet(frame.Welcome{
+		Version: frame.Version, Taken: s.told.Taken, Limit: s.told.Limit, From: h.Taken, Token: token, Repeats: w.quic != nil,
+	})
 	if first && s.operator != nil {
 		s.welcomeOperator()
 	}
@@ -143,7 +164,7 @@ func (s *session) goOn(h frame.Hello, first bool) error {
 	case h.From > taken:
 		s.in = frame.NewInflow(h.From)
 		s.out.reset(h.From)
-		s.tape.add(note{kind: recording.Marker, gap: h.From - taken})
+		s.tape.add(note{at: s.relay.c.Now(), kind: recording.Marker, gap: h.From - taken})
 		// What he is sent next would not follow on what he has: he comes again.
 		s.dropOperator(frame.Bye{Code: codeOutputLost, Text: fmt.Sprintf("%d bytes of output are lost", h.From-taken), Lasts: true})
 	}

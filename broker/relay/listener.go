@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -20,12 +22,11 @@ import (
 const (
 	// ALPN is the protocol's name in the handshake.
 	ALPN = "hostler-terminal/1"
-	// unvalidated is how many connections begin before those after them have to show that
-	// they are at the address they come from.
-	unvalidated = 64
-
 	// acceptPause is how long nobody is let in after that has failed.
 	acceptPause = 100 * time.Millisecond
+
+	// deadAfter is when QUIC gives up a node that sends nothing at all.
+	deadAfter = 10 * time.Second
 
 	codeStreams taskcatalog.Code = "streams_too_many"
 	codeHello   taskcatalog.Code = "hello_missing"
@@ -56,36 +57,32 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	defer stop()
 	config := pki.ServerConfig(r.c.Certificate, nil, func(cs tls.ConnectionState) error { _, err := r.peer(cs); return err })
 	config.Time, config.NextProtos, config.SessionTicketsDisabled = r.c.Now, []string{ALPN}, true
-	starting := 0
-	var mu sync.Mutex
 	transport := &quic.Transport{
-		Conn: udp,
+		Conn:              udp,
+		StatelessResetKey: r.resetKey(),
+		// Whoever is not known to be at the address that he comes from is counted for nobody.
+		VerifySourceAddress: func(net.Addr) bool { return true },
 		ConnContext: func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-			leave, ok := r.sources.enter(info.RemoteAddr)
+			joined, ok := r.sources.enter(info.RemoteAddr)
 			if !ok {
 				return nil, tooMany
 			}
-			context.AfterFunc(ctx, leave)
-			return ctx, nil
+			context.AfterFunc(ctx, joined)
+			return context.WithValue(ctx, joinedKey{}, joined), nil
 		},
-		VerifySourceAddress: func(net.Addr) bool { mu.Lock(); defer mu.Unlock(); return starting >= unvalidated },
 	}
 	listener, err := transport.Listen(config, &quic.Config{
 		HandshakeIdleTimeout: r.c.HelloWithin / 2, // twice that in all
-		MaxIdleTimeout:       30 * time.Second, KeepAlivePeriod: 10 * time.Second,
+		MaxIdleTimeout:       deadAfter, KeepAlivePeriod: deadAfter / 3,
+		EnableDatagrams:    true,
 		MaxIncomingStreams: 2, MaxIncomingUniStreams: -1, // the second one is what gives a flood away
-		InitialStreamReceiveWindow: 128 << 10, MaxStreamReceiveWindow: outputWindow,
-		InitialConnectionReceiveWindow: 256 << 10, MaxConnectionReceiveWindow: 2 * outputWindow,
+		InitialStreamReceiveWindow: 128 << 10, MaxStreamReceiveWindow: outputMost,
+		InitialConnectionReceiveWindow: 256 << 10, MaxConnectionReceiveWindow: 2 * outputMost,
 	})
 	if err != nil {
 		return errors.Join(err, tcp.Close(), udp.Close())
 	}
 	var group sync.WaitGroup
-	count := func(by int) { mu.Lock(); defer mu.Unlock(); starting += by }
-	begin := func(f func()) {
-		count(1)
-		group.Go(func() { defer count(-1); f() })
-	}
 	failed := make(chan error, 2)
 	group.Go(func() {
 		for {
@@ -94,7 +91,7 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 				failed <- err
 				return
 			}
-			begin(func() { r.serveQUIC(ctx, conn, &group) })
+			group.Go(func() { r.serveQUIC(ctx, conn, &group) })
 		}
 	})
 	group.Go(func() {
@@ -112,7 +109,7 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 				}
 				continue
 			}
-			begin(func() { r.serveTLS(ctx, conn, config) })
+			group.Go(func() { r.serveTLS(ctx, conn, config) })
 		}
 	})
 	select {
@@ -130,7 +127,9 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	return err
 }
 
-var tooMany = taskcatalog.Errorf("connections_too_many", "too many connections come from this address")
+const codeTooMany = "connections_too_many"
+
+var tooMany = taskcatalog.Errorf(codeTooMany, "too many connections come from this address")
 
 // peer is the node of a connection: its certificate is of ours, in force and not denied.
 func (r *Relay) peer(cs tls.ConnectionState) (*pki.Peer, error) {
@@ -145,7 +144,21 @@ func (r *Relay) peer(cs tls.ConnectionState) (*pki.Peer, error) {
 	return peer, err
 }
 
+// joinedKey is that of what tells a connection's source that it has joined a session.
+type joinedKey struct{}
+
+func (r *Relay) resetKey() *quic.StatelessResetKey {
+	secret := r.c.ResetKey
+	if len(secret) == 0 {
+		secret = []byte(rand.Text())
+	}
+	key := quic.StatelessResetKey(sha256.Sum256(append([]byte("hostler.relay.stateless-reset.v1\x00"), secret...)))
+	return &key
+}
+
 func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.WaitGroup) {
+	joined := conn.Context().Value(joinedKey{}).(func())
+	defer joined()
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()
 	s, err := conn.AcceptStream(waiting)
@@ -153,27 +166,26 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 		_ = conn.CloseWithError(1, string(codeHello))
 		return
 	}
-	w := overQUIC(conn, s)
+	w := overQUIC(conn, s, joined)
 	group.Go(func() { // ends with the connection
 		if _, err := conn.AcceptStream(context.Background()); err != nil {
 			return
 		}
-		flood := error(taskcatalog.Errorf(codeStreams, "a connection has one stream, and another was opened"))
-		w.why.Store(&flood)
-		_ = conn.CloseWithError(1, string(codeStreams))
+		w.fail(conn, taskcatalog.Errorf(codeStreams, "a connection has one stream, and another was opened"))
 	})
 	r.hello(waiting, conn.ConnectionState().TLS, w)
 }
 
 func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) {
-	leave, ok := r.sources.enter(raw.RemoteAddr())
+	joined, ok := r.sources.enter(raw.RemoteAddr())
 	if !ok {
 		_ = raw.Close()
 		return
 	}
+	defer joined()
 	conn := tls.Server(raw, config)
-	w := overTLS(conn)
-	w.closed = func() error { leave(); return raw.Close() } // without waiting for a peer that does not read
+	w := overTLS(conn, joined)
+	w.closed = raw.Close // without waiting for a peer that does not read
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()
 	if err := conn.HandshakeContext(waiting); err != nil || conn.ConnectionState().NegotiatedProtocol != ALPN {
@@ -203,10 +215,11 @@ func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 }
 
 // refusal is the Bye to whoever is not let in. He may come again where it was not for him,
-// or where he was only slow: a node that may not ends its terminal.
+// where he was only slow, or has a certificate to renew: a node that may not ends its
+// terminal.
 func refusal(err error) frame.Bye {
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
-		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText), Lasts: code == codeHello}
+		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText), Lasts: code == codeHello || code == pki.CodeCertificateExpired}
 	}
 	e := broker.AsError(err)
 	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal || e.Kind == broker.Unavailable}

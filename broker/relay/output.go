@@ -1,10 +1,14 @@
 package relay
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // Bounds of what a session has in memory.
 const (
 	outputWindow = 256 << 10 // of output that the operator has not taken
+	outputMost   = 1 << 20   // where he takes as much at once
 	screenful    = 64 << 10  // of output for an operator who comes back
 	inputWindow  = 64 << 10  // of input that the node has not taken
 )
@@ -44,4 +48,32 @@ func (o *output) forget(taken uint64) {
 	}
 	o.held = append(o.held[:0], o.held[before-o.from:]...)
 	o.from = before
+}
+
+// paceTime is how soon an operator takes a window of output who may have a larger one: so
+// that what is on its way after an interrupt takes him no longer than about that.
+const paceTime = 250 * time.Millisecond
+
+// window is how much more an operator may be sent than he has taken. A larger one is for who
+// is quick: keeping takes its time, and what is not kept is not shown.
+type window struct {
+	size  uint64
+	since time.Time
+	taken uint64 // by then
+}
+
+func newWindow(now time.Time, taken uint64) window { return window{outputWindow, now, taken} }
+
+// took notes up to where the operator has taken output.
+func (w *window) took(now time.Time, taken uint64) {
+	bytes, late := taken-w.taken, now.Sub(w.since) > paceTime
+	switch {
+	case !late && bytes < w.size:
+		return
+	case !late:
+		w.size = min(2*w.size, outputMost)
+	case bytes < w.size/2:
+		w.size = max(w.size/2, outputWindow)
+	}
+	w.since, w.taken = now, taken
 }

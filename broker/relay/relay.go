@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,21 +18,26 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 const (
 	openWithin   = 2 * time.Minute  // the node comes for the first time
 	tokenLife    = 30 * time.Second // of one that is minted for a task
-	longest      = 7 * 24 * time.Hour
-	lastWords    = 10 * time.Second // an operator has to take what the program wrote last
+	lastWords    = 10 * time.Second // an operator may take nothing of what the program wrote last
+	exitKept     = 10 * time.Minute // it is for one who is away, where no limit says how long
 	keepWithin   = 10 * time.Second // a recording is kept, or its session ends
 	closeWithin  = 10 * time.Second
+	askWithin    = time.Second // the store says whether a session is still this relay's
 	maxSignals   = 16
 	maxText      = 300
+	maxSide      = 4096           // characters of a terminal
 	resizeRate   = rate.Limit(20) // a second
 	resizeBurst  = 100
 	controlRate  = rate.Limit(20) // of frames that are neither bytes nor their acknowledgement
 	controlBurst = 200
+	idleRate     = rate.Limit(1000) // of frames that bring nothing new
+	idleBurst    = 4000
 )
 
 // actor is who does in the store what a relay does by itself.
@@ -49,18 +56,30 @@ type Config struct {
 	Tick time.Duration
 	// HelloWithin is how long a node has for the handshake, and again for its Hello; 0: 5 s.
 	HelloWithin time.Duration
-	// PerSource bounds the connections of one address; 0: 256.
+	// PerSource bounds the connections of one address that have not joined a session; 0: 32.
 	PerSource int
-	Log       *zap.Logger // nil: none
+	// PerNode bounds the connections of one node that have; 0: 256.
+	PerNode int
+	// Unfinished bounds the connections that have not joined a session, of all addresses
+	// together; 0: 1024.
+	Unfinished int
+	// DeadAfter is how long a side may say nothing, which is asked in time; 0: 10 s.
+	DeadAfter time.Duration
+	// ResetKey lets a relay that began anew tell the nodes of the one before that their
+	// connections are gone: a secret that is the same after a start. nil: made at random.
+	ResetKey []byte
+	Log      *zap.Logger // nil: none
 }
 
 // Relay has the sessions whose operators are at this replica.
 type Relay struct {
-	c       Config
-	sources sources
+	c        Config
+	sources  sources
+	attempts attempts
 
 	mu       sync.Mutex
 	sessions map[string]*session
+	opening  map[string]bool // and not in sessions yet
 	stopped  bool
 	running  sync.WaitGroup
 	stop     context.CancelFunc
@@ -70,7 +89,7 @@ type Relay struct {
 // New makes a relay without sessions.
 func New(c Config) *Relay {
 	if c.Keeper == nil {
-		c.Keeper = c.DB
+		c.Keeper = c.DB.RecordingKeeper(c.Address)
 	}
 	if c.Tick == 0 {
 		c.Tick = time.Second / 4
@@ -79,87 +98,44 @@ func New(c Config) *Relay {
 		c.HelloWithin = 5 * time.Second
 	}
 	if c.PerSource == 0 {
-		c.PerSource = 256
+		c.PerSource = 32
+	}
+	if c.PerNode == 0 {
+		c.PerNode = 256
+	}
+	if c.Unfinished == 0 {
+		c.Unfinished = 1024
+	}
+	if c.DeadAfter == 0 {
+		c.DeadAfter = 10 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	r := &Relay{c: c, sessions: map[string]*session{}, sources: sources{most: c.PerSource, has: map[string]int{}}}
+	r := &Relay{
+		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{of: map[string]*tries{}},
+		sources: sources{most: c.PerSource, unfinished: c.Unfinished, ofNode: c.PerNode, begin: map[string]int{}, has: map[string]int{}},
+	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
 
-// Open takes a session: one that was made, or one that another relay had, with whose
-// recording it goes on. Codes: terminal_session_not_found, terminal_session_over,
-// terminal_session_here, relay_stopping, and those of the recording.
-func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
-	row, err := r.c.DB.TerminalSession(ctx, id)
-	if err != nil {
-		return err
+// State says where the node of a session is, and over what it is connected. Codes:
+// terminal_session_not_here.
+func (r *Relay) State(id string) (state frame.State, err error) {
+	s, err := r.session(id)
+	if err == nil && !s.do(func() { state = s.state() }) {
+		err = notHere(id)
 	}
-	if row.Status.Over() {
-		return broker.Errorf(broker.Refused, "terminal_session_over", "cannot open terminal session %s: it is %s", id, row.Status)
-	}
-	if err := r.vacant(id); err != nil {
-		return err
-	}
-	if err := r.c.DB.SetTerminalReplica(ctx, actor, id, r.c.Address); err != nil {
-		return err
-	}
-	rec, began, err := r.recorder(ctx, id, h)
-	if err != nil {
-		return err
-	}
-	s := newSession(r, row, rec, began)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.vacantLocked(id); err != nil {
-		return err
-	}
-	r.sessions[id] = s
-	r.running.Go(func() {
-		s.run(r.ctx)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.sessions, id)
-	})
-	return nil
+	return state, err
 }
 
-func (r *Relay) vacant(id string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.vacantLocked(id)
-}
-
-func (r *Relay) vacantLocked(id string) error {
-	switch {
-	case r.stopped:
-		return broker.Errorf(broker.Unavailable, "relay_stopping", "cannot open terminal session %s: the relay stops (try again)", id)
-	case r.sessions[id] != nil:
-		return broker.Errorf(broker.Refused, "terminal_session_here", "cannot open terminal session %s: it is open here", id)
-	}
-	return nil
-}
-
-// recorder begins a recording, or goes on with one, and says up to where it goes.
-func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*recording.Recorder, uint64, error) {
-	last, err := r.c.DB.LastBlock(ctx, id)
-	if err != nil {
-		return nil, 0, err
-	}
-	if last.Seq < 0 {
-		rec, err := recording.Begin(ctx, r.c.Keeper, id, h, r.c.Now)
-		return rec, 0, err
-	}
-	for first, err := range r.c.DB.Blocks(ctx, id) {
-		if err != nil {
-			return nil, 0, err
-		}
-		rec, err := recording.Resume(ctx, r.c.Keeper, last, first.At, r.c.Now)
-		return rec, last.To, err
-	}
-	return nil, 0, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: it has no beginning", id)
+// rotated reports whether a certificate is denied only since the node has another key.
+func (r *Relay) rotated(serial string) bool {
+	ctx, done := context.WithTimeout(r.ctx, askWithin)
+	defer done()
+	c, err := r.c.DB.Certificate(ctx, serial)
+	return err == nil && c.DenyReason == store.DenyRotated
 }
 
 // Mint makes the token that lets a session's node in, once and within half a minute, with
@@ -183,6 +159,24 @@ func (r *Relay) Close(ctx context.Context, id, code, reason string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Sessions are those that this relay has, in no order.
+func (r *Relay) Sessions() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.sessions))
+}
+
+// Release lets go of a session that another relay has taken, without closing it. Whoever
+// does not ask for it has the relay find out with the next thing it does. Codes:
+// terminal_session_not_here.
+func (r *Relay) Release(id string) error {
+	s, err := r.session(id)
+	if err == nil && !s.do(s.moved) {
+		err = notHere(id)
+	}
+	return err
 }
 
 func (r *Relay) session(id string) (*session, error) {

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -25,6 +28,10 @@ type session struct {
 
 	node, operator *link
 	peer           pki.Peer // at the other end of node
+	transport      string   // of node
+	denied         chan bool
+	asking         bool // the store, of a certificate that is denied
+	resumed        bool // another relay had it
 	nodeGone       time.Time
 	operatorGone   time.Time
 	lastInput      time.Time
@@ -36,26 +43,31 @@ type session struct {
 	sent      uint64    // to the operator
 	taken     uint64    // by him
 	limit     uint64    // given by him
+	window    window    // given to the node for him
 	nodeEOF   bool
 	eofShown  bool
 	exit      *frame.Exit // how the program ended
 	exitAt    time.Time
 	exitShown bool
+	progress  time.Time // the operator took something, or came
 
 	// Input: from the operator, to the node.
 	opIn        *frame.Inflow
 	toNode      *frame.Outflow
+	held        []byte // what comes after that, and is to be kept before
 	nodeSent    uint64
 	toldOp      frame.Ack
 	inputEOF    bool
 	eofSent     bool
-	size        *frame.Resize // the node is to be told
+	size        frame.Resize // the last one known; zero: none
+	sizeTold    bool         // to this connection of the node
 	signals     []frame.Signal
-	first       map[*link]frame.Frame // what a link is sent before all else
-	pongs       map[*link]frame.Pong
+	again       *time.Timer // for the next early repeat
 	resizes     *rate.Limiter
 	nodeControl *rate.Limiter
 	opControl   *rate.Limiter
+	nodeIdle    *rate.Limiter // frames that bring nothing new
+	opIdle      *rate.Limiter
 
 	tape tape
 	end  *ending
@@ -70,17 +82,29 @@ type ending struct {
 	attack bool // by the node: it is for the audit log
 }
 
-func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, began uint64) *session {
+func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from begun) *session {
 	now := r.c.Now()
 	s := &session{
-		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}),
-		nodeGone: now, operatorGone: now, lastInput: now,
-		out:   output{from: began, kept: began},
-		first: map[*link]frame.Frame{}, pongs: map[*link]frame.Pong{},
+		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), denied: make(chan bool, 1),
+		nodeGone: now, operatorGone: now, lastInput: now, resumed: from.resumed,
+		out:         output{from: from.at, kept: from.at},
+		window:      newWindow(now, from.at),
+		again:       time.NewTimer(time.Hour),
 		resizes:     rate.NewLimiter(resizeRate, resizeBurst),
 		nodeControl: rate.NewLimiter(controlRate, controlBurst), opControl: rate.NewLimiter(controlRate, controlBurst),
+		nodeIdle: rate.NewLimiter(idleRate, idleBurst), opIdle: rate.NewLimiter(idleRate, idleBurst),
 	}
-	s.tape = tape{rec: rec, written: make(chan written, 1)}
+	s.tape = tape{rec: rec, written: make(chan written, 1), quiet: time.NewTimer(time.Hour)}
+	if size := (frame.Resize{Columns: from.columns, Rows: from.rows}); size.Columns > 0 && size.Rows > 0 {
+		s.size = size
+		if s.resumed {
+			s.tape.add(note{at: now, kind: recording.Resize, size: size})
+		}
+	}
+	if row.ExitStatus != nil { // the relay before was told, and nobody has what was written last
+		s.exit, s.exitAt = &frame.Exit{Status: int32(*row.ExitStatus)}, now
+		s.in, s.toNode = frame.NewInflow(from.at), frame.NewOutflow(0)
+	}
 	return s
 }
 
@@ -101,10 +125,16 @@ func (s *session) run(ctx context.Context) {
 	defer close(s.over)
 	tick := time.NewTicker(s.relay.c.Tick)
 	defer tick.Stop()
+	defer s.again.Stop()
+	defer s.tape.quiet.Stop()
 	for s.end == nil {
 		s.write(ctx)
 		toNode, nodeFrame := s.node.offer(s.nextForNode)
 		toOperator, operatorFrame := s.operator.offer(s.nextForOperator)
+		soon, datagram, later := s.node.offerEarly(s.toNode)
+		if !later.IsZero() {
+			s.again.Reset(time.Until(later))
+		}
 		select {
 		case <-ctx.Done():
 			s.finish("relay_stopping", "the relay stops")
@@ -115,10 +145,16 @@ func (s *session) run(ctx context.Context) {
 			s.node.pending = nil
 		case toOperator <- operatorFrame:
 			s.operator.pending = nil
+		case soon <- datagram:
+			s.node.soon = nil
 		case f, more := <-s.node.frames():
 			if !more {
 				s.nodeLeft()
 			} else if err := s.fromNode(f); err != nil {
+				s.nodeBroke(err)
+			}
+		case f := <-s.node.earlyFrames():
+			if err := s.earlyFromNode(f); err != nil {
 				s.nodeBroke(err)
 			}
 		case f, more := <-s.operator.frames():
@@ -129,6 +165,10 @@ func (s *session) run(ctx context.Context) {
 			}
 		case w := <-s.tape.written:
 			s.wrote(w)
+		case rotated := <-s.denied:
+			s.judged(rotated)
+		case <-s.again.C:
+		case <-s.tape.quiet.C:
 		case <-tick.C:
 			s.look(s.relay.c.Now())
 		}
@@ -148,17 +188,17 @@ func (s *session) finish(code, reason string) {
 	}
 }
 
-// look ends the session when its time is over, or its node is not to be here any more.
+// look ends the session when its time is over, or its node is not to be here any more, and
+// lets go of a side that is dead.
 func (s *session) look(now time.Time) {
 	l := s.row.Limits
 	after := func(limit time.Duration, since time.Time) bool { return limit > 0 && !now.Before(since.Add(limit)) }
 	switch {
-	case s.node != nil && s.relay.c.Denied(s.peer.Serial):
-		s.finish(string(pki.CodeCertificateDenied), "the node's certificate is denied")
 	case after(l.Max, s.row.CreatedAt):
 		s.finish("terminal_time_over", "it lasted as long as a session may")
 	case after(l.Idle, s.lastInput):
 		s.finish("terminal_idle", "no key was pressed for too long")
+	case s.exit != nil: // afterExit knows when it is over
 	case s.operator == nil && after(l.Detach, s.operatorGone):
 		s.finish("terminal_detached", "its operator did not come back")
 	case s.node == nil && s.in == nil && after(openWithin, s.nodeGone):
@@ -166,7 +206,30 @@ func (s *session) look(now time.Time) {
 	case s.node == nil && s.in != nil && after(l.Detach, s.nodeGone):
 		s.finish("terminal_node_gone", "the node did not come back")
 	}
+	if s.node != nil && s.relay.c.Denied(s.peer.Serial) && !s.asking {
+		s.asking = true
+		s.group.Go(func() { s.denied <- s.relay.rotated(s.peer.Serial) })
+	}
+	if s.exit == nil && s.node.dead(s.relay.c.DeadAfter) { // whoever has ended answers no more
+		s.dropNode(broken)
+	}
+	if s.operator.dead(s.relay.c.DeadAfter) {
+		s.dropOperator(broken)
+	}
 	s.tape.waits = false
+}
+
+// judged takes what became of a certificate that is denied: a node that has another key now
+// comes again with that one, and any other is not to be here.
+func (s *session) judged(rotated bool) {
+	s.asking = false
+	switch {
+	case s.node == nil || !s.relay.c.Denied(s.peer.Serial): // it has come again
+	case rotated:
+		s.dropNode(frame.Bye{Code: pki.CodeCertificateDenied, Text: "the node's key was rotated", Lasts: true})
+	default:
+		s.finish(string(pki.CodeCertificateDenied), "the node's certificate is denied")
+	}
 }
 
 // status is where the session stands as its sides are.
@@ -174,10 +237,18 @@ func (s *session) status() broker.TerminalStatus {
 	switch {
 	case s.node != nil && s.operator != nil:
 		return broker.TerminalOpen
-	case s.in == nil && s.row.Status == broker.TerminalOpening:
-		return broker.TerminalOpening
+	case s.in == nil && s.row.Status == broker.TerminalOpening, s.exit != nil && s.operator != nil:
+		return s.row.Status
 	}
 	return broker.TerminalDetached
+}
+
+// state is what the operator is told of the node.
+func (s *session) state() frame.State {
+	if s.node == nil {
+		return frame.State{Node: frame.NodeAway}
+	}
+	return frame.State{Node: frame.NodeHere, Transport: s.transport}
 }
 
 // seen is up to where output is held for somebody.
@@ -191,7 +262,7 @@ func (s *session) seen() uint64 {
 // allow is the Ack that the node should have. After a gap it was told of more than is kept:
 // nobody has that.
 func (s *session) allow() frame.Ack {
-	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+outputWindow)
+	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
 }
 
 // nodeBroke ends the session of a node that breaks the protocol.
@@ -226,45 +297,68 @@ func (s *session) operatorLeft(err error) {
 }
 
 func (s *session) dropNode(bye frame.Bye) {
-	s.drop(s.node, bye)
+	s.node.end(bye)
 	s.node, s.nodeGone = nil, s.relay.c.Now()
 }
 
 func (s *session) dropOperator(bye frame.Bye) {
-	s.drop(s.operator, bye)
+	s.operator.end(bye)
 	s.operator, s.operatorGone = nil, s.relay.c.Now()
 }
 
-func (s *session) drop(l *link, bye frame.Bye) {
-	l.end(bye)
-	delete(s.first, l)
-	delete(s.pongs, l)
-}
-
-// afterExit ends the session whose program has, once all that it wrote was seen.
+// afterExit lets go of the node whose program has ended, once all that it wrote is kept, and
+// ends the session once the operator has seen it. One who is away may come back for it, and
+// so may one who takes nothing of it: he is let go of, and not his session.
 func (s *session) afterExit() {
-	if s.exit == nil || s.tape.busy() {
+	if s.exit == nil || s.end != nil || s.tape.busy() || s.tape.partial {
 		return
 	}
-	late := !s.relay.c.Now().Before(s.exitAt.Add(lastWords))
-	if s.operator == nil || late || s.taken == s.out.kept && s.exitShown && s.operator.pending == nil {
+	now := s.relay.c.Now()
+	if s.node != nil {
+		status := s.exit.Status
+		s.dropNode(frame.Bye{Code: codeExited, Text: "its program ended", Status: &status})
+	}
+	since := s.operatorGone
+	if s.exitAt.After(since) {
+		since = s.exitAt
+	}
+	switch {
+	case s.operator == nil && !now.Before(since.Add(cmp.Or(s.row.Limits.Detach, exitKept))):
 		s.finish(codeExited, "its program ended")
+	case s.operator == nil:
+	case s.taken == s.out.kept && s.exitShown && s.operator.pending == nil:
+		s.finish(codeExited, "its program ended")
+	case !now.Before(s.progress.Add(lastWords)):
+		s.dropOperator(frame.Bye{Code: codeUnread, Text: "what the program wrote last is not taken", Lasts: true})
 	}
 }
 
-// close tells both sides, ends the recording and says so in the store.
+// close ends the recording and says so in the store, and tells both sides: once it is sure
+// that the session is still this relay's to end, or that nobody can say.
 func (s *session) close(ctx context.Context) {
+	s.tape.stop()
+	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, Replica: s.relay.c.Address}
+	if s.end.status != nil {
+		status := int(*s.end.status)
+		end.ExitStatus = &status
+	}
+	var closing error
+	if !s.end.lasts {
+		asked, done := context.WithTimeout(ctx, askWithin)
+		_, closing = s.relay.c.DB.MoveTerminalSession(asked, actor, s.row.ID, end)
+		done()
+		s.end.lasts = closing != nil && broker.AsError(closing).Code == codeElsewhere
+	}
 	bye := frame.Bye{Code: taskcatalog.Code(s.end.code), Text: taskcatalog.Clean(s.end.reason, maxText), Lasts: s.end.lasts, Status: s.end.status}
 	s.node.end(bye)
 	s.operator.end(bye)
-	s.tape.settle()
 	if s.end.attack {
 		s.relay.attack(s.peer.NodeID, s.row.ID, s.end.code, s.end.reason)
 	}
 	ctx, done := context.WithTimeout(ctx, closeWithin)
 	defer done()
 	if !s.end.lasts {
-		if err := s.closeRecord(ctx); err != nil {
+		if err := errors.Join(closing, s.closeRecord(ctx, end)); err != nil {
 			s.relay.c.Log.Error("cannot end the record of a terminal session", zap.String("session", s.row.ID), zap.Error(err))
 		}
 	}

@@ -395,31 +395,6 @@ func TestBytesThatComeOneByOneAreOneEvent(t *testing.T) {
 	}
 }
 
-// A node whose connection broke after it had said how its program ended comes again with
-// the same, and is told that it is known.
-func TestANodeMayComeAgainAfterItsExit(t *testing.T) {
-	s := newSite(t)
-	o := s.attach(frame.Hello{}) // never read: the end is not seen yet
-	n, w := s.join("quic", s.token, frame.Hello{})
-	n.send(frame.Data{Bytes: []byte("last words")}, frame.EOF{Offset: 10}, frame.Exit{Status: 3})
-	until(t, n.next, func(a frame.Ack) bool { return a.Taken == 10 })
-	n.close()
-	again := s.dial("quic", s.node)
-	again.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token, Taken: 0, From: 0, Sent: 10})
-	if bye := byeOf(t, again.next); bye.Code != "terminal_exited" || bye.Lasts || bye.Status == nil || *bye.Status != 3 {
-		t.Errorf("%+v", bye)
-	}
-	if row := must(s.db.TerminalSession(ctx, "ts-1"))(t); row.Status.Over() {
-		t.Errorf("it is %s before anybody has seen its end", row.Status)
-	}
-	o.drain(nil)
-	s.eventually("it ends", func() bool {
-		s.clock.Advance(time.Second)
-		return must(s.db.TerminalSession(ctx, "ts-1"))(t).Status.Over()
-	})
-	s.ends("terminal_exited")
-}
-
 // A relay that has begun anew knows no session by itself: the node whose it is may come
 // again, and keeps its terminal. One that is over, or another's, is not here.
 func TestANodeMayComeAgainWhereItsRelayBeganAnew(t *testing.T) {
@@ -448,25 +423,4 @@ func TestANodeMayComeAgainWhereItsRelayBeganAnew(t *testing.T) {
 	if bye := come(s.node); bye.Code != "terminal_session_not_here" || bye.Lasts {
 		t.Errorf("after its end: %+v", bye)
 	}
-}
-
-// An operator who does not take the last words does not keep the session.
-func TestLastWordsAreNotWaitedForWithoutEnd(t *testing.T) {
-	s := newSiteWith(t, broker.TerminalLimits{})
-	o := s.attach(frame.Hello{})
-	n, _ := s.join("quic", s.token, frame.Hello{})
-	until[frame.Welcome](t, o.next, nil)
-	n.send(frame.Data{Bytes: []byte("last words")}, frame.Exit{Status: 129, Signal: "HUP"})
-	until(t, n.next, func(a frame.Ack) bool { return a.Taken == 10 })
-	s.clock.Advance(9 * time.Second)
-	o.send(frame.Ping{Nonce: 1})
-	until[frame.Pong](t, o.next, nil)
-	told := make(chan frame.Bye, 1)
-	o.drain(told)
-	s.eventually("it ends", func() bool { s.clock.Advance(time.Second); return len(told) == 1 })
-	if bye := <-told; bye.Code != "terminal_exited" || *bye.Status != 129 {
-		t.Errorf("%+v", bye)
-	}
-	n.close()
-	s.ends("terminal_exited")
 }

@@ -27,6 +27,11 @@ type conn struct {
 
 func (s *site) dial(over string, n pkitest.Node) *conn {
 	s.Helper()
+	return s.dialWith(over, n, &quic.Config{MaxIncomingStreams: -1, EnableDatagrams: true})
+}
+
+func (s *site) dialWith(over string, n pkitest.Node, config *quic.Config) *conn {
+	s.Helper()
 	if over == "tls" {
 		c, err := tls.Dial("tcp", s.addr, s.clientTLS(n))
 		if err != nil {
@@ -36,7 +41,7 @@ func (s *site) dial(over string, n pkitest.Node) *conn {
 		s.Cleanup(func() { _ = c.Close() })
 		return &conn{site: s, ReadWriter: c, reader: frame.NewReader(c), close: func() { _ = c.NetConn().Close() }}
 	}
-	c, err := quic.DialAddr(ctx, s.addr, s.clientTLS(n), &quic.Config{MaxIncomingStreams: -1})
+	c, err := quic.DialAddr(ctx, s.addr, s.clientTLS(n), config)
 	if err != nil {
 		s.Fatal(err)
 	}

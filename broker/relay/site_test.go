@@ -47,12 +47,16 @@ type shelf struct {
 	mu   sync.Mutex
 	fail error
 	vain int           // tries that failed
+	held int           // that wait, or waited, for hold
 	hold chan struct{} // nothing is kept until it is closed
 }
 
 func (s *shelf) Keep(ctx context.Context, b recording.Block) error {
 	s.mu.Lock()
 	fail, hold := s.fail, s.hold
+	if hold != nil {
+		s.held++
+	}
 	s.mu.Unlock()
 	if hold != nil {
 		select {
@@ -74,6 +78,13 @@ func (s *shelf) set(fail error, hold chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail, s.hold = fail, hold
+}
+
+// holds reports whether something waits to be kept, or has.
+func (s *shelf) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held > 0
 }
 
 func (s *shelf) failed() int {
@@ -110,7 +121,6 @@ func newSiteWith(t *testing.T, limits broker.TerminalLimits, change ...func(*rel
 	clock := storetest.NewClock()
 	s := &site{T: t, clock: clock, ca: pkitest.NewAt(t, clock.Now()), db: storetest.Open(t, "sqlite", clock.Now)}
 	s.node = s.enroll("alpha")
-	s.shelf = &shelf{Keeper: s.db}
 	s.begin(change...)
 	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-1", NodeID: s.node.NodeID, NodeEpoch: 1, Username: "tenant", Reason: "a look", Limits: limits, RecordInput: true}))(t)
 	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
@@ -131,6 +141,7 @@ func (s *site) begin(change ...func(*relay.Config)) {
 	if s.listener != nil {
 		tcp = s.listener(tcp)
 	}
+	s.shelf = &shelf{Keeper: s.db.RecordingKeeper(s.addr)}
 	c := relay.Config{
 		DB: s.db, Keeper: s.shelf, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.ca.Server, nil },
 		Roots: func() *x509.CertPool { return s.ca.Roots() }, Now: s.clock.Now, Address: s.addr, Tick: 5 * time.Millisecond,
@@ -215,7 +226,8 @@ func (s *site) ends(code string) broker.TerminalSession {
 
 func (s *site) verify() recording.Report {
 	s.Helper()
-	return must(recording.Verify("ts-1", s.db.Blocks(ctx, "ts-1"), must(s.db.RecordingHead(ctx, "ts-1"))(s)))(s)
+	r, _, err := s.db.VerifyRecording(ctx, "ts-1")
+	return must(r, err)(s)
 }
 
 // lines are those of the recording, without the first.

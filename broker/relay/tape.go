@@ -25,29 +25,47 @@ type tape struct {
 	unkept  bool // the last try failed
 	waits   bool // for a tick, before the next one
 	since   time.Time
+	input   int         // bytes of it that are to be kept and are not
+	partial bool        // the beginning of a character waits for the rest
+	output  time.Time   // when some came last
+	quiet   *time.Timer // to look after it
 }
+
+// quietFor is how long the rest of a character is waited for.
+const quietFor = 50 * time.Millisecond
 
 // written is what came of it.
 type written struct {
 	kept     uint64
 	err      error
+	input    int                     // bytes of it that are kept, where err is nil
+	partial  bool                    // the beginning of a character is not kept yet
 	row      *broker.TerminalSession // where it stands now, if that has changed
 	statusNo error
 }
 
 // note is an event for the recording.
 type note struct {
-	kind  recording.EventKind
-	bytes []byte // of output or input
+	at    time.Time
+	kind  recording.EventKind // empty: what waits for the rest of a character is settled
+	bytes []byte              // of output or input
 	size  frame.Resize
 	gap   uint64 // bytes of output that are lost
 }
 
-// add notes an event. What comes byte by byte is one: a recording has no use for each, and
-// nobody is to fill memory with them.
+// add notes an event. What comes byte by byte at one time is one, as are sizes that nobody
+// sees: a recording has no use for each, and nobody is to fill memory with them.
 func (t *tape) add(n note) {
-	if last := len(t.notes) - 1; last >= 0 && n.bytes != nil {
-		if had := &t.notes[last]; had.kind == n.kind && len(had.bytes)+len(n.bytes) <= frame.MaxData {
+	if n.kind == recording.Output {
+		t.output = n.at
+	}
+	if last := len(t.notes) - 1; last >= 0 {
+		switch had := &t.notes[last]; {
+		case had.kind != n.kind:
+		case n.kind == recording.Resize:
+			had.size = n.size
+			return
+		case n.bytes != nil && n.at.Sub(had.at) < sameTime && len(had.bytes)+len(n.bytes) <= frame.MaxData:
 			had.bytes = append(had.bytes, n.bytes...)
 			return
 		}
@@ -58,17 +76,27 @@ func (t *tape) add(n note) {
 	t.notes = append(t.notes, n)
 }
 
+// sameTime is how far apart bytes may come that are one event.
+const sameTime = 10 * time.Millisecond
+
 func (n note) record(r *recording.Recorder) {
 	switch n.kind {
 	case recording.Output:
-		r.Output(n.bytes)
+		r.Output(n.at, n.bytes)
 	case recording.Input:
-		r.Input(n.bytes)
+		r.Input(n.at, n.bytes)
 	case recording.Resize:
-		r.Resize(n.size.Columns, n.size.Rows)
+		r.Resize(n.at, n.size.Columns, n.size.Rows)
 	case recording.Marker:
-		r.Gap(n.gap, "the node has them no more")
+		r.Gap(n.at, n.gap, "the node has them no more")
+	default:
+		r.Settle(n.at)
 	}
+}
+
+// settle has the beginning of a character be kept that nothing completes.
+func (s *session) settle() {
+	s.tape.add(note{at: s.relay.c.Now()})
 }
 
 // busy reports whether there is something that is not kept.
@@ -76,24 +104,33 @@ func (t *tape) busy() bool { return t.running || t.unkept || len(t.notes) > 0 }
 
 // write begins to write what there is.
 func (s *session) write(ctx context.Context) {
-	t, status := &s.tape, s.status()
-	moves := status != s.row.Status
+	t, to := &s.tape, store.TerminalMove{To: s.status(), Replica: s.relay.c.Address}
+	if s.exit != nil && s.operator == nil { // for another relay that he may come back to
+		status := int(s.exit.Status)
+		to.ExitStatus = &status
+	}
+	moves := to.To != s.row.Status || to.ExitStatus != nil && s.row.ExitStatus == nil
+	if now := s.relay.c.Now(); t.partial && !t.running && !now.Before(t.output.Add(quietFor)) {
+		t.partial = false
+		s.settle()
+	}
 	if t.running || t.waits || !t.unkept && !moves && len(t.notes) == 0 {
 		return
 	}
-	notes, id, db := t.notes, s.row.ID, s.relay.c.DB
+	notes, input, id, db := t.notes, t.input, s.row.ID, s.relay.c.DB
 	t.notes, t.running = nil, true
 	ctx, t.cancel = context.WithTimeout(ctx, keepWithin)
 	cancel := t.cancel
 	s.group.Go(func() {
 		defer cancel()
-		var w written
+		w := written{input: input}
 		for _, n := range notes {
 			n.record(t.rec)
 		}
+		w.partial = t.rec.Waits()
 		w.kept, w.err = t.rec.Flush(ctx)
 		if moves && w.err == nil {
-			row, err := db.MoveTerminalSession(ctx, actor, id, store.TerminalMove{To: status})
+			row, err := db.MoveTerminalSession(ctx, actor, id, to)
 			if w.row, w.statusNo = &row, err; err != nil {
 				w.row = nil
 			}
@@ -110,11 +147,17 @@ func (s *session) wrote(w written) {
 		s.row = *w.row
 	}
 	s.out.kept = max(s.out.kept, w.kept)
+	if w.err == nil && w.input > 0 {
+		t.input -= w.input
+		s.forward(w.input)
+	}
+	if t.partial = w.partial; t.partial {
+		t.quiet.Reset(quietFor)
+	}
 	refused := (*broker.Error)(nil)
 	switch {
-	case errors.As(w.err, &refused) && refused.Code == "recording_conflict":
-		s.finish("terminal_moved", "another relay goes on with it")
-		s.end.lasts = true
+	case errors.As(errors.Join(w.err, w.statusNo), &refused) && (refused.Code == codeElsewhere || refused.Code == "recording_conflict"):
+		s.moved()
 	case errors.As(w.err, &refused):
 		s.finish("recording_failed", "its recording cannot be kept: "+refused.Code)
 	case errors.As(w.statusNo, &refused):
@@ -136,8 +179,15 @@ func (s *session) wrote(w written) {
 	}
 }
 
-// settle ends what is being written, and gives the recorder what was not.
-func (t *tape) settle() {
+// moved lets go of a session that another relay has taken.
+func (s *session) moved() {
+	if s.end == nil {
+		s.end = &ending{code: "terminal_moved", reason: "another relay goes on with it", lasts: true}
+	}
+}
+
+// stop ends what is being written, and gives the recorder what was not.
+func (t *tape) stop() {
 	if t.running {
 		t.cancel()
 		<-t.written
@@ -148,19 +198,17 @@ func (t *tape) settle() {
 	t.notes, t.running = nil, false
 }
 
-// closeRecord ends the recording, and then the session.
-func (s *session) closeRecord(ctx context.Context) error {
-	db, end := s.relay.c.DB, store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason}
-	if s.end.status != nil {
-		status := int(*s.end.status)
-		end.ExitStatus = &status
-	}
-	_, closing := db.MoveTerminalSession(ctx, actor, s.row.ID, end)
+// closeRecord ends the recording, and then the session. One whose recording cannot be ended
+// stays closing, for whoever reaps it.
+func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error {
+	db := s.relay.c.DB
 	head, err := s.tape.rec.End(ctx, s.end.code)
 	if err == nil {
-		err = db.CloseRecording(ctx, actor, head)
+		err = db.CloseRecording(ctx, actor, s.relay.c.Address, head)
 	}
-	end.To = broker.TerminalClosed
-	_, closed := db.MoveTerminalSession(ctx, actor, s.row.ID, end)
-	return errors.Join(closing, err, closed)
+	if err == nil {
+		end.To = broker.TerminalClosed
+		_, err = db.MoveTerminalSession(ctx, actor, s.row.ID, end)
+	}
+	return err
 }

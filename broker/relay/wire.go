@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
@@ -25,18 +27,29 @@ type stream interface {
 // wire is the node's side of a session, on a stream.
 type wire struct {
 	stream
-	reader  *frame.Reader
-	closing func() error // says that nothing more is sent
-	closed  func() error
-	why     atomic.Pointer[error] // it ended, where that is not what the stream says
+	reader    *frame.Reader
+	transport string     // as a frame.State names it
+	quic      *quic.Conn // with datagrams; nil: there are none
+	joined    func()     // tells its source that it is no beginner any more
+	leave     func()     // and its node that it is gone; nil: it has not joined
+	closing   func() error
+	closed    func() error
+	why       atomic.Pointer[error] // it ended, where that is not what the stream says
 }
 
-func overTLS(conn *tls.Conn) *wire {
-	return &wire{stream: conn, reader: frame.NewReader(conn), closing: conn.CloseWrite, closed: conn.Close}
+func overTLS(conn *tls.Conn, joined func()) *wire {
+	return &wire{joined: joined, stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite, closed: conn.Close}
 }
 
-func overQUIC(conn *quic.Conn, s *quic.Stream) *wire {
-	return &wire{stream: s, reader: frame.NewReader(s), closing: s.Close, closed: func() error { return conn.CloseWithError(0, "") }}
+func overQUIC(conn *quic.Conn, s *quic.Stream, joined func()) *wire {
+	w := &wire{
+		joined: joined, stream: s, reader: frame.NewReader(s), transport: frame.OverQUIC,
+		closing: s.Close, closed: func() error { return conn.CloseWithError(0, "") },
+	}
+	if conn.ConnectionState().SupportsDatagrams.Remote {
+		w.quic = conn
+	}
+	return w
 }
 
 // Next implements Side.
@@ -73,4 +86,33 @@ func (w *wire) Send(f frame.Frame) error {
 }
 
 // Close implements Side.
-func (w *wire) Close() error { return w.closed() }
+func (w *wire) Close() error {
+	if w.leave != nil {
+		w.leave()
+	}
+	return w.closed()
+}
+
+// fail ends the connection for a reason that its stream does not show.
+func (w *wire) fail(conn *quic.Conn, err error) {
+	w.why.Store(&err)
+	_ = conn.CloseWithError(1, string(taskcatalog.CodeOf(err, "")))
+}
+
+// early waits for the next datagram: bytes that are on their way over the stream as well. An
+// error with a code is that of a datagram which is no such thing.
+func (w *wire) early() (frame.Data, error) {
+	raw, err := w.quic.ReceiveDatagram(context.Background()) // the connection's end is its end
+	if err != nil {
+		return frame.Data{}, err
+	}
+	f, err := frame.Parse(raw)
+	if err != nil {
+		return frame.Data{}, err
+	}
+	data, ok := f.(frame.Data)
+	if !ok {
+		return frame.Data{}, unexpected(f)
+	}
+	return data, nil
+}

@@ -15,10 +15,11 @@ const mintLife = 15 * time.Minute
 // task's type and from this table, never from what the task's params say.
 var mintable = map[string]struct {
 	taskType string
-	mint     func(*Minter, context.Context, broker.Task) (broker.Minted, error)
+	mint     func(m *Minter, ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error)
 }{
 	taskcatalog.CredentialOCIPull:          {taskType: "node.self_update", mint: (*Minter).pullToken},
 	taskcatalog.CredentialMAASMachineToken: {taskType: "node.hw_sync_reseed", mint: (*Minter).machineToken},
+	taskcatalog.CredentialTerminalSession:  {taskType: "terminal.open", mint: (*Minter).terminalToken},
 }
 
 // Minter gives secrets to the tasks that may have them.
@@ -30,11 +31,15 @@ type Minter struct {
 	// MachineToken is asked first for a MAAS machine's own token; false, or nil:
 	// what is kept is given.
 	MachineToken func(context.Context, broker.Task) (secret []byte, ok bool)
+	// TerminalToken makes the one with which a task's terminal joins its relay, for who
+	// holds the key of that digest.
+	TerminalToken func(ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error)
 }
 
-// Mint makes or reads the secret of a credential type for a task. Codes:
-// credential_type_unknown, credential_refused, those of Keeper.Get and of PullToken.
-func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType string) (broker.Minted, error) {
+// Mint makes or reads the secret of a credential type for a task, whose node shows the key
+// of that digest. Codes: credential_type_unknown, credential_refused, those of Keeper.Get,
+// of PullToken and of TerminalToken.
+func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType, keyDigest string) (broker.Minted, error) {
 	row, ok := mintable[credentialType]
 	if !ok {
 		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_type_unknown", "cannot mint credential %q for task %s: there is none of that type", taskcatalog.Clean(credentialType, 64), task.ID)
@@ -42,11 +47,11 @@ func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType stri
 	if task.Type != row.taskType {
 		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
 	}
-	return row.mint(m, ctx, task)
+	return row.mint(m, ctx, task, keyDigest)
 }
 
 // pullToken is one that a registry has made: it ends when that says, at the latest.
-func (m *Minter) pullToken(ctx context.Context, task broker.Task) (broker.Minted, error) {
+func (m *Minter) pullToken(ctx context.Context, task broker.Task, _ string) (broker.Minted, error) {
 	made, err := m.PullToken(ctx, task)
 	if last := m.Now().Add(mintLife); made.Expires.After(last) {
 		made.Expires = last
@@ -55,7 +60,7 @@ func (m *Minter) pullToken(ctx context.Context, task broker.Task) (broker.Minted
 }
 
 // machineToken is the one of the task's own machine.
-func (m *Minter) machineToken(ctx context.Context, task broker.Task) (broker.Minted, error) {
+func (m *Minter) machineToken(ctx context.Context, task broker.Task, _ string) (broker.Minted, error) {
 	if m.MachineToken != nil {
 		if fresh, ok := m.MachineToken(ctx, task); ok {
 			return broker.Minted{Secret: string(fresh), Expires: m.Now().Add(mintLife)}, nil
@@ -63,4 +68,8 @@ func (m *Minter) machineToken(ctx context.Context, task broker.Task) (broker.Min
 	}
 	value, err := m.Keeper.Get(ctx, nodeToken(task.NodeID))
 	return broker.Minted{Secret: string(value), Expires: m.Now().Add(mintLife)}, err
+}
+
+func (m *Minter) terminalToken(ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error) {
+	return m.TerminalToken(ctx, task, keyDigest)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -23,19 +24,25 @@ import (
 const (
 	DefaultListen      = "127.0.0.1:7440"
 	DefaultAgentListen = "127.0.0.1:7441"
+	// DefaultRelayPort is that of the relay, on the agents' listener's address.
+	DefaultRelayPort = "7442"
 )
 
 // Config is what a broker is told.
 type Config struct {
 	DataDir     string
-	Listen      string                  // HOST:PORT of the operators' listener; empty: DefaultListen
-	AgentListen string                  // HOST:PORT of the agents' listener; empty: DefaultAgentListen
-	Advertise   string                  // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
-	Database    string                  // postgres://…; empty: SQLite in the data directory
-	Vault       *secrets.VaultConfig    // nil: secrets are files in the data directory
-	Events      outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
-	Archives    taskqueue.ArchivePolicy // for how long what tasks collected is kept; zero: its default
-	Version     string
+	Listen      string // HOST:PORT of the operators' listener; empty: DefaultListen
+	AgentListen string // HOST:PORT of the agents' listener; empty: DefaultAgentListen
+	Advertise   string // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
+	// RelayListen is HOST:PORT of the relay of terminals, on UDP and on TCP; empty: the
+	// agents' listener's host and DefaultRelayPort, or any port where that has any.
+	RelayListen    string
+	RelayAdvertise string                  // HOST[:PORT] under which nodes reach the relay; empty: the agents' listener's host
+	Database       string                  // postgres://…; empty: SQLite in the data directory
+	Vault          *secrets.VaultConfig    // nil: secrets are files in the data directory
+	Events         outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
+	Archives       taskqueue.ArchivePolicy // for how long what tasks collected is kept; zero: its default
+	Version        string
 
 	Now func() time.Time // nil: time.Now
 	// StoreNow is the clock of leases; nil: the database's own on PostgreSQL, so that
@@ -78,17 +85,35 @@ func (c *Config) fill() error {
 	if err := errors.Join(c.Events.Check(), c.Archives.Check()); err != nil {
 		return err
 	}
-	for _, addr := range []string{c.Listen, c.AgentListen} {
+	if c.RelayListen == "" {
+		c.RelayListen = relayBeside(c.AgentListen)
+	}
+	for _, addr := range []string{c.Listen, c.AgentListen, c.RelayListen} {
 		if _, port, err := net.SplitHostPort(addr); err != nil || !validPort(port, 0) {
 			return broker.Errorf(broker.Invalid, "bad_address", "cannot listen on %q: write HOST:PORT", taskcatalog.Clean(addr, 100))
 		}
 	}
-	if c.Advertise != "" {
-		if _, _, err := splitAdvertised(c.Advertise); err != nil {
+	for _, advertised := range []string{c.Advertise, c.RelayAdvertise} {
+		if advertised == "" {
+			continue
+		}
+		if _, _, err := splitAdvertised(advertised); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// relayBeside is where the relay listens that nobody has placed.
+func relayBeside(agents string) string {
+	host, port, err := net.SplitHostPort(agents)
+	if err != nil {
+		return agents // which is refused
+	}
+	if port != "0" {
+		port = DefaultRelayPort
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // splitAdvertised reads HOST[:PORT].
@@ -115,16 +140,17 @@ func validPort(s string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-// addresses are where the two listeners are reached.
+// addresses are where the listeners are reached.
 type addresses struct {
 	operators string   // https://HOST:PORT, from this machine
 	agents    string   // https://HOST:PORT, from nodes
+	relay     string   // HOST:PORT, from nodes
 	names     []string // for the server certificate
 }
 
 // addressesOf works out the addresses once the ports are taken. A listener on
 // all addresses is reached by its host name, unless one is advertised.
-func (c *Config) addressesOf(operators, agents net.Addr) (addresses, error) {
+func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, error) {
 	opHost, opPort, err := net.SplitHostPort(operators.String())
 	if err != nil {
 		return addresses{}, err
@@ -151,9 +177,28 @@ func (c *Config) addressesOf(operators, agents net.Addr) (addresses, error) {
 			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker (use --advertise HOST[:PORT])")
 		}
 	}
+	reHost, rePort, err := net.SplitHostPort(relay.String())
+	if err != nil {
+		return addresses{}, err
+	}
+	switch unspecified := net.ParseIP(reHost).IsUnspecified(); {
+	case c.RelayAdvertise != "":
+		host, port, err := splitAdvertised(c.RelayAdvertise)
+		if err != nil {
+			return addresses{}, err
+		}
+		reHost, rePort = host, cmp.Or(port, rePort)
+	case c.Database == "" && (c.Advertise != "" || unspecified):
+		reHost = agHost
+	case unspecified: // of several brokers each has its own, and --advertise may name any of them
+		if reHost, err = os.Hostname(); err != nil || reHost == "" {
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
+		}
+	}
+	a.relay = net.JoinHostPort(reHost, rePort)
 	a.operators = "https://" + net.JoinHostPort(opHost, opPort)
 	a.agents = "https://" + net.JoinHostPort(agHost, agPort)
-	for _, h := range []string{opHost, agHost} {
+	for _, h := range []string{opHost, agHost, reHost} {
 		if ip := net.ParseIP(h); ip == nil || !ip.IsLoopback() {
 			a.names = append(a.names, h)
 		}

@@ -1,5 +1,5 @@
 // Package server joins the parts of a broker: store, keys, secrets, task queue,
-// and the two listeners. A test builds the same value as the program does.
+// the two listeners, and the relay of terminals. A test builds the same value as the program does.
 //
 // # The data directory
 //
@@ -8,6 +8,7 @@
 //	keys/           the broker's keys, and the key ring that lists them
 //	secrets/        age-encrypted secrets and the key to them
 //	admin.token     the first operator token, made on the first start (0600)
+//	relay.key       with it the relay tells nodes that connections of before are gone
 //	client.yaml     what hostler --config reads: address, root certificate
 //
 // # Starting
@@ -22,7 +23,8 @@
 // # Stopping
 //
 // When its context ends, Run stops taking requests, answers those that wait,
-// lets those that work finish for some seconds, and closes the store.
+// lets go of its terminal sessions, lets those that work finish for some seconds, and
+// closes the store.
 //
 // # Metrics
 //
@@ -42,6 +44,9 @@
 //	hostler_runs{kind,status,class}                       runs; by failure class where they have stopped
 //	hostler_outbox_events                                 events that are not in the feed yet
 //	hostler_outbox_lag_seconds                            how long the oldest of them has waited
+//	hostler_terminal_sessions                             terminal sessions that this broker's relay has
+//	hostler_terminal_recorded_bytes_total                 bytes of recordings that this broker has kept
+//	hostler_terminal_recording_failures_total             blocks of recordings that it could not keep at once
 //	hostler_turnover_stage_seconds{mode,stage}            mean of a stage in a turnover, of the last seven days
 //	hostler_turnover_lost_gpu_hours                       GPU-hours that turnovers took of the last seven days
 //	hostler_turnover_open                                 nodes that are out because of a turnover

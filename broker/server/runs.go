@@ -51,7 +51,7 @@ func kinds(l *maas.Lifecycle, t *turnover.Chains, n *refit.Nodes) []chain.Kind {
 func (s *Server) minter() *secrets.Minter {
 	tokens := &onboard.MachineTokens{DB: s.db, Sites: s.sites}
 	pulls := &registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries, Signed: s.signed}
-	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of}
+	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken}
 }
 
 // signed reads a task that this broker signed.

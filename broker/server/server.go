@@ -28,10 +28,12 @@ import (
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
+	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/resolver"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/broker/trust"
 )
 
@@ -62,10 +64,15 @@ type Server struct {
 	refit      *refit.Nodes
 	nodes      *nodeapi.API
 	admin      *adminapi.API
+	relay      *relay.Relay
+	terminals  *terminals.Desk
 	metrics    *metrics
 	tracing    *sdktrace.TracerProvider
 
 	operatorPort, agentPort net.Listener
+	relayTCP                net.Listener
+	relayUDP                net.PacketConn
+	relayKey                []byte
 	draining                atomic.Bool
 }
 
@@ -93,7 +100,12 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.onClose(s.agentPort.Close)
-	if s.at, err = c.addressesOf(s.operatorPort.Addr(), s.agentPort.Addr()); err != nil {
+	if s.relayTCP, s.relayUDP, err = listenRelay(c.RelayListen); err != nil {
+		return nil, err
+	}
+	s.onClose(s.relayTCP.Close)
+	s.onClose(s.relayUDP.Close)
+	if s.at, err = c.addressesOf(s.operatorPort.Addr(), s.agentPort.Addr(), s.relayTCP.Addr()); err != nil {
 		return nil, err
 	}
 	return s, s.open(ctx)
@@ -131,6 +143,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.clients.write(); err != nil {
 		return err
 	}
+	if s.relayKey, err = dir.relayKey(); err != nil {
+		return err
+	}
 	return s.join(ctx)
 }
 
@@ -166,12 +181,13 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.metrics.countPolls(s.nodes.WaitingPolls)
+	s.openTerminals()
 	s.events = outbox.NewFeed(s.db)
 	if err := s.openRuns(); err != nil {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Events: s.events, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Terminals: s.terminals, Relay: s.relay, Events: s.events, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {
@@ -200,6 +216,9 @@ func (s *Server) OperatorURL() string { return s.at.operators }
 
 // AgentURL is where nodes reach this broker.
 func (s *Server) AgentURL() string { return s.at.agents }
+
+// RelayAddress is where nodes reach this broker's relay.
+func (s *Server) RelayAddress() string { return s.at.relay }
 
 // RootSHA256 is what nodes pin.
 func (s *Server) RootSHA256() string { return s.trust.RootSHA256() }
@@ -237,6 +256,9 @@ func (s *Server) Run(ctx context.Context) error {
 	polls, endPolls := context.WithCancel(work)
 	defer endPolls()
 	start(func(context.Context) error { return s.nodes.Run(polls) })
+	sessions, letGo := context.WithCancel(work)
+	defer letGo()
+	start(func(context.Context) error { return s.serveTerminals(sessions) })
 
 	agents := s.nodes.Server()
 	agents.Handler = s.metrics.measured(agents.Handler, s.c.Now)
@@ -252,7 +274,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	_, _ = fmt.Fprintf(s.c.Ready, "ready operators=%s agents=%s\n", s.at.operators, s.at.agents)
+	_, _ = fmt.Fprintf(s.c.Ready, "ready operators=%s agents=%s relay=%s\n", s.at.operators, s.at.agents, s.at.relay)
 	s.c.Notify("READY=1\nSTATUS=serving operators at " + s.at.operators + " and nodes at " + s.at.agents)
 	start(s.watchdog)
 	start(s.trySecrets)
@@ -267,6 +289,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.admin.Leave()
 	endStages()
 	endPolls()
+	letGo()
 	drained, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer done()
 	for _, server := range []*http.Server{front, agents} {
@@ -290,9 +313,10 @@ func (s *Server) lead(ctx context.Context) {
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
 	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
+	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
-	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, drift.Run, profiles.Run, keeper.Run, leftovers.Run, silence.Run, s.sweep} {
+	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, drift.Run, profiles.Run, keeper.Run, leftovers.Run, silence.Run, kept.Run, s.sweep} {
 		group.Go(func() error {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.c.Log.Error("periodic work ended", zap.Error(err))

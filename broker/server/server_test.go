@@ -108,7 +108,11 @@ func TestAStartThatFailsLeavesNothingHalfMade(t *testing.T) {
 		change func(*server.Config)
 		code   string
 	}{
-		"operators' port taken":     {func(c *server.Config) { c.Listen = taken.Addr().String() }, "address_in_use"},
+		"operators' port taken": {func(c *server.Config) { c.Listen = taken.Addr().String() }, "address_in_use"},
+		"relay's port taken": {func(c *server.Config) {
+			c.Listen, c.AgentListen, c.RelayListen = "127.0.0.1:0", "127.0.0.1:0", taken.Addr().String()
+		}, "address_in_use"},
+		"no port of the relay":      {func(c *server.Config) { c.RelayListen = "127.0.0.1" }, "bad_address"},
 		"agents' port taken":        {func(c *server.Config) { c.AgentListen = taken.Addr().String() }, "address_in_use"},
 		"no port":                   {func(c *server.Config) { c.Listen = "127.0.0.1" }, "bad_address"},
 		"no address":                {func(c *server.Config) { c.Listen = "nosuchhost.invalid:1" }, "bad_address"},

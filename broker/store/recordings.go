@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -22,21 +25,34 @@ func scanBlock(row interface{ Scan(...any) error }) (b recording.Block, err erro
 	return b, err
 }
 
-// Keep implements recording.Keeper. Codes: terminal_session_not_found, recording_conflict,
-// for a block that is not the next one: another relay has gone on with the recording, or it
-// has ended.
-func (db *DB) Keep(ctx context.Context, b recording.Block) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
+// keeper keeps the recordings of one relay's sessions.
+type keeper struct {
+	db      *DB
+	replica string
+}
+
+// RecordingKeeper is for the relay at an address: it keeps blocks of the sessions that this
+// relay has, and of no other.
+func (db *DB) RecordingKeeper(replica string) recording.Keeper { return keeper{db, replica} }
+
+// Keep implements recording.Keeper. Codes: terminal_session_not_found,
+// terminal_session_elsewhere, recording_conflict, for a block that is not the next one:
+// another has gone on with the recording, or it has ended.
+func (k keeper) Keep(ctx context.Context, b recording.Block) error {
+	return k.db.write(ctx, func(ctx context.Context, t *tx) error {
 		// The session's row has one writer at a time go on after the last block.
-		if _, err := terminal(ctx, t, b.SessionID, t.forUpdate()); err != nil {
+		s, err := terminal(ctx, t, b.SessionID, t.forUpdate())
+		if err != nil {
 			return err
 		}
-		last, err := lastBlock(ctx, t, b.SessionID)
+		last, err := head(ctx, t, b.SessionID)
 		switch {
 		case err != nil:
 			return err
 		case b.Seq == last.Seq && b.Hash == last.Hash:
 			return nil // its answer was lost
+		case s.Replica != k.replica:
+			return terminalElsewhere(s)
 		case b.Seq != last.Seq+1 || b.Prev != last.Hash || last.Last:
 			return broker.Errorf(broker.Refused, "recording_conflict", "cannot keep block %d of the recording of session %s: it does not go on after block %d, the last there is", b.Seq, b.SessionID, last.Seq)
 		}
@@ -52,7 +68,16 @@ func (db *DB) LastBlock(ctx context.Context, sessionID string) (recording.Block,
 }
 
 func lastBlock(ctx context.Context, r runner, sessionID string) (recording.Block, error) {
-	b, err := scanBlock(r.QueryRowContext(ctx, `SELECT `+blockColumns+` FROM recording_blocks WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`, sessionID))
+	return blockAtEnd(ctx, r, blockColumns, sessionID)
+}
+
+// head is lastBlock without its lines, which may be many.
+func head(ctx context.Context, r runner, sessionID string) (recording.Block, error) {
+	return blockAtEnd(ctx, r, strings.Replace(blockColumns, "lines", "NULL", 1), sessionID)
+}
+
+func blockAtEnd(ctx context.Context, r runner, columns, sessionID string) (recording.Block, error) {
+	b, err := scanBlock(r.QueryRowContext(ctx, `SELECT `+columns+` FROM recording_blocks WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`, sessionID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return recording.Block{SessionID: sessionID, Seq: -1}, nil
 	}
@@ -84,17 +109,24 @@ func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 	}
 }
 
-const endAction = "recording.end"
+const (
+	endAction  = "recording.end"
+	dropAction = "recording.drop"
+)
 
-// CloseRecording writes the head of a recording into the audit log, once. Codes:
-// terminal_session_not_found, recording_head_wrong.
-func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, h recording.Head) error {
+// CloseRecording writes the head of a recording into the audit log, once, for the relay that
+// has its session. Codes: terminal_session_not_found, terminal_session_elsewhere,
+// recording_head_wrong.
+func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
 		if err != nil {
 			return err
 		}
-		last, err := lastBlock(ctx, t, s.ID)
+		if s.Replica != replica {
+			return terminalElsewhere(s)
+		}
+		last, err := head(ctx, t, s.ID)
 		if err != nil {
 			return err
 		}
@@ -119,6 +151,29 @@ func (db *DB) RecordingHead(ctx context.Context, sessionID string) (*recording.H
 	}
 	var h recording.Head
 	return &h, json.Unmarshal(rows[0].After, &h)
+}
+
+// VerifyRecording reads all of a recording and holds it to the audit log, also one that was
+// dropped: of that the log has how it ended, and that it was dropped. Codes:
+// terminal_session_not_found.
+func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recording.Report, told *recording.Head, err error) {
+	if _, err := db.TerminalSession(ctx, sessionID); err != nil {
+		return r, nil, err
+	}
+	if told, err = db.RecordingHead(ctx, sessionID); err != nil {
+		return r, nil, err
+	}
+	// Not what the session's row says: whoever can delete blocks can write there.
+	drops, err := db.ListAudit(ctx, AuditFilter{Subject: "terminal/" + sessionID, Action: dropAction, Limit: 1})
+	if err != nil {
+		return r, nil, err
+	}
+	var dropped time.Time
+	if len(drops) > 0 {
+		dropped = drops[0].At
+	}
+	r, err = recording.Verify(sessionID, db.Blocks(ctx, sessionID), told, dropped)
+	return r, told, err
 }
 
 // Recording is a session with what there is of its recording.
@@ -170,35 +225,44 @@ func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, e
 // dropAtOnce bounds one transaction.
 const dropAtOnce = 20
 
-// DropRecordings forgets the recordings of sessions that were closed before a time, each
-// audited, and says which: a few at a time, so call it until there are none. What the audit
-// log was told of them stays.
-func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before time.Time) (dropped []string, err error) {
+// DropRecordings forgets the recordings of sessions that were closed before the time of
+// their site, each audited, and says which: a few at a time, so call it until there are
+// none. A site without a time keeps its own. What the audit log was told of them stays, and
+// what it was not told the end of is never dropped.
+func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before map[string]time.Time) (dropped []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		dropped, err = collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE status = 'closed' AND closed_at > 0 AND closed_at < $1 AND dropped_at = 0
-			ORDER BY closed_at LIMIT $2`+t.forUpdate()+t.skipLocked(), micros(before), dropAtOnce)
-		if err != nil {
-			return err
-		}
-		for _, id := range dropped {
-			last, err := lastBlock(ctx, t, id)
+		dropped = nil
+		for _, site := range slices.Sorted(maps.Keys(before)) {
+			old, err := collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE site = $1 AND status = 'closed' AND closed_at > 0 AND closed_at < $2
+				AND recorded_at > 0 AND dropped_at = 0 ORDER BY closed_at LIMIT $3`+t.forUpdate()+t.skipLocked(), site, micros(before[site]), dropAtOnce-len(dropped))
 			if err != nil {
 				return err
 			}
-			if _, err := t.ExecContext(ctx, `DELETE FROM recording_blocks WHERE session_id = $1`, id); err != nil {
-				return err
+			for _, id := range old {
+				if err := t.dropRecording(ctx, actor, id); err != nil {
+					return err
+				}
 			}
-			if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET dropped_at = $2 WHERE id = $1`, id, micros(t.now)); err != nil {
-				return err
-			}
-			e := terminalEntry(actor, "recording.drop", broker.TerminalSession{ID: id})
-			e.Reason = "older than recordings are kept"
-			e.Before = small("blocks", last.Seq+1, "bytes", last.To, "hash", last.Hash)
-			if err := t.audit(ctx, e); err != nil {
-				return err
-			}
+			dropped = append(dropped, old...)
 		}
 		return nil
 	})
 	return dropped, err
+}
+
+func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) error {
+	last, err := head(ctx, t, id)
+	if err != nil {
+		return err
+	}
+	if _, err := t.ExecContext(ctx, `DELETE FROM recording_blocks WHERE session_id = $1`, id); err != nil {
+		return err
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET dropped_at = $2 WHERE id = $1`, id, micros(t.now)); err != nil {
+		return err
+	}
+	e := terminalEntry(actor, dropAction, broker.TerminalSession{ID: id})
+	e.Reason = "older than recordings are kept"
+	e.Before = small("blocks", last.Seq+1, "bytes", last.To, "hash", last.Hash)
+	return t.audit(ctx, e)
 }

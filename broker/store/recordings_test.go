@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"database/sql"
 	"fmt"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,9 +18,9 @@ import (
 // record makes a whole recording of some lines.
 func record(t testing.TB, db *store.DB, id string, lines int) recording.Head {
 	t.Helper()
-	r := must(recording.Begin(ctx, db, id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
+	r := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
 	for i := range lines {
-		r.Output(fmt.Appendf(nil, "line %d\r\n", i))
+		r.Output(db.Now(), fmt.Appendf(nil, "line %d\r\n", i))
 		must(r.Flush(ctx))(t)
 	}
 	return must(r.End(ctx, "over"))(t)
@@ -33,16 +36,18 @@ func TestARecordingIsKeptAndRead(t *testing.T) {
 		}
 		wrong := head
 		wrong.Bytes++
-		refused(t, db.CloseRecording(ctx, admin, wrong), "recording_head_wrong")
-		ok(t, db.CloseRecording(ctx, admin, head))
-		ok(t, db.CloseRecording(ctx, admin, head))
+		refused(t, db.CloseRecording(ctx, admin, "relay:1", wrong), "recording_head_wrong")
+		ok(t, db.CloseRecording(ctx, admin, "relay:1", head))
+		ok(t, db.CloseRecording(ctx, admin, "relay:1", head))
 		if audited(t, db, "recording.end", "") != 1 {
 			t.Error("its end is told more than once")
 		}
-		report := must(recording.Verify("ts-1", db.Blocks(ctx, "ts-1"), must(db.RecordingHead(ctx, "ts-1"))(t)))(t)
-		if !report.Complete || report.Blocks != 42 {
-			t.Errorf("%+v", report)
+		report, told, err := db.VerifyRecording(ctx, "ts-1")
+		if err != nil || !report.Complete || report.Blocks != 42 || told == nil || *told != head {
+			t.Errorf("%+v of %+v (%v)", report, told, err)
 		}
+		_, _, err = db.VerifyRecording(ctx, "ts-2")
+		refused(t, err, "terminal_session_not_found")
 		read := 0
 		for range db.Blocks(ctx, "ts-1") {
 			if read++; read == 3 {
@@ -58,22 +63,22 @@ func TestARecordingIsKeptAndRead(t *testing.T) {
 func TestABlockThatIsNotTheNextIsRefused(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := newMember(t, db, "alpha")
-		refused(t, db.Keep(ctx, recording.Block{SessionID: "ts-1", Hash: "a"}), "terminal_session_not_found")
+		refused(t, db.RecordingKeeper("relay:1").Keep(ctx, recording.Block{SessionID: "ts-1", Hash: "a"}), "terminal_session_not_found")
 		newTerminal(t, db, "ts-1", n)
 		first := recording.Block{SessionID: "ts-1", At: db.Now(), Lines: []byte("{}\n"), Hash: "a"}
-		ok(t, db.Keep(ctx, first))
-		ok(t, db.Keep(ctx, first))
+		ok(t, db.RecordingKeeper("relay:1").Keep(ctx, first))
+		ok(t, db.RecordingKeeper("relay:1").Keep(ctx, first))
 		for name, b := range map[string]recording.Block{
 			"another in its place":       {SessionID: "ts-1", Hash: "b"},
 			"one too far":                {SessionID: "ts-1", Seq: 2, Prev: "a", Hash: "b"},
 			"one that follows on others": {SessionID: "ts-1", Seq: 1, Prev: "x", Hash: "b"},
 		} {
-			if err := db.Keep(ctx, b); broker.AsError(err).Code != "recording_conflict" {
+			if err := db.RecordingKeeper("relay:1").Keep(ctx, b); broker.AsError(err).Code != "recording_conflict" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		ok(t, db.Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 1, Prev: "a", Hash: "b", Last: true, Lines: []byte{}}))
-		refused(t, db.Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 2, Prev: "b", Hash: "c"}), "recording_conflict")
+		ok(t, db.RecordingKeeper("relay:1").Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 1, Prev: "a", Hash: "b", Last: true, Lines: []byte{}}))
+		refused(t, db.RecordingKeeper("relay:1").Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 2, Prev: "b", Hash: "c"}), "recording_conflict")
 	})
 }
 
@@ -85,7 +90,7 @@ func TestOneOfTwoWritersGoesOn(t *testing.T) {
 		errs := make([]error, 8)
 		for i := range errs {
 			group.Go(func() {
-				errs[i] = db.Keep(ctx, recording.Block{SessionID: "ts-1", Hash: fmt.Sprint(i), Lines: []byte{}})
+				errs[i] = db.RecordingKeeper("relay:1").Keep(ctx, recording.Block{SessionID: "ts-1", Hash: fmt.Sprint(i), Lines: []byte{}})
 			})
 		}
 		group.Wait()
@@ -151,31 +156,74 @@ func TestRecordingsAreListedAPageAtATime(t *testing.T) {
 func TestOldRecordingsAreDropped(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "alpha")
-		for _, id := range []string{"ts-old", "ts-live", "ts-new"} {
+		for _, id := range []string{"ts-old", "ts-live", "ts-new", "ts-cut"} {
 			newTerminal(t, db, id, n)
-			ok(t, db.CloseRecording(ctx, admin, record(t, db, id, 1)))
+			if head := record(t, db, id, 1); id != "ts-cut" { // nobody was told its end
+				ok(t, db.CloseRecording(ctx, admin, "relay:1", head))
+			}
 		}
-		must(db.MoveTerminalSession(ctx, admin, "ts-old", store.TerminalMove{To: broker.TerminalClosed}))(t)
+		for _, id := range []string{"ts-old", "ts-cut"} {
+			must(db.MoveTerminalSession(ctx, admin, id, store.TerminalMove{To: broker.TerminalClosed}))(t)
+		}
 		clock.Advance(24 * time.Hour)
 		must(db.MoveTerminalSession(ctx, admin, "ts-new", store.TerminalMove{To: broker.TerminalClosed}))(t)
-		if got := must(db.DropRecordings(ctx, admin, clock.Now().Add(-time.Hour)))(t); len(got) != 1 || got[0] != "ts-old" {
+		before := map[string]time.Time{n.Site: clock.Now().Add(-time.Hour)}
+		for _, none := range []map[string]time.Time{nil, {"elsewhere": clock.Now()}} {
+			if got := must(db.DropRecordings(ctx, admin, none))(t); len(got) != 0 {
+				t.Errorf("%v was dropped, of a site that keeps its own", got)
+			}
+		}
+		if got := must(db.DropRecordings(ctx, admin, before))(t); len(got) != 1 || got[0] != "ts-old" {
 			t.Errorf("%v was dropped", got)
 		}
-		if got := must(db.DropRecordings(ctx, admin, clock.Now().Add(-time.Hour)))(t); len(got) != 0 || audited(t, db, "recording.drop", "") != 1 {
+		if got := must(db.DropRecordings(ctx, admin, before))(t); len(got) != 0 || audited(t, db, "recording.drop", "") != 1 {
 			t.Errorf("%v was dropped again", got)
 		}
-		for id, want := range map[string]int64{"ts-old": -1, "ts-live": 2, "ts-new": 2} {
+		for id, want := range map[string]int64{"ts-old": -1, "ts-live": 2, "ts-new": 2, "ts-cut": 2} {
 			if last := must(db.LastBlock(ctx, id))(t); last.Seq != want {
 				t.Errorf("%s ends with block %d, want %d", id, last.Seq, want)
 			}
 		}
 		for _, r := range must(db.Recordings(ctx, store.RecordingFilter{}))(t) {
-			if dropped := !r.DroppedAt.IsZero(); dropped != (r.ID == "ts-old") || r.RecordedAt.IsZero() {
+			if dropped := !r.DroppedAt.IsZero(); dropped != (r.ID == "ts-old") || r.RecordedAt.IsZero() != (r.ID == "ts-cut") {
 				t.Errorf("%+v", r)
 			}
 		}
-		if told := must(db.RecordingHead(ctx, "ts-old"))(t); told == nil || told.Blocks != 3 {
-			t.Errorf("what the audit log was told is gone: %+v", told)
+		r, told, err := db.VerifyRecording(ctx, "ts-old")
+		if err != nil || told == nil || told.Blocks != 3 || r.Complete || !r.Intact || !r.DroppedAt.Equal(clock.Now()) || !strings.Contains(r.What, "it was dropped at") {
+			t.Errorf("%+v of %+v (%v)", r, told, err)
 		}
 	})
+}
+
+// What stands in the session's row does not make deleted blocks dropped ones.
+func TestWhatIsDeletedIsNotDropped(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	db := storetest.Reopen(t, url, storetest.NewClock().Now)
+	newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
+	ok(t, db.CloseRecording(ctx, admin, "relay:1", record(t, db, "ts-1", 1)))
+	raw := must(sql.Open("pgx", url))(t)
+	t.Cleanup(func() { _ = raw.Close() })
+	for _, q := range []string{`DELETE FROM recording_blocks`, `UPDATE terminal_sessions SET dropped_at = 1`} {
+		must(raw.ExecContext(ctx, q))(t)
+	}
+	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || r.What != "there is no block" {
+		t.Errorf("%+v (%v)", r, err)
+	}
+}
+
+// What a block costs is its own: not what the one before it has.
+func TestABlockCostsNothingForTheOneBefore(t *testing.T) {
+	db := storetest.Open(t, "sqlite", storetest.NewClock().Now)
+	newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
+	keep := db.RecordingKeeper("relay:1")
+	const much = 8 << 20
+	ok(t, keep.Keep(ctx, recording.Block{SessionID: "ts-1", At: db.Now(), Lines: make([]byte, much), Hash: "a"}))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ok(t, keep.Keep(ctx, recording.Block{SessionID: "ts-1", Seq: 1, At: db.Now(), Lines: []byte("[]\n"), Prev: "a", Hash: "b"}))
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > much/2 {
+		t.Errorf("it took %d bytes of memory", took)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -72,42 +73,129 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 		n := newMember(t, db, "alpha")
 		newTerminal(t, db, "ts-1", n)
 		newTerminal(t, db, "ts-2", n)
-		mine := store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: "key"}
-		token := func(hash string) store.TerminalToken {
+		mine := store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: "key", Replica: "relay:1"}
+		other := mine
+		other.KeyDigest = "other"
+		minted := func(hash string) store.TerminalToken {
 			return store.TerminalToken{Hash: hash, Expires: clock.Now().Add(30 * time.Second), KeyDigest: "key"}
 		}
 		attack := func(code, id string, by store.TerminalCaller, hash string) {
 			t.Helper()
 			clock.Advance(2 * time.Minute) // so that the audit log does not fold it into the one before
 			had := audited(t, db, "terminal.attack", code)
-			_, err := db.UseTerminalToken(ctx, id, by, hash, token("attacker"))
+			_, err := db.UseTerminalToken(ctx, id, by, hash, "attacker")
 			refused(t, err, code)
 			if audited(t, db, "terminal.attack", code) != had+1 {
 				t.Errorf("%s is in no audit row", code)
 			}
 		}
+		use := func(hash, next string) {
+			t.Helper()
+			if s := must(db.UseTerminalToken(ctx, "ts-1", mine, hash, next))(t); s.ID != "ts-1" {
+				t.Errorf("%+v", s)
+			}
+		}
 		attack("terminal_token_unknown", "ts-1", mine, "") // there is no token yet
-		ok(t, db.SetTerminalToken(ctx, "ts-1", token("one")))
+		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("one")))
 		attack("terminal_token_expired", "ts-1", mine, "one")
-		ok(t, db.SetTerminalToken(ctx, "ts-1", token("one")))
-		attack("terminal_wrong_node", "ts-1", store.TerminalCaller{NodeID: "n-other", Epoch: 1, KeyDigest: "key"}, "one")
-		attack("terminal_wrong_epoch", "ts-1", store.TerminalCaller{NodeID: n.ID, Epoch: 2, KeyDigest: "key"}, "one")
-		attack("terminal_wrong_key", "ts-1", store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: "other"}, "one")
+		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("one")))
+		attack("terminal_wrong_node", "ts-1", store.TerminalCaller{NodeID: "n-other", Epoch: 1, KeyDigest: "key", Replica: "relay:1"}, "one")
+		attack("terminal_wrong_epoch", "ts-1", store.TerminalCaller{NodeID: n.ID, Epoch: 2, KeyDigest: "key", Replica: "relay:1"}, "one")
+		attack("terminal_wrong_key", "ts-1", other, "one")
 		attack("terminal_token_unknown", "ts-1", mine, "two")
 		attack("terminal_token_unknown", "ts-2", mine, "one") // of another session
 		attack("terminal_session_not_found", "ts-3", mine, "one")
 
-		ok(t, db.SetTerminalToken(ctx, "ts-1", token("one")))
-		if s := must(db.UseTerminalToken(ctx, "ts-1", mine, "one", token("two")))(t); s.ID != "ts-1" {
+		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("one")))
+		use("one", "lost")
+		attack("terminal_token_used", "ts-1", other, "one") // by anybody else
+		clock.Advance(time.Hour)
+		use("one", "two") // its Welcome was lost
+		attack("terminal_token_unknown", "ts-1", mine, "lost")
+		attack("terminal_wrong_key", "ts-1", other, "two")
+		clock.Advance(30 * 24 * time.Hour) // as long as the session
+		use("two", "three")
+		attack("terminal_token_used", "ts-1", mine, "one")
+		attack("terminal_token_used", "ts-1", other, "two")
+
+		// One that is minted takes nothing from the one in use before it is used itself.
+		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("again")))
+		use("three", "four")
+		use("again", "five")
+		attack("terminal_token_unknown", "ts-1", mine, "four")
+		attack("terminal_token_used", "ts-1", mine, "three")
+		use("again", "six")
+
+		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosing}))(t)
+		_, err := db.UseTerminalToken(ctx, "ts-1", mine, "six", "seven")
+		refused(t, err, "terminal_session_over")
+		refused(t, db.SetTerminalToken(ctx, "ts-1", minted("five")), "terminal_session_over")
+	})
+}
+
+// A node whose key was replaced in its epoch goes on with the token of its last Welcome;
+// the key that it had before does not.
+func TestATokenFollowsTheNodesKey(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		newTerminal(t, db, "ts-1", n)
+		by := func(key string) store.TerminalCaller {
+			return store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: key, Replica: "relay:1"}
+		}
+		first := must(db.Certificates(ctx, n.ID))(t)[0]
+		ok(t, db.SetTerminalToken(ctx, "ts-1", store.TerminalToken{Hash: "one", Expires: clock.Now().Add(time.Second), KeyDigest: first.PublicKeyDigest}))
+		must(db.UseTerminalToken(ctx, "ts-1", by(first.PublicKeyDigest), "one", "two"))(t)
+		_, err := db.UseTerminalToken(ctx, "ts-1", by("rotated"), "two", "three")
+		refused(t, err, "terminal_wrong_key")
+		clock.Advance(time.Minute)
+		must(db.RecordRenewal(ctx, store.Renewal{
+			NodeID: n.ID, Epoch: 1, OldSerial: first.Serial, PublicKeyDigest: "rotated", TrustVersion: 1,
+			Cert: store.IssuedCert{Serial: "s-rotated", PEM: "x", PublicKey: []byte("x"), NotBefore: clock.Now(), NotAfter: clock.Now().Add(time.Hour)},
+		}))(t)
+		must(db.UseTerminalToken(ctx, "ts-1", by("rotated"), "two", "three"))(t)
+		_, err = db.UseTerminalToken(ctx, "ts-1", by(first.PublicKeyDigest), "three", "four")
+		refused(t, err, "terminal_wrong_key")
+	})
+}
+
+// A relay whose session another has taken changes nothing of it, and is no attacker's.
+func TestARelayThatIsStaleChangesNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		newTerminal(t, db, "ts-1", n)
+		head := record(t, db, "ts-1", 1)
+		ok(t, db.SetTerminalReplica(ctx, admin, "ts-1", "relay:2"))
+		_, err := db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosed, Replica: "relay:1"})
+		refused(t, err, "terminal_session_elsewhere")
+		refused(t, db.CloseRecording(ctx, admin, "relay:1", head), "terminal_session_elsewhere")
+		refused(t, db.RecordingKeeper("relay:1").Keep(ctx, recording.Block{SessionID: "ts-1", Seq: head.Blocks, Prev: head.Hash}), "terminal_session_elsewhere")
+		ok(t, db.SetTerminalToken(ctx, "ts-1", store.TerminalToken{Hash: "one", Expires: clock.Now().Add(time.Second), KeyDigest: "key"}))
+		by := store.TerminalCaller{NodeID: n.ID, Epoch: 1, KeyDigest: "key", Replica: "relay:1"}
+		_, err = db.UseTerminalToken(ctx, "ts-1", by, "one", "two")
+		refused(t, err, "terminal_session_elsewhere")
+		if audited(t, db, "terminal.attack", "terminal_session_elsewhere") != 0 {
+			t.Error("it is audited as an attack")
+		}
+		if s := must(db.TerminalSession(ctx, "ts-1"))(t); s.Status != broker.TerminalOpening {
 			t.Errorf("%+v", s)
 		}
-		attack("terminal_token_used", "ts-1", mine, "one")
-		ok(t, db.SetTerminalToken(ctx, "ts-1", token("three")))
-		must(db.UseTerminalToken(ctx, "ts-1", mine, "three", token("four")))(t)
-		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosing}))(t)
-		_, err := db.UseTerminalToken(ctx, "ts-1", mine, "four", token("five"))
-		refused(t, err, "terminal_session_over")
-		refused(t, db.SetTerminalToken(ctx, "ts-1", token("five")), "terminal_session_over")
+		by.Replica = "relay:2"
+		must(db.UseTerminalToken(ctx, "ts-1", by, "one", "two"))(t)
+		ok(t, db.CloseRecording(ctx, admin, "relay:2", head))
+		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosed, Replica: "relay:2"}))(t)
+	})
+}
+
+// An exit status that comes to be known where a session stands still is noted.
+func TestAnExitStatusIsNotedWhereASessionStands(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
+		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalDetached}))(t)
+		seven, eight := 7, 8
+		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalDetached, ExitStatus: &seven}))(t)
+		if s := must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalDetached, ExitStatus: &eight}))(t); s.ExitStatus == nil || *s.ExitStatus != 7 {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 

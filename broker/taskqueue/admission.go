@@ -59,3 +59,13 @@ func words(statuses []broker.NodeStatus) string {
 	}
 	return strings.Join(names, " or ")
 }
+
+// Admits refuses what Enqueue would not take for this node as it is, before more is done
+// for it: see admit.
+func Admits(n broker.Node, name string) error {
+	typ, err := taskcatalog.Latest(name)
+	if err != nil {
+		return asInvalid(err)
+	}
+	return admit(n, typ, nil)
+}

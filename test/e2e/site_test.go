@@ -45,6 +45,7 @@ var longest = []string{
 	"TestDisksAreErasedAndTheWrongOnesAreLeftAlone",
 	"TestANodeGoesFromAnOlderAgentToNewerOnes",
 	"TestANodeIsStartedAgainAndUninstalled",
+	"TestTerminalsOfANode",
 	"TestInTroubleATaskEndsOnceInATrueState",
 }
 

@@ -31,6 +31,7 @@ type Lab struct {
 	brokerEnd chan error
 	agentAddr string // kept over restarts, as nodes know it
 	adminAddr string
+	relayAddr string // of terminals, kept over restarts too
 	log       *os.File
 	changed   string // the program of a broker that is not ours; empty: it is
 }
@@ -51,7 +52,7 @@ func New(bin, guestSeesHostAt string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{bin: bin, dir: dir, guestSeesHostAt: guestSeesHostAt, log: log, agentAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0"}, nil
+	return &Lab{bin: bin, dir: dir, guestSeesHostAt: guestSeesHostAt, log: log, agentAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", relayAddr: "127.0.0.1:0"}, nil
 }
 
 // DataDir is the broker's.
@@ -81,7 +82,7 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	args := append([]string{
-		"serve", "--data-dir", l.DataDir(), "--listen", l.adminAddr, "--agent-listen", l.agentAddr,
+		"serve", "--data-dir", l.DataDir(), "--listen", l.adminAddr, "--agent-listen", l.agentAddr, "--relay-listen", l.relayAddr,
 		"--advertise", l.guestSeesHostAt,
 	}, flags...)
 	cmd := exec.Command(cmp.Or(l.changed, filepath.Join(l.bin, "hostler-broker")), args...)
@@ -116,7 +117,7 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	}
 }
 
-var addresses = regexp.MustCompile(`(operators|agents)=https://[^ ]+:(\d+)`)
+var addresses = regexp.MustCompile(`(operators|agents|relay)=(?:https://)?[^ ]+:(\d+)`)
 
 // readAddresses learns the ports. The agents' host is the advertised one, which
 // only guests can reach.
@@ -125,10 +126,10 @@ func (l *Lab) readAddresses(ready string) error {
 	for _, m := range addresses.FindAllStringSubmatch(ready, -1) {
 		ports[m[1]] = m[2]
 	}
-	if len(ports) != 2 {
+	if len(ports) != 3 {
 		return fmt.Errorf("cannot read the broker's addresses from %q", ready)
 	}
-	l.adminAddr, l.agentAddr = "127.0.0.1:"+ports["operators"], "127.0.0.1:"+ports["agents"]
+	l.adminAddr, l.agentAddr, l.relayAddr = "127.0.0.1:"+ports["operators"], "127.0.0.1:"+ports["agents"], "127.0.0.1:"+ports["relay"]
 	return nil
 }
 

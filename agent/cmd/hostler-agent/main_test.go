@@ -55,6 +55,10 @@ func TestFaultsHaveACodeAnExitStatusAndNoSecret(t *testing.T) {
 	}{
 		{"unknown flag", []string{"run", "--shell"}, exitUsage, "bad_usage"},
 		{"unknown command", []string{"exec"}, exitUsage, "bad_usage"},
+		{"a session without a name", []string{"session"}, exitUsage, "bad_usage"},
+		{"a session that is a path", []string{"session", "../ts-7k2m4q6s"}, exitUsage, "bad_usage"},
+		{"a session with more", []string{"session", "ts-7k2m4q6s", "sh"}, exitUsage, "bad_usage"},
+		{"the end of none", []string{"session-ended", "ts-7k2m4q6s/../x"}, exitUsage, "bad_usage"},
 		{"an argument too many", []string{"version", "now"}, exitUsage, "bad_usage"},
 		{"enroll without a token", []string{"enroll", "--broker", "https://b", "--ca-sha256", pin}, exitUsage, "bad_usage"},
 		{"enroll without a pin", []string{"enroll", "--broker", "https://b", "--token-file", tokenFile}, exitUsage, "bad_usage"},

@@ -118,6 +118,19 @@
 //	GET    /registry-credentials                RegistryCredentialList
 //	PUT    /registry-credentials/{registry}     RegistryCredentialPut → RegistryCredential; {registry} is HOST[:PORT]
 //	DELETE /registry-credentials/{registry}     RegistryCredential  ?reason=
+//	GET    /terminals                           TerminalList      ?node= &status= &opened_by= &cursor= &limit=
+//	POST   /terminals                           TerminalStart → TerminalTicket
+//	GET    /terminals/{terminal}                Terminal
+//	POST   /terminals/{terminal}/close          ReasonBody → Terminal
+//	POST   /terminals/{terminal}/tickets        TerminalTicketRequest → TerminalTicket
+//	GET    /terminals/{terminal}/attach         a WebSocket: each binary message one frame of
+//	                                            taskcatalog/wire/frame; it offers the protocols TerminalProtocol
+//	                                            and TerminalTicketPrefix with a ticket
+//	GET    /recordings                          RecordingList     ?node= &opened_by= &from= &to= &cursor= &limit=
+//	GET    /recordings/{recording}/cast         application/x-asciicast; {recording} is the session's id
+//	GET    /recordings/{recording}/verify       RecordingReport
+//	GET    /terminal-policy                     TerminalPolicy    ?site=
+//	PUT    /terminal-policy                     TerminalPolicyPut → TerminalPolicy (what its policy leaves out is the default)
 //	GET    /clean-policy                        CleanPolicy       ?site=
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //

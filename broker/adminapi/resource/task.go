@@ -103,6 +103,7 @@ type TaskType struct {
 	StartSeconds    int64           `json:"start_seconds" doc:"from signing to the latest start"`
 	Capabilities    []string        `json:"capabilities,omitempty" doc:"all must be reported by the node"`
 	BrokerFills     []string        `json:"broker_fills,omitempty" doc:"params that the broker fills in; an operator who sends one is refused"`
+	ByBroker        string          `json:"by_broker,omitempty" doc:"the command that has the broker enqueue it; operators cannot"`
 	Example         json.RawMessage `json:"example,omitempty" doc:"params an operator could send"`
 	ParamsSchema    json.RawMessage `json:"params_schema,omitempty" doc:"JSON Schema 2020-12"`
 	ResultSchema    json.RawMessage `json:"result_schema,omitempty" doc:"JSON Schema 2020-12"`

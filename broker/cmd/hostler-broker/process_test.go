@@ -116,12 +116,12 @@ func (p *process) Advance(d time.Duration) {
 	}
 }
 
-var readyLine = regexp.MustCompile(`^ready operators=(https://\S+) agents=(https://\S+)$`)
+var readyLine = regexp.MustCompile(`^ready operators=(https://\S+) agents=(https://\S+) relay=\S+$`)
 
 // boot starts the program, at the addresses that it had before if it was there.
 func (p *process) boot() {
 	p.t.Helper()
-	listen, agents := "127.0.0.1:0", "127.0.0.1:0"
+	listen, agents, relay := "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	if p.Broker != nil {
 		listen, agents = strings.TrimPrefix(p.OperatorURL(), "https://"), strings.TrimPrefix(p.AgentURL(), "https://")
 	}
@@ -130,7 +130,7 @@ func (p *process) boot() {
 		p.t.Fatal(err)
 	}
 	data := p.data()
-	p.cmd = exec.Command("hostler-broker", append([]string{"serve", "--data-dir", data, "--listen", listen, "--agent-listen", agents}, p.args...)...)
+	p.cmd = exec.Command("hostler-broker", append([]string{"serve", "--data-dir", data, "--listen", listen, "--agent-listen", agents, "--relay-listen", relay}, p.args...)...)
 	p.cmd.Env = append(os.Environ(), clockFile+"="+p.clock)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = log

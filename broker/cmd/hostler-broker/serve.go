@@ -45,7 +45,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 				watchdog = 0 // WATCHDOG_USEC is not ours, or not a number
 			}
 			b, err := server.New(c.Context(), server.Config{
-				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics,
+				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen, RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics,
 				Version: version, Now: now, StoreNow: storeNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})
@@ -60,6 +60,8 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 	c.Flags().StringVar(&s.AgentListen, "agent-listen", "", "address of the agents' listener (default "+server.DefaultAgentListen+")")
 	c.Flags().StringVar(&s.Secrets, "secrets", "", "where secrets are kept: file (the default) or vault://HOST:PORT/MOUNT[/PREFIX], with the login in the config file")
 	c.Flags().StringVar(&s.Advertise, "advertise", "", "HOST[:PORT] under which nodes reach the agents' listener")
+	c.Flags().StringVar(&s.RelayListen, "relay-listen", "", "address of the relay of terminals, on UDP and on TCP (default port "+server.DefaultRelayPort+" of the agents' listener's address)")
+	c.Flags().StringVar(&s.RelayAdvertise, "relay-advertise", "", "HOST[:PORT] under which nodes reach the relay, of this replica alone (default the host of --advertise)")
 	return c
 }
 

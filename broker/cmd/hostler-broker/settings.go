@@ -25,7 +25,10 @@ type settings struct {
 	Listen      string `yaml:"listen"`
 	AgentListen string `yaml:"agent_listen"`
 	Advertise   string `yaml:"advertise"`
-	DB          string `yaml:"db"`
+	// RelayListen and RelayAdvertise are the relay's of this replica.
+	RelayListen    string `yaml:"relay_listen"`
+	RelayAdvertise string `yaml:"relay_advertise"`
+	DB             string `yaml:"db"`
 	// Secrets is file, vault, or vault://HOST[:PORT]/MOUNT[/PREFIX].
 	Secrets string              `yaml:"secrets"`
 	Vault   secrets.VaultConfig `yaml:"vault"`
@@ -41,7 +44,7 @@ const maxSettings = 64 << 10
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
-	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, db, secrets, vault, events, diagnostics")
+	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -66,6 +69,8 @@ func (s *settings) load(c *cobra.Command) error {
 		{&s.Listen, []string{file.Listen}},
 		{&s.AgentListen, []string{file.AgentListen}},
 		{&s.Advertise, []string{file.Advertise}},
+		{&s.RelayListen, []string{file.RelayListen}},
+		{&s.RelayAdvertise, []string{file.RelayAdvertise}},
 		{&s.DB, []string{os.Getenv("HOSTLER_DB"), file.DB}},
 		{&s.Secrets, []string{file.Secrets}},
 	} {

@@ -13,7 +13,8 @@
 //   - A secret is read from a file, stdin or the environment. On the command
 //     line it is for trials, and warned about.
 //   - Whatever a node reported is untrusted text: it reaches the terminal
-//     through package render only.
+//     through package render only, and what a terminal there shows through
+//     broker/escape.
 //
 // # Adding a command
 //

@@ -19,6 +19,12 @@ const (
 	exitTimeout  = 5 // timed out waiting
 )
 
+// programEnded is the exit status of a program on a node, which becomes that of this one.
+// Its words were its own.
+type programEnded int
+
+func (p programEnded) Error() string { return fmt.Sprintf("the program ended with status %d", int(p)) }
+
 var errInterrupted = broker.Errorf(broker.Internal, "interrupted", "stopped by a signal (what was asked of the broker goes on)")
 
 // codeWaitTimeout says that what was waited for did not come in time.
@@ -57,6 +63,9 @@ func exitOf(err error) int {
 func (a *app) end(err error) int {
 	if err == nil {
 		return exitDone
+	}
+	if p, ok := errors.AsType[programEnded](err); ok {
+		return int(p)
 	}
 	code, text := "failed", err.Error()
 	var e *broker.Error

@@ -30,7 +30,8 @@ type fakeBroker struct {
 	mu      sync.Mutex
 	answers map[string]*canned // by method and path below resource.Prefix
 	got     []request
-	frozen  string // what every answer to a GET says is frozen
+	frozen  string           // what every answer to a GET says is frozen
+	attach  http.HandlerFunc // of terminals
 }
 
 type canned struct {
@@ -100,6 +101,10 @@ func (b *fakeBroker) writeClient(dir string) error {
 }
 
 func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if b.attach != nil && strings.HasSuffix(r.URL.Path, "/attach") {
+		b.attach(w, r)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	line := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), resource.Prefix)
 	b.mu.Lock()

@@ -56,7 +56,7 @@ func runProcess() int {
 func run(ctx context.Context, args []string, s surroundings) int {
 	a := &app{surroundings: s}
 	root := newRoot(a)
-	root.SetArgs(args)
+	root.SetArgs(programsWords(args))
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)

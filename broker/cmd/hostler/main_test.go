@@ -5,6 +5,7 @@ import (
 	"flag"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +36,9 @@ func hostlerAtTestNow() {
 	if os.Getenv("CLOCK") == "real" {
 		now = time.Now
 	}
-	os.Exit(run(context.Background(), os.Args[1:], surroundings{
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], surroundings{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		getenv: os.Getenv, now: now,
 		ask: terminal, live: terminal, color: terminal && os.Getenv("NO_COLOR") == "",

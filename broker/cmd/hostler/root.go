@@ -15,7 +15,8 @@ func newRoot(a *app) *cobra.Command {
 		Long: `Hostler looks after bare-metal GPU machines between two tenants.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed,
-2 bad usage, 3 refused by policy or state, 4 not found, 5 timed out waiting.
+2 bad usage, 3 refused by policy or state, 4 not found, 5 timed out waiting; that of
+the program on the node after hostler terminal.
 
 A NODE is an id, a unique beginning of one, a hostname, or site/hostname; where
 two match, the command refuses and lists them.
@@ -67,6 +68,8 @@ holds a token, NO_COLOR takes the colours away.`,
 		reconcileCommand(a),
 		driftCommand(a),
 		taskCommand(a),
+		terminalCommand(a),
+		recordingCommand(a),
 		resolverCommand(a),
 		cleanPolicyCommand(a),
 		agentReleaseCommand(a),
@@ -82,7 +85,7 @@ holds a token, NO_COLOR takes the colours away.`,
 
 // usageTemplate leaves out of every page but the first what all pages share.
 const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+  {{if and .HasAvailableSubCommands (eq .Use .Name)}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}
 
 Examples:

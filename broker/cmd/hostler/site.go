@@ -17,7 +17,7 @@ func siteCommand(a *app) *cobra.Command {
 		siteCreateCommand(a), siteListCommand(a), siteShowCommand(a), siteUpdateCommand(a),
 		siteStatusCommand(a, "disable", "begin nothing new at a site; what runs goes on", string(broker.SiteDisabled)),
 		siteStatusCommand(a, "enable", "let work begin at a site again", string(broker.SiteActive)),
-		siteCredentialsCommand(a), siteProbeCommand(a), siteProfileCommand(a), sitePowerCommand(a), siteRoCECommand(a), siteReconcileCommand(a))
+		siteCredentialsCommand(a), siteProbeCommand(a), siteProfileCommand(a), sitePowerCommand(a), siteRoCECommand(a), siteReconcileCommand(a), siteTerminalPolicyCommand(a))
 }
 
 // siteFields are the flags of create and update.

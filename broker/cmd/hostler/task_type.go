@@ -90,7 +90,7 @@ func describePage(p *render.Page, t *resource.TaskType, params, result *schema) 
 	p.Blank()
 	p.Fields("class", t.Class, "lane", t.Lane, "deadline", render.Span(duration(t.DeadlineSeconds))+" from its start",
 		"latest start", render.Span(duration(t.StartSeconds))+" after it was asked for",
-		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "))
+		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "), "enqueued by the broker", t.ByBroker)
 	if rows := params.table(t.BrokerFills); len(rows) > 0 {
 		p.Title("Params")
 		p.Table([]string{"NAME", "TYPE", "REQUIRED", "LIMITS"}, rows)

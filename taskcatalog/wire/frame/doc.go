@@ -10,7 +10,8 @@
 // another path or after a new connection, and are taken once (Inflow); and what the other
 // side has not acknowledged is kept and can be sent again (Outflow). Nothing else is
 // needed for an early repeat over a bad link, for going on after a break, or for another
-// replica that takes over.
+// replica that takes over. An early repeat (Repeat) is a datagram with a Data frame; what of
+// it is out of its turn is dropped where it arrives.
 //
 // An Ack says two things: up to where bytes were taken for good, which lets the sender
 // forget them, and up to where more may be sent. The second is the flow control: it is
@@ -20,7 +21,7 @@
 // # Encoding
 //
 // One byte of kind, four of length (big endian), then the payload. Integers in payloads
-// are big endian as well; Hello, Welcome and Bye are JSON, read strictly. A frame of a
+// are big endian as well; Hello, Welcome, Bye and State are JSON, read strictly. A frame of a
 // kind that is not known, of a length beyond its kind's bound, or with bytes too many or
 // too few, ends the session: both sides are of known versions, and what does not fit is
 // an attack or a fault.

@@ -26,6 +26,7 @@ const (
 	KindExit    Kind = 9
 	KindPing    Kind = 10
 	KindPong    Kind = 11
+	KindState   Kind = 12
 )
 
 // Bounds.
@@ -163,7 +164,7 @@ func (r *Reader) Next() (Frame, error) {
 // bounds are the least and the most bytes that the payload of a kind has.
 func bounds(k Kind) (least, most int, known bool) {
 	switch k {
-	case KindHello, KindWelcome, KindBye:
+	case KindHello, KindWelcome, KindBye, KindState:
 		return 2, maxJSON, true
 	case KindData:
 		return offset + 1, offset + MaxData, true
@@ -192,6 +193,12 @@ func parse(k Kind, b []byte) (Frame, error) {
 		return parseJSON[Welcome](b)
 	case KindBye:
 		return parseJSON[Bye](b)
+	case KindState:
+		f, err := parseJSON[State](b)
+		if err == nil && !states[f.(State)] {
+			return nil, invalid("state %q", taskcatalog.Clean(string(b), 100))
+		}
+		return f, err
 	case KindData:
 		f := Data{be.Uint64(b), b[offset:]}
 		if f.Offset > maxOffset {

@@ -29,6 +29,9 @@ var every = []frame.Frame{
 	frame.Exit{},
 	frame.Ping{Nonce: 1 << 63},
 	frame.Pong{Nonce: 5},
+	frame.State{Node: frame.NodeHere, Transport: frame.OverQUIC},
+	frame.State{Node: frame.NodeHere, Transport: frame.OverTCP},
+	frame.State{Node: frame.NodeAway},
 }
 
 func encoded(t testing.TB, frames ...frame.Frame) []byte {
@@ -99,6 +102,10 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		"a hello with more behind":    json(1, `{"version":1}{}`),
 		"a bye that is no text":       json(3, "{\"code\":\"\xff\"}"),
 		"a welcome that is none":      json(2, `[]`),
+		"a state that writes":         json(12, `{"node":"\u001b[2J","transport":"quic"}`),
+		"a node that is nowhere":      json(12, `{"node":"","transport":""}`),
+		"a node that came by itself":  json(12, `{"node":"here","transport":""}`),
+		"a state with a key too many": json(12, `{"node":"away","transport":"","why":"x"}`),
 	} {
 		if f, err := frame.Parse(raw); taskcatalog.CodeOf(err, "") != frame.CodeInvalid {
 			t.Errorf("%s is taken as %+v (%v)", name, f, err)
@@ -127,6 +134,7 @@ func TestNobodySendsWhatTheOtherSideWouldRefuse(t *testing.T) {
 		frame.Exit{Status: 256},
 		frame.Bye{Text: strings.Repeat("x", 5000)},
 		frame.Ack{Taken: 2, Limit: 1},
+		frame.State{Node: "there"},
 	} {
 		before := []byte("before")
 		if got, err := frame.Append(before, f); err == nil || string(got) != "before" {

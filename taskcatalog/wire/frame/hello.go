@@ -29,17 +29,36 @@ type Welcome struct {
 	Taken   uint64 `json:"taken"` // up to where the relay has this side's bytes
 	Limit   uint64 `json:"limit"` // up to where more may be sent
 	From    uint64 `json:"from"`  // where the other side's bytes begin that come now: none before are to be had
-	// Token is for the next connection of this side, should this one break.
+	// Token is for the next connection of this side, should this one break. Until it is used
+	// the one that this answers is good again, should this be lost.
 	Token string `json:"token"`
 	// Repeats: small frames may be sent again as datagrams before they are acknowledged.
 	Repeats bool `json:"repeats"`
 }
 
-// Bye ends the connection, and says whether the session goes on without it.
+// State tells the operator where the node is, and over what it is connected. Only the relay
+// sends it: with the Welcome, and whenever it changes.
+type State struct {
+	Node      string `json:"node"`      // here or away
+	Transport string `json:"transport"` // quic or tcp; empty while the node is away
+}
+
+// What a State says.
+const (
+	NodeHere = "here"
+	NodeAway = "away"
+	OverQUIC = "quic"
+	OverTCP  = "tcp"
+)
+
+var states = map[State]bool{{NodeHere, OverQUIC}: true, {NodeHere, OverTCP}: true, {NodeAway, ""}: true}
+
+// Bye ends the connection, and says whether its side may come again. To an operator whose
+// place another took (connection_replaced) it does not last, though the session does.
 type Bye struct {
 	Code   taskcatalog.Code `json:"code"`
 	Text   string           `json:"text"`
-	Lasts  bool             `json:"lasts"`            // the session goes on; connect again
+	Lasts  bool             `json:"lasts"`            // connect again
 	Status *int32           `json:"status,omitempty"` // of the program, where it has ended
 }
 
@@ -47,10 +66,12 @@ type Bye struct {
 func (Hello) Kind() Kind   { return KindHello }
 func (Welcome) Kind() Kind { return KindWelcome }
 func (Bye) Kind() Kind     { return KindBye }
+func (State) Kind() Kind   { return KindState }
 
 func (f Hello) payload(to []byte) []byte   { return encode(to, f) }
 func (f Welcome) payload(to []byte) []byte { return encode(to, f) }
 func (f Bye) payload(to []byte) []byte     { return encode(to, f) }
+func (f State) payload(to []byte) []byte   { return encode(to, f) }
 
 func encode(to []byte, v any) []byte {
 	raw, err := json.Marshal(v)

@@ -14,7 +14,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/hostler/hostler/agent/firstboot"
 	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/qemu"
 )
 
 // Broker starts a broker from nothing, and publishes the agent.
@@ -163,4 +165,51 @@ func (p *Play) Token(hostname string) (string, error) {
 		return token, nil
 	}
 	return "", errors.New("what the machine was deployed with holds no enrolment token")
+}
+
+// ByHand boots a machine that nobody deployed, and has its operator install the agent there,
+// with these lines more in its config. The play's machine is then this one.
+func (p *Play) ByHand(ctx context.Context, image *qemu.Image, node, config string) (err error) {
+	if p.Alone, err = qemu.Boot(ctx, image, qemu.Config{Name: node, ReachHost: true}); err != nil {
+		return err
+	}
+	if err := p.Alone.WaitCloudInit(ctx); err != nil {
+		return err
+	}
+	p.Say("A machine has booted, which nobody deployed. Its operator installs the agent's package, and gives it a token.")
+	var made struct {
+		Token    string `json:"token"`
+		URL      string `json:"broker_url"`
+		CASHA256 string `json:"ca_sha256"`
+	}
+	if err := p.Lab.JSON(ctx, &made, "node", "create", "--hostname", node, "--bootstrap", "command"); err != nil {
+		return err
+	}
+	deb, err := p.Package()
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(deb)
+	if err != nil {
+		return err
+	}
+	config = fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n%s", made.URL, made.CASHA256, config)
+	for name, content := range map[string][]byte{"/root/agent.deb": raw, "/root/config.yaml": []byte(config), "/root/enroll.token": []byte(made.Token + "\n")} {
+		if err := p.Alone.Put(ctx, name, content, 0o600); err != nil {
+			return err
+		}
+	}
+	for _, argv := range [][]string{
+		{"touch", firstboot.Off},
+		{"mkdir", "-p", "/etc/hostler-agent"},
+		{"dpkg", "-i", "/root/agent.deb"},
+		{"install", "-m", "0644", "/root/config.yaml", "/etc/hostler-agent/config.yaml"},
+		{"install", "-m", "0600", "/root/enroll.token", "/etc/hostler-agent/enroll.token"},
+		{"systemctl", "enable", "--now", "hostler-agent"},
+	} {
+		if _, err := p.InGuest(ctx, argv...); err != nil {
+			return err
+		}
+	}
+	return p.Lab.WaitNode(ctx, node, "active")
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
-	"github.com/hostler/hostler/agent/firstboot"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 	"github.com/hostler/hostler/test/demo/play"
@@ -30,52 +28,11 @@ type demo struct {
 	first      string // the version that the package brought
 }
 
-func (d *demo) node(ctx context.Context) (err error) {
+func (d *demo) node(ctx context.Context) error {
 	if err := d.Broker(ctx); err != nil {
 		return err
 	}
-	if d.Alone, err = qemu.Boot(ctx, d.image, qemu.Config{Name: node, ReachHost: true}); err != nil {
-		return err
-	}
-	if err := d.Alone.WaitCloudInit(ctx); err != nil {
-		return err
-	}
-	d.Say("A machine has booted, which nobody deployed. Its operator installs the agent's package, and gives it a token.")
-	var made struct {
-		Token    string `json:"token"`
-		URL      string `json:"broker_url"`
-		CASHA256 string `json:"ca_sha256"`
-	}
-	if err := d.Lab.JSON(ctx, &made, "node", "create", "--hostname", node, "--bootstrap", "command"); err != nil {
-		return err
-	}
-	deb, err := d.Package()
-	if err != nil {
-		return err
-	}
-	raw, err := os.ReadFile(deb)
-	if err != nil {
-		return err
-	}
-	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\nupdate_watch: 5s\n", made.URL, made.CASHA256)
-	for name, content := range map[string][]byte{"/root/agent.deb": raw, "/root/config.yaml": []byte(config), "/root/enroll.token": []byte(made.Token + "\n")} {
-		if err := d.Alone.Put(ctx, name, content, 0o600); err != nil {
-			return err
-		}
-	}
-	for _, argv := range [][]string{
-		{"touch", firstboot.Off},
-		{"mkdir", "-p", "/etc/hostler-agent"},
-		{"dpkg", "-i", "/root/agent.deb"},
-		{"install", "-m", "0644", "/root/config.yaml", "/etc/hostler-agent/config.yaml"},
-		{"install", "-m", "0600", "/root/enroll.token", "/etc/hostler-agent/enroll.token"},
-		{"systemctl", "enable", "--now", "hostler-agent"},
-	} {
-		if _, err := d.InGuest(ctx, argv...); err != nil {
-			return err
-		}
-	}
-	if err := d.Lab.WaitNode(ctx, node, "active"); err != nil {
+	if err := d.ByHand(ctx, d.image, node, "update_watch: 5s\n"); err != nil {
 		return err
 	}
 	said, err := d.InGuest(ctx, "hostler-agent", "version")

@@ -47,6 +47,8 @@ type Client struct {
 	http  *http.Client
 	roots atomic.Value // string, see RootsInForce
 
+	sockets *http.Transport
+
 	frozen atomic.Value // string, see Frozen
 }
 
@@ -67,14 +69,15 @@ func New(o Options) *Client {
 		o.Backoff = 200 * time.Millisecond
 	}
 	o.Broker = strings.TrimRight(o.Broker, "/")
-	return &Client{opts: o, http: &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:     pki.ClientConfig(o.Roots, nil, o.Now),
-			TLSHandshakeTimeout: 10 * time.Second,
-			ForceAttemptHTTP2:   true,
-		},
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:     pki.ClientConfig(o.Roots, nil, o.Now),
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
+	return &Client{opts: o, sockets: sockets(transport), http: &http.Client{
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 )
 
-func frame(id int) string {
+func framed(id int) string {
 	return fmt.Sprintf("id: %d\ndata: {\"specversion\":\"1.0\",\"id\":\"%d\",\"type\":\"t\"}\n\n", id, id)
 }
 
@@ -24,13 +24,13 @@ func TestAFollowerGoesOnWhereTheStreamBroke(t *testing.T) {
 	answers := []func(w http.ResponseWriter){
 		func(w http.ResponseWriter) { _, _ = io.WriteString(w, "id: 6\n: still here\n\n") },
 		func(w http.ResponseWriter) {
-			_, _ = io.WriteString(w, frame(7)+"id: 8\nda")
+			_, _ = io.WriteString(w, framed(7)+"id: 8\nda")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		},
 		func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
 		func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) },
-		func(w http.ResponseWriter) { _, _ = io.WriteString(w, frame(9)+"id: 12\n: still here\n\n") },
+		func(w http.ResponseWriter) { _, _ = io.WriteString(w, framed(9)+"id: 12\n: still here\n\n") },
 		func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusConflict)
@@ -57,7 +57,7 @@ func TestAFollowerGoesOnWhereTheStreamBroke(t *testing.T) {
 func TestAStreamThatDoesNotFollowEndsOnce(t *testing.T) {
 	ctx, none := context.Background(), func(error) {}
 	api, calls := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, frame(1)+frame(2))
+		_, _ = io.WriteString(w, framed(1)+framed(2))
 	})
 	full := errors.New("the disk is full")
 	n := 0

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent"
+	"github.com/hostler/hostler/agent/journal"
+	"github.com/hostler/hostler/agent/selfupdate"
+	"github.com/hostler/hostler/agent/systemd"
+	"github.com/hostler/hostler/agent/terminal/handover"
+	"github.com/hostler/hostler/agent/terminal/logins"
+	"github.com/hostler/hostler/agent/terminal/process"
+	"github.com/hostler/hostler/agent/terminal/unit"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// codeNotRoot is the code of what only root may be.
+const codeNotRoot taskcatalog.Code = "not_root"
+
+// terminals are the sessions that this program starts: each with this version's own file,
+// and ended by whichever version is installed then. Without systemd there are none.
+func terminals(config *agent.Config, lib, executable string, underSystemd bool) *unit.Sessions {
+	if !underSystemd {
+		return nil
+	}
+	after := executable
+	if selfupdate.SlotOf(lib, executable) != "" {
+		after = path.Join(lib, "current", "hostler-agent")
+	}
+	return &unit.Sessions{
+		Systemd: systemd.Bus{}, Machine: config.Machine, Program: executable, After: after, StateDir: config.StateDir, Ask: handover.Ask,
+	}
+}
+
+// newSession is the process of a terminal session: see package process. Only its unit runs
+// it, and all else that it needs is handed over.
+func newSession() *cobra.Command {
+	return &cobra.Command{
+		Use: "session ID", Hidden: true, Args: sessionArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := process.HideMemory(); err != nil {
+				return err
+			}
+			if err := onlyRoot(cmd); err != nil {
+				return err
+			}
+			// Each stop of its unit brings a hang-up too. It is not ignored: a program that
+			// is started from here would ignore it as well.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			log := journal.New(os.Stderr, zap.InfoLevel)
+			return process.Run(ctx, process.Config{
+				OwnScore:  "/proc/self/oom_score_adj",
+				SessionID: args[0], Dir: unit.Dir(args[0]), Root: "/", Members: process.ReadMember, Logins: logins.Here(), Log: log,
+				Notify: func(state string) {
+					if _, err := daemon.SdNotify(false, state); err != nil {
+						log.Warn("cannot tell systemd", zap.Error(err))
+					}
+				},
+			})
+		},
+	}
+}
+
+// newSessionEnded comes after a session's process, however that ended.
+func newSessionEnded() *cobra.Command {
+	return &cobra.Command{
+		Use: "session-ended ID", Hidden: true, Args: sessionArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyRoot(cmd); err != nil {
+				return err
+			}
+			log := journal.New(os.Stderr, zap.InfoLevel).With(zap.String("session", args[0]))
+			book := logins.Here()
+			login, was, err := process.End(unit.Dir(args[0]), book)
+			if was {
+				log.Info("a user is logged out", zap.String("user", login.User), zap.String("tty", login.TTY), zap.Time("at", book.Now().UTC().Truncate(time.Second)))
+			}
+			// As systemd says it: what became of the process itself.
+			if result := os.Getenv("SERVICE_RESULT"); result != "success" && result != "" {
+				log.Warn("the process of a terminal session did not end by itself", zap.String("result", taskcatalog.Clean(result, 40)), zap.String("status", taskcatalog.Clean(os.Getenv("EXIT_STATUS"), 40)))
+			}
+			return err
+		},
+	}
+}
+
+func sessionArg(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || unit.CheckID(args[0]) != nil {
+		return usage("%s takes one argument, a terminal session (only a session's unit runs it)", cmd.CommandPath())
+	}
+	return nil
+}
+
+func onlyRoot(cmd *cobra.Command) error {
+	if os.Geteuid() != 0 {
+		return taskcatalog.Errorf(codeNotRoot, "cannot run %s: only root may", cmd.CommandPath())
+	}
+	return nil
+}

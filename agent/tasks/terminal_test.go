@@ -1,0 +1,290 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/agent/terminal/handover"
+	"github.com/hostler/hostler/agent/terminal/unit"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// playedTerminals are sessions whose processes take whatever they are given.
+type playedTerminals struct {
+	units   map[string]unit.State
+	taken   map[string][]string // tasks, by session
+	sudo    bool                // of whom was handed over last
+	stopped []string
+	stuck   error
+	started func()
+}
+
+func terminals(h *Host) *playedTerminals {
+	p := &playedTerminals{units: map[string]unit.State{}, taken: map[string][]string{}, started: func() {}}
+	h.Terminals = &unit.Sessions{Systemd: p, Machine: h.Machine, Program: "/p", After: "/a", StateDir: h.StateDir, Ask: p.ask}
+	return p
+}
+
+func (p *playedTerminals) StartTerminal(_ context.Context, s unit.Spec) error {
+	if _, there := p.units[s.Unit]; there {
+		return unit.ErrExists
+	}
+	p.units[s.Unit] = unit.State{Unit: s.Unit, Description: s.Description, Active: "active"}
+	p.started()
+	return nil
+}
+
+func (p *playedTerminals) Terminals(context.Context) (all []unit.State, err error) {
+	for _, s := range p.units {
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (p *playedTerminals) Stop(_ context.Context, name string) error {
+	p.stopped = append(p.stopped, name)
+	delete(p.units, name)
+	return p.stuck
+}
+
+func (p *playedTerminals) ask(_ context.Context, dir string, r handover.Request) (handover.Reply, error) {
+	id := filepath.Base(dir)
+	if _, there := p.units[unit.Name(id)]; !there {
+		return handover.Reply{}, taskcatalog.Errorf(handover.CodeNobody, "nobody")
+	}
+	reply := handover.Reply{Resumed: len(p.taken[id]) > 0 && p.taken[id][0] != r.TaskID, Taken: slices.Contains(p.taken[id], r.TaskID)}
+	if r.Handover != nil {
+		p.sudo = r.Handover.Sudo
+		reply = handover.Reply{Resumed: len(p.taken[id]) > 0, Taken: true}
+		p.taken[id] = append(p.taken[id], r.TaskID)
+	}
+	return reply, nil
+}
+
+const sessionID = "ts-7k2m4q6s"
+
+func opens(t *testing.T, h *Host, task string, change ...func(*taskcatalog.TerminalOpenParams)) (*taskcatalog.TerminalOpenResult, error) {
+	t.Helper()
+	p := &taskcatalog.TerminalOpenParams{SessionID: sessionID, Relay: "one:1", Username: "alice", MaxSeconds: 60, DetachSeconds: 5}
+	for _, c := range change {
+		c(p)
+	}
+	res, _, err := terminalOpen(t.Context(), &Run{Params: p, Host: h, Task: &taskcatalog.Task{TaskID: task}, Mint: func(_ context.Context, kind string) ([]byte, error) {
+		if kind != taskcatalog.CredentialTerminalSession {
+			t.Errorf("%s is minted", kind)
+		}
+		return []byte("token"), nil
+	}})
+	if res == nil {
+		return nil, err
+	}
+	return res.(*taskcatalog.TerminalOpenResult), err
+}
+
+func closes(t *testing.T, h *Host, id string) (*taskcatalog.TerminalCloseResult, error) {
+	t.Helper()
+	res, _, err := terminalClose(t.Context(), &Run{Params: &taskcatalog.TerminalCloseParams{SessionID: id, Code: "node_draining"}, Host: h, Task: &taskcatalog.Task{TaskID: "t-c"}})
+	if res == nil {
+		return nil, err
+	}
+	return res.(*taskcatalog.TerminalCloseResult), err
+}
+
+func TestATerminalIsOpenedSentOnAndClosed(t *testing.T) {
+	h, _ := box(t)
+	terminals(h)
+	if res, err := opens(t, h, "t-1"); err != nil || *res != (taskcatalog.TerminalOpenResult{Unit: unit.Name(sessionID)}) {
+		t.Errorf("%+v (%v)", res, err)
+	}
+	if res, err := opens(t, h, "t-2"); err != nil || !res.Resumed {
+		t.Errorf("%+v (%v)", res, err)
+	}
+	if res, err := closes(t, h, sessionID); err != nil || !res.Existed {
+		t.Errorf("%+v (%v)", res, err)
+	}
+	if res, err := closes(t, h, sessionID); err != nil || res.Existed {
+		t.Errorf("again: %+v (%v)", res, err)
+	}
+}
+
+// The operator who made the account gave it, and nobody else.
+func TestATerminalHasTheSudoOfItsAllocationAlone(t *testing.T) {
+	for allocation, want := range map[string]bool{"a-1": true, "a-2": false, "": false} {
+		h, _ := box(t)
+		p := terminals(h)
+		ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", Sudo: true}))
+		ok(t, h.Accounts.Put(Account{AllocationID: "a-2", Username: "bob"}))
+		_, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) {
+			q.AllocationID, q.Username = allocation, map[string]string{"a-2": "bob"}[allocation]
+			if q.Username == "" {
+				q.Username = "alice"
+			}
+		})
+		if err != nil || p.sudo != want {
+			t.Errorf("of allocation %q it is %t (%v)", allocation, p.sudo, err)
+		}
+	}
+}
+
+func TestATerminalThatMayNotBeIsNotOpened(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*Host, *playedTerminals)
+		code  taskcatalog.Code
+	}{
+		"the node is drained":               {func(h *Host, _ *playedTerminals) { _ = h.Marks.SetDrained(true) }, taskcatalog.CodeNodeDraining},
+		"the allocation is not there":       {func(h *Host, _ *playedTerminals) { _ = h.Accounts.Delete("a-1") }, "allocation_unknown"},
+		"the allocation is somebody else's": {func(h *Host, _ *playedTerminals) { _ = h.Accounts.Put(Account{AllocationID: "a-1", Username: "bob"}) }, "allocation_mismatch"},
+		// What comes between the look and the start is not missed: a drain marks the node
+		// and then looks for sessions, and this looks for the mark when there is one.
+		"the node is drained meanwhile":        {func(h *Host, p *playedTerminals) { p.started = func() { _ = h.Marks.SetDrained(true) } }, taskcatalog.CodeNodeDraining},
+		"the allocation's user goes meanwhile": {func(h *Host, p *playedTerminals) { p.started = func() { _ = h.Accounts.Delete("a-1") } }, "allocation_unknown"},
+	} {
+		h, _ := box(t)
+		p := terminals(h)
+		ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice"}))
+		c.spoil(h, p)
+		res, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) { q.AllocationID = "a-1" })
+		if taskcatalog.CodeOf(err, "") != c.code || res != nil || len(p.units) != 0 || len(p.taken) != 0 {
+			t.Errorf("where %s, it is %+v (%v), with %v", name, res, err, p.units)
+		}
+	}
+	h, _ := box(t)
+	if _, err := opens(t, h, "t-1"); taskcatalog.CodeOf(err, "") != codeNoTerminals {
+		t.Errorf("without systemd: %v", err)
+	}
+	if res, err := closes(t, h, sessionID); err != nil || res.Existed {
+		t.Errorf("without systemd, a close is %+v (%v)", res, err)
+	}
+}
+
+// An agent that was cut off says of a task what its session's process knows.
+func TestWhatACrashLeftOfATerminalIsKnown(t *testing.T) {
+	h, _ := box(t)
+	p := terminals(h)
+	task := func(id string) *taskcatalog.Task {
+		return &taskcatalog.Task{TaskID: id, Type: "terminal.open", Version: 1, Params: []byte(`{"session_id":"` + sessionID + `","relay":"one:1","username":"alice","max_seconds":60,"detach_seconds":5}`)}
+	}
+	at := func(when, id string, made bool, says string) {
+		t.Helper()
+		res, _, was := terminalOpened(h, task(id))
+		if was != made || made && res.(*taskcatalog.TerminalOpenResult).Unit != unit.Name(sessionID) {
+			t.Errorf("%s it was made: %t, %+v", when, was, res)
+		}
+		if got := probeTerminal(t.Context(), h, task(id)); !strings.Contains(got, says) {
+			t.Errorf("%s it is said: %q", when, got)
+		}
+	}
+	at("before the start", "t-1", false, "has no unit")
+	ok(t, p.StartTerminal(t.Context(), unit.Spec{Unit: unit.Name(sessionID)}))
+	at("between the start and the handover", "t-1", false, "is active; its process has taken what this task handed over: false")
+	if res, err := opens(t, h, "t-1"); err != nil || res.Resumed {
+		t.Fatalf("%+v (%v)", res, err)
+	}
+	at("after the handover", "t-1", true, "handed over: true")
+	at("before the second handover", "t-2", false, "handed over: false")
+	if _, err := opens(t, h, "t-2"); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"t-1": false, "t-2": true} {
+		if res, _, made := terminalOpened(h, task(id)); !made || res.(*taskcatalog.TerminalOpenResult).Resumed != want {
+			t.Errorf("%s is %+v", id, res)
+		}
+	}
+	closing := &taskcatalog.Task{Type: "terminal.close", Version: 1, Params: []byte(`{"session_id":"` + sessionID + `","code":"x"}`)}
+	if got := probeTerminal(t.Context(), h, closing); !strings.Contains(got, "is active") {
+		t.Errorf("of a close it is said: %q", got)
+	}
+	p.units = map[string]unit.State{}
+	if _, _, made := terminalOpened(h, task("t-2")); made {
+		t.Error("a session that is over was opened")
+	}
+}
+
+func TestADrainEndsEverybodysTerminals_AndAResumeNone(t *testing.T) {
+	h, _ := box(t)
+	p := terminals(h)
+	for id, user := range map[string]string{"ts-aaaaaaaa": "alice", "ts-bbbbbbbb": "root"} {
+		_, err := opens(t, h, "t-"+id, func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = id, user })
+		ok(t, err)
+	}
+	if _, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{Resume: true}, Host: h}); err != nil || len(p.units) != 2 {
+		t.Errorf("a resume leaves %v (%v)", p.units, err)
+	}
+	res, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h})
+	if err != nil || res.(*taskcatalog.DrainResult).SessionsEnded != 2 || len(p.units) != 0 {
+		t.Errorf("%+v (%v) leaves %v", res, err, p.units)
+	}
+	ok(t, h.Marks.SetDrained(false))
+	_, err = opens(t, h, "t-3")
+	ok(t, err)
+	p.stuck = errors.New("it is stuck")
+	if res, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h}); !errors.Is(err, p.stuck) || !res.(*taskcatalog.DrainResult).Drained {
+		t.Errorf("where one does not end: %+v (%v)", res, err)
+	}
+}
+
+func TestARevokeEndsTheTerminalsOfItsUserAlone(t *testing.T) {
+	h, _ := box(t)
+	p := terminals(h)
+	_, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"})
+	ok(t, err)
+	for id, user := range map[string]string{"ts-aaaaaaaa": "alice", "ts-bbbbbbbb": "bob", "ts-cccccccc": "alice"} {
+		_, err := opens(t, h, "t-"+id, func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = id, user })
+		ok(t, err)
+	}
+	if _, _, err := revoke(t, h, "a-1", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := p.units[unit.Name("ts-bbbbbbbb")]; !there || len(p.units) != 1 {
+		t.Errorf("there are left %v", p.units)
+	}
+	_, err = provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-2", Username: "carol"})
+	ok(t, err)
+	_, err = opens(t, h, "t-3", func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = "ts-dddddddd", "carol" })
+	ok(t, err)
+	p.stuck = errors.New("it is stuck")
+	if _, _, err := revoke(t, h, "a-2", "carol"); taskcatalog.CodeOf(err, "") != "user_not_fully_revoked" {
+		t.Errorf("where one does not end: %v", err)
+	}
+}
+
+func TestAnAgentThatGoesEndsItsTerminalsFirst(t *testing.T) {
+	h, _ := box(t)
+	p := terminals(h)
+	_, err := opens(t, h, "t-1")
+	ok(t, err)
+	p.stuck = errors.New("it is stuck")
+	ok(t, removeAgent(t.Context(), h))
+	if asked := h.Systemd.(*quietSystemd).asked; len(p.stopped) != 1 || len(asked) != 1 {
+		t.Errorf("%q was stopped, and %q asked", p.stopped, asked)
+	}
+}
+
+// Whatever a baseline and a policy know: a session is no part of a clean node.
+func TestATerminalThatIsOpenIsNotClean(t *testing.T) {
+	h, dir := used(t)
+	put(t, dir, "proc/uptime", "900000.00 1.00\n")
+	const slice = "/hostler.slice/hostler-terminal.slice/"
+	process(t, dir, 60, 0, "/usr/bin/hostler-agent", slice+unit.Name(sessionID), "net:[4026531840]")
+	process(t, dir, 61, 1000, "/usr/bin/bash", slice+unit.Name(sessionID), "net:[4026531840]")
+	v := newLook(h, &taskcatalog.Baseline{Processes: []string{unit.Name(sessionID), "/usr/bin/bash in " + unit.Name(sessionID)}})
+	v.policy.KnownProcesses = []string{"bash", "/usr/bin/hostler-agent"}
+	for _, exe := range []string{"/usr/bin/hostler-agent", "/usr/bin/bash"} {
+		v.owned[pathHash(exe)] = struct{}{}
+	}
+	items, err := lookProcesses(t.Context(), v)
+	ok(t, err)
+	found := 0
+	for _, it := range items {
+		if it.key == unit.Name(sessionID) && !v.has(it) && strings.Contains(it.finding.Detail, "terminal session") {
+			found++
+		}
+	}
+	if found != 2 {
+		t.Errorf("of two processes %d are found: %+v", found, items)
+	}
+}

@@ -1,0 +1,238 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/agent/terminal"
+	"github.com/hostler/hostler/agent/terminal/handover"
+	"github.com/hostler/hostler/agent/terminal/logins"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Codes of a session's process.
+const (
+	CodeNotHandedOver taskcatalog.Code = "terminal_not_handed_over" // nobody came
+	CodeOver          taskcatalog.Code = "terminal_over"            // it has ended
+)
+
+// How long a session waits: for the agent, for its first relay, for a program to end that was
+// hung up; and how long a token is good that was minted just now.
+const (
+	handoverWithin = time.Minute
+	connectWithin  = time.Minute
+	grace          = 5 * time.Second
+	tokenLife      = 30 * time.Second
+)
+
+// Config is what a process is made of.
+type Config struct {
+	SessionID string
+	Dir       string // for its socket, root's alone
+	Root      string // of the machine whose accounts are meant: "/" in the field
+	Members   func(stateDir string) (Member, error)
+	Logins    logins.Book
+	Log       *zap.Logger
+	Notify    func(state string) // systemd
+	Within    time.Duration      // for the first handover; zero means a minute
+	OwnScore  string             // the kernel's file on when this process is killed for memory
+}
+
+// process is one session's.
+type process struct {
+	Config
+	first  chan held // once
+	passes chan terminal.Pass
+	over   chan struct{} // closed when the session is
+	failed chan error    // what was handed over first cannot be
+
+	mu    sync.Mutex
+	began bool
+	tasks []string // whose handover was taken
+	maker string   // the one that began the session
+}
+
+// held is the session, once it is handed over.
+type held struct {
+	terminal.Options
+	log *zap.Logger
+}
+
+// Run holds a session until it is over. An error is one of the process, and not how the
+// session ended, which the log says. Codes: terminal_not_handed_over, terminal_stuck,
+// terminal_start_failed.
+func Run(ctx context.Context, c Config) error {
+	c.Log = c.Log.With(zap.String("session", c.SessionID))
+	p := &process{
+		Config: c, first: make(chan held, 1), passes: make(chan terminal.Pass), over: make(chan struct{}), failed: make(chan error, 1),
+	}
+	socket, err := handover.Open(c.Dir)
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var server sync.WaitGroup
+	server.Go(func() {
+		socket.Answer(serving, p.answer, func(err error) { p.Log.Warn("a handover is refused", zap.Error(err)) })
+	})
+	defer server.Wait()
+	defer stop()
+	defer close(p.over)
+	c.Notify("READY=1")
+	late := time.NewTimer(orMinute(c.Within))
+	defer late.Stop()
+	select {
+	case h := <-p.first:
+		res, err := terminal.Run(ctx, h.Options)
+		return p.ended(h.log, res, err)
+	case err := <-p.failed:
+		return p.ended(p.Log, terminal.Result{Code: taskcatalog.CodeOf(err, terminal.CodeStartFailed)}, err)
+	case <-late.C:
+		return taskcatalog.Errorf(CodeNotHandedOver, "nobody handed terminal session %s over for %s", c.SessionID, orMinute(c.Within))
+	case <-ctx.Done():
+		return p.ended(p.Log, terminal.Result{Code: terminal.CodeClosed}, nil)
+	}
+}
+
+func orMinute(d time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return handoverWithin
+}
+
+// ended says how the session ended. What was to be expected, such as a relay that is gone or
+// a user who is refused, is no failure of this process. What is one is told by its code: the
+// text may have words of the command, and goes to the journal.
+func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
+	fields := []zap.Field{zap.String("code", string(res.Code))}
+	if res.Exit != nil {
+		fields = append(fields, zap.Int32("status", res.Exit.Status), zap.String("signal", res.Exit.Signal))
+	}
+	log.Info("the terminal session is over", fields...)
+	p.Notify("STOPPING=1")
+	if err == nil {
+		return nil
+	}
+	switch code := taskcatalog.CodeOf(err, ""); code {
+	case "":
+		return err
+	case terminal.CodeStuck, terminal.CodeStartFailed:
+		return taskcatalog.Errorf(code, "terminal session %s failed; its relay was told why", p.SessionID)
+	}
+	return nil
+}
+
+// answer is what the agent is told.
+func (p *process) answer(r handover.Request) handover.Reply {
+	if r.SessionID != p.SessionID {
+		return handover.Refuse(taskcatalog.Errorf(handover.CodeInvalid, "this is session %s, and what was handed over is of another", p.SessionID))
+	}
+	if r.Handover == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return handover.Reply{Resumed: p.began && r.TaskID != p.maker, Taken: slices.Contains(p.tasks, r.TaskID)}
+	}
+	resumed, err := p.take(r)
+	if err != nil {
+		p.Log.Warn("what was handed over is refused", zap.String("task", taskcatalog.Clean(r.TaskID, 80)), zap.String("code", string(taskcatalog.CodeOf(err, handover.CodeInvalid))))
+		return handover.Refuse(err)
+	}
+	p.mu.Lock()
+	if !resumed {
+		p.maker = r.TaskID
+	}
+	p.tasks = append(p.tasks[max(0, len(p.tasks)-keptTasks+1):], r.TaskID)
+	p.mu.Unlock()
+	return handover.Reply{Resumed: resumed, Taken: true}
+}
+
+// keptTasks bounds of how many tasks it is known that theirs was taken.
+const keptTasks = 64
+
+// take begins the session, or sends it on.
+func (p *process) take(r handover.Request) (resumed bool, err error) {
+	h := r.Handover
+	if host, port, err := net.SplitHostPort(h.Params.Relay); err != nil || host == "" || badPort(port) || h.Token == "" {
+		return false, taskcatalog.Errorf(handover.CodeInvalid, "what was handed over names no relay, or has no token for it")
+	}
+	pass := terminal.Pass{Relay: h.Params.Relay, Token: h.Token, Until: time.Now().Add(tokenLife)}
+	p.mu.Lock()
+	resumed, p.began = p.began, true
+	p.mu.Unlock()
+	if resumed {
+		select {
+		case p.passes <- pass:
+			p.Log.Info("the terminal session is sent to a relay", zap.String("task", r.TaskID), zap.String("relay", pass.Relay))
+			return true, nil
+		case <-p.over:
+		case <-time.After(passTime):
+		}
+		return true, taskcatalog.Errorf(CodeOver, "terminal session %s has ended", p.SessionID)
+	}
+	o, err := p.session(r, pass)
+	if err == nil {
+		err = o.Check()
+	}
+	if err != nil {
+		p.failed <- err
+		return false, err
+	}
+	o.log.Info("the terminal session begins", zap.String("task", r.TaskID), zap.String("relay", pass.Relay), zap.String("user", o.User))
+	p.first <- o
+	return false, nil
+}
+
+// passTime is how long a session that is ending may leave a handover waiting.
+const passTime = 5 * time.Second
+
+func badPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err != nil || n == 0
+}
+
+// session is what a task asks for.
+func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) {
+	stateDir, q := r.Handover.StateDir, r.Handover.Params
+	member, err := p.Members(stateDir)
+	if err != nil {
+		return held{}, err
+	}
+	log := p.Log.With(zap.String("node", member.NodeID))
+	// As who the node is at that moment.
+	dial := func(ctx context.Context, relay string) (terminal.Conn, error) {
+		m, err := p.Members(stateDir)
+		if err != nil {
+			return nil, err
+		}
+		return terminal.Dial(ctx, relay, m.Config)
+	}
+	return held{log: log, Options: terminal.Options{
+		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: dial,
+		Root: p.Root, User: q.Username, Command: q.Command, Term: q.Term, Locale: q.Locale, AllowRoot: q.AllowRoot, Sudo: r.Handover.Sudo,
+		Began:          func(b terminal.Began) { p.logIn(log, b) },
+		ConnectTimeout: connectWithin, DetachTimeout: time.Duration(q.DetachSeconds) * time.Second,
+		MaxTime: time.Duration(q.MaxSeconds) * time.Second, Grace: grace,
+	}}, nil
+}
+
+// logIn records the program that has begun. A login that cannot be recorded is no reason to
+// turn its user away: the log has it.
+func (p *process) logIn(log *zap.Logger, b terminal.Began) {
+	login := logins.Login{TTY: b.TTY, PID: b.PID, User: b.User.Name, From: "hostler:" + p.SessionID}
+	err := errors.Join(HideMemory(), keep(p.Dir, login), p.Logins.Begin(login))
+	log.Info("a user is logged in", zap.String("user", b.User.Name), zap.Uint32("uid", b.User.UID), zap.String("tty", b.TTY), zap.Int("pid", b.PID))
+	if err != nil {
+		log.Error("the login could not be recorded", zap.Error(err))
+	}
+	if err := outliveMemory(p.OwnScore); err != nil {
+		log.Warn("a user who takes all memory may end the session", zap.Error(err))
+	}
+}

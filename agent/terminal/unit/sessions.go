@@ -1,0 +1,231 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/terminal/handover"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Codes of sessions on a node.
+const (
+	CodeEnding taskcatalog.Code = "terminal_ending" // its process has ended, and its unit is on the way
+	CodeLeft   taskcatalog.Code = "terminal_left"   // a process of it does not end
+)
+
+// ErrExists: a unit of that name is there.
+var ErrExists = errors.New("there is such a unit")
+
+// How long the process of a session is waited for that is there, and how long one may take
+// to end that could not be handed anything.
+const (
+	reachTime = 20 * time.Second
+	reachPoll = 100 * time.Millisecond
+	stopTime  = 40 * time.Second
+)
+
+// Sessions are the terminal sessions of a node.
+type Sessions struct {
+	Systemd Systemd
+	Machine *machine.Machine
+	Program string // this agent's own file, which holds a session
+	// After is the file of whichever agent is installed when a session ends.
+	After    string
+	StateDir string // of the agent: its key is what a session dials with
+	// Ask speaks with a session's process: handover.Ask.
+	Ask func(ctx context.Context, dir string, r handover.Request) (handover.Reply, error)
+}
+
+// Order is a session to be opened, or sent on, for a task.
+type Order struct {
+	TaskID string
+	Params *taskcatalog.TerminalOpenParams
+	// Sudo: the user was given it when the account was made.
+	Sudo bool
+	// Allowed is asked once the session is there to be found: what ends sessions looks
+	// for them after it has said that none may be.
+	Allowed func() error
+	// Mint gets the token. It is asked for when there is who takes it.
+	Mint func(ctx context.Context) ([]byte, error)
+}
+
+// Open starts a session unless it runs, and hands it over. Codes: those of Order's
+// functions, of package handover, and of what the session's process says to it;
+// terminal_ending.
+func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpenResult, error) {
+	id := o.Params.SessionID
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	err := s.Systemd.StartTerminal(ctx, s.spec(o.Params))
+	ran := errors.Is(err, ErrExists)
+	if err != nil && !ran {
+		return nil, fmt.Errorf("cannot start terminal session %s: %w", id, err)
+	}
+	resumed, err := s.hand(ctx, o)
+	if err == nil {
+		return &taskcatalog.TerminalOpenResult{Unit: Name(id), Resumed: resumed}, nil
+	}
+	if !ran {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		err = errors.Join(err, s.Systemd.Stop(ctx, Name(id)))
+	}
+	return nil, err
+}
+
+func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) {
+	id := o.Params.SessionID
+	if err := o.Allowed(); err != nil {
+		return false, err
+	}
+	begun, err := s.reach(ctx, id, o.TaskID)
+	if err != nil {
+		return false, err
+	}
+	token, err := o.Mint(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer clear(token)
+	h := handover.Handover{Token: string(token), StateDir: s.StateDir, Params: *o.Params, Sudo: o.Sudo}
+	if begun { // by an agent that may be older: what it does not know is not for it
+		h.Params, h.Sudo = taskcatalog.TerminalOpenParams{SessionID: id, Relay: o.Params.Relay}, false
+	}
+	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: o.TaskID, Handover: &h})
+	if err == nil {
+		err = reply.Err()
+	}
+	return reply.Resumed, err
+}
+
+// reach returns when the process of a session answers: another task may have started it just
+// now. It says whether another task has begun it.
+func (s *Sessions) reach(ctx context.Context, id, task string) (begun bool, err error) {
+	within, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	for {
+		reply, err := s.Ask(within, Dir(id), handover.Request{SessionID: id, TaskID: task})
+		if taskcatalog.CodeOf(err, "") != handover.CodeNobody {
+			if err == nil {
+				err = reply.Err()
+			}
+			return reply.Resumed, err
+		}
+		switch st, there, failed := s.find(within, id); {
+		case failed != nil:
+			return false, failed
+		case !there || !st.runs():
+			return false, taskcatalog.Errorf(CodeEnding, "terminal session %s has ended on the node (open another)", id)
+		}
+		select {
+		case <-time.After(reachPoll):
+		case <-within.Done():
+			return false, errors.Join(err, context.Cause(ctx))
+		}
+	}
+}
+
+func (s *Sessions) find(ctx context.Context, id string) (State, bool, error) {
+	all, err := s.Systemd.Terminals(ctx)
+	i := slices.IndexFunc(all, func(st State) bool { return st.Unit == Name(id) })
+	if i < 0 {
+		return State{}, false, err
+	}
+	return all[i], true, err
+}
+
+// Look is what there is of a session: how its unit is, "" where it has none, and whether its
+// process has taken what a task handed over, and was no longer new then.
+func (s *Sessions) Look(ctx context.Context, id, task string) (active string, taken, resumed bool, err error) {
+	if err := CheckID(id); err != nil {
+		return "", false, false, err
+	}
+	st, there, err := s.find(ctx, id)
+	if err != nil || !there {
+		return "", false, false, err
+	}
+	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: task})
+	if taskcatalog.CodeOf(err, "") == handover.CodeNobody {
+		return st.Active, false, false, nil
+	}
+	return st.Active, reply.Taken, reply.Taken && reply.Resumed, err
+}
+
+// Close ends a session and waits until nothing of it is left. Codes: terminal_left.
+func (s *Sessions) Close(ctx context.Context, id string) (existed bool, err error) {
+	if err := CheckID(id); err != nil {
+		return false, err
+	}
+	_, existed, err = s.find(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	return existed, s.stop(ctx, Name(id))
+}
+
+// stop ends a unit, also one that systemd knows no more: who is left in its cgroup is found
+// in any case.
+func (s *Sessions) stop(ctx context.Context, unit string) error {
+	if err := s.Systemd.Stop(ctx, unit); err != nil {
+		return err
+	}
+	left, err := s.left(unit)
+	if err == nil && left > 0 {
+		err = taskcatalog.Errorf(CodeLeft, "%d processes of %s outlived SIGKILL (reimage the node)", left, unit)
+	}
+	return err
+}
+
+// left counts the processes in a unit's cgroup.
+func (s *Sessions) left(unit string) (count int, err error) {
+	all, err := s.Machine.Processes()
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range all {
+		cgroup, err := s.Machine.Cgroup(p.PID)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || p.Ended() {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		for at := cgroup; at != "/" && at != "." && at != ""; at = path.Dir(at) {
+			if path.Base(at) == unit {
+				count++
+				break
+			}
+		}
+	}
+	return count, nil
+}
+
+// EndOf ends all sessions of a user, and of everybody for "". It says how many there were.
+// All are tried.
+func (s *Sessions) EndOf(ctx context.Context, user string) (ended int, err error) {
+	all, err := s.Systemd.Terminals(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var stopping sync.WaitGroup
+	errs := make([]error, len(all))
+	for i, st := range all {
+		if user == "" || st.isOf(user) {
+			ended++
+			stopping.Go(func() { errs[i] = s.stop(ctx, st.Unit) })
+		}
+	}
+	stopping.Wait()
+	return ended, errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+package adminapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+)
+
+type recordingsInput struct {
+	Node     string    `query:"node" maxLength:"320"`
+	OpenedBy string    `query:"opened_by" maxLength:"64"`
+	From     time.Time `query:"from" doc:"of the session's start"`
+	To       time.Time `query:"to" doc:"exclusive"`
+	Cursor   string    `query:"cursor" maxLength:"64"`
+	Limit    int       `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*resource.RecordingList, error) {
+	f := store.RecordingFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, From: in.From, To: in.To, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	if in.Node != "" {
+		n, err := a.node(ctx, in.Node)
+		if err != nil {
+			return nil, err
+		}
+		f.NodeID = n.ID
+	}
+	page, err := a.c.DB.Recordings(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RecordingList{Items: make([]resource.Recording, len(page))}
+	for i, r := range page {
+		n, err := a.c.DB.Node(ctx, r.NodeID)
+		if err != nil {
+			return nil, err
+		}
+		out.Items[i] = resource.Recording{
+			SessionID: r.ID, NodeID: r.NodeID, Hostname: n.Hostname, Site: r.Site, Username: r.Username, OpenedBy: r.OpenedBy, Reason: r.Reason, EndCode: r.EndCode,
+			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Complete: !r.RecordedAt.IsZero(), DroppedAt: r.DroppedAt,
+		}
+	}
+	if len(page) == f.Limit {
+		out.NextCursor = page[len(page)-1].ID
+	}
+	return out, nil
+}
+
+// RecordingInput names a session by its recording; exported as NodeInput is.
+type RecordingInput struct {
+	Recording string `path:"recording" maxLength:"64"`
+}
+
+// readRecording notes who reads a session's recording, before it is read.
+func (a *API) readRecording(ctx context.Context, id, action string) (store.Terminal, error) {
+	v, err := a.terminal(ctx, id)
+	if err != nil {
+		return v, err
+	}
+	return v, a.c.DB.Audit(ctx, broker.AuditEntry{
+		Actor: callerOf(ctx).Name, Action: action, Subject: "terminal/" + v.ID, CorrelationID: callerOf(ctx).correlationID,
+	})
+}
+
+// hasRecording refuses what cannot be read. Codes: recording_dropped, recording_missing.
+func (a *API) hasRecording(ctx context.Context, id string) error {
+	dropped, err := a.c.DB.RecordingDropped(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !dropped.IsZero():
+		return broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: it was dropped on %s, as its site keeps none that is older (what the audit log has of it stays)", id, dropped.UTC().Format(time.RFC3339))
+	}
+	last, err := a.c.DB.LastBlock(ctx, id)
+	if err == nil && last.Seq < 0 {
+		err = broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: it has none (it never began)", id)
+	}
+	return err
+}
+
+// castType is what players of recordings know.
+const castType = "application/x-asciicast; charset=utf-8"
+
+// getCast gives a recording as it was written. One that cannot be read to its end is
+// broken off, so that no part is taken for the whole.
+func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResponse, error) {
+	v, err := a.readRecording(ctx, in.Recording, "recording.read")
+	if err != nil {
+		return nil, err
+	}
+	if err := a.hasRecording(ctx, v.ID); err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		hc.SetHeader("Content-Type", castType)
+		_, w := humago.Unwrap(hc)
+		for b, err := range a.c.DB.Blocks(ctx, v.ID) {
+			if err != nil {
+				a.broken(err)
+			}
+			if _, err := w.Write(b.Lines); err != nil {
+				return // the reader has gone
+			}
+		}
+	}}, nil
+}
+
+func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*resource.RecordingReport, error) {
+	v, err := a.readRecording(ctx, in.Recording, "recording.verify")
+	if err != nil {
+		return nil, err
+	}
+	r, told, err := a.c.DB.VerifyRecording(ctx, v.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RecordingReport{
+		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What,
+	}
+	if told == nil {
+		return out, nil
+	}
+	out.Head = &resource.RecordingHead{Blocks: told.Blocks, Bytes: told.Bytes, Hash: told.Hash}
+	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: "terminal/" + v.ID, Action: "recording.end", Limit: 1})
+	if len(rows) == 1 {
+		out.Head.AuditID, out.Head.At = rows[0].ID, rows[0].At
+	}
+	return out, err
+}

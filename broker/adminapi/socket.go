@@ -1,0 +1,115 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+const (
+	// pingEvery and pongWithin have an operator's side that is gone be known within ten
+	// seconds, whether or not anything is sent to it.
+	pingEvery  = 3 * time.Second
+	pongWithin = 6 * time.Second
+	// takeFrame is how long he may take to take a frame.
+	takeFrame = 10 * time.Second
+)
+
+// socket is an operator's side of a session, on a WebSocket: each binary message is a
+// frame. It is a relay.Side.
+type socket struct {
+	conn  *websocket.Conn
+	ctx   context.Context
+	end   context.CancelFunc
+	heard atomic.Int64 // nanoseconds of the machine's clock
+
+	pingEvery, pongWithin time.Duration
+}
+
+// newSocket keeps watch over a connection until ctx ends or it is closed.
+func newSocket(ctx context.Context, conn *websocket.Conn, pingEvery, pongWithin time.Duration) *socket {
+	conn.SetReadLimit(frame.Largest)
+	s := &socket{conn: conn, pingEvery: pingEvery, pongWithin: pongWithin}
+	s.ctx, s.end = context.WithCancel(ctx)
+	s.hear()
+	go s.watch()
+	return s
+}
+
+func (s *socket) hear() { s.heard.Store(time.Now().UnixNano()) }
+
+// watch pings, and closes when nothing has come for too long. Whatever comes is a sign of
+// life: a Pong may stand behind what is still being sent.
+func (s *socket) watch() {
+	defer s.conn.CloseNow() //nolint:errcheck // it is over
+	tick := time.NewTicker(s.pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		ctx, done := context.WithTimeout(s.ctx, s.pongWithin)
+		err := s.conn.Ping(ctx)
+		done()
+		if err != nil && time.Since(time.Unix(0, s.heard.Load())) >= s.pongWithin {
+			s.end()
+		}
+	}
+}
+
+// errText has the code of what is no frame.
+var errText = taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of text")
+
+// Next implements relay.Side.
+func (s *socket) Next() (frame.Frame, error) {
+	kind, raw, err := s.conn.Read(s.ctx) // bytes of their own
+	switch {
+	case err != nil && errors.Is(err, websocket.ErrMessageTooBig):
+		return nil, taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of more than %d bytes", frame.Largest)
+	case err != nil:
+		s.end()
+		return nil, errGone
+	}
+	s.hear()
+	if kind != websocket.MessageBinary {
+		return nil, errText
+	}
+	return frame.Parse(raw)
+}
+
+// errGone says that nothing more comes; why is in no code.
+var errGone = errors.New("the operator's side is gone")
+
+// Send implements relay.Side.
+func (s *socket) Send(f frame.Frame) error {
+	raw, err := frame.Append(nil, f)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithTimeout(s.ctx, takeFrame)
+	defer done()
+	return s.conn.Write(ctx, websocket.MessageBinary, raw)
+}
+
+// Close implements relay.Side. It does not wait for an operator who does not listen.
+func (s *socket) Close() error {
+	s.end()
+	return nil
+}
+
+// refuse says why, and closes.
+func (s *socket) refuse(code taskcatalog.Code, text string) {
+	_ = s.Send(frame.Bye{Code: code, Text: text})
+	_ = s.Close()
+}
+
+// wait returns when the connection has ended.
+func (s *socket) wait() { <-s.ctx.Done() }

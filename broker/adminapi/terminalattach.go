@@ -1,0 +1,121 @@
+package adminapi
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// helloWithin is how long an operator's side has to say what it has.
+const helloWithin = 5 * time.Second
+
+// attachInput is the request for a WebSocket.
+type attachInput struct {
+	TerminalInput
+	Origin    string   `header:"Origin" doc:"none, or the API's own"`
+	Upgrade   string   `header:"Upgrade" doc:"websocket"`
+	Protocols []string `header:"Sec-WebSocket-Protocol" doc:"hostler-terminal.1, and hostler-ticket. with a ticket behind it"`
+	host      string
+}
+
+// Resolve implements huma.Resolver.
+func (in *attachInput) Resolve(hc huma.Context) []error {
+	in.host = hc.Host()
+	return nil
+}
+
+// attachTerminal lets an operator into a session: who he is and his ticket are judged
+// before the connection is a WebSocket, so that a refusal is an answer as any other.
+func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.StreamResponse, error) {
+	if _, err := a.terminal(ctx, in.Terminal); err != nil {
+		return nil, err
+	}
+	if err := a.checkOrigin(ctx, in); err != nil {
+		return nil, err
+	}
+	ticket, err := in.ticket()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.c.Terminals.Join(ctx, callerOf(ctx).OperatorToken, in.Terminal, ticket); err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{resource.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
+		if err != nil {
+			return // it has answered
+		}
+		a.attach(ctx, in.Terminal, newSocket(ctx, conn, pingEvery, pongWithin))
+	}}, nil
+}
+
+// checkOrigin refuses a page of another host that would have a browser connect.
+func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
+	if in.Origin == "" {
+		return nil
+	}
+	u, err := url.Parse(in.Origin)
+	if err == nil && u.Scheme == "https" && strings.EqualFold(u.Host, in.host) {
+		return nil
+	}
+	who := callerOf(ctx)
+	a.auditRefusal(ctx, "attach-terminal", broker.AuditEntry{
+		Actor: who.Name, Code: "origin_forbidden", Reason: taskcatalog.Clean(in.Origin, 200), CorrelationID: who.correlationID,
+	})
+	return broker.Errorf(broker.Forbidden, "origin_forbidden", "cannot attach a terminal from %q: only the API's own host may", taskcatalog.Clean(in.Origin, 200))
+}
+
+// ticket finds the ticket among the protocols that are offered: there it is in no log and
+// no history, as it would be in a URL. Codes: websocket_required, websocket_protocol,
+// terminal_ticket_missing.
+func (in *attachInput) ticket() (ticket string, err error) {
+	if !strings.EqualFold(in.Upgrade, "websocket") {
+		return "", broker.Errorf(broker.Invalid, "websocket_required", "cannot attach a terminal: the request is no WebSocket's (hostler terminal attach)")
+	}
+	speaks := false
+	for _, offered := range in.Protocols {
+		offered = strings.TrimSpace(offered)
+		speaks = speaks || offered == resource.TerminalProtocol
+		if rest, ok := strings.CutPrefix(offered, resource.TerminalTicketPrefix); ok {
+			ticket = rest
+		}
+	}
+	switch {
+	case !speaks:
+		return "", broker.Errorf(broker.Invalid, "websocket_protocol", "cannot attach a terminal: the client does not offer %s (update it)", resource.TerminalProtocol)
+	case ticket == "" || len(ticket) > 100:
+		return "", broker.Errorf(broker.Invalid, "terminal_ticket_missing", "cannot attach a terminal: no ticket is offered (hostler terminal attach asks for one)")
+	}
+	return ticket, nil
+}
+
+// attach hands a socket that has said Hello to the relay, and returns when it has ended.
+func (a *API) attach(ctx context.Context, id string, s *socket) {
+	defer s.wait()
+	timer := time.AfterFunc(helloWithin, func() { _ = s.Close() })
+	f, err := s.Next()
+	if !timer.Stop() || err != nil {
+		s.refuse("hello_missing", "no Hello came in time")
+		return
+	}
+	h, ok := f.(frame.Hello)
+	if !ok || h.Version != frame.Version || h.SessionID != id {
+		s.refuse("hello_invalid", "a connection begins with the Hello of its session, of version 1")
+		return
+	}
+	if err := a.c.Relay.Attach(id, h, s); err != nil {
+		a.c.Log.Info("an operator came too late", zap.String("session", id), zap.Error(err))
+	}
+}

@@ -1,0 +1,150 @@
+package adminapi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/terminals"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+type openTerminalInput struct{ Body resource.TerminalStart }
+
+func (a *API) openTerminal(ctx context.Context, in *openTerminalInput) (*resource.TerminalTicket, error) {
+	b := in.Body
+	n, err := a.node(ctx, b.Node)
+	if err != nil {
+		return nil, err
+	}
+	id, k, err := a.c.Terminals.Open(ctx, callerOf(ctx).OperatorToken, terminals.Request{
+		NodeID: n.ID, Username: b.Username, AllocationID: b.AllocationID, Command: b.Command, Term: b.Term, Locale: b.Locale,
+		Size: terminals.Size{Columns: b.Columns, Rows: b.Rows}, Reason: taskcatalog.Clean(b.Reason, 500),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.ticketResource(ctx, id, k)
+}
+
+// TerminalInput names a session; exported as NodeInput is.
+type TerminalInput struct {
+	Terminal string `path:"terminal" maxLength:"64"`
+}
+
+type terminalTicketInput struct {
+	TerminalInput
+	Body resource.TerminalTicketRequest
+}
+
+func (a *API) issueTerminalTicket(ctx context.Context, in *terminalTicketInput) (*resource.TerminalTicket, error) {
+	if _, err := a.terminal(ctx, in.Terminal); err != nil {
+		return nil, err
+	}
+	k, err := a.c.Terminals.Ticket(ctx, callerOf(ctx).OperatorToken, in.Terminal, terminals.Size{Columns: in.Body.Columns, Rows: in.Body.Rows})
+	if err != nil {
+		return nil, err
+	}
+	return a.ticketResource(ctx, in.Terminal, k)
+}
+
+func (a *API) ticketResource(ctx context.Context, id string, k terminals.Ticket) (*resource.TerminalTicket, error) {
+	v, err := a.c.DB.Terminal(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &resource.TerminalTicket{Terminal: a.terminalResource(v), Ticket: k.Secret, TicketExpiresAt: k.Expires}, nil
+}
+
+// terminal finds a session of a node that the caller may see.
+func (a *API) terminal(ctx context.Context, id string) (store.Terminal, error) {
+	v, err := a.c.DB.Terminal(ctx, id)
+	if err == nil && !callerOf(ctx).MaySee(v.Site) {
+		return store.Terminal{}, broker.Errorf(broker.NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)", taskcatalog.Clean(id, 60))
+	}
+	return v, err
+}
+
+func (a *API) showTerminal(ctx context.Context, in *TerminalInput) (*resource.Terminal, error) {
+	v, err := a.terminal(ctx, in.Terminal)
+	if err != nil {
+		return nil, err
+	}
+	out := a.terminalResource(v)
+	return &out, nil
+}
+
+type terminalsInput struct {
+	Node     string `query:"node" maxLength:"320"`
+	Status   string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all but closed"`
+	OpenedBy string `query:"opened_by" maxLength:"64"`
+	Cursor   string `query:"cursor" maxLength:"64"`
+	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*resource.TerminalList, error) {
+	f := store.TerminalFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	live := []broker.TerminalStatus{broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing}
+	for name := range strings.SplitSeq(in.Status, ",") {
+		switch s := broker.TerminalStatus(name); s {
+		case "":
+		case "live":
+			f.Statuses = append(f.Statuses, live...)
+		case broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing, broker.TerminalClosed:
+			f.Statuses = append(f.Statuses, s)
+		default:
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such status of a terminal", taskcatalog.Clean(name, 40))
+		}
+	}
+	if in.Node != "" {
+		n, err := a.node(ctx, in.Node)
+		if err != nil {
+			return nil, err
+		}
+		f.NodeID = n.ID
+	}
+	page, err := a.c.DB.Terminals(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.TerminalList{Items: make([]resource.Terminal, len(page))}
+	for i, v := range page {
+		out.Items[i] = a.terminalResource(v)
+	}
+	if len(page) == f.Limit {
+		out.NextCursor = page[len(page)-1].ID
+	}
+	return out, nil
+}
+
+type closeTerminalInput struct {
+	TerminalInput
+	Body resource.ReasonBody
+}
+
+func (a *API) closeTerminal(ctx context.Context, in *closeTerminalInput) (*resource.Terminal, error) {
+	if _, err := a.terminal(ctx, in.Terminal); err != nil {
+		return nil, err
+	}
+	if err := a.c.Terminals.Close(ctx, callerOf(ctx).OperatorToken, in.Terminal, taskcatalog.Clean(in.Body.Reason, 300)); err != nil {
+		return nil, err
+	}
+	return a.showTerminal(ctx, &in.TerminalInput)
+}
+
+func (a *API) terminalResource(v store.Terminal) resource.Terminal {
+	state, err := a.c.Relay.State(v.ID)
+	if err != nil { // another replica's, or over
+		state = frame.State{}
+	}
+	return resource.Terminal{
+		ID: v.ID, NodeID: v.NodeID, Hostname: v.Hostname, Site: v.Site, AllocationID: v.AllocationID, Username: v.Username,
+		OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status), EndCode: v.EndCode, ExitStatus: v.ExitStatus, RecordInput: v.RecordInput,
+		MaxSeconds: int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()), DetachSeconds: int64(v.Limits.Detach.Seconds()),
+		CreatedAt: v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy, Transport: state.Transport,
+		Filter: resource.TerminalFilter{Title: v.Policy.AllowTitle, Clipboard: v.Policy.AllowClipboard},
+	}
+}

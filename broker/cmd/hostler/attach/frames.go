@@ -1,0 +1,266 @@
+package attach
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// Codes of a connection that another has taken the place of, here or at another relay. To
+// come back by itself would be to take the session from each other for ever.
+const (
+	codeReplaced = "connection_replaced"
+	codeMoved    = "terminal_moved"
+)
+
+func codeOf(err error) taskcatalog.Code { return taskcatalog.CodeOf(err, "") }
+
+// protocol ends what cannot be gone on with: this program and the broker do not speak the
+// same, or somebody between them does not mean well.
+func (o *operator) protocol(err error) {
+	o.fail(broker.Errorf(broker.Internal, string(taskcatalog.CodeOf(err, frame.CodeInvalid)),
+		"cannot go on with session %s: the broker sent what does not fit: %v (compare hostler version with hostler status)", o.ID, err))
+}
+
+// take takes a frame of the relay's.
+func (o *operator) take(f frame.Frame) {
+	o.heard, o.link.pinged = time.Now(), false
+	if o.over() {
+		return
+	}
+	var err error
+	switch f := f.(type) {
+	case frame.Welcome:
+		err = o.welcomed(f)
+	case frame.State:
+		o.stands(f)
+	case frame.Ping:
+		o.link.first = append(o.link.first, frame.Pong(f))
+	case frame.Pong:
+	case frame.Bye:
+		o.bye(f)
+	default:
+		if !o.link.welcome {
+			err = unexpected(f)
+			break
+		}
+		err = o.takeJoined(f)
+	}
+	if err != nil {
+		o.protocol(err)
+	}
+}
+
+func unexpected(f frame.Frame) error {
+	return taskcatalog.Errorf("frame_unexpected", "a frame of kind %d came, which has no place there", f.Kind())
+}
+
+func (o *operator) takeJoined(f frame.Frame) error {
+	switch f := f.(type) {
+	case frame.Data:
+		fresh, err := o.in.Take(f)
+		if err == nil && len(fresh) > 0 {
+			o.screen.show(fresh)
+		}
+		return err
+	case frame.Ack:
+		return o.out.Acked(f)
+	case frame.EOF:
+		_, err := o.in.End(f)
+		return err
+	case frame.Exit:
+		o.exit = &f
+		return nil
+	}
+	return unexpected(f)
+}
+
+// welcomed goes on where both sides were.
+func (o *operator) welcomed(w frame.Welcome) error {
+	if o.link.welcome || w.Version != frame.Version {
+		return unexpected(w)
+	}
+	o.link.welcome, o.link.since = true, time.Now()
+	if !o.began {
+		o.in, o.out = frame.NewInflow(w.From), frame.NewOutflow(w.Taken)
+		if err := o.begin(); err != nil {
+			return nil
+		}
+	} else {
+		o.note("back, after %s", time.Since(o.away).Round(tick))
+		if w.From > o.in.Taken() {
+			o.note("%d bytes of output are not shown (hostler recording play %s has what was recorded)", w.From-o.in.Taken(), o.ID)
+			o.screen.filter.Lost()
+			o.in = frame.NewInflow(w.From)
+		}
+		if w.Taken > o.out.Sent() {
+			o.note("somebody else has typed into the session meanwhile; what was typed here and not taken is dropped")
+			o.out, o.typed = frame.NewOutflow(w.Taken), nil
+		}
+	}
+	if _, err := o.out.Part(w.Taken); err != nil {
+		return err
+	}
+	if err := o.out.Acked(frame.Ack{Taken: w.Taken, Limit: max(w.Limit, w.Taken)}); err != nil {
+		return err
+	}
+	o.sent, o.told, o.link.eofSent = w.Taken, frame.Ack{}, false
+	o.allow()
+	return nil
+}
+
+// begin is the first Welcome.
+func (o *operator) begin() error {
+	o.began, o.screen.raw = true, o.Keyboard
+	if err := o.Begin(); err != nil {
+		o.fail(err)
+		o.closeSession()
+		return err
+	}
+	go o.read() // until the process ends: nothing ends a read of a terminal
+	return nil
+}
+
+func (o *operator) read() {
+	defer close(o.stdin)
+	buf := make([]byte, 4096)
+	for {
+		n, err := o.In.Read(buf)
+		if n > 0 {
+			select {
+			case o.stdin <- bytes.Clone(buf[:n]):
+			case <-o.ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// input is where typed bytes come from, while there is room for them.
+func (o *operator) input() <-chan []byte {
+	if !o.began || o.eof || o.over() || o.leaving != 0 || len(o.typed) >= maxTyped {
+		return nil
+	}
+	return o.stdin
+}
+
+// keyed takes what was typed.
+func (o *operator) keyed(b []byte) {
+	if !o.Keyboard {
+		o.typed = append(o.typed, b...)
+		return
+	}
+	for len(b) > 0 {
+		input, escape, rest := o.keys.take(b)
+		o.typed = append(o.typed, input...)
+		switch escape {
+		case '.', 'd':
+			o.leave(escape)
+			return
+		case '?':
+			o.note("%s", Help)
+		}
+		b = rest
+	}
+}
+
+func (o *operator) inputEnded() {
+	o.eof = true
+	if o.Keyboard { // its terminal is gone
+		o.leave('d')
+	}
+}
+
+// stands says where the node is, when that is news.
+func (o *operator) stands(s frame.State) {
+	was := o.state
+	o.state = s
+	switch {
+	case s.Node == frame.NodeAway && was.Node == frame.NodeHere:
+		o.note("the node is away: what is typed waits for it")
+		return
+	case s.Node == frame.NodeHere && was.Node == frame.NodeAway:
+		o.note("the node is back")
+	}
+	if s.Transport == frame.OverTCP && was.Transport != frame.OverTCP {
+		o.note("the node is connected over TCP, as UDP does not get through: on a bad link, typing lags")
+	}
+}
+
+func (o *operator) bye(f frame.Bye) {
+	if (f.Code == codeReplaced || f.Code == codeMoved) && o.leaving == 0 { // whether it lasts or not: for him it does not
+		o.fail(broker.Errorf(broker.Refused, string(f.Code), "session %s was attached elsewhere, and goes on there (hostler terminal attach %s takes it back)", o.ID, o.ID))
+		return
+	}
+	if f.Lasts {
+		o.broke(nil)
+		return
+	}
+	e := End{Code: string(f.Code), Text: f.Text, Asked: o.leaving == '.'}
+	if f.Status != nil {
+		status := int(*f.Status)
+		e.Status = &status
+	}
+	o.finish(e)
+}
+
+// next is what the relay is sent next; nil: nothing now.
+func (o *operator) next() frame.Frame {
+	if o.leaving == '.' {
+		return o.goodbye()
+	}
+	if o.resize {
+		o.resize = false
+		return o.Size()
+	}
+	if o.link.welcome && !o.over() {
+		if f := o.due(); f != nil {
+			return f
+		}
+	}
+	if o.leaving != 0 { // what was typed before goes before
+		return o.goodbye()
+	}
+	return nil
+}
+
+func (o *operator) goodbye() frame.Frame {
+	if o.byeSent {
+		return nil
+	}
+	o.byeSent = true
+	return frame.Bye{Code: "operator_left", Text: "by its operator", Lasts: o.leaving == 'd'}
+}
+
+// allow is the Ack that the relay should have: what is written is taken.
+func (o *operator) allow() frame.Ack {
+	written := o.in.Taken() - min(o.screen.unseen, o.in.Taken())
+	return o.in.Pass(written, written+window)
+}
+
+// due is what the flows of a session that is joined have to send.
+func (o *operator) due() frame.Frame {
+	if a := o.allow(); a != o.told {
+		o.told = a
+		return a
+	}
+	n := min(o.out.Room(), len(o.typed))
+	o.out.Add(o.typed[:n])
+	o.typed = o.typed[n:]
+	if part, err := o.out.Part(o.sent); err == nil && len(part.Bytes) > 0 {
+		o.sent += uint64(len(part.Bytes))
+		part.Bytes = bytes.Clone(part.Bytes)
+		return part
+	}
+	if o.eof && !o.Keyboard && len(o.typed) == 0 && !o.link.eofSent {
+		o.link.eofSent = true
+		return frame.EOF{Offset: o.out.Sent()}
+	}
+	return nil
+}

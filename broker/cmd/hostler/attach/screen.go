@@ -1,0 +1,100 @@
+package attach
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/hostler/hostler/broker/escape"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// mostPending bounds the notes of a session whose terminal takes nothing.
+const mostPending = 100
+
+// screen is the operator's terminal. What is written to it is worked out by the loop, and
+// written by a goroutine, one piece after the other.
+type screen struct {
+	out, err io.Writer
+	raw      bool // a line end has to say that it also returns
+	filter   *escape.Filter
+
+	pending []piece
+	unseen  uint64 // bytes of the node's among what is pending or being written
+	busy    bool
+	to      chan piece
+	written chan wrote
+}
+
+// piece is output, or a line that is ours.
+type piece struct {
+	bytes []byte
+	of    uint64 // how many of the node's bytes it stands for
+	note  string
+}
+
+type wrote struct {
+	of  uint64
+	err error
+}
+
+func newScreen(c *Config) *screen {
+	return &screen{out: c.Out, err: c.Err, filter: escape.New(c.Filter), to: make(chan piece), written: make(chan wrote, 1)}
+}
+
+// run writes until it is closed.
+func (s *screen) run() {
+	for p := range s.to {
+		if p.note != "" {
+			_, _ = io.WriteString(s.err, p.note)
+			s.written <- wrote{}
+			continue
+		}
+		_, err := s.out.Write(p.bytes)
+		s.written <- wrote{p.of, err}
+	}
+}
+
+func (s *screen) show(b []byte) {
+	s.unseen += uint64(len(b))
+	if n := len(s.pending); n > 0 && s.pending[n-1].note == "" {
+		last := &s.pending[n-1]
+		last.bytes, last.of = s.filter.Append(last.bytes, b), last.of+uint64(len(b))
+		return
+	}
+	s.pending = append(s.pending, piece{bytes: s.filter.Append(nil, b), of: uint64(len(b))})
+}
+
+// note says a line of our own.
+func (s *screen) note(format string, args ...any) {
+	if len(s.pending) > mostPending { // nobody reads them
+		return
+	}
+	text := taskcatalog.Clean(fmt.Sprintf(format, args...), 1000)
+	if s.raw {
+		text = "\r\nhostler: " + text + "\r\n"
+	} else {
+		text += "\n"
+	}
+	s.pending = append(s.pending, piece{note: text})
+}
+
+// offer is what a select hands to run.
+func (s *screen) offer() (chan<- piece, piece) {
+	if s.busy || len(s.pending) == 0 {
+		return nil, piece{}
+	}
+	return s.to, s.pending[0]
+}
+
+func (s *screen) taken() {
+	s.busy = true
+	s.pending = s.pending[1:]
+}
+
+func (s *screen) wrote(w wrote) {
+	s.busy = false
+	s.unseen -= w.of
+}
+
+// idle: all is written.
+func (s *screen) idle() bool { return !s.busy && len(s.pending) == 0 }

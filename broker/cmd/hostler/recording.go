@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func recordingCommand(a *app) *cobra.Command {
+	return noun("recording", "what terminals on nodes have shown", "  hostler recording play ts-7k2m4q6s",
+		recordingListCommand(a), recordingPlayCommand(a), recordingExportCommand(a), recordingVerifyCommand(a))
+}
+
+func recordingListCommand(a *app) *cobra.Command {
+	var f client.RecordingFilter
+	var from, to string
+	c := &cobra.Command{
+		Use: "list", Short: "list recordings, newest first", Args: exactly(),
+		Example: "  hostler recording list --node gpu-07 --from 24h\n  hostler recording list --opened-by alice -o json",
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if f.Limit < 0 {
+				return usage("--limit takes a number from 0 (all) on")
+			}
+			if f.From, err = a.timeFlag("from", from); err != nil {
+				return err
+			}
+			if f.To, err = a.timeFlag("to", to); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.Recordings(c.Context(), f)
+			if err != nil {
+				return err
+			}
+			ids, rows := []string{}, [][]string{}
+			for _, r := range l.Items {
+				is, lasted := "not ended", ""
+				switch {
+				case !r.DroppedAt.IsZero():
+					is = "dropped"
+				case r.Complete:
+					is = "ended"
+				}
+				if !r.EndedAt.IsZero() {
+					lasted = render.Span(r.EndedAt.Sub(r.BeganAt))
+				}
+				ids = append(ids, r.SessionID)
+				rows = append(rows, []string{r.SessionID, r.Hostname, r.Username, r.OpenedBy, render.Time(r.BeganAt), lasted, strconv.FormatUint(r.Bytes, 10), is, r.EndCode, r.Reason})
+			}
+			return a.show(l, ids, func(p *render.Page) {
+				p.Table([]string{"SESSION", "NODE", "USER", "OPENED BY", "BEGAN", "LASTED", "BYTES", "IS", "END", "REASON"}, rows)
+				if len(rows) == 0 {
+					a.note("no recordings")
+				}
+			})
+		},
+	}
+	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
+	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only of this operator")
+	c.Flags().StringVar(&from, "from", "", "begun at this `TIME` or later: 2006-01-02, 2006-01-02T15:04:05Z, or 24h for that long ago")
+	c.Flags().StringVar(&to, "to", "", "begun before this `TIME`")
+	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	return c
+}
+
+func recordingVerifyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "verify ID", Short: "hold a recording to its hashes and to the audit log", Args: exactly("ID"),
+		Long: `Hold a recording's blocks, one after the other, to their hashes, and its end to
+what the audit log was told.
+
+Exit status: 0 all of it is there, as it was written; 1 it was changed, or a part
+of it is gone, and after which block; 3 what is there is as it was written, and it
+has no end: the session goes on, or was cut there.`,
+		Example: "  hostler recording verify ts-7k2m4q6s",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.VerifyRecording(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			verdict := "incomplete"
+			switch {
+			case !r.Intact:
+				verdict = "not as it was written"
+			case r.Complete:
+				verdict = "complete"
+			}
+			lost, told := "", "nothing"
+			if r.Lost > 0 {
+				lost = strconv.FormatUint(r.Lost, 10) + " bytes, at the places that it says"
+			}
+			if h := r.Head; h != nil {
+				told = fmt.Sprintf("%d blocks, %d bytes, %s (row %d, %s)", h.Blocks, h.Bytes, h.Hash, h.AuditID, render.Time(h.At))
+			}
+			if err := a.show(r, []string{verdict}, func(p *render.Page) {
+				p.Fields("recording", r.SessionID, "is", verdict, "blocks", strconv.FormatInt(r.Blocks, 10), "bytes of output", strconv.FormatUint(r.Bytes, 10),
+					"until", moment(a, r.Until), "of these lost", lost, "what is wrong", r.What, "the audit log was told", told)
+			}); err != nil {
+				return err
+			}
+			switch {
+			case !r.Intact:
+				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s is not as it was written: %s (keep the database as it is)", r.SessionID, r.What)
+			case !r.Complete:
+				return broker.Errorf(broker.Refused, "recording_incomplete", "the recording of session %s is not complete: %s", r.SessionID, r.What)
+			}
+			return nil
+		},
+	}
+}
+
+// sessionID is what a file may be named by.
+var sessionID = regexp.MustCompile(`^ts-[a-z0-9]{1,40}$`)
+
+func recordingExportCommand(a *app) *cobra.Command {
+	var out string
+	var force bool
+	c := &cobra.Command{
+		Use: "export ID", Short: "write a recording into a file of asciicast v2", Args: exactly("ID"),
+		Long: `Write a recording into a file of asciicast v2, as players read it, just as it was
+recorded. A player shows what the node has written: hostler recording play leaves
+out of it what acts on your terminal, and other players do not.`,
+		Example: "  hostler recording export ts-7k2m4q6s --out session.cast",
+		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" {
+				if !sessionID.MatchString(args[0]) {
+					return usage("%q is no session's ID (see hostler recording list)", args[0])
+				}
+				out = args[0] + ".cast"
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			n, err := exportRecording(c.Context(), api, args[0], out, force)
+			if err != nil {
+				return err
+			}
+			a.note("%s: %d bytes", out, n)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "write it to `FILE`; without it, to ID.cast")
+	c.Flags().BoolVar(&force, "force", false, "in place of a file that is there")
+	return c
+}
+
+// exportRecording writes a file that is there whole or not at all.
+func exportRecording(ctx context.Context, api *client.Client, id, path string, force bool) (n int64, err error) {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return 0, exists(path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return 0, unwritable(path, err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = api.CopyRecording(ctx, id, f)
+	if err == nil {
+		n, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		if _, ours := errors.AsType[*broker.Error](err); ours || ctx.Err() != nil {
+			return 0, err
+		}
+		return 0, unwritable(path, err)
+	}
+	if force {
+		err = os.Rename(f.Name(), path)
+	} else { // which fails where one has come meanwhile
+		err = os.Link(f.Name(), path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return 0, exists(path)
+	case err != nil:
+		return 0, unwritable(path, err)
+	}
+	return n, nil
+}
+
+func exists(path string) error {
+	return broker.Errorf(broker.Refused, "file_exists", "cannot write %s: it is there (say --force to replace it)", path)
+}
+
+func unwritable(path string, err error) error {
+	return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", path, err)
+}

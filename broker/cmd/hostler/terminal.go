@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/attach"
+)
+
+func terminalCommand(a *app) *cobra.Command {
+	var s resource.TerminalStart
+	var command bool
+	c := &cobra.Command{
+		Use: "terminal NODE [--command PROGRAM [WORD …]]", Short: "open a terminal on a node, which listens on nothing",
+		Long: `Open a terminal on a node, as the user of the allocation that is there, or as
+--user. Without --command it is the user's login shell. Behind --command stand a
+program and its words, to the end of the line; no shell reads them. Either way the
+exit status is the program's, which runs in a terminal of its own also where stdin
+here is none. Where it is none, its end is the end of what the program reads.
+
+All that the terminal shows is recorded. What the site's policy allows counts: who
+may open one, as whom, and for how long.
+
+After Enter, ~. ends the session, ~d leaves it to go on by itself, ~? lists these,
+and ~~ types a ~. When the connection breaks it is made again by itself, and nothing
+that was typed is lost, for as long as the policy has a session wait.
+
+Of what the node writes, only that reaches your terminal which draws: it sets no
+title and no clipboard unless the policy says so, and asks your terminal nothing
+but what programs need.`,
+		Example: "  hostler terminal gpu-07\n  hostler terminal gpu-07 --user alice --reason 'ticket 4711'\n  hostler terminal gpu-07 --command nvidia-smi",
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeNode, SuggestionsMinimumDistance: 2,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 && !command:
+				return group(c, args)
+			case command && c.ArgsLenAtDash() < 0: // nothing stood behind it
+				return usage("--command takes a program, and its words")
+			case command && c.ArgsLenAtDash() != 1:
+				return usage("hostler terminal takes one NODE before --command")
+			case !command && len(args) > 1:
+				return usage("hostler terminal takes one NODE, and got %d words (a program comes after --command; see hostler help terminal)", len(args))
+			}
+			s.Node, s.Command = args[0], args[1:]
+			return a.openTerminal(c.Context(), s)
+		},
+	}
+	c.Flags().StringVar(&s.Username, "user", "", "the account on the node; without it, that of the allocation")
+	c.Flags().StringVar(&s.AllocationID, "allocation", "", "the allocation `ID` whose user it is, where there are several")
+	c.Flags().BoolVar(&command, "command", false, "run the program that follows, instead of a shell; it is the last flag")
+	reasonFlag(c, &s.Reason)
+	c.AddCommand(terminalAttachCommand(a), terminalListCommand(a), terminalShowCommand(a), terminalCloseCommand(a))
+	return c
+}
+
+// programsWords keeps the words after hostler terminal --command from being read as flags
+// of ours.
+func programsWords(args []string) []string {
+	begin := slices.Index(args, "terminal")
+	if begin < 0 {
+		return args
+	}
+	n := slices.IndexFunc(args[begin:], func(s string) bool { return s == "--command" || s == "--" })
+	if n < 0 || args[begin+n] == "--" || begin+n+1 == len(args) {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), begin+n+1, "--")
+}
+
+func terminalAttachCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "attach ID", Short: "go on with a session that was left, or that is attached elsewhere", Args: exactly("ID"),
+		Long: `Go on with a session that was left, with the last of its screen. Only whoever has
+opened it may, or a platform_admin. Where it is attached, that side is left.`,
+		Example: "  hostler terminal attach ts-7k2m4q6s",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			k, err := api.TerminalTicket(c.Context(), args[0], a.terminalSize())
+			if err != nil {
+				return err
+			}
+			return a.attachTerminal(c.Context(), api, k)
+		},
+	}
+}
+
+// What the node takes of the environment here, so that what it does not take does not
+// refuse the session.
+var (
+	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
+	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
+	localeNames = []string{"LANG", "LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES", "LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME"}
+)
+
+// environment is what the program on the node is to know of the terminal here.
+func (a *app) environment() (term string, locale map[string]string) {
+	if term = a.getenv("TERM"); !termName.MatchString(term) {
+		term = ""
+	}
+	locale = map[string]string{}
+	for _, name := range localeNames {
+		if v := a.getenv(name); localeValue.MatchString(v) {
+			locale[name] = v
+		}
+	}
+	return term, locale
+}
+
+// ended says how a session came to its end: with the program's own exit status, or why not.
+func (a *app) ended(t *resource.Terminal, e attach.End) error {
+	where := fmt.Sprintf("session %s on %s", t.ID, t.Hostname)
+	switch {
+	case e.Left:
+		waits := "until it ends"
+		if t.DetachSeconds > 0 {
+			waits = "for up to " + (time.Duration(t.DetachSeconds) * time.Second).String()
+		}
+		a.note("left %s, which goes on %s (hostler terminal attach %s)", where, waits, t.ID)
+		return nil
+	case e.Asked && e.Status == nil:
+		a.note("ended %s", where)
+		return nil
+	case e.Code != "terminal_exited" && !e.Asked:
+		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s (hostler recording play %s)", where, cmp.Or(e.Text, "nobody said why"), t.ID)
+	}
+	if e.Signal != "" {
+		a.note("the program was ended by signal %s", e.Signal)
+	}
+	if e.Status == nil || *e.Status == 0 {
+		return nil
+	}
+	return programEnded(*e.Status)
+}
+
+// failures are the codes of sessions that nobody wanted to end.
+var failures = []string{"terminal_node_gone", "terminal_node_never_came", "terminal_never_came", "terminal_node_ended", "recording_failed", "relay_lost"}
+
+func endKind(code string) broker.Kind {
+	if slices.Contains(failures, code) || strings.HasPrefix(code, "frame_") {
+		return broker.Internal
+	}
+	return broker.Refused
+}
+
+// tty is the file of a stream that is a terminal.
+func tty(stream any, isTerminal func(int) bool) *os.File {
+	if f, ok := stream.(*os.File); ok && isTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}

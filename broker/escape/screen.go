@@ -1,0 +1,205 @@
+package escape
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// mode is one that a sequence sets or resets.
+type mode struct {
+	private bool
+	number  int
+}
+
+// screen says which sequences pass, and remembers what of the terminal they have changed.
+type screen struct {
+	set    map[mode]bool // as it is now, where that is not as it was
+	margin bool          // of scrolling
+	shape  bool          // of the cursor
+	keypad bool
+	titled bool
+}
+
+// mostRepeats is how often a character may be said to come again: a line of the widest
+// terminal.
+const mostRepeats = 4096
+
+var origin = mode{true, 6}
+
+// savesCursor is a mode that is no state.
+const savesCursor = 1048
+
+func (s *screen) escape(to []byte, p Policy, between string, final byte) []byte {
+	whole := append(append([]byte{esc}, between...), final)
+	switch {
+	case between == "" && among(final, "78DEHM"):
+		return append(to, whole...)
+	case between == "" && among(final, "=>"):
+		if !p.Answers {
+			return to
+		}
+		s.keypad = final == '='
+		return append(to, whole...)
+	case between == "" && final == 'c':
+		return append(append(to, s.restore()...), "\x1b[!p\x1b[H\x1b[2J"...)
+	case len(between) == 1 && among(between[0], "()*+") && among(final, "0AB"):
+		return append(to, whole...)
+	case between == "#" && among(final, "34568"):
+		return append(to, whole...)
+	}
+	return to
+}
+
+func (s *screen) control(to []byte, p Policy, q sequence) []byte {
+	if s.passes(p, q) {
+		return q.appendTo(to)
+	}
+	if among(q.final, "hl") && q.between == "" && (q.private == 0 || q.private == '?') {
+		return s.switched(to, p, q)
+	}
+	return to
+}
+
+// passes decides about all but modes, which are several in one sequence.
+func (s *screen) passes(p Policy, q sequence) bool {
+	switch {
+	case q.private == 0 && q.between == "":
+		return s.usual(p, q)
+	case q.private == 0 && q.between == " " && q.final == 'q':
+		s.shape = q.one() >= 0 && q.one() <= 6
+		return s.shape
+	case q.private == 0 && q.between == "!" && q.final == 'p': // soft reset
+		return len(q.params) == 0
+	case q.private == '?' && q.between == "" && among(q.final, "JK"): // erases what is not protected
+		return q.one() >= 0 && q.one() <= 2
+	case q.private == '?' && q.between == "" && q.final == 'n': // where is the cursor?
+		return p.Answers && q.one() == 6
+	case q.private == '>' && q.between == "" && q.final == 'c': // what are you?
+		return p.Answers && q.one() == 0
+	}
+	return false
+}
+
+func (s *screen) usual(p Policy, q sequence) bool {
+	switch q.final {
+	case 'b':
+		return q.one() >= 0 && q.one() <= mostRepeats
+	case 'J': // and not what has scrolled away
+		return q.one() >= 0 && q.one() <= 2
+	case 'T': // with more numbers it tracks a mouse, and hangs until it is answered
+		return q.one() >= 0
+	case 'c': // what are you?
+		return p.Answers && q.one() == 0
+	case 'n': // how are you, and where is the cursor?
+		return p.Answers && (q.one() == 5 || q.one() == 6)
+	case 'r', 's': // without a number, s saves the cursor
+		s.margin = s.margin || q.final == 'r' || len(q.params) > 0
+		return true
+	case 'u':
+		return len(q.params) == 0
+	}
+	return among(q.final, "@ABCDEFGHIKLMPSXZ`adefgm")
+}
+
+// switched passes of a sequence's modes those that may.
+func (s *screen) switched(to []byte, p Policy, q sequence) []byte {
+	numbers, ok := q.numbers()
+	if !ok {
+		return to
+	}
+	on := q.final == 'h'
+	numbers = slices.DeleteFunc(numbers, func(n int) bool {
+		known, input := plain[n], false
+		usually := false
+		if q.private != 0 {
+			m, there := modes[n]
+			known, usually, input = there, m.set, m.input
+		}
+		if !known || input && !p.Answers {
+			return true
+		}
+		switch at := (mode{q.private != 0, n}); {
+		case on == usually:
+			delete(s.set, at)
+		case n != savesCursor:
+			s.set[at] = on
+		}
+		return false
+	})
+	if len(numbers) == 0 {
+		return to
+	}
+	return q.of(numbers).appendTo(to)
+}
+
+// command is an OSC.
+func (s *screen) command(to []byte, p Policy, held []byte) []byte {
+	number, rest, ok := bytes.Cut(held, []byte{';'})
+	switch string(number) {
+	case "0", "1", "2":
+		if !ok || !p.Title || len(rest) > maxTitle {
+			return to
+		}
+		if !s.titled { // so that restore can give the old one back
+			s.titled = true
+			to = append(to, "\x1b[22;0t"...)
+		}
+		return fmt.Appendf(to, "\x1b]%s;%s\x1b\\", number, taskcatalog.Clean(string(rest), maxTitle))
+	case "52":
+		where, what, ok := bytes.Cut(rest, []byte{';'})
+		if !ok || !p.Clipboard || len(where) > 16 || len(what) == 0 || bytes.Trim(where, "cpqs01234567") != nil {
+			return to
+		}
+		plain, err := base64.StdEncoding.Strict().DecodeString(string(what))
+		if err != nil {
+			return to
+		}
+		return fmt.Appendf(to, "\x1b]52;%s;%s\x1b\\", where, base64.StdEncoding.EncodeToString(plain))
+	}
+	return to
+}
+
+// Restore adds what puts the terminal right, whatever of it the stream has left behind: the
+// screen that was there before, a cursor that is seen, letters as they were, and keys, mouse
+// and paste that come as usual. The stream has ended; one that follows begins anew.
+func (f *Filter) Restore(to []byte) []byte {
+	f.toText()
+	return append(to, f.screen.restore()...)
+}
+
+func (s *screen) restore() []byte {
+	var to []byte
+	if s.set[origin] { // whose end moves the cursor: to where it is out of the way
+		to = append(to, "\x1b[?6l\x1b[r\x1b[9999;1H"...)
+		delete(s.set, origin)
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(s.set), func(a, b mode) int { return b.number - a.number }) {
+		private, final := "", "h"
+		if m.private {
+			private = "?"
+		}
+		if s.set[m] {
+			final = "l"
+		}
+		to = fmt.Appendf(to, "\x1b[%s%d%s", private, m.number, final)
+	}
+	if s.margin {
+		to = append(to, "\x1b7\x1b[r\x1b8"...)
+	}
+	if s.keypad {
+		to = append(to, "\x1b>"...)
+	}
+	if s.shape {
+		to = append(to, "\x1b[0 q"...)
+	}
+	if s.titled {
+		to = append(to, "\x1b[23;0t"...)
+	}
+	*s = screen{set: map[mode]bool{}}
+	return append(to, "\x1b[0m\x1b(B\x0f"...)
+}

@@ -1,0 +1,161 @@
+package relay_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// A node whose connection broke after it had said how its program ended comes again with
+// the same, until what it said is kept; then it is told that it is.
+func TestANodeMayComeAgainAfterItsExit(t *testing.T) {
+	s := newSite(t)
+	n, w := s.join("quic", s.token, frame.Hello{})
+	hold := make(chan struct{})
+	s.shelf.set(nil, hold)
+	n.send(frame.Data{Bytes: []byte("last words")}, frame.EOF{Offset: 10}, frame.Exit{Status: 3})
+	s.eventually("it is known", func() bool { return s.shelf.holds() })
+	n.close()
+	come := func() frame.Bye {
+		again := s.dial("quic", s.node)
+		again.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token, Sent: 10})
+		bye := byeOf(t, again.next)
+		again.close()
+		return bye
+	}
+	if bye := come(); bye.Code != "terminal_exited" || !bye.Lasts || bye.Status == nil || *bye.Status != 3 {
+		t.Errorf("before it is kept: %+v", bye)
+	}
+	s.shelf.set(nil, nil)
+	close(hold)
+	var bye frame.Bye
+	s.eventually("it is kept", func() bool { bye = come(); return !bye.Lasts })
+	if bye.Code != "terminal_exited" || *bye.Status != 3 {
+		t.Errorf("%+v", bye)
+	}
+	if row := must(s.db.TerminalSession(ctx, "ts-1"))(t); row.Status.Over() {
+		t.Errorf("it is %s before anybody has seen its end", row.Status)
+	}
+	s.noAttack()
+}
+
+// exits has the program of a session end that has written so much.
+func (c *conn) exits(written string) {
+	c.Helper()
+	c.send(frame.Data{Bytes: []byte(written)}, frame.EOF{Offset: uint64(len(written))}, frame.Exit{Status: 3})
+	if bye := byeOf(c, c.next); bye.Code != "terminal_exited" || bye.Lasts || *bye.Status != 3 {
+		c.Errorf("its node is told %+v", bye)
+	}
+	c.close()
+}
+
+// seesTheEnd takes the last of the screen, and how the program ended.
+func (o *operator) seesTheEnd(want string) {
+	o.Helper()
+	at := until[frame.Welcome](o, o.next, nil).From
+	o.send(frame.Ack{Taken: at, Limit: 1 << 20})
+	heard := ""
+	for {
+		switch f := o.next().(type) {
+		case frame.Data:
+			heard += string(f.Bytes)
+			o.send(frame.Ack{Taken: f.Offset + uint64(len(f.Bytes)), Limit: 1 << 20})
+		case frame.Exit:
+			if f.Status != 3 {
+				o.Errorf("%+v", f)
+			}
+		case frame.Bye:
+			if heard != want || f.Code != "terminal_exited" || f.Lasts || f.Status == nil || *f.Status != 3 {
+				o.Errorf("he saw %q, and %+v", heard, f)
+			}
+			return
+		}
+	}
+}
+
+func TestAnOperatorWhoWasAwaySeesHowItEnded(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	n.exits("last words")
+	s.clock.Advance(50 * time.Second)
+	s.attach(frame.Hello{}).seesTheEnd("last words")
+	s.ends("terminal_exited")
+}
+
+// Nobody comes: that long it is kept, and the end is that of its program.
+func TestWhatEndedIsKeptForTheDetachTime(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	n.exits("last words")
+	s.eventually("how it ended is noted", func() bool { return must(s.db.TerminalSession(ctx, "ts-1"))(t).ExitStatus != nil })
+	s.clock.Advance(time.Minute)
+	if row := s.ends("terminal_exited"); *row.ExitStatus != 3 {
+		t.Errorf("%+v", row)
+	}
+}
+
+// Who comes back at another relay is told at least how it ended.
+func TestAnotherRelayKnowsHowItEnded(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	n.exits("last words")
+	s.eventually("how it ended is noted", func() bool { return must(s.db.TerminalSession(ctx, "ts-1"))(t).ExitStatus != nil })
+	first := s.relay
+	s.begin()
+	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+		t.Fatal(err)
+	}
+	if had := first.Sessions(); len(had) != 1 || had[0] != "ts-1" {
+		t.Errorf("the first has %v", had)
+	}
+	if err := first.Release("ts-1"); err != nil {
+		t.Fatal(err)
+	}
+	s.attach(frame.Hello{Taken: 10, Sent: 7}).seesTheEnd("")
+	s.ends("terminal_exited")
+}
+
+// Whoever takes the last words slowly gets them all.
+func TestASlowOperatorIsNotCutOff(t *testing.T) {
+	s := newSite(t)
+	o := s.attach(frame.Hello{})
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	until[frame.Welcome](t, o.next, nil)
+	n.exits(strings.Repeat("x", 10))
+	for at := range uint64(10) {
+		s.clock.Advance(9 * time.Second)
+		o.send(frame.Ack{Taken: at, Limit: at + 1})
+		if d := until[frame.Data](t, o.next, nil); d.Offset != at {
+			t.Fatalf("%+v", d)
+		}
+	}
+	o.send(frame.Ack{Taken: 10, Limit: 10})
+	until[frame.Exit](t, o.next, nil)
+	if bye := byeOf(t, o.next); bye.Code != "terminal_exited" {
+		t.Errorf("%+v", bye)
+	}
+	s.ends("terminal_exited")
+}
+
+// An operator who takes nothing is let go of, and may come back for it.
+func TestLastWordsAreNotWaitedForWithoutEnd(t *testing.T) {
+	s := newSiteWith(t, broker.TerminalLimits{})
+	o := s.attach(frame.Hello{})
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	until[frame.Welcome](t, o.next, nil)
+	n.exits("last words")
+	s.clock.Advance(9 * time.Second)
+	o.send(frame.Ping{Nonce: 1})
+	until[frame.Pong](t, o.next, nil)
+	s.clock.Advance(time.Second)
+	if bye := byeOf(t, o.next); bye.Code != "last_words_unread" || !bye.Lasts {
+		t.Errorf("%+v", bye)
+	}
+	s.clock.Advance(9 * time.Minute)
+	s.attach(frame.Hello{}).seesTheEnd("last words")
+	s.ends("terminal_exited")
+}

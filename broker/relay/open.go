@@ -1,0 +1,159 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Open takes a session: one that was made, or one that another relay had, with whose
+// recording it goes on. The header has the size of the operator's terminal as it is now.
+// Codes: terminal_session_not_found, terminal_session_over, terminal_session_here,
+// relay_stopping, and those of the recording.
+func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
+	leave, err := r.enter(id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	row, err := r.c.DB.TerminalSession(ctx, id)
+	if err != nil {
+		return err
+	}
+	if row.Status.Over() {
+		return broker.Errorf(broker.Refused, "terminal_session_over", "cannot open terminal session %s: it is %s", id, row.Status)
+	}
+	if err := r.c.DB.SetTerminalReplica(ctx, actor, id, r.c.Address); err != nil {
+		return err
+	}
+	rec, from, err := r.recorder(ctx, id, h)
+	if err != nil {
+		return err
+	}
+	s := newSession(r, row, rec, from)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return stopping(id)
+	}
+	r.sessions[id] = s
+	r.running.Go(func() {
+		s.run(r.ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.sessions, id)
+	})
+	return nil
+}
+
+// enter has a session be opened or ended by one caller at a time, until leave is called.
+func (r *Relay) enter(id string) (leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.stopped:
+		return nil, stopping(id)
+	case r.sessions[id] != nil || r.opening[id]:
+		return nil, broker.Errorf(broker.Refused, "terminal_session_here", "cannot open terminal session %s: it is open here", id)
+	}
+	r.opening[id] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.opening, id)
+	}, nil
+}
+
+func stopping(id string) *broker.Error {
+	return broker.Errorf(broker.Unavailable, "relay_stopping", "cannot open terminal session %s: the relay stops (try again)", id)
+}
+
+// begun is what a session of this relay begins with.
+type begun struct {
+	at            uint64 // up to where its output is recorded
+	resumed       bool   // by another relay
+	columns, rows uint16
+}
+
+// recorder begins a recording, or goes on with one.
+func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*recording.Recorder, begun, error) {
+	from := begun{columns: characters(h.Width), rows: characters(h.Height)}
+	last, err := r.c.DB.LastBlock(ctx, id)
+	if err != nil {
+		return nil, from, err
+	}
+	if last.Seq < 0 {
+		rec, err := recording.Begin(ctx, r.c.Keeper, id, h, r.c.Now)
+		return rec, from, err
+	}
+	rec, err := r.resume(ctx, last)
+	from.at, from.resumed = last.To, true
+	return rec, from, err
+}
+
+// characters are those of a terminal, either way; 0: it is not known.
+func characters(n int) uint16 {
+	if n < 1 || n > maxSide {
+		return 0
+	}
+	return uint16(n)
+}
+
+func (r *Relay) resume(ctx context.Context, last recording.Block) (*recording.Recorder, error) {
+	for first, err := range r.c.DB.Blocks(ctx, last.SessionID) {
+		if err != nil {
+			return nil, err
+		}
+		return recording.Resume(ctx, r.c.Keeper, last, first.At, r.c.Now)
+	}
+	return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: it has no beginning", last.SessionID)
+}
+
+// Reap ends a session that no relay has any more, as after the death of the one that had
+// it, and its recording, which is complete up to there. It may be asked for again until it
+// succeeds. Codes: terminal_session_not_found, terminal_session_here, relay_stopping, and
+// those of the recording.
+func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
+	leave, err := r.enter(id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	db := r.c.DB
+	row, err := db.TerminalSession(ctx, id)
+	if err != nil || row.Status == broker.TerminalClosed {
+		return err
+	}
+	if err := db.SetTerminalReplica(ctx, actor, id, r.c.Address); err != nil {
+		return err
+	}
+	end := store.TerminalMove{To: broker.TerminalClosing, Code: code, Reason: taskcatalog.Clean(reason, maxText), Replica: r.c.Address}
+	if _, err := db.MoveTerminalSession(ctx, actor, id, end); err != nil {
+		return err
+	}
+	last, err := db.LastBlock(ctx, id)
+	if err != nil {
+		return err
+	}
+	if last.Seq >= 0 {
+		head := recording.HeadOf(last)
+		if !last.Last {
+			rec, err := r.resume(ctx, last)
+			if err != nil {
+				return err
+			}
+			if head, err = rec.End(ctx, code); err != nil {
+				return err
+			}
+		}
+		if err := db.CloseRecording(ctx, actor, r.c.Address, head); err != nil {
+			return err
+		}
+	}
+	end.To = broker.TerminalClosed
+	_, err = db.MoveTerminalSession(ctx, actor, id, end)
+	return err
+}

@@ -1,0 +1,225 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/relay"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// patience is how long a side of a terminal waits for the other.
+const patience = 20 * time.Second
+
+// Frames is a side of a terminal session, by hand: it does only what a test says.
+type Frames struct {
+	send func(frame.Frame) error
+	next func() (frame.Frame, error)
+	// Close cuts the connection without a word.
+	Close func()
+}
+
+// Send sends frames.
+func (f *Frames) Send(t testing.TB, frames ...frame.Frame) {
+	t.Helper()
+	for _, one := range frames {
+		if err := f.send(one); err != nil {
+			t.Fatalf("cannot send %T: %v", one, err)
+		}
+	}
+}
+
+// Next waits for a frame.
+func (f *Frames) Next(t testing.TB) frame.Frame {
+	t.Helper()
+	got, err := f.next()
+	if err != nil {
+		t.Fatalf("no frame came: %v", err)
+	}
+	return got
+}
+
+// Gone waits until the connection has ended, whatever comes before.
+func (f *Frames) Gone() {
+	for {
+		if _, err := f.next(); err != nil && taskcatalog.CodeOf(err, "") == "" {
+			return
+		}
+	}
+}
+
+// Until reads up to a frame of a type; a Bye in its place fails the test.
+func Until[F frame.Frame](t testing.TB, f *Frames) F {
+	t.Helper()
+	for {
+		switch got := f.Next(t).(type) {
+		case F:
+			return got
+		case frame.Bye:
+			t.Fatalf("it was ended instead: %+v", got)
+		}
+	}
+}
+
+// ByeOf reads up to the Bye.
+func ByeOf(t testing.TB, f *Frames) frame.Bye {
+	t.Helper()
+	for {
+		if bye, ok := f.Next(t).(frame.Bye); ok {
+			return bye
+		}
+	}
+}
+
+// DialTerminal is an operator's WebSocket of a session; code is that of a refusal. change
+// may make of the request what no client of ours sends.
+func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...func(*websocket.DialOptions)) (f *Frames, code string) {
+	t.Helper()
+	o := &websocket.DialOptions{
+		HTTPClient: b.client, HTTPHeader: http.Header{}, CompressionMode: websocket.CompressionContextTakeover, // which is not taken up
+		Subprotocols: []string{resource.TerminalProtocol, resource.TerminalTicketPrefix + ticket},
+	}
+	if token != "" {
+		o.HTTPHeader.Set("Authorization", "Bearer "+token)
+	}
+	for _, f := range change {
+		f(o)
+	}
+	ctx, done := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(done)
+	conn, res, err := websocket.Dial(ctx, b.OperatorURL()+resource.Prefix+"/terminals/"+id+"/attach", o)
+	if err != nil {
+		if res == nil {
+			t.Fatal(err)
+			return nil, ""
+		}
+		var p resource.Problem
+		raw, _ := io.ReadAll(res.Body)
+		if json.Unmarshal(raw, &p) != nil {
+			t.Fatalf("%d %s: %v", res.StatusCode, raw, err)
+		}
+		return nil, p.Code
+	}
+	if said := res.Header.Get("Sec-WebSocket-Protocol"); said != resource.TerminalProtocol || strings.Contains(strings.Join(res.Header.Values("Sec-WebSocket-Extensions"), ""), "deflate") {
+		t.Errorf("the answer is %q, with %q", said, res.Header.Values("Sec-WebSocket-Extensions"))
+	}
+	conn.SetReadLimit(frame.Largest)
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return &Frames{
+		send: func(f frame.Frame) error {
+			raw, err := frame.Append(nil, f)
+			if err != nil {
+				return err
+			}
+			return conn.Write(ctx, websocket.MessageBinary, raw)
+		},
+		next: func() (frame.Frame, error) {
+			_, raw, err := conn.Read(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return frame.Parse(raw)
+		},
+		Close: func() { _ = conn.CloseNow() },
+	}, ""
+}
+
+// JoinTerminal shows a ticket, and says Hello.
+func (b *Broker) JoinTerminal(t testing.TB, token string, k resource.TerminalTicket) *Frames {
+	t.Helper()
+	f, code := b.DialTerminal(t, token, k.Terminal.ID, k.Ticket)
+	if code != "" {
+		t.Fatalf("the ticket is refused: %s", code)
+	}
+	f.Send(t, frame.Hello{Version: frame.Version, SessionID: k.Terminal.ID})
+	return f
+}
+
+// TakeTerminal takes the next task, which has to be terminal.open, as an agent does: it
+// has the token minted and sends the session's process to the relay.
+func (n *Node) TakeTerminal(t testing.TB) (wire.Delivery, *taskcatalog.Task, taskcatalog.TerminalOpenParams, string) {
+	t.Helper()
+	d, task := n.Next(t)
+	if task.Type != "terminal.open" {
+		t.Fatalf("the next task is %s, want terminal.open", task.Type)
+	}
+	var p taskcatalog.TerminalOpenParams
+	if err := taskcatalog.DecodeStrict(task.Params, &p); err != nil {
+		t.Fatal(err)
+	}
+	reply, code := n.Mint(t, d, taskcatalog.CredentialTerminalSession)
+	if code != "" {
+		t.Fatalf("no token is minted: %s", code)
+	}
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.TerminalOpenResult{Unit: "hostler-terminal-" + p.SessionID + ".service"}, taskcatalog.Report{})
+	return d, task, p, reply.Secret
+}
+
+// DialRelay is a connection of a session's process, over TCP.
+func (n *Node) DialRelay(t testing.TB, address string) *Frames {
+	t.Helper()
+	config := n.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos, config.ServerName = []string{relay.ALPN}, strings.Split(address, ":")[0]
+	c, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { _ = c.Close() })
+	reader := frame.NewReader(c)
+	return &Frames{
+		send: func(f frame.Frame) error {
+			raw, err := frame.Append(nil, f)
+			if err == nil {
+				_, err = c.Write(raw)
+			}
+			return err
+		},
+		next: func() (frame.Frame, error) {
+			f, err := reader.Next()
+			if d, ok := f.(frame.Data); ok {
+				d.Bytes = bytes.Clone(d.Bytes)
+				return d, err
+			}
+			return f, err
+		},
+		Close: func() { _ = c.NetConn().Close() },
+	}
+}
+
+// OpenTerminal takes the task of a session and joins its relay, as what there is there.
+func (n *Node) OpenTerminal(t testing.TB) (*Frames, taskcatalog.TerminalOpenParams) {
+	t.Helper()
+	_, _, p, token := n.TakeTerminal(t)
+	f := n.DialRelay(t, p.Relay)
+	f.Send(t, frame.Hello{Version: frame.Version, SessionID: p.SessionID, Token: token})
+	Until[frame.Welcome](t, f)
+	return f, p
+}
+
+// LetIn has an allocation's user made on the node.
+func (n *Node) LetIn(t testing.TB, allocationID, username string) {
+	t.Helper()
+	params, err := taskcatalog.Encode(taskcatalog.ProvisionUserParams{AllocationID: allocationID, Username: username, SSHKeys: []string{testKey}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Must[resource.Task](t, n.b, http.MethodPost, "/nodes/"+n.NodeID+"/tasks", resource.TaskCreate{Type: "allocation.provision_user", Params: params})
+	d, task := n.Next(t)
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ProvisionUserResult{}, taskcatalog.Report{})
+}
+
+// testKey is a public key that nobody has the other half of.
+const testKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g tenant"

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/relay"
+	"github.com/hostler/hostler/broker/terminals"
+)
+
+// openTerminals makes the relay of terminal sessions, and who says who may open one.
+func (s *Server) openTerminals() {
+	s.relay = relay.New(relay.Config{
+		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate, Roots: s.trust.Roots,
+		Denied: s.nodes.Denied, Now: s.c.Now, Address: s.at.relay, ResetKey: s.relayKey, Log: s.c.Log.Named("relay"),
+	})
+	s.terminals = terminals.New(terminals.Config{
+		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Now: s.c.Now, Log: s.c.Log.Named("terminals"),
+	})
+	s.metrics.countTerminals(func() int { return len(s.relay.Sessions()) })
+}
+
+// terminalToken is asked for once the server serves.
+func (s *Server) terminalToken(ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error) {
+	return s.terminals.Mint(ctx, task, keyDigest)
+}
+
+// serveTerminals lets nodes in to the relay until ctx ends, and lets go of the sessions,
+// which another replica, or this one when it is back, may go on with.
+func (s *Server) serveTerminals(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() error { return s.terminals.Run(ctx) })
+	err := s.relay.Serve(ctx, s.relayTCP, s.relayUDP)
+	_ = group.Wait()
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer done()
+	if gone := s.terminals.Leave(last); gone != nil {
+		s.c.Log.Warn("cannot say that the terminal sessions were let go", zap.Error(gone))
+	}
+	return err
+}

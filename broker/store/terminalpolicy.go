@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// TerminalPolicy is a site's, or nil where none is set; and when it was.
+func (db *DB) TerminalPolicy(ctx context.Context, site string) (policy json.RawMessage, err error) {
+	return terminalPolicy(ctx, db.reader(), site)
+}
+
+func terminalPolicy(ctx context.Context, r runner, site string) (policy json.RawMessage, err error) {
+	err = r.QueryRowContext(ctx, `SELECT policy FROM terminal_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return policy, err
+}
+
+// SetTerminalPolicy replaces a site's.
+func (db *DB) SetTerminalPolicy(ctx context.Context, actor broker.Actor, site string, policy json.RawMessage, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := terminalPolicy(ctx, t, site)
+		if err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO terminal_policies (site, policy, updated_at) VALUES ($1, $2, $3)
+			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), micros(t.now)); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.terminal", Subject: "site/" + site, Reason: reason, Before: before, After: policy})
+	})
+}
+
+// BeatTerminalRelay notes that the relay at an address lives.
+func (db *DB) BeatTerminalRelay(ctx context.Context, address string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `INSERT INTO terminal_relays (address, seen_at) VALUES ($1, $2)
+			ON CONFLICT (address) DO UPDATE SET seen_at = excluded.seen_at`, address, micros(t.now))
+		return err
+	})
+}
+
+// ForgetTerminalRelay notes that the relay at an address has let go of its sessions, and
+// forgets those that have not been heard of for a day.
+func (db *DB) ForgetTerminalRelay(ctx context.Context, address string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 OR seen_at < $2`, address, micros(t.now.Add(-24*time.Hour)))
+		return err
+	})
+}
+
+// TerminalSites are the sites with recordings.
+func (db *DB) TerminalSites(ctx context.Context) ([]string, error) {
+	return collect(ctx, db.reader(), scanText, `SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
+}

@@ -1,0 +1,291 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// TerminalState is a session with what it is held to, as that is now.
+type TerminalState struct {
+	Session broker.TerminalSession
+	Access  broker.TerminalAccess
+	// RelayHeard is when the relay that has the session last said that it lives; zero:
+	// it has let go of all its sessions, or never said.
+	RelayHeard time.Time
+	// EndCode and EndReason are of the end that somebody has asked for; empty: nobody.
+	EndCode   string
+	EndReason string
+	// Failed is the code of the last task that should have sent the node's side here, and
+	// FailedText what the node says of it; empty: it has not failed.
+	Failed, FailedText string
+}
+
+// sessionColumns are terminalColumns of s.
+var sessionColumns = func() string {
+	names := strings.Split(terminalColumns, ",")
+	for i := range names {
+		names[i] = "s." + strings.TrimSpace(names[i])
+	}
+	return strings.Join(names, ", ")
+}()
+
+// accessRow is what decides about a session, beside its own: of a node n, the run k that
+// has it, the allocation a, the token o, and the policy p.
+type accessRow struct {
+	runStatus, username string
+	hadRoot             bool
+	ended               time.Time
+	policy              json.RawMessage
+}
+
+const (
+	accessColumns = `n.site, n.status, n.epoch, COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''), COALESCE(a.username, ''), COALESCE(a.had_root, FALSE), COALESCE(a.ended_at, 0),
+	COALESCE(o.role, ''), COALESCE(o.sites, '[]'), COALESCE(o.expires_at, 0), COALESCE(o.revoked_at, 0), COALESCE(p.policy, '')`
+	accessJoins = ` LEFT JOIN chain_locks l ON l.name = 'node/' || n.id LEFT JOIN chain_runs k ON k.id = l.run_id
+	LEFT JOIN terminal_policies p ON p.site = n.site`
+)
+
+func (r *accessRow) into(a *broker.TerminalAccess) []any {
+	o := &a.Operator
+	return []any{
+		&a.Site, &a.NodeStatus, &a.NodeEpoch, &a.RunID, &r.runStatus, &a.RunKind, &r.username, &r.hadRoot, at(&r.ended),
+		&o.Role, doc(&o.Sites), at(&o.ExpiresAt), at(&o.RevokedAt), rawDoc(&r.policy),
+	}
+}
+
+// fill completes what names operator, node, user and allocation.
+func (r *accessRow) fill(a *broker.TerminalAccess) (err error) {
+	a.RunMoves = chain.Status(r.runStatus).Moving()
+	if r.username != "" {
+		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
+	}
+	a.Policy, err = broker.TerminalPolicyOf(r.policy)
+	return err
+}
+
+// tail scans more columns than are asked for.
+type tail struct {
+	row  interface{ Scan(...any) error }
+	more []any
+}
+
+func (t tail) Scan(into ...any) error { return t.row.Scan(append(into, t.more...)...) }
+
+// LiveTerminals are all sessions that are not closed.
+func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
+	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(t.status, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), `+accessColumns+`
+		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
+		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
+		LEFT JOIN operator_tokens o ON o.name = s.opened_by
+		LEFT JOIN terminal_relays r ON r.address = s.replica
+		LEFT JOIN tasks t ON t.node_id = s.node_id AND t.idempotency_key = s.id || '/' || s.replica || '/' || s.opens`+accessJoins+`
+		WHERE s.status <> 'closed' ORDER BY s.id`)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	asked, err := revokes(ctx, db.reader(), `node_id IN (SELECT node_id FROM terminal_sessions WHERE status <> 'closed')`)
+	for i := range all {
+		a := &all[i].Access
+		a.Revoking = asked[ofNode{a.NodeID, a.AllocationID}]
+	}
+	return all, err
+}
+
+func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, err error) {
+	a, r := &st.Access, accessRow{}
+	var opened broker.TaskStatus
+	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &opened, &st.Failed, &st.FailedText}, r.into(a)...)
+	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
+		return st, err
+	}
+	switch opened {
+	case broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled:
+		st.Failed = cmp.Or(st.Failed, "task_"+string(opened))
+	default: // there is none yet, it is under way, or it did
+		st.Failed, st.FailedText = "", ""
+	}
+	s := st.Session
+	a.Operator.Name, a.NodeID, a.Epoch, a.Username, a.AllocationID = s.OpenedBy, s.NodeID, s.NodeEpoch, s.Username, s.AllocationID
+	return st, r.fill(a)
+}
+
+// TerminalAccess is what decides whether an operator may be on a node as a user, of an
+// allocation or of none. Codes: node_not_found.
+func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, allocationID string) (a broker.TerminalAccess, err error) {
+	a = broker.TerminalAccess{NodeID: nodeID, Username: username, AllocationID: allocationID, Operator: broker.OperatorToken{Name: operator}}
+	r := accessRow{}
+	err = db.reader().QueryRowContext(ctx, `SELECT `+accessColumns+` FROM nodes n
+		LEFT JOIN allocations a ON a.node_id = n.id AND a.allocation_id = $2 AND a.certified_by = ''
+		LEFT JOIN operator_tokens o ON o.name = $3`+accessJoins+` WHERE n.id = $1`, nodeID, allocationID, operator).Scan(r.into(&a)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, nodeNotFound(nodeID)
+	}
+	if err != nil {
+		return a, err
+	}
+	asked, err := revokes(ctx, db.reader(), `node_id = $2`, nodeID)
+	if err != nil {
+		return a, err
+	}
+	a.Revoking = asked[ofNode{nodeID, allocationID}]
+	return a, r.fill(&a)
+}
+
+// TerminalSessionAccess is a session, and what decides whether an operator may be in it.
+// Codes: terminal_session_not_found.
+func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, a broker.TerminalAccess, err error) {
+	var openedIn broker.NodeStatus
+	s, err = scanTerminal(tail{db.reader().QueryRowContext(ctx, `SELECT `+terminalColumns+`, opened_in FROM terminal_sessions WHERE id = $1`, id), []any{&openedIn}})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = terminalNotFound(id)
+	}
+	if err != nil {
+		return s, a, err
+	}
+	a, err = db.TerminalAccess(ctx, operator, s.NodeID, s.Username, s.AllocationID)
+	a.Epoch, a.OpenedIn = s.NodeEpoch, openedIn
+	return s, a, err
+}
+
+// CountLiveTerminals is how many sessions of a node are not closed.
+func (db *DB) CountLiveTerminals(ctx context.Context, nodeID string) (n int, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM terminal_sessions WHERE node_id = $1 AND status <> 'closed'`, nodeID).Scan(&n)
+	return n, err
+}
+
+// ofNode names an allocation.
+type ofNode struct{ nodeID, allocationID string }
+
+// revokes are the allocations whose users open tasks are to take away.
+func revokes(ctx context.Context, r runner, which string, args ...any) (map[ofNode]bool, error) {
+	type row struct {
+		nodeID string
+		params taskcatalog.RevokeUserParams
+	}
+	all, err := collect(ctx, r, func(s interface{ Scan(...any) error }) (k row, err error) {
+		return k, s.Scan(&k.nodeID, doc(&k.params))
+	}, `SELECT node_id, params FROM tasks WHERE status IN ('queued', 'dispatched') AND type = $1 AND `+which, append([]any{"allocation.revoke_user"}, args...)...)
+	out := make(map[ofNode]bool, len(all))
+	for _, k := range all {
+		out[ofNode{k.nodeID, k.params.AllocationID}] = true
+	}
+	return out, err
+}
+
+// TerminalOpenKey names the task that sends a session's node to a relay, for the how
+// manieth time: LiveTerminals finds it by that.
+func TerminalOpenKey(id, relay string, n int64) string { return fmt.Sprintf("%s/%s/%d", id, relay, n) }
+
+// PrepareTerminal notes how a session is to be opened on its node, and in which status
+// that was.
+func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.TerminalOpenParams, in broker.NodeStatus) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET params = $2, opened_in = $3 WHERE id = $1`, id, text(p), string(in))
+		return err
+	})
+}
+
+// NextTerminalOpen is how a session is opened on its node, and the how manieth time that
+// is. Codes: terminal_session_not_found.
+func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.TerminalOpenParams, n int64, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		err := t.QueryRowContext(ctx, `UPDATE terminal_sessions SET opens = opens + 1 WHERE id = $1 RETURNING params, opens`, id).Scan(doc(&p), &n)
+		if errors.Is(err, sql.ErrNoRows) {
+			return terminalNotFound(id)
+		}
+		return err
+	})
+	return p, n, err
+}
+
+// AskTerminalEnd has the relay that holds a session end it; the first who asks counts.
+// Codes: terminal_session_not_found.
+func (db *DB) AskTerminalEnd(ctx context.Context, actor broker.Actor, id, code, reason string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		s, err := terminal(ctx, t, id, t.forUpdate())
+		if err != nil || s.Status == broker.TerminalClosed {
+			return err
+		}
+		n, err := changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET end_asked_code = $2, end_asked_reason = $3, end_asked_by = $4
+			WHERE id = $1 AND end_asked_code = ''`, id, code, reason, actor.Name))
+		if err != nil || n == 0 {
+			return err
+		}
+		e := terminalEntry(actor, "terminal.close", s)
+		e.Reason, e.After = reason, small("code", code)
+		return t.audit(ctx, e)
+	})
+}
+
+// TerminalFilter selects sessions; what is empty selects nothing away.
+type TerminalFilter struct {
+	NodeID   string
+	Sites    []string
+	OpenedBy string
+	Statuses []broker.TerminalStatus
+	After    string // id of the last one of the page before
+	Limit    int
+}
+
+// Terminal is a session with what people see of it beside.
+type Terminal struct {
+	broker.TerminalSession
+	Hostname string
+	Policy   broker.TerminalPolicy // of its node's site, as it is now
+	AskedBy  string                // who has asked for its end
+}
+
+const terminalViewColumns = `n.hostname, COALESCE(p.policy, ''), s.end_asked_by`
+
+func scanTerminalView(row interface{ Scan(...any) error }) (v Terminal, err error) {
+	var policy json.RawMessage
+	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, rawDoc(&policy), &v.AskedBy}}); err != nil {
+		return v, err
+	}
+	v.Policy, err = broker.TerminalPolicyOf(policy)
+	return v, err
+}
+
+// Terminal finds a session. Codes: terminal_session_not_found.
+func (db *DB) Terminal(ctx context.Context, id string) (Terminal, error) {
+	v, err := scanTerminalView(db.reader().QueryRowContext(ctx, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
+		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site WHERE s.id = $1`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, terminalNotFound(id)
+	}
+	return v, err
+}
+
+// Terminals is a page, newest first; the id of its last one is the cursor of the next.
+func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, error) {
+	var w where
+	w.equal("s.node_id", f.NodeID)
+	in(&w, "s.site", f.Sites)
+	w.equal("s.opened_by", f.OpenedBy)
+	in(&w, "s.status", f.Statuses)
+	if f.After != "" {
+		w.add("(s.created_at, s.id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
+	}
+	return collect(ctx, db.reader(), scanTerminalView, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
+		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+` ORDER BY s.created_at DESC, s.id DESC`+w.limit(f.Limit), w.args...)
+}
+
+// RecordingDropped is when a session's recording was forgotten; zero: it was not. Codes:
+// terminal_session_not_found.
+func (db *DB) RecordingDropped(ctx context.Context, id string) (dropped time.Time, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT dropped_at FROM terminal_sessions WHERE id = $1`, id).Scan(at(&dropped))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = terminalNotFound(id)
+	}
+	return dropped, err
+}

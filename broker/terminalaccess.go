@@ -1,0 +1,140 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// TerminalAccess is all that decides whether an operator may be on a node in a terminal.
+// It is gathered in one place and judged in one (Refusal), when a session is opened and as
+// long as it lasts: whatever would not let it begin ends it.
+type TerminalAccess struct {
+	Operator OperatorToken // as it is now
+	Policy   TerminalPolicy
+
+	NodeID     string
+	Site       string
+	NodeStatus NodeStatus
+	NodeEpoch  int64
+	RunID      string // of the run that has the node; empty: none
+	RunKind    string
+	RunMoves   bool // it is at work; false: it has stopped, and waits for a person
+
+	Username     string
+	AllocationID string      // whose user is meant; empty: none's
+	Allocation   *Allocation // that one, as the broker knows it; nil: not of this node
+	Revoking     bool        // its user's end is asked for
+
+	// Of a session that there is; zero of one that is to be.
+	Epoch    int64
+	OpenedIn NodeStatus
+}
+
+// root is the account that is refused unless role and site both let it in.
+const root = "root"
+
+// AsRoot reports whether the operator may be let in as root, or as an account of its group.
+func (a TerminalAccess) AsRoot() bool {
+	return a.Policy.AllowRoot && a.Operator.Role.Covers(a.Policy.RootRole)
+}
+
+// Refusal says why the operator may not be on the node in a terminal; nil: he may. Codes:
+// token_revoked, token_expired, site_forbidden, role_insufficient, stale_epoch, node_…
+// with a status, node_in_run, terminal_root_refused, terminal_user_refused,
+// allocation_ended, allocation_revoking.
+func (a TerminalAccess) Refusal(now time.Time) *Error {
+	for _, judge := range []func(time.Time) *Error{a.operator, a.node, a.user} {
+		if e := judge(now); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (a TerminalAccess) no(kind Kind, code, format string, args ...any) *Error {
+	e := Errorf(kind, code, format, args...)
+	e.Message = "no terminal on node " + a.NodeID + ": " + e.Message
+	return e
+}
+
+func (a TerminalAccess) operator(now time.Time) *Error {
+	o := a.Operator
+	switch {
+	case !o.RevokedAt.IsZero():
+		return a.no(Forbidden, "token_revoked", "token %s was revoked", o.Name)
+	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
+		return a.no(Forbidden, "token_expired", "token %s has expired", o.Name)
+	case !o.MaySee(a.Site):
+		return a.no(Forbidden, "site_forbidden", "token %s is not for its site", o.Name)
+	case !o.Role.Covers(RoleOperator) || !o.Role.Covers(a.Policy.OpenRole):
+		return a.no(Forbidden, "role_insufficient", "its site lets in %s, and token %s has %s", a.Policy.OpenRole, o.Name, o.Role)
+	}
+	return nil
+}
+
+// node lets people onto a node in service, and those who look after it onto one that is
+// kept out of service while nothing works on it: what they do there is not to be mixed
+// with what a run proves.
+func (a TerminalAccess) node(time.Time) *Error {
+	if a.Epoch != 0 && a.Epoch != a.NodeEpoch {
+		return a.no(Refused, "stale_epoch", "it has enrolled anew since the session began")
+	}
+	if a.RunID != "" && a.RunMoves && !WorksOnAgent(a.RunKind) {
+		return a.no(Refused, "node_in_run", "run %s is at work on it (wait until it ends or stops)", a.RunID)
+	}
+	began, is := a.OpenedIn, a.NodeStatus
+	switch {
+	case began == "" && is == Active, began == Active && (is == Active || is == Offline): // silence is for the relay to judge
+		return nil
+	case a.lookedAfter() && (began == "" || began == is):
+		return nil
+	}
+	hint := "it is not in service"
+	if a.AllocationID == "" && is == Quarantined {
+		hint += "; its site's policy needs any_user, and you platform_admin"
+	}
+	return a.no(Refused, "node_"+string(is), "it is %s (%s)", is, hint)
+}
+
+// lookedAfter reports whether the node is out of service and may be looked at by those who
+// look after it: quarantined, or where a run has stopped for a person.
+func (a TerminalAccess) lookedAfter() bool {
+	if a.AllocationID != "" || !a.caretaker() {
+		return false
+	}
+	if a.NodeStatus == Quarantined {
+		return true
+	}
+	return a.RunID != "" && !a.RunMoves && slices.Contains([]NodeStatus{Enrolling, Draining, Retired}, a.NodeStatus)
+}
+
+// caretaker reports whether the operator may be on the site's nodes as somebody who is no
+// tenant.
+func (a TerminalAccess) caretaker() bool {
+	return a.Operator.Role.Covers(RolePlatformAdmin) && (a.Policy.AnyUser || a.Username == root && a.AsRoot())
+}
+
+func (a TerminalAccess) user(time.Time) *Error {
+	switch {
+	case a.Username == root && a.AllocationID == "":
+		if !a.AsRoot() {
+			return a.no(Forbidden, "terminal_root_refused", "root needs a site whose policy allows it, and role %s", a.Policy.RootRole)
+		}
+		return nil
+	case a.AllocationID == "":
+		if !a.caretaker() {
+			return a.no(Forbidden, "terminal_user_refused", "%s is no user of a live allocation (others need a site whose policy allows any_user, and platform_admin)", a.Username)
+		}
+		return nil
+	case a.Allocation == nil || a.Allocation.Username != a.Username || strings.EqualFold(a.Username, root):
+		return a.no(Forbidden, "terminal_user_refused", "%s is not the user of allocation %s on it", a.Username, a.AllocationID)
+	case !a.Allocation.Live():
+		return a.no(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
+	case a.Allocation.HadRoot && !a.AsRoot():
+		return a.no(Forbidden, "terminal_root_refused", "%s was given root there, and who is let in as root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
+	case a.Revoking:
+		return a.no(Refused, "allocation_revoking", "the user of allocation %s is being taken away", a.AllocationID)
+	}
+	return nil
+}

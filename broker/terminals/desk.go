@@ -1,0 +1,323 @@
+package terminals
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/relay"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	ticketLife = 30 * time.Second
+	tokenLife  = 30 * time.Second
+	// maxOfNode is how many sessions a node has at once.
+	maxOfNode = 64
+)
+
+// system is who ends sessions by itself.
+var system = broker.Actor{Name: "system"}
+
+// Config joins a desk to what it needs.
+type Config struct {
+	DB      *store.DB
+	Queue   *taskqueue.Queue
+	Relay   *relay.Relay
+	Address string // where nodes reach that relay
+	Now     func() time.Time
+	// Tick is how often sessions are held to what may end them; 0: four times a second.
+	Tick time.Duration
+	Log  *zap.Logger // nil: none
+}
+
+// Desk is where operators ask for sessions, at one replica.
+type Desk struct {
+	c     Config
+	began time.Time
+	watch watch
+
+	beating sync.Mutex
+	beatAt  time.Time
+}
+
+// New makes a desk. Run must run beside it.
+func New(c Config) *Desk {
+	if c.Tick == 0 {
+		c.Tick = time.Second / 4
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return &Desk{c: c, began: c.DB.Now(), watch: watch{ending: map[string]bool{}}}
+}
+
+// Size is that of the operator's terminal, in characters.
+type Size struct{ Columns, Rows int }
+
+// Request asks for a session.
+type Request struct {
+	NodeID       string
+	Username     string // empty: the user of the one live allocation
+	AllocationID string // empty: the one with that user
+	Command      []string
+	Term         string
+	Locale       map[string]string
+	Size         Size
+	Reason       string
+}
+
+// Ticket lets its operator in, once.
+type Ticket struct {
+	Secret  string
+	Expires time.Time
+}
+
+// Open makes a session, has the relay hold it, and sends the node the task. A refusal is
+// audited. Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
+// terminal_user_refused, terminal_command_refused, terminal_env_refused,
+// terminal_too_many, task_type_unsupported, and those of the relay and the queue.
+func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
+	actor := broker.Actor{Name: by.Name, Role: by.Role}
+	a, node, params, err := d.judge(ctx, by, r)
+	if err != nil {
+		return "", k, d.refused(ctx, by, "node/"+r.NodeID, err)
+	}
+	id = newID()
+	params.SessionID = id
+	row, err := d.c.DB.CreateTerminalSession(ctx, actor, broker.TerminalSession{
+		ID: id, NodeID: node.ID, NodeEpoch: node.Epoch, AllocationID: params.AllocationID, Username: params.Username,
+		Reason: r.Reason, Limits: r.limits(a.Policy), RecordInput: a.Policy.RecordInput, Replica: d.c.Address,
+	})
+	if err != nil {
+		return "", k, err
+	}
+	if err = d.begin(ctx, actor, row, params, node.Status, r.Size); err == nil {
+		k, err = d.ticket(ctx, actor, id, r.Size)
+	}
+	if err != nil {
+		d.abandon(id, err)
+	}
+	return id, k, err
+}
+
+// judge says as whom a session is opened, and how; or why not.
+func (d *Desk) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node, p taskcatalog.TerminalOpenParams, err error) {
+	if n, err = d.c.DB.Node(ctx, r.NodeID); err != nil {
+		return a, n, p, err
+	}
+	if p, err = r.params(); err != nil {
+		return a, n, p, err
+	}
+	if p.Username, p.AllocationID, err = d.user(ctx, n.ID, r); err != nil {
+		return a, n, p, err
+	}
+	if a, err = d.c.DB.TerminalAccess(ctx, by.Name, n.ID, p.Username, p.AllocationID); err != nil {
+		return a, n, p, err
+	}
+	if e := a.Refusal(d.c.Now()); e != nil {
+		return a, n, p, e
+	}
+	if err := taskqueue.Admits(n, "terminal.open"); err != nil {
+		return a, n, p, err
+	}
+	live, err := d.c.DB.CountLiveTerminals(ctx, n.ID)
+	if err == nil && live >= maxOfNode {
+		err = broker.Errorf(broker.Refused, "terminal_too_many", "cannot open a terminal on node %s: it has %d (close one: hostler terminal list --node %s)", n.ID, live, n.ID)
+	}
+	l := a.Policy.Limits()
+	p.MaxSeconds, p.DetachSeconds = int(l.Max/time.Second), int(l.Detach/time.Second)
+	p.AllowRoot = p.AllocationID == "" && a.AsRoot()
+	return a, n, p, err
+}
+
+// user is as whom a session is opened: the user of a live allocation, or another.
+func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, allocationID string, err error) {
+	all, err := d.c.DB.Allocations(ctx, nodeID)
+	if err != nil {
+		return "", "", err
+	}
+	var fits []broker.Allocation
+	for _, a := range all {
+		if a.Live() && (r.AllocationID == "" || r.AllocationID == a.ID) && (r.Username == "" || r.Username == a.Username) {
+			fits = append(fits, a)
+		}
+	}
+	switch {
+	case len(fits) == 1, len(fits) > 1 && r.Username != "": // more than one: all of that user
+		return fits[0].Username, fits[0].ID, nil
+	case r.AllocationID != "":
+		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused", "cannot open a terminal on node %s: it has no live allocation %s with that user (hostler node show %s)", nodeID, taskcatalog.Clean(r.AllocationID, 64), nodeID)
+	case r.Username != "":
+		return r.Username, "", nil
+	}
+	return "", "", broker.Errorf(broker.Invalid, "terminal_user_missing", "cannot open a terminal on node %s: it has %d live allocations, so say as whom (--user)", nodeID, len(fits))
+}
+
+// begin has the relay hold a session that was made, and sends the node there.
+func (d *Desk) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, in broker.NodeStatus, size Size) error {
+	if err := d.c.DB.PrepareTerminal(ctx, s.ID, p, in); err != nil {
+		return err
+	}
+	return d.take(ctx, actor, s, size)
+}
+
+// take has this replica's relay hold a session, and sends the node there.
+func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSession, size Size) error {
+	if err := d.beat(ctx, true); err != nil {
+		return err
+	}
+	p, n, err := d.c.DB.NextTerminalOpen(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	env := map[string]string{}
+	if p.Term != "" {
+		env["TERM"] = p.Term
+	}
+	if err := d.c.Relay.Open(ctx, s.ID, recording.Header{
+		Width: size.Columns, Height: size.Rows, Timestamp: d.c.Now().Unix(), Title: p.Username + "@" + s.NodeID, Env: env,
+	}); err != nil {
+		return err
+	}
+	p.Relay = d.c.Address
+	raw, err := taskcatalog.Encode(p)
+	if err != nil {
+		return err
+	}
+	_, _, err = d.c.Queue.Enqueue(ctx, actor, taskqueue.Request{
+		NodeID: s.NodeID, Type: "terminal.open", Params: raw, IdempotencyKey: store.TerminalOpenKey(s.ID, d.c.Address, n),
+		CorrelationID: s.ID,
+	})
+	return err
+}
+
+// abandon ends a session that could not be begun.
+func (d *Desk) abandon(id string, why error) {
+	ctx, done := context.WithTimeout(context.Background(), endWithin)
+	defer done()
+	e := broker.AsError(why)
+	if err := d.close(ctx, id, e.Code, e.Message); err != nil {
+		d.c.Log.Error("cannot close a terminal session that could not be begun", zap.String("session", id), zap.Error(err))
+	}
+}
+
+// Ticket makes a way into a session that there is: for who opened it, or a platform admin.
+// Codes: those of broker.TerminalAccess, terminal_session_not_found, terminal_session_over,
+// terminal_not_yours.
+func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, size Size) (k Ticket, err error) {
+	if _, err := d.mayJoin(ctx, by, id); err != nil {
+		return k, err
+	}
+	return d.ticket(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, size)
+}
+
+// mayJoin finds a session that an operator may be in. A refusal is audited.
+func (d *Desk) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
+	s, a, err := d.c.DB.TerminalSessionAccess(ctx, by.Name, id)
+	if err != nil {
+		return s, err
+	}
+	if s.OpenedBy != by.Name && !by.Role.Covers(broker.RolePlatformAdmin) {
+		err = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened it (open one of your own)", s.ID, s.OpenedBy)
+	} else if e := a.Refusal(d.c.Now()); e != nil {
+		err = e
+	}
+	return s, d.refused(ctx, by, "terminal/"+s.ID, err)
+}
+
+func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size Size) (Ticket, error) {
+	k := Ticket{Secret: rand.Text(), Expires: d.c.DB.Now().Add(ticketLife)}
+	return k, d.c.DB.AddTerminalTicket(ctx, actor, store.TerminalTicket{
+		Hash: pki.HashToken(k.Secret), SessionID: id, Operator: actor.Name, Width: size.Columns, Height: size.Rows, Expires: k.Expires,
+	})
+}
+
+// Join lets an operator in who shows a ticket: this replica's relay has the session when
+// it returns. Codes: those of Ticket, of store.UseTerminalTicket and of the relay.
+func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket string) error {
+	actor := broker.Actor{Name: by.Name, Role: by.Role}
+	k, err := d.c.DB.UseTerminalTicket(ctx, actor, id, pki.HashToken(ticket))
+	if err != nil {
+		return err
+	}
+	s, err := d.mayJoin(ctx, by, id)
+	if err != nil || d.has(id) && s.Replica == d.c.Address {
+		return err
+	}
+	_ = d.c.Relay.Release(id) // where it was taken from here, and comes back
+	err = d.take(ctx, actor, s, Size{k.Width, k.Height})
+	if broker.AsError(err).Code == "terminal_session_here" {
+		return nil // two came at once
+	}
+	return err
+}
+
+// Close ends a session, wherever it is: at once where this replica has it. Codes:
+// terminal_session_not_found.
+func (d *Desk) Close(ctx context.Context, by broker.OperatorToken, id, reason string) error {
+	if err := d.c.DB.AskTerminalEnd(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, CodeClosed, reason); err != nil {
+		return err
+	}
+	if !d.has(id) {
+		return nil // the watch of the replica that has it sees it
+	}
+	return d.close(ctx, id, CodeClosed, reason)
+}
+
+// CodeClosed is why a session ends that somebody has closed.
+const CodeClosed = "terminal_closed"
+
+// has reports whether this replica's relay has a session.
+func (d *Desk) has(id string) bool { return slices.Contains(d.c.Relay.Sessions(), id) }
+
+// Mint makes the token with which the session of a terminal.open task joins its relay,
+// bound to the key of who asks. Codes: credential_refused, and those of
+// store.SetTerminalToken.
+func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m broker.Minted, err error) {
+	var p taskcatalog.TerminalOpenParams
+	if err := taskcatalog.DecodeStrict(task.Params, &p); err != nil {
+		return m, err
+	}
+	s, err := d.c.DB.TerminalSession(ctx, p.SessionID)
+	if err != nil {
+		return m, err
+	}
+	if s.NodeID != task.NodeID || s.NodeEpoch != task.NodeEpoch {
+		return m, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a token for task %s: session %s is not of that node as it is enrolled", task.ID, s.ID)
+	}
+	m = broker.Minted{Secret: rand.Text(), Expires: d.c.DB.Now().Add(tokenLife), Opens: "terminal/" + s.ID}
+	return m, d.c.DB.SetTerminalToken(ctx, s.ID, store.TerminalToken{Hash: pki.HashToken(m.Secret), Expires: m.Expires, KeyDigest: keyDigest})
+}
+
+// refused audits what an operator is refused.
+func (d *Desk) refused(ctx context.Context, by broker.OperatorToken, subject string, err error) error {
+	var e *broker.Error
+	if !errors.As(err, &e) || e.Kind == broker.Internal || e.Kind == broker.Unavailable {
+		return err
+	}
+	if logged := d.c.DB.AuditRefusal(ctx, broker.AuditEntry{Actor: by.Name, Action: "terminal.refused", Subject: subject, Code: e.Code, Reason: taskcatalog.Clean(e.Message, 300)}); logged != nil {
+		return logged
+	}
+	return err
+}
+
+var lower32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newID names a session.
+func newID() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	return "ts-" + lower32.EncodeToString(b[:])
+}

@@ -1,0 +1,22 @@
+package terminals_test
+
+import (
+	"testing"
+
+	"github.com/hostler/hostler/broker/terminals"
+)
+
+// A command that only writes is not ended because nobody types.
+func TestACommandIsNotIdle(t *testing.T) {
+	each(t, func(w *world) {
+		a := w.replica("a.example:7442")
+		for _, command := range [][]string{nil, {"nvidia-smi", "-l"}} {
+			id, _, err := a.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size, Command: command})
+			w.ok(err)
+			l := w.row(id).Limits
+			if idle := l.Idle != 0; idle != (command == nil) || l.Max == 0 || l.Detach == 0 {
+				t.Errorf("with %q it is %+v", command, l)
+			}
+		}
+	})
+}

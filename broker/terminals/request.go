@@ -1,0 +1,78 @@
+package terminals
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What an operator may say of whom and how. The node holds it to the same.
+var (
+	userName    = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
+	localeName  = regexp.MustCompile(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
+	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
+	fileName    = regexp.MustCompile(`^/?[A-Za-z0-9_.+@%=:,-]+(/[A-Za-z0-9_.+@%=:,-]+)*$`)
+)
+
+const (
+	maxWord    = 4 << 10
+	maxWords   = 32 << 10 // bytes of all of them
+	maxLocales = 16
+)
+
+// params are how a session is opened, as far as the operator says it. Codes:
+// terminal_user_refused, terminal_env_refused, terminal_command_refused.
+func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
+	refuse := func(code, format, what string) (taskcatalog.TerminalOpenParams, error) {
+		return taskcatalog.TerminalOpenParams{}, broker.Errorf(broker.Invalid, code, "cannot open a terminal: "+format, taskcatalog.Clean(what, 100))
+	}
+	if r.Username != "" && !userName.MatchString(r.Username) {
+		return refuse("terminal_user_refused", "%q is no name of a user", r.Username)
+	}
+	if r.Term != "" && !termName.MatchString(r.Term) {
+		return refuse("terminal_env_refused", "%q is no name of a terminal's type", r.Term)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Locale)) {
+		if len(r.Locale) > maxLocales || !localeName.MatchString(name) || !localeValue.MatchString(r.Locale[name]) {
+			return refuse("terminal_env_refused", "%q is not about a language", name+"="+r.Locale[name])
+		}
+	}
+	total := 0
+	for _, word := range r.Command {
+		if total += len(word); total > maxWords || len(word) > maxWord || strings.ContainsRune(word, 0) || !utf8.ValidString(word) {
+			return refuse("terminal_command_refused", "%q is too long, or has a zero byte or what is no text", word)
+		}
+	}
+	if len(r.Command) > 0 && !isFile(r.Command[0]) {
+		return refuse("terminal_command_refused", "%q is no name of a program, nor a whole path of one", r.Command[0])
+	}
+	return taskcatalog.TerminalOpenParams{AllocationID: r.AllocationID, Username: r.Username, Command: r.Command, Term: r.Term, Locale: r.Locale}, nil
+}
+
+// limits are those of a session. Nobody types where a command runs that only writes: how long
+// it may last, all in all, ends it.
+func (r Request) limits(p broker.TerminalPolicy) broker.TerminalLimits {
+	l := p.Limits()
+	if len(r.Command) > 0 {
+		l.Idle = 0
+	}
+	return l
+}
+
+// isFile reports whether a program is named by a plain name, or by a path that leads
+// nowhere but where it says.
+func isFile(name string) bool {
+	if len(name) > 255 || !fileName.MatchString(name) || strings.HasPrefix(name, "-") {
+		return false
+	}
+	if !strings.HasPrefix(name, "/") {
+		return !strings.Contains(name, "/") && strings.Trim(name, ".") != ""
+	}
+	return !strings.Contains(name+"/", "/../") && !strings.Contains(name+"/", "/./")
+}

@@ -1,0 +1,63 @@
+package terminals
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// keepEvery is how often recordings are looked through for those that are too old.
+const keepEvery = time.Hour
+
+// Retention drops the recordings that are older than their sites keep them.
+type Retention struct {
+	DB  *store.DB
+	Log *zap.Logger
+}
+
+// Run drops what is old, until ctx ends; the leader runs it.
+func (r *Retention) Run(ctx context.Context) error {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		if err := r.Drop(ctx); err != nil && ctx.Err() == nil {
+			r.Log.Warn("cannot drop old recordings", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Drop drops what is old by now.
+func (r *Retention) Drop(ctx context.Context) error {
+	sites, err := r.DB.TerminalSites(ctx)
+	if err != nil {
+		return err
+	}
+	before := make(map[string]time.Time, len(sites))
+	for _, site := range sites {
+		raw, err := r.DB.TerminalPolicy(ctx, site)
+		if err != nil {
+			return err
+		}
+		p, err := broker.TerminalPolicyOf(raw)
+		if err != nil {
+			return err
+		}
+		before[site] = r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
+	}
+	for {
+		dropped, err := r.DB.DropRecordings(ctx, system, before)
+		if err != nil || len(dropped) == 0 {
+			return err
+		}
+		r.Log.Info("recordings were dropped, as their sites keep none that is older", zap.Strings("sessions", dropped))
+	}
+}

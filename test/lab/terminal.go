@@ -1,0 +1,122 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/creack/pty"
+)
+
+// Terminal is the operator's command line on a terminal of its own, as a person has it.
+type Terminal struct {
+	lab    *Lab
+	cmd    *exec.Cmd
+	master *os.File
+	ended  chan struct{}
+	exit   int
+
+	mu   sync.Mutex
+	seen []byte
+	read int // up to where Shows has come
+}
+
+// Terminal types a command of hostler's on a terminal of 80 by 24. The caller must Close it.
+func (l *Lab) Terminal(args ...string) (*Terminal, error) {
+	t := &Terminal{lab: l, ended: make(chan struct{})}
+	t.cmd = exec.Command(filepath.Join(l.bin, "hostler"), append([]string{"--config", filepath.Join(l.DataDir(), "client.yaml")}, args...)...)
+	t.cmd.Env = append(os.Environ(), "NO_COLOR=1", "TERM=xterm-256color", "LANG=C.UTF-8", "LC_ALL=", "XDG_CONFIG_HOME="+l.dir)
+	var err error
+	if t.master, err = pty.StartWithSize(t.cmd, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {
+		return nil, err
+	}
+	go t.watch()
+	return t, nil
+}
+
+func (t *Terminal) watch() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := t.master.Read(buf)
+		t.mu.Lock()
+		t.seen = append(t.seen, buf[:n]...)
+		t.mu.Unlock()
+		if err != nil { // the program has gone
+			break
+		}
+	}
+	_ = t.cmd.Wait()
+	t.exit = t.cmd.ProcessState.ExitCode()
+	close(t.ended)
+}
+
+// Type types.
+func (t *Terminal) Type(text string) error {
+	_, err := t.master.WriteString(text)
+	return err
+}
+
+// Resize changes the terminal's size.
+func (t *Terminal) Resize(columns, rows uint16) error {
+	return pty.Setsize(t.master, &pty.Winsize{Cols: columns, Rows: rows})
+}
+
+// Text is all that it has shown.
+func (t *Terminal) Text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.seen)
+}
+
+// Shows waits until it shows one of the texts after what was waited for before, and says
+// which.
+func (t *Terminal) Shows(ctx context.Context, texts ...string) (which string, err error) {
+	return which, t.lab.Wait(ctx, fmt.Sprintf("the terminal to show %q", texts), func() error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		rest := string(t.seen[t.read:])
+		for _, text := range texts {
+			if at := strings.Index(rest, text); at >= 0 {
+				which = text
+				t.read += at + len(text)
+				return nil
+			}
+		}
+		select {
+		case <-t.ended:
+			return fmt.Errorf("it has ended with status %d: %q", t.exit, rest)
+		default:
+			return fmt.Errorf("it shows %q", rest)
+		}
+	})
+}
+
+// Does types a line, and waits until it shows a text.
+func (t *Terminal) Does(ctx context.Context, line, shows string) error {
+	if err := t.Type(line + "\r"); err != nil {
+		return err
+	}
+	_, err := t.Shows(ctx, shows)
+	return err
+}
+
+// End waits until the program has ended, and gives its exit status.
+func (t *Terminal) End(ctx context.Context) (int, error) {
+	select {
+	case <-t.ended:
+		return t.exit, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("the terminal has not ended: %q", t.Text())
+	}
+}
+
+// Close takes the terminal away, and ends what is still there.
+func (t *Terminal) Close() {
+	_ = t.cmd.Process.Kill()
+	<-t.ended
+	_ = t.master.Close()
+}
