@@ -125,6 +125,8 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) 
 	}
 	if err := s.goOn(h, first); err != nil {
 		s.nodeBroke(err)
+		// What another relay took of a node that lost power may be more than it has.
+		s.end.attack = s.end.attack && !(first && s.resumed && taskcatalog.CodeOf(err, "") == frame.CodeLost)
 		return
 	}
 	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+s.window.size)

@@ -113,12 +113,21 @@ func New(c Config) *Relay {
 
 // State says where the node of a session is, and over what it is connected. Codes:
 // terminal_session_not_here.
-func (r *Relay) State(id string) (state frame.State, err error) {
+func (r *Relay) State(id string) (frame.State, error) {
 	s, err := r.session(id)
-	if err == nil && !s.do(func() { state = s.state() }) {
-		err = notHere(id)
+	if err != nil {
+		return frame.State{}, err
 	}
-	return state, err
+	return s.shown.Load().state, nil
+}
+
+// Away says since when a session's node is not here that is to be; zero: it is here, or its
+// program has ended, or another relay has the session.
+func (r *Relay) Away(id string) (since time.Time) {
+	if s, err := r.session(id); err == nil {
+		since = s.shown.Load().gone
+	}
+	return since
 }
 
 // rotated reports whether a certificate is denied only since the node has another key.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -34,6 +35,7 @@ type session struct {
 	resumed        bool // another relay had it
 	nodeGone       time.Time
 	operatorGone   time.Time
+	shown          atomic.Pointer[standing] // what others may know of it
 	lastInput      time.Time
 
 	// Output: from the node, to the recording, to the operator.
@@ -72,6 +74,23 @@ type session struct {
 	end  *ending
 }
 
+// standing is where a session's node is.
+type standing struct {
+	state frame.State
+	gone  time.Time // since when it is away, and is to be here; zero: it is here, or need not be
+}
+
+// show lets others see it, who do not wait for the session.
+func (s *session) show() {
+	now := standing{state: s.state()}
+	if s.node == nil && s.exit == nil {
+		now.gone = s.nodeGone
+	}
+	if had := s.shown.Load(); had == nil || *had != now {
+		s.shown.Store(&now)
+	}
+}
+
 // ending is why a session is over.
 type ending struct {
 	code   string
@@ -104,6 +123,7 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 		s.exit, s.exitAt = &frame.Exit{Status: int32(*row.ExitStatus)}, now
 		s.in, s.toNode = frame.NewInflow(from.at), frame.NewOutflow(0)
 	}
+	s.show()
 	return s
 }
 
@@ -127,6 +147,7 @@ func (s *session) run(ctx context.Context) {
 	defer s.again.Stop()
 	defer s.tape.quiet.Stop()
 	for s.end == nil {
+		s.show()
 		s.write(ctx)
 		toNode, nodeFrame := s.node.offer(s.nextForNode)
 		toOperator, operatorFrame := s.operator.offer(s.nextForOperator)

@@ -23,6 +23,17 @@ type TerminalState struct {
 	// EndCode and EndReason are of the end that somebody has asked for; empty: nobody.
 	EndCode   string
 	EndReason string
+	Open      TerminalOpening
+}
+
+// TerminalOpening is what became of the last task that sends a session's node to its relay.
+type TerminalOpening struct {
+	Began   bool              // the session's process has, so that it is not to be started again
+	Status  broker.TaskStatus // empty: none is sent yet
+	Outcome taskcatalog.Outcome
+	Code    taskcatalog.Code
+	Message string
+	At      time.Time // when it was sent
 }
 
 // sessionColumns are terminalColumns of s.
@@ -76,12 +87,18 @@ type tail struct {
 
 func (t tail) Scan(into ...any) error { return t.row.Scan(append(into, t.more...)...) }
 
+// beganColumn says of a session s, whose last opening is the task t, whether its process has
+// begun: the node has been at a relay, or has said that it sent the process there.
+const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '') = 'succeeded')`
+
 // LiveTerminals are all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
-	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), `+accessColumns+`
+	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0),
+		`+beganColumn+`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
 		LEFT JOIN operator_tokens o ON o.name = s.opened_by
+		LEFT JOIN tasks t ON t.id = s.open_task
 		LEFT JOIN terminal_relays r ON r.address = s.replica`+accessJoins+`
 		WHERE s.status <> 'closed' ORDER BY s.id`)
 	if err != nil || len(all) == 0 {
@@ -97,7 +114,8 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 
 func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
-	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard)}, r.into(a)...)
+	o := &st.Open
+	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, at(&o.At)}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
 	}
@@ -182,13 +200,28 @@ func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.Term
 // is. Codes: terminal_session_not_found.
 func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.TerminalOpenParams, n int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		err := t.QueryRowContext(ctx, `UPDATE terminal_sessions SET opens = opens + 1 WHERE id = $1 RETURNING params, opens`, id).Scan(doc(&p), &n)
+		p = taskcatalog.TerminalOpenParams{}
+		var began bool
+		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(doc(&p), &n, &began)
 		if errors.Is(err, sql.ErrNoRows) {
 			return terminalNotFound(id)
 		}
+		if err != nil {
+			return err
+		}
+		p.Resume = began
+		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET opens = opens + 1, began = $2 WHERE id = $1`, id, began)
 		return err
 	})
 	return p, n, err
+}
+
+// SentTerminalOpen notes the task that sends a session's node to its relay.
+func (db *DB) SentTerminalOpen(ctx context.Context, id, taskID string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET open_task = $2 WHERE id = $1`, id, taskID)
+		return err
+	})
 }
 
 // AskTerminalEnd has the relay that holds a session end it; the first who asks counts.

@@ -61,7 +61,7 @@ func New(c Config) *Desk {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Desk{c: c, began: c.DB.Now(), watch: watch{ending: map[string]bool{}}}
+	return &Desk{c: c, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
 // Size is that of the operator's terminal, in characters.
@@ -192,16 +192,24 @@ func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSe
 	}); err != nil {
 		return err
 	}
+	return d.send(ctx, actor, s, p, n)
+}
+
+// send sends a session's node to this replica's relay, for the nth time.
+func (d *Desk) send(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, n int64) error {
 	p.Relay = d.c.Address
 	raw, err := taskcatalog.Encode(p)
 	if err != nil {
 		return err
 	}
-	_, _, err = d.c.Queue.Enqueue(ctx, actor, taskqueue.Request{
+	task, _, err := d.c.Queue.Enqueue(ctx, actor, taskqueue.Request{
 		NodeID: s.NodeID, Type: "terminal.open", Params: raw, IdempotencyKey: fmt.Sprintf("%s/%s/%d", s.ID, d.c.Address, n),
 		CorrelationID: s.ID,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return d.c.DB.SentTerminalOpen(ctx, s.ID, task.ID)
 }
 
 // abandon ends a session that could not be begun.

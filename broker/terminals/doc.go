@@ -14,6 +14,14 @@
 // any replica: where it is shown, the relay takes the session, and a task sends the node's
 // side there. The relay that had it lets go.
 //
+// # A node that is away
+//
+// Whether the node takes a session is seen by the task that sends it to the relay. Was that
+// refused, the session ends with the reason. A node that is away for ten seconds is sent
+// there again, and again as long as the session waits for it: so a session outlasts a token
+// that was lost. Once the session's process has begun, such a task says so, and none is
+// started for it again: where it was killed, the node says so, and the session ends.
+//
 // # A relay that dies
 //
 // Relays that have sessions say every few seconds that they live. A session whose relay

@@ -1,8 +1,10 @@
 package terminals
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,13 +24,16 @@ const (
 	// neverCame is how long a session waits for its node where no relay waits for it.
 	neverCame = 2 * time.Minute
 	endWithin = 15 * time.Second
+	// nodeAway is how long a node may be away before it is sent to its relay once more, and
+	// again: it comes by itself if it can, where only its connection broke.
+	nodeAway = 10 * time.Second
 )
 
 // watch is what a desk is at work on.
 type watch struct {
-	mu     sync.Mutex
-	ending map[string]bool // sessions
-	group  sync.WaitGroup
+	mu    sync.Mutex
+	busy  map[string]bool // sessions
+	group sync.WaitGroup
 }
 
 // Run holds the sessions to what may end them, until ctx ends.
@@ -72,12 +77,18 @@ func (d *Desk) look(ctx context.Context) error {
 	if err := d.beat(ctx, false); err != nil {
 		return err
 	}
+	d.watch.mu.Lock()
+	busy := maps.Clone(d.watch.busy) // of these, what is read now may be old when it is done
+	d.watch.mu.Unlock()
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
 	}
 	here := d.c.Relay.Sessions()
 	for _, st := range all {
+		if busy[st.Session.ID] {
+			continue
+		}
 		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
 	return nil
@@ -102,9 +113,15 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	if code == "" && orphan {
 		code, reason = d.orphaned(s, now)
 	}
+	again := false
+	if code == "" && has {
+		code, reason, again = d.missing(st, now)
+	}
 	switch {
 	case code != "":
 		d.end(s, code, reason)
+	case again:
+		d.beside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.again(ctx, s) })
 	case orphan && (s.Status == broker.TerminalOpen) && d.settled(now):
 		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone"}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
@@ -128,23 +145,50 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 	return "", ""
 }
 
+// missing says what becomes of a session that this relay has and its node is not at: it
+// ends with a code, where the node says that it has none, or the node is sent here again.
+func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
+	since, o := d.c.Relay.Away(st.Session.ID), st.Open
+	switch {
+	case since.IsZero() || !o.Status.Ended() || o.Status == "": // it is here, or on its way
+		return "", "", false
+	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted && (!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
+		return cmp.Or(string(o.Code), "terminal_start_failed"), o.Message, false
+	}
+	return "", "", now.Sub(since) >= nodeAway && now.Sub(o.At) >= nodeAway
+}
+
+// again sends a node to this relay once more.
+func (d *Desk) again(ctx context.Context, s broker.TerminalSession) error {
+	p, n, err := d.c.DB.NextTerminalOpen(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	return d.send(ctx, system, s, p, n)
+}
+
 // end ends a session beside the watch: it may take seconds.
 func (d *Desk) end(s broker.TerminalSession, code, reason string) {
+	d.beside(s.ID, "end a terminal session", func(ctx context.Context) error { return d.close(ctx, s.ID, code, reason) })
+}
+
+// beside does what a session needs beside the watch, one thing at a time.
+func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
-	if d.watch.ending[s.ID] {
+	if d.watch.busy[id] {
 		return
 	}
-	d.watch.ending[s.ID] = true
+	d.watch.busy[id] = true
 	d.watch.group.Go(func() {
 		ctx, done := context.WithTimeout(context.Background(), endWithin)
 		defer done()
-		if err := d.close(ctx, s.ID, code, reason); err != nil {
-			d.c.Log.Error("cannot end a terminal session", zap.String("session", s.ID), zap.String("code", code), zap.Error(err))
+		if err := do(ctx); err != nil {
+			d.c.Log.Error("cannot "+what, zap.String("session", id), zap.Error(err))
 		}
 		d.watch.mu.Lock()
 		defer d.watch.mu.Unlock()
-		delete(d.watch.ending, s.ID)
+		delete(d.watch.busy, id)
 	})
 }
 
