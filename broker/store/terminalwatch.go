@@ -70,13 +70,14 @@ func (r *accessRow) into(a *broker.TerminalAccess) []any {
 }
 
 // fill completes what names operator, node, user and allocation.
-func (r *accessRow) fill(a *broker.TerminalAccess) (err error) {
+func (r *accessRow) fill(a *broker.TerminalAccess) {
 	a.RunMoves = chain.Status(r.runStatus).Moving()
 	if r.username != "" {
 		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
 	}
-	a.Policy, err = broker.TerminalPolicyOf(r.policy)
-	return err
+	var unreadable error // one site's, which ends that site's sessions and no others
+	a.Policy, unreadable = broker.TerminalPolicyOf(r.policy)
+	a.NoPolicy = unreadable != nil
 }
 
 // tail scans more columns than are asked for.
@@ -121,7 +122,8 @@ func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, e
 	}
 	s := st.Session
 	a.Operator.Name, a.NodeID, a.Epoch, a.Username, a.AllocationID = s.OpenedBy, s.NodeID, s.NodeEpoch, s.Username, s.AllocationID
-	return st, r.fill(a)
+	r.fill(a)
+	return st, nil
 }
 
 // TerminalAccess is what decides whether an operator may be on a node as a user, of an
@@ -143,7 +145,8 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 		return a, err
 	}
 	a.Revoking = asked[ofNode{nodeID, allocationID}]
-	return a, r.fill(&a)
+	r.fill(&a)
+	return a, nil
 }
 
 // TerminalSessionAccess is a session, and what decides whether an operator may be in it.
@@ -268,8 +271,8 @@ func scanTerminalView(row interface{ Scan(...any) error }) (v Terminal, err erro
 	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, rawDoc(&policy), &v.AskedBy}}); err != nil {
 		return v, err
 	}
-	v.Policy, err = broker.TerminalPolicyOf(policy)
-	return v, err
+	v.Policy, _ = broker.TerminalPolicyOf(policy) // one that cannot be read lets nothing through
+	return v, nil
 }
 
 // Terminal finds a session. Codes: terminal_session_not_found.
