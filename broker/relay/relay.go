@@ -130,6 +130,29 @@ func (r *Relay) Away(id string) (since time.Time) {
 	return since
 }
 
+// Operator is who is in a session here; empty: nobody.
+func (r *Relay) Operator(id string) (name string) {
+	if s, err := r.session(id); err == nil {
+		name = s.shown.Load().by
+	}
+	return name
+}
+
+// Detach has an operator leave a session who may be in it no more; it goes on without him.
+// Codes: terminal_session_not_here.
+func (r *Relay) Detach(id, by, code, reason string) error {
+	s, err := r.session(id)
+	if err != nil {
+		return err
+	}
+	s.do(func() {
+		if s.operator != nil && s.by == by {
+			s.dropOperator(frame.Bye{Code: taskcatalog.Code(code), Text: taskcatalog.Clean(reason, maxText)})
+		}
+	})
+	return nil
+}
+
 // rotated reports whether a certificate is denied only since the node has another key.
 func (r *Relay) rotated(serial string) bool {
 	ctx, done := context.WithTimeout(r.ctx, askWithin)

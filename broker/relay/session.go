@@ -28,6 +28,7 @@ type session struct {
 	group sync.WaitGroup // of its links and what it writes to the store
 
 	node, operator *link
+	by             string   // name of the operator
 	peer           pki.Peer // at the other end of node
 	transport      string   // of node
 	denied         chan bool
@@ -77,6 +78,7 @@ type session struct {
 // standing is where a session's node is.
 type standing struct {
 	state frame.State
+	by    string    // the operator who is there; empty: nobody
 	gone  time.Time // since when it is away, and is to be here; zero: it is here, or need not be
 }
 
@@ -85,6 +87,9 @@ func (s *session) show() {
 	now := standing{state: s.state()}
 	if s.node == nil && s.exit == nil {
 		now.gone = s.nodeGone
+	}
+	if s.operator != nil {
+		now.by = s.by
 	}
 	if had := s.shown.Load(); had == nil || *had != now {
 		s.shown.Store(&now)

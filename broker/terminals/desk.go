@@ -234,16 +234,23 @@ func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, s
 
 // mayJoin finds a session that an operator may be in. A refusal is audited.
 func (d *Desk) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
-	s, a, err := d.c.DB.TerminalSessionAccess(ctx, by.Name, id)
+	s, no, err := d.mayBeIn(ctx, by.Name, id)
+	if err == nil && no != nil {
+		err = d.refused(ctx, by, "terminal/"+s.ID, no)
+	}
+	return s, err
+}
+
+// mayBeIn says why an operator may not be in a session, as his token is now; nil: he may.
+func (d *Desk) mayBeIn(ctx context.Context, operator, id string) (s broker.TerminalSession, no *broker.Error, err error) {
+	s, a, err := d.c.DB.TerminalSessionAccess(ctx, operator, id)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
-	if s.OpenedBy != by.Name && !by.Role.Covers(broker.RolePlatformAdmin) {
-		err = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened it (open one of your own)", s.ID, s.OpenedBy)
-	} else if e := a.Refusal(d.c.Now()); e != nil {
-		err = e
+	if no = a.Refusal(d.c.Now()); no == nil && s.OpenedBy != operator && !a.Operator.Role.Covers(broker.RolePlatformAdmin) {
+		no = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened it (open one of your own)", s.ID, s.OpenedBy)
 	}
-	return s, d.refused(ctx, by, "terminal/"+s.ID, err)
+	return s, no, nil
 }
 
 func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size Size) (Ticket, error) {

@@ -10,6 +10,9 @@
 // allocation's user is taken away, the operator's token is revoked or expires, the site's
 // policy changes.
 //
+// Who has joined another's session is held to his own right to it: without that he leaves,
+// and the session goes on.
+//
 // A session is at the relay of one replica, and its row says at which. A ticket is good at
 // any replica: where it is shown, the relay takes the session, and a task sends the node's
 // side there. The relay that had it lets go.

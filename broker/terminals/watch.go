@@ -113,6 +113,9 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	if code == "" && orphan {
 		code, reason = d.orphaned(s, now)
 	}
+	if by := d.c.Relay.Operator(s.ID); code == "" && has && by != "" && by != s.OpenedBy {
+		d.guest(ctx, s.ID, by)
+	}
 	again := false
 	if code == "" && has {
 		code, reason, again = d.missing(st, now)
@@ -143,6 +146,17 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 		return "relay_lost", "its relay is gone, and nobody has joined it again"
 	}
 	return "", ""
+}
+
+// guest has an operator leave a session of another whom nothing lets be there any more.
+func (d *Desk) guest(ctx context.Context, id, by string) {
+	_, no, err := d.mayBeIn(ctx, by, id)
+	switch {
+	case err != nil:
+		d.c.Log.Warn("cannot look whether an operator may be in a session", zap.String("session", id), zap.String("operator", by), zap.Error(err))
+	case no != nil:
+		d.beside(id, "have an operator leave", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
+	}
 }
 
 // missing says what becomes of a session that this relay has and its node is not at: it
