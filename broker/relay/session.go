@@ -25,6 +25,7 @@ type session struct {
 	row   broker.TerminalSession
 	calls chan func()
 	over  chan struct{}
+	ended chan struct{}  // closed before over: nothing is called any more
 	group sync.WaitGroup // of its links and what it writes to the store
 
 	node, operator *link
@@ -108,7 +109,7 @@ type ending struct {
 func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from begun) *session {
 	now := r.c.Now()
 	s := &session{
-		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), denied: make(chan bool, 1),
+		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), ended: make(chan struct{}), denied: make(chan bool, 1),
 		nodeGone: now, operatorGone: now, lastInput: now, resumed: from.resumed,
 		out:         output{from: from.at, kept: from.at},
 		window:      newWindow(now, from.at),
@@ -132,14 +133,14 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 	return s
 }
 
-// do has run call f; false: the session is over.
+// do has run call f; false: the session is over, or ends.
 func (s *session) do(f func()) bool {
 	done := make(chan struct{})
 	select {
 	case s.calls <- func() { defer close(done); f() }:
 		<-done
 		return true
-	case <-s.over:
+	case <-s.ended:
 		return false
 	}
 }
@@ -200,6 +201,7 @@ func (s *session) run(ctx context.Context) {
 		s.out.forget(s.seen())
 		s.afterExit()
 	}
+	close(s.ended)
 	s.close(context.WithoutCancel(ctx))
 }
 

@@ -80,11 +80,11 @@ func (d *Desk) look(ctx context.Context) error {
 	d.watch.mu.Lock()
 	busy := maps.Clone(d.watch.busy) // of these, what is read now may be old when it is done
 	d.watch.mu.Unlock()
+	here := d.c.Relay.Sessions() // before the rows: what is taken meanwhile is not let go of
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
 	}
-	here := d.c.Relay.Sessions()
 	for _, st := range all {
 		if busy[st.Session.ID] {
 			continue
@@ -100,7 +100,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	ours := s.Replica == d.c.Address
 	switch {
 	case has && !ours:
-		_ = d.c.Relay.Release(s.ID)
+		d.beside(s.ID, "let go of a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
 		return
 	case !has && !ours && now.Sub(st.RelayHeard) < relayDead:
 		return // its own replica's
@@ -126,7 +126,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	case again:
 		d.beside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.again(ctx, s) })
 	case orphan && (s.Status == broker.TerminalOpen) && d.settled(now):
-		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone"}); err != nil && ctx.Err() == nil {
+		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
 	}
@@ -146,6 +146,15 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 		return "relay_lost", "its relay is gone, and nobody has joined it again"
 	}
 	return "", ""
+}
+
+// release lets go of a session that another relay has, if it still does.
+func (d *Desk) release(ctx context.Context, id string) error {
+	s, err := d.c.DB.TerminalSession(ctx, id)
+	if err == nil && s.Replica != d.c.Address {
+		_ = d.c.Relay.Release(id) // it may have found out
+	}
+	return err
 }
 
 // guest has an operator leave a session of another whom nothing lets be there any more.
