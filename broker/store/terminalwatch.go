@@ -227,6 +227,20 @@ func (db *DB) SentTerminalOpen(ctx context.Context, id, taskID string) error {
 	})
 }
 
+// UntoldTerminals are sessions that are over and whose nodes are not told of it yet: some of
+// them, where there are many.
+func (db *DB) UntoldTerminals(ctx context.Context) ([]broker.TerminalSession, error) {
+	return collect(ctx, db.reader(), scanTerminal, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE status = 'closed' AND NOT node_told ORDER BY id LIMIT 64`)
+}
+
+// ToldTerminal notes that a session's node is told that it is over, or cannot be.
+func (db *DB) ToldTerminal(ctx context.Context, id string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET node_told = TRUE WHERE id = $1`, id)
+		return err
+	})
+}
+
 // AskTerminalEnd has the relay that holds a session end it; the first who asks counts.
 // Codes: terminal_session_not_found.
 func (db *DB) AskTerminalEnd(ctx context.Context, actor broker.Actor, id, code, reason string) error {

@@ -79,3 +79,13 @@ func TestASessionWhoseNodeIsAwayIsSentForAgain(t *testing.T) {
 		w.closed(id, "terminal_gone")
 	})
 }
+
+// A node is told of an end that nobody but the relay has decided, as of any other.
+func TestTheNodeIsToldOfAnEndByTheRelay(t *testing.T) {
+	each(t, func(w *world) {
+		a := w.replica("a.example:7442")
+		id := a.open()
+		w.ok(a.relay.Close(ctx, id, "terminal_idle", "as the relay does by itself"))
+		w.closed(id, "terminal_idle")
+	})
+}

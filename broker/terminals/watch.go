@@ -3,6 +3,7 @@ package terminals
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -84,6 +85,15 @@ func (d *Desk) look(ctx context.Context) error {
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
+	}
+	untold, err := d.c.DB.UntoldTerminals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range untold {
+		if !busy[s.ID] {
+			d.beside(s.ID, "tell a node that a terminal session is over", func(ctx context.Context) error { return d.tellNode(ctx, s) })
+		}
 	}
 	for _, st := range all {
 		if busy[st.Session.ID] {
@@ -215,34 +225,32 @@ func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 	})
 }
 
-// close ends a session that is at this replica's relay, or at none, and has the node end
-// its side also where that does not hear the relay.
+// close ends a session that is at this replica's relay, or at none. Its node is told by
+// whichever watch sees that it is over, also where the relay ended it by itself.
 func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	err := d.c.Relay.Close(ctx, id, code, reason)
 	if broker.AsError(err).Code == "terminal_session_not_here" {
 		err = d.c.Relay.Reap(ctx, id, code, reason)
 	}
-	if err != nil {
-		return err
-	}
-	s, err := d.c.DB.TerminalSession(ctx, id)
-	if err != nil {
-		return err
-	}
-	d.tellNode(ctx, s)
-	return nil
+	return err
 }
 
 // tellNode has the node end what it has of a session, once. A node that cannot be told any
 // more has nothing of it that lasts: its process ends by itself when no relay takes it.
-func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) {
+func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	raw, err := taskcatalog.Encode(taskcatalog.TerminalCloseParams{SessionID: s.ID, Code: taskcatalog.Code(s.EndCode)})
-	if err == nil {
-		_, _, err = d.c.Queue.Enqueue(ctx, system, taskqueue.Request{
-			NodeID: s.NodeID, Type: "terminal.close", Params: raw, IdempotencyKey: fmt.Sprintf("%s/close", s.ID), CorrelationID: s.ID,
-		})
+	if err != nil {
+		return err
+	}
+	_, _, err = d.c.Queue.Enqueue(ctx, system, taskqueue.Request{
+		NodeID: s.NodeID, Type: "terminal.close", Params: raw, IdempotencyKey: fmt.Sprintf("%s/close", s.ID), CorrelationID: s.ID,
+	})
+	if refused := (*broker.Error)(nil); errors.As(err, &refused) && refused.Kind != broker.Internal && refused.Kind != broker.Unavailable {
+		d.c.Log.Warn("a node cannot be told that a terminal session is over", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
+		err = nil
 	}
 	if err != nil {
-		d.c.Log.Warn("a node cannot be told that a terminal session is over", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
+		return err
 	}
+	return d.c.DB.ToldTerminal(ctx, s.ID)
 }
