@@ -20,6 +20,8 @@ type TerminalState struct {
 	// RelayHeard is when the relay that has the session last said that it lives; zero:
 	// it has let go of all its sessions, or never said.
 	RelayHeard time.Time
+	// RelayInstance is the process that said so.
+	RelayInstance string
 	// EndCode and EndReason are of the end that somebody has asked for; empty: nobody.
 	EndCode   string
 	EndReason string
@@ -94,7 +96,7 @@ const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '')
 
 // LiveTerminals are all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
-	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0),
+	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
 		`+beganColumn+`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
@@ -116,7 +118,7 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
 	o := &st.Open
-	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, at(&o.At)}, r.into(a)...)
+	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, at(&o.At)}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -87,5 +88,35 @@ func TestTheNodeIsToldOfAnEndByTheRelay(t *testing.T) {
 		id := a.open()
 		w.ok(a.relay.Close(ctx, id, "terminal_idle", "as the relay does by itself"))
 		w.closed(id, "terminal_idle")
+	})
+}
+
+// Of two brokers that were given one address, the second opens nothing, and leaves alone
+// what the first has.
+func TestTwoBrokersAtOneAddress(t *testing.T) {
+	each(t, func(w *world) {
+		a, b := w.replica("a.example:7442"), w.replica("a.example:7442")
+		id := a.open()
+		if _, _, err := b.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "relay_address_taken" {
+			t.Error(err)
+		}
+		_, err := w.db.MoveTerminalSession(ctx, broker.Actor{Name: "test"}, id, store.TerminalMove{To: broker.TerminalOpen})
+		w.ok(err)
+		w.ok(b.desk.Leave(ctx))
+		for range 5 {
+			w.clock.Advance(4 * time.Second)
+			w.eventually("it says that it lives", func() bool {
+				all, err := w.db.LiveTerminals(ctx)
+				w.ok(err)
+				return len(all) == 1 && all[0].RelayHeard.Equal(w.db.Now())
+			})
+		}
+		if row := w.row(id); row.Status != broker.TerminalOpen {
+			t.Errorf("it is %+v", row)
+		}
+		a.stop()
+		a.relay.Stop() // as if killed
+		w.clock.Advance(13 * time.Second)
+		b.open()
 	})
 }

@@ -46,6 +46,7 @@ type Config struct {
 // Desk is where operators ask for sessions, at one replica.
 type Desk struct {
 	c     Config
+	me    store.TerminalRelay
 	began time.Time
 	watch watch
 
@@ -61,7 +62,7 @@ func New(c Config) *Desk {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Desk{c: c, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
+	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: rand.Text()}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
 // Size is that of the operator's terminal, in characters.
@@ -88,12 +89,15 @@ type Ticket struct {
 // Open makes a session, has the relay hold it, and sends the node the task. A refusal is
 // audited. Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
 // terminal_user_refused, terminal_command_refused, terminal_env_refused,
-// terminal_too_many, task_type_unsupported, and those of the relay and the queue.
+// terminal_too_many, relay_address_taken, task_type_unsupported, and those of the relay and the queue.
 func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	a, node, params, err := d.judge(ctx, by, r)
 	if err != nil {
 		return "", k, d.refused(ctx, by, "node/"+r.NodeID, err)
+	}
+	if err := d.beat(ctx, true); err != nil {
+		return "", k, err
 	}
 	id = newID()
 	params.SessionID = id

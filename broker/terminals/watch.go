@@ -56,7 +56,7 @@ func (d *Desk) Run(ctx context.Context) error {
 
 // Leave says that this replica's relay has let go of its sessions.
 func (d *Desk) Leave(ctx context.Context) error {
-	return d.c.DB.ForgetTerminalRelay(ctx, d.c.Address)
+	return d.c.DB.ForgetTerminalRelay(ctx, d.me)
 }
 
 // beat says that the relay lives, where it has sessions or is about to.
@@ -67,7 +67,7 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 	if now.Sub(d.beatAt) < beatEvery || !needed && len(d.c.Relay.Sessions()) == 0 {
 		return nil
 	}
-	if err := d.c.DB.BeatTerminalRelay(ctx, d.c.Address); err != nil {
+	if err := d.c.DB.BeatTerminalRelay(ctx, d.me, relayDead); err != nil {
 		return err
 	}
 	d.beatAt = now
@@ -75,8 +75,8 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 }
 
 func (d *Desk) look(ctx context.Context) error {
-	if err := d.beat(ctx, false); err != nil {
-		return err
+	if err := d.beat(ctx, false); err != nil { // what is here is held to all the same
+		d.c.Log.Warn("cannot say that the relay lives", zap.Error(err))
 	}
 	d.watch.mu.Lock()
 	busy := maps.Clone(d.watch.busy) // of these, what is read now may be old when it is done
@@ -112,7 +112,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	case has && !ours:
 		d.beside(s.ID, "let go of a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
 		return
-	case !has && !ours && now.Sub(st.RelayHeard) < relayDead:
+	case !has && !(ours && st.RelayInstance == d.me.Instance) && now.Sub(st.RelayHeard) < relayDead:
 		return // its own replica's
 	}
 	orphan := !has

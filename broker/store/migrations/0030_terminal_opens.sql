@@ -7,3 +7,6 @@ ALTER TABLE terminal_sessions ADD COLUMN began BOOLEAN NOT NULL DEFAULT FALSE;
 ALTER TABLE terminal_sessions ADD COLUMN node_told BOOLEAN NOT NULL DEFAULT FALSE;
 UPDATE terminal_sessions SET node_told = TRUE WHERE status = 'closed';
 CREATE INDEX terminal_sessions_untold ON terminal_sessions (id) WHERE status = 'closed' AND NOT node_told;
+
+-- Which process speaks for a relay's address.
+ALTER TABLE terminal_relays ADD COLUMN instance TEXT NOT NULL DEFAULT '';
