@@ -97,13 +97,12 @@ func closed(ctx context.Context) error {
 func (s *session) greet(ctx context.Context, w way, pass Pass) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	l := &link{session: s, way: w, pass: pass}
-	conn, err := s.Dial(ctx, pass)
+	conn, err := s.Dial(ctx, pass.Relay)
 	if err != nil {
-		return nil, l.judgeDial(err)
+		return nil, err
 	}
 	cut := context.AfterFunc(ctx, func() { conn.Close() })
-	l.conn, l.reader = conn, frame.NewReader(conn)
+	l := &link{session: s, way: w, pass: pass, conn: conn, reader: frame.NewReader(conn)}
 	err = l.hello()
 	if !cut() && err == nil {
 		err = context.Cause(ctx)
@@ -112,16 +111,6 @@ func (s *session) greet(ctx context.Context, w way, pass Pass) (*link, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return l, nil
-}
-
-// judgeDial: a pass that is for another key is not shown again.
-func (l *link) judgeDial(err error) error {
-	if wantsPass(taskcatalog.CodeOf(err, "")) {
-		l.mu.Lock()
-		l.keepPass(l.way, nil)
-		l.mu.Unlock()
-	}
-	return err
 }
 
 func (l *link) hello() error {
@@ -157,7 +146,7 @@ func (l *link) welcome(w frame.Welcome) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keepPass(l.way, &Pass{Relay: l.pass.Relay, Token: w.Token, Again: true})
+	l.keepPass(l.way, &Pass{Relay: l.pass.Relay, Token: w.Token})
 	// What the relay has it may not have for good: it is sent on from there, and kept.
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}

@@ -23,7 +23,7 @@ const (
 	CodeVersion          taskcatalog.Code = "terminal_version"
 	CodeUnexpected       taskcatalog.Code = "frame_unexpected" // a frame that has no place here
 
-	// These two end no session: it waits for another token.
-	CodeReplaced   taskcatalog.Code = "connection_replaced"  // somebody else has taken its place
-	CodeKeyChanged taskcatalog.Code = "terminal_key_changed" // the token is for a key that the node has no more
+	// CodeReplaced ends no session, which waits for another token: somebody else has taken
+	// its place.
+	CodeReplaced taskcatalog.Code = "connection_replaced"
 )

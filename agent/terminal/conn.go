@@ -22,6 +22,5 @@ type Datagrams interface {
 	RTT() time.Duration // 0: not known yet
 }
 
-// DialFunc opens a connection to the relay that a pass names. Codes: terminal_key_changed,
-// for a pass that is for another key than the node has now.
-type DialFunc func(ctx context.Context, to Pass) (Conn, error)
+// DialFunc opens a connection to the relay at an address.
+type DialFunc func(ctx context.Context, relay string) (Conn, error)

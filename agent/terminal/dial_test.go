@@ -152,7 +152,7 @@ func TestAWholeSessionPassesOverQUICAndOverTCP(t *testing.T) {
 func runsAt(t *testing.T, f *front, o Options) *running {
 	t.Helper()
 	o.SessionID, o.User, o.AllowRoot = "s-1", "alice", true
-	o.Dial = func(ctx context.Context, _ Pass) (Conn, error) { return Dial(ctx, f.address, f.client) }
+	o.Dial = func(ctx context.Context, _ string) (Conn, error) { return Dial(ctx, f.address, f.client) }
 	o.ConnectTimeout, o.DetachTimeout, o.Grace = time.Minute, time.Minute, 100*time.Millisecond
 	ctx, stop := context.WithCancel(context.Background())
 	run := &running{res: make(chan Result, 1), stop: stop, over: make(chan struct{})}

@@ -20,10 +20,14 @@
 //	connecting  no program yet; up to ConnectTimeout, else terminal_relay_unreachable
 //	attached    a link; by a break, a silence of 10 s or a Bye that lasts → detached
 //	detached    the program runs on as far as there is room for its output; up to
-//	            DetachTimeout, else terminal_detached; by a Welcome → attached
+//	            DetachTimeout, else terminal_detached; by a Welcome → attached. Without a
+//	            token that a relay would take, nobody is asked
 //	ended       the program has ended, and its output and Exit are on their way or sent;
 //	            by a Bye, or DetachTimeout later → over
 //	over        SIGHUP to the whole session, SIGKILL after Grace; nothing of it is left
+//
+// A pass (pass.go) sends the session to another relay, from each state that has one: the
+// connection there is, or is being made, is left, and the time to be let in begins anew.
 //
 // From each of the first three a Bye that does not last, a frame that does not fit and the
 // end of the context lead to over at once. The last two are told to the relay in a Bye.
@@ -46,18 +50,19 @@
 //   - An early repeat is a datagram with all that is not acknowledged, if that is at most
 //     1,000 bytes: at once, again at growing pauses, six times, never two in 10 ms. What
 //     it brings twice, or out of its turn, is dropped where it arrives.
+//   - A token is shown to the relay that it is for, and not again once that has answered.
+//     Who is told that another has taken his place does not take it back.
 //   - TLS 1.3 with both certificates, this protocol's name (ALPN), no resumption, no early
 //     data.
 //
 // # Files
 //
 // account.go and environ.go say who runs and with what, shell.go is the terminal, session.go
-// what outlasts connections, attach.go the way to a link, link.go and take.go what it sends
-// and takes, repeat.go the early repeat, dial.go the two transports.
+// what outlasts connections, pass.go where they lead, attach.go the way to a link, link.go
+// and take.go what it sends and takes, repeat.go the early repeat, dial.go the two transports.
 //
 // # What it leaves to others
 //
 // PAM is not asked: limits, cgroup and mount namespace are those of the unit. A token is good
-// for one connection, so a Welcome that is lost on its way costs the session, unless the
-// relay takes the token again that no later one has replaced in use.
+// for one connection, so after a Welcome that is lost on its way the session waits for another.
 package terminal

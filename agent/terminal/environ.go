@@ -45,7 +45,8 @@ func environ(u machine.User, term string, locale map[string]string) ([]string, e
 }
 
 // argv is what is run, and under what names: the login shell, or a command as it is, with
-// no shell to read it. Codes: terminal_command_refused.
+// no shell to read it. What is wrong with one is said without its words, which nobody's log
+// is to have. Codes: terminal_command_refused.
 func argv(m *machine.Machine, shell string, command []string) (file string, args []string, err error) {
 	if len(command) == 0 {
 		return shell, []string{"-" + path.Base(shell)}, nil // a dash has it be a login shell
@@ -60,12 +61,12 @@ func argv(m *machine.Machine, shell string, command []string) (file string, args
 	case plainPath(file):
 		return file, command, nil
 	case file == "" || file == "." || file == ".." || strings.Contains(file, "/") || taskcatalog.Clean(file, 255) != file:
-		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run %q: a command is a name or a whole path", taskcatalog.Clean(file, 255))
+		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: its program is neither a name nor a whole path")
 	}
 	for _, dir := range searched {
 		if _, err := m.Lstat(path.Join(dir, file)); err == nil {
 			return path.Join(dir, file), command, nil
 		}
 	}
-	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run %s: there is no such command in %s", file, strings.Join(searched, ", "))
+	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: there is no such program in %s", strings.Join(searched, ", "))
 }

@@ -11,11 +11,9 @@ import (
 
 // Pass lets the session in at a relay, for one connection.
 type Pass struct {
-	Relay string    // HOST:PORT, on UDP and on TCP
-	Token string    //
-	Until time.Time // no relay takes it later; zero: not known
-	// Again marks the one that a Welcome gave: it is for the key that was shown then.
-	Again bool
+	Relay string // HOST:PORT, on UDP and on TCP
+	Token string
+	Until time.Time // no relay takes it later; zero: as long as the session lasts
 }
 
 // errMoved is why a connection ends, or is not waited for any more: the session was sent to
@@ -81,11 +79,10 @@ func (s *session) keepPass(w way, pass *Pass) {
 	}
 }
 
-// needsPass are why a relay, or what dials it, lets no connection in that shows the same
-// again. A session that has a program waits to be sent on: the agent has another token
+// needsPass are why a relay lets no connection in that shows the same again. A session that has a program waits to be sent on: the agent has another token
 // minted when it is asked.
 var needsPass = []taskcatalog.Code{
-	CodeReplaced, CodeKeyChanged, "terminal_token_used", "terminal_token_unknown", "terminal_token_expired", "terminal_wrong_key",
+	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_expired", "terminal_wrong_key",
 }
 
 func wantsPass(code taskcatalog.Code) bool { return slices.Contains(needsPass, code) }

@@ -30,7 +30,7 @@ type peer struct {
 	io.ReadWriteCloser
 	reader   *frame.Reader
 	from, to chan []byte // datagrams
-	pass     Pass        // that it was dialed with
+	relay    string      // that was dialed
 }
 
 // pipe is a Conn of a net.Pipe.
@@ -61,7 +61,7 @@ func (e early) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	}
 }
 
-func (r *relay) dial(ctx context.Context, to Pass) (Conn, error) {
+func (r *relay) dial(ctx context.Context, to string) (Conn, error) {
 	r.mu.Lock()
 	down := r.down
 	r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *relay) dial(ctx context.Context, to Pass) (Conn, error) {
 		}
 	}
 	here, there := net.Pipe()
-	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte), pass: to}
+	p := &peer{ReadWriteCloser: there, reader: frame.NewReader(there), from: make(chan []byte, 1000), to: make(chan []byte), relay: to}
 	select {
 	case r.calls <- p:
 	case <-ctx.Done():

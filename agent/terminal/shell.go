@@ -122,7 +122,7 @@ func (s *shell) run(st start) error {
 }
 
 // keepDescriptors has no program inherit what this process itself did, which is open for
-// all that it starts: the token came that way.
+// all that it starts.
 func keepDescriptors() error {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

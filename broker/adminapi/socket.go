@@ -28,12 +28,14 @@ type socket struct {
 	ctx   context.Context
 	end   context.CancelFunc
 	heard atomic.Int64 // nanoseconds of the machine's clock
+
+	pingEvery, pongWithin time.Duration
 }
 
 // newSocket keeps watch over a connection until ctx ends or it is closed.
-func newSocket(ctx context.Context, conn *websocket.Conn) *socket {
+func newSocket(ctx context.Context, conn *websocket.Conn, pingEvery, pongWithin time.Duration) *socket {
 	conn.SetReadLimit(frame.Largest)
-	s := &socket{conn: conn}
+	s := &socket{conn: conn, pingEvery: pingEvery, pongWithin: pongWithin}
 	s.ctx, s.end = context.WithCancel(ctx)
 	s.hear()
 	go s.watch()
@@ -46,7 +48,7 @@ func (s *socket) hear() { s.heard.Store(time.Now().UnixNano()) }
 // life: a Pong may stand behind what is still being sent.
 func (s *socket) watch() {
 	defer s.conn.CloseNow() //nolint:errcheck // it is over
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(s.pingEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -54,10 +56,10 @@ func (s *socket) watch() {
 			return
 		case <-tick.C:
 		}
-		ctx, done := context.WithTimeout(s.ctx, pongWithin)
+		ctx, done := context.WithTimeout(s.ctx, s.pongWithin)
 		err := s.conn.Ping(ctx)
 		done()
-		if err != nil && time.Since(time.Unix(0, s.heard.Load())) >= pongWithin {
+		if err != nil && time.Since(time.Unix(0, s.heard.Load())) >= s.pongWithin {
 			s.end()
 		}
 	}

@@ -57,7 +57,7 @@ func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.Stream
 		if err != nil {
 			return // it has answered
 		}
-		a.attach(ctx, in.Terminal, newSocket(ctx, conn))
+		a.attach(ctx, in.Terminal, newSocket(ctx, conn, pingEvery, pongWithin))
 	}}, nil
 }
 

@@ -119,6 +119,23 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 	}
 }
 
+// A node that cannot open it says why, and the operator does not wait for what will not
+// come.
+func TestASessionThatItsNodeCannotOpenIsOver(t *testing.T) {
+	s := newTerminalSite(t)
+	k := s.open(s.operator, resource.TerminalStart{})
+	operator := s.b.JoinTerminal(t, s.operator, k)
+	d, task := s.node.Next(t)
+	s.node.Fail(t, d, task, "terminal_user_unknown", "the node has no user alice")
+	if bye := servertest.ByeOf(t, operator); bye.Code != "terminal_user_unknown" || !strings.Contains(bye.Text, "no user alice") || bye.Lasts {
+		t.Errorf("%+v", bye)
+	}
+	operator.Close()
+	if row := s.closed(k.Terminal.ID); row.EndCode != "terminal_user_unknown" {
+		t.Errorf("%+v", row)
+	}
+}
+
 // Whoever looks after nodes may look at one that is out of service, and a tenant's user may
 // not; when it changes again, he is out.
 func TestANodeOutOfServiceIsForThoseWhoLookAfterIt(t *testing.T) {

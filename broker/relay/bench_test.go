@@ -244,7 +244,7 @@ func BenchmarkManySessions(b *testing.B) {
 				var took []time.Duration
 				for i, p := range pairs {
 					all.Go(func() {
-						time.Sleep(time.Duration(i) * 100 * time.Millisecond / many)
+						<-time.After(time.Duration(i) * 100 * time.Millisecond / many) // not all at once
 						key := time.NewTicker(100 * time.Millisecond)
 						defer key.Stop()
 						for at := range uint64(50) {

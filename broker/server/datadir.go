@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,6 +103,30 @@ func (d *DataDir) ensureDir(name string) (string, error) {
 		return "", unusable(d.path, err)
 	}
 	return path, nil
+}
+
+const (
+	relayKeyFile = "relay.key"
+	relayKeySize = 32
+)
+
+// relayKey is the same after each start: with it a relay tells nodes that the connections
+// of the one before are gone. One that is lost, or cut short, is made anew: it costs them
+// some seconds.
+func (d *DataDir) relayKey() ([]byte, error) {
+	key, err := os.ReadFile(d.join(relayKeyFile))
+	if err == nil && len(key) == relayKeySize {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, unusable(d.path, err)
+	}
+	key = make([]byte, relayKeySize)
+	_, _ = rand.Read(key) // it does not fail
+	if err := clientfile.WritePrivate(d.join(relayKeyFile), key); err != nil {
+		return nil, unusable(d.path, err)
+	}
+	return key, nil
 }
 
 const (

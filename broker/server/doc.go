@@ -8,6 +8,7 @@
 //	keys/           the broker's keys, and the key ring that lists them
 //	secrets/        age-encrypted secrets and the key to them
 //	admin.token     the first operator token, made on the first start (0600)
+//	relay.key       with it the relay tells nodes that connections of before are gone
 //	client.yaml     what hostler --config reads: address, root certificate
 //
 // # Starting

@@ -72,6 +72,7 @@ type Server struct {
 	operatorPort, agentPort net.Listener
 	relayTCP                net.Listener
 	relayUDP                net.PacketConn
+	relayKey                []byte
 	draining                atomic.Bool
 }
 
@@ -140,6 +141,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.clients.write(); err != nil {
+		return err
+	}
+	if s.relayKey, err = dir.relayKey(); err != nil {
 		return err
 	}
 	return s.join(ctx)

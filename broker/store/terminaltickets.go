@@ -87,7 +87,7 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 		if _, err = t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, micros(t.now)); err != nil {
 			return err
 		}
-		entry := terminalEntry(actor, "terminal.attach", s)
+		entry := terminalEntry(actor, "terminal.join", s)
 		entry.After = small("opened_by", s.OpenedBy)
 		return t.audit(ctx, entry)
 	})

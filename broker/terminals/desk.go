@@ -1,6 +1,7 @@
 package terminals
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -37,7 +38,10 @@ type Config struct {
 	Queue   *taskqueue.Queue
 	Relay   *relay.Relay
 	Address string // where nodes reach that relay
-	Now     func() time.Time
+	// Instance is what this broker has and no other, after a start as before: so it may
+	// have its address again at once. Empty: made at random.
+	Instance string
+	Now      func() time.Time
 	// Tick is how often sessions are held to what may end them; 0: four times a second.
 	Tick time.Duration
 	Log  *zap.Logger // nil: none
@@ -62,7 +66,7 @@ func New(c Config) *Desk {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: rand.Text()}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
+	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
 // Size is that of the operator's terminal, in characters.

@@ -44,7 +44,7 @@ func TestAGuestWhoMayNotBeThereLeaves(t *testing.T) {
 		k, err := a.desk.Ticket(ctx, guest, id, size)
 		w.ok(err)
 		w.ok(a.desk.Join(ctx, guest, id, k.Secret))
-		if n, err := w.db.ListAudit(ctx, store.AuditFilter{Action: "terminal.attach", Subject: "terminal/" + id, Limit: 9}); err != nil || len(n) != 1 || n[0].Actor != "gus" {
+		if n, err := w.db.ListAudit(ctx, store.AuditFilter{Action: "terminal.join", Subject: "terminal/" + id, Limit: 9}); err != nil || len(n) != 1 || n[0].Actor != "gus" {
 			t.Errorf("%+v %v", n, err)
 		}
 		s := &side{bye: make(chan frame.Bye, 1), gone: make(chan struct{})}

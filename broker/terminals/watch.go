@@ -42,15 +42,18 @@ func (d *Desk) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.c.Tick)
 	defer tick.Stop()
 	defer d.watch.group.Wait()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := d.look(ctx); err != nil && ctx.Err() == nil {
+		err := d.look(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
 			d.c.Log.Warn("cannot look at terminal sessions", zap.Error(err))
 		}
+		failing = err != nil // it is said once
 	}
 }
 
@@ -75,9 +78,7 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 }
 
 func (d *Desk) look(ctx context.Context) error {
-	if err := d.beat(ctx, false); err != nil { // what is here is held to all the same
-		d.c.Log.Warn("cannot say that the relay lives", zap.Error(err))
-	}
+	silent := d.beat(ctx, false) // what is here is held to all the same
 	d.watch.mu.Lock()
 	busy := maps.Clone(d.watch.busy) // of these, what is read now may be old when it is done
 	d.watch.mu.Unlock()
@@ -101,7 +102,7 @@ func (d *Desk) look(ctx context.Context) error {
 		}
 		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
-	return nil
+	return silent
 }
 
 // hold ends one session if it must not go on, where that is this replica's to do.
@@ -135,7 +136,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 		d.end(s, code, reason)
 	case again:
 		d.beside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.again(ctx, s) })
-	case orphan && (s.Status == broker.TerminalOpen) && d.settled(now):
+	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
 		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
@@ -186,7 +187,9 @@ func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason stri
 	case since.IsZero() || !o.Status.Ended() || o.Status == "": // it is here, or on its way
 		return "", "", false
 	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted && (!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
-		return cmp.Or(string(o.Code), "terminal_start_failed"), o.Message, false
+		return cmp.Or(string(o.Code), "terminal_start_failed"), "the node could not open it: " + o.Message, false
+	case !o.Began && (o.Status == broker.TaskExpired || o.Status == broker.TaskCanceled):
+		return "task_" + string(o.Status), "the node could not open it: the task is " + string(o.Status), false
 	}
 	return "", "", now.Sub(since) >= nodeAway && now.Sub(o.At) >= nodeAway
 }

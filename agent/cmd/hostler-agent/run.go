@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/coreos/go-systemd/v22/util"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -47,7 +48,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config.Terminals = terminals(&config, taskcatalog.AgentFolder, executable)
+			config.Terminals = terminals(&config, taskcatalog.AgentFolder, executable, util.IsRunningSystemd())
 			config.Updates = updates(&config, taskcatalog.AgentFolder, executable, filepath.Join(config.ConfigDir, filepath.Base(configFile)))
 			if config.Updates != nil {
 				defer func() { _ = config.Updates.Store.Close() }()

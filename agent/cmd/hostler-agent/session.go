@@ -26,8 +26,11 @@ import (
 const codeNotRoot taskcatalog.Code = "not_root"
 
 // terminals are the sessions that this program starts: each with this version's own file,
-// and ended by whichever version is installed then.
-func terminals(config *agent.Config, lib, executable string) *unit.Sessions {
+// and ended by whichever version is installed then. Without systemd there are none.
+func terminals(config *agent.Config, lib, executable string, underSystemd bool) *unit.Sessions {
+	if !underSystemd {
+		return nil
+	}
 	after := executable
 	if selfupdate.SlotOf(lib, executable) != "" {
 		after = path.Join(lib, "current", "hostler-agent")

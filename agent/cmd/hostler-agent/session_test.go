@@ -43,10 +43,13 @@ func TestOnlyRootHoldsATerminalSession(t *testing.T) {
 func TestASessionIsOfThisVersionAndItsEndOfWhicheverIsThere(t *testing.T) {
 	config := &agent.Config{File: agent.File{StateDir: "/var/lib/hostler-agent"}}
 	slot := taskcatalog.AgentFolder + "/versions/1.4.0/hostler-agent"
-	if s := terminals(config, taskcatalog.AgentFolder, slot); s.Program != slot || s.After != taskcatalog.AgentFolder+"/current/hostler-agent" || s.StateDir != config.StateDir {
+	if s := terminals(config, taskcatalog.AgentFolder, slot, true); s.Program != slot || s.After != taskcatalog.AgentFolder+"/current/hostler-agent" || s.StateDir != config.StateDir {
 		t.Errorf("%+v", s)
 	}
-	if s := terminals(config, taskcatalog.AgentFolder, "/opt/hostler-agent"); s.Program != "/opt/hostler-agent" || s.After != s.Program {
+	if s := terminals(config, taskcatalog.AgentFolder, "/opt/hostler-agent", true); s.Program != "/opt/hostler-agent" || s.After != s.Program {
 		t.Errorf("%+v", s)
+	}
+	if s := terminals(config, taskcatalog.AgentFolder, slot, false); s != nil {
+		t.Errorf("without systemd: %+v", s)
 	}
 }

@@ -12,8 +12,7 @@
 //   - The process is root's and cannot be looked into: it is not dumpable from its first
 //     step on, again after each start of a program, and none of its descriptors is inherited.
 //   - Key and certificate are read from the agent's state directory for each connection, and
-//     not kept: a session follows a renewal and a rotation. A token that a relay gave for a
-//     key which the node has no more is not shown.
+//     not kept: a session follows a renewal and a rotation.
 //   - What was judged when a session was handed over is judged again when its program starts.
 //   - The log names session, node and task, and codes; never a word of the command, nor
 //     anything that was typed or shown.

@@ -1,13 +1,11 @@
 package process
 
 import (
-	"context"
 	"crypto/tls"
 	"os"
 	"time"
 
 	"github.com/hostler/hostler/agent/identity"
-	"github.com/hostler/hostler/agent/terminal"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -15,7 +13,6 @@ import (
 // Member is who the node is now, to a relay.
 type Member struct {
 	NodeID string
-	Key    string // its digest
 	Config *tls.Config
 }
 
@@ -43,30 +40,5 @@ func ReadMember(stateDir string) (Member, error) {
 	case m.Expired(time.Now()):
 		return Member{}, taskcatalog.Errorf(CodeNoMember, "cannot dial a relay: the node's certificate ran out on %s, and the agent has none that is newer yet", m.Cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	key, err := pki.PublicKeyDigest(m.Key.Public())
-	if err != nil {
-		return Member{}, err
-	}
-	return Member{NodeID: m.NodeID, Key: key, Config: pki.ClientConfig(m.Trust.Roots(time.Now()), &m.Cert, time.Now)}, nil
-}
-
-// dialer dials as who the node is at that moment.
-type dialer struct {
-	member func() (Member, error)
-	key    string // that was shown last: a relay's next token is for it
-}
-
-func (d *dialer) dial(ctx context.Context, to terminal.Pass) (terminal.Conn, error) {
-	m, err := d.member()
-	if err != nil {
-		return nil, err
-	}
-	if to.Again && m.Key != d.key {
-		return nil, taskcatalog.Errorf(terminal.CodeKeyChanged, "cannot dial the relay again: the node has another key by now, and the token is for the one before")
-	}
-	conn, err := terminal.Dial(ctx, to.Relay, m.Config)
-	if err == nil {
-		d.key = m.Key
-	}
-	return conn, err
+	return Member{NodeID: m.NodeID, Config: pki.ClientConfig(m.Trust.Roots(time.Now()), &m.Cert, time.Now)}, nil
 }

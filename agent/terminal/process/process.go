@@ -108,7 +108,8 @@ func orMinute(d time.Duration) time.Duration {
 }
 
 // ended says how the session ended. What was to be expected, such as a relay that is gone or
-// a user who is refused, is no failure of this process.
+// a user who is refused, is no failure of this process. What is one is told by its code: the
+// text may have words of the command, and goes to the journal.
 func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 	fields := []zap.Field{zap.String("code", string(res.Code))}
 	if res.Exit != nil {
@@ -116,8 +117,14 @@ func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 	}
 	log.Info("the terminal session is over", fields...)
 	p.Notify("STOPPING=1")
-	if code := taskcatalog.CodeOf(err, ""); err != nil && (code == "" || code == terminal.CodeStuck || code == terminal.CodeStartFailed) {
+	if err == nil {
+		return nil
+	}
+	switch code := taskcatalog.CodeOf(err, ""); code {
+	case "":
 		return err
+	case terminal.CodeStuck, terminal.CodeStartFailed:
+		return taskcatalog.Errorf(code, "terminal session %s failed; its relay was told why", p.SessionID)
 	}
 	return nil
 }
@@ -198,9 +205,16 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 		return held{}, err
 	}
 	log := p.Log.With(zap.String("node", member.NodeID))
-	d := &dialer{member: func() (Member, error) { return p.Members(stateDir) }}
+	// As who the node is at that moment.
+	dial := func(ctx context.Context, relay string) (terminal.Conn, error) {
+		m, err := p.Members(stateDir)
+		if err != nil {
+			return nil, err
+		}
+		return terminal.Dial(ctx, relay, m.Config)
+	}
 	return held{log: log, Options: terminal.Options{
-		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: d.dial,
+		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: dial,
 		Root: p.Root, User: q.Username, Command: q.Command, Term: q.Term, Locale: q.Locale, AllowRoot: q.AllowRoot,
 		Began:          func(b terminal.Began) { p.logIn(log, b) },
 		ConnectTimeout: connectWithin, DetachTimeout: time.Duration(q.DetachSeconds) * time.Second,

@@ -213,6 +213,17 @@ func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply
 // Finish ends a task with evidence that the node's key signs.
 func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report) {
 	t.Helper()
+	n.finish(t, d, task, wire.ResultRequest{Outcome: outcome}, result, report)
+}
+
+// Fail ends a task that failed, and says why.
+func (n *Node) Fail(t testing.TB, d wire.Delivery, task *taskcatalog.Task, code taskcatalog.Code, message string) {
+	t.Helper()
+	n.finish(t, d, task, wire.ResultRequest{Outcome: taskcatalog.OutcomeFailed, Code: code, Message: message}, nil, taskcatalog.Report{})
+}
+
+func (n *Node) finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, req wire.ResultRequest, result any, report taskcatalog.Report) {
+	t.Helper()
 	var raw []byte
 	digest := ""
 	if result != nil {
@@ -225,13 +236,13 @@ func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, out
 	now := n.b.Now().UTC()
 	evidence, err := pki.SignEvidence(taskcatalog.Evidence{
 		TaskID: task.TaskID, TaskDigest: pki.Digest([]byte(d.Envelope)), NodeID: n.NodeID, NodeEpoch: n.Epoch, BootID: "boot",
-		Nonce: task.Nonce, StartedAt: now, FinishedAt: now, AgentVersion: "test", Outcome: outcome,
+		Nonce: task.Nonce, StartedAt: now, FinishedAt: now, AgentVersion: "test", Outcome: req.Outcome, Code: req.Code,
 		ResultDigest: digest, Report: report,
 	}, n.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := wire.ResultRequest{Attempt: d.Attempt, Outcome: outcome, Result: json.RawMessage(raw), Evidence: string(evidence)}
+	req.Attempt, req.Result, req.Evidence = d.Attempt, json.RawMessage(raw), string(evidence)
 	if collected, ok := result.(taskcatalog.DiagnosticsResult); ok {
 		req.Archive = collected.Archive
 	}

@@ -103,6 +103,7 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 	if err != nil {
 		if res == nil {
 			t.Fatal(err)
+			return nil, ""
 		}
 		var p resource.Problem
 		raw, _ := io.ReadAll(res.Body)
