@@ -12,6 +12,8 @@ import (
 type TerminalAccess struct {
 	Operator OperatorToken // as it is now
 	Policy   TerminalPolicy
+	// NoPolicy: what is kept of the site's cannot be read, so that nobody may.
+	NoPolicy bool
 
 	NodeID     string
 	Site       string
@@ -40,7 +42,7 @@ func (a TerminalAccess) AsRoot() bool {
 }
 
 // Refusal says why the operator may not be on the node in a terminal; nil: he may. Codes:
-// token_revoked, token_expired, site_forbidden, role_insufficient, stale_epoch, node_…
+// terminal_policy_unreadable, token_revoked, token_expired, site_forbidden, role_insufficient, stale_epoch, node_…
 // with a status, node_in_run, terminal_root_refused, terminal_user_refused,
 // allocation_ended, allocation_revoking.
 func (a TerminalAccess) Refusal(now time.Time) *Error {
@@ -61,6 +63,8 @@ func (a TerminalAccess) no(kind Kind, code, format string, args ...any) *Error {
 func (a TerminalAccess) operator(now time.Time) *Error {
 	o := a.Operator
 	switch {
+	case a.NoPolicy:
+		return a.no(Refused, "terminal_policy_unreadable", "the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
 	case !o.RevokedAt.IsZero():
 		return a.no(Forbidden, "token_revoked", "token %s was revoked", o.Name)
 	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):

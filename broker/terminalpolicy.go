@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -35,14 +36,21 @@ func DefaultTerminalPolicy() TerminalPolicy {
 	}
 }
 
-// TerminalPolicyOf reads what is kept of a site's; nothing is the default.
+// TerminalPolicyOf reads what is kept of a site's; nothing is the default, and rules that
+// this broker does not know are another's. Code: terminal_policy_unreadable.
 func TerminalPolicyOf(raw []byte) (TerminalPolicy, error) {
 	p := DefaultTerminalPolicy()
 	if len(raw) == 0 {
 		return p, nil
 	}
-	err := taskcatalog.DecodeStrict(raw, &p)
-	return p, err
+	err := json.Unmarshal(raw, &p)
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		return DefaultTerminalPolicy(), Errorf(Refused, "terminal_policy_unreadable", "what is kept of a site's terminal policy cannot be read: %v (set it again: hostler site terminal-policy)", err)
+	}
+	return p, nil
 }
 
 // Limits are those of a session under the policy.

@@ -22,6 +22,8 @@ type TerminalOpenParams struct {
 	Relay        string `json:"relay" jsonschema:"maxLength=300,pattern=^[^\\s/@]+:[0-9]{1\\,5}$"` // HOST:PORT, on UDP and on TCP
 	AllocationID string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	Username     string `json:"username" jsonschema:"pattern=^[a-z_][a-z0-9_-]{0\\,30}$"`
+	// Resume is for a session whose process has begun: where that is gone, none is started.
+	Resume bool `json:"resume,omitempty"`
 	// AllowRoot lets a user in who is root, or in its group.
 	AllowRoot bool `json:"allow_root,omitempty"`
 	// Command is a program and its words, read by no shell; none: the user's login shell.

@@ -67,6 +67,20 @@ func (a *API) readRecording(ctx context.Context, id, action string) (store.Termi
 	})
 }
 
+// mayRead lets who opened a session read its recording, and platform_admin: what was shown
+// there, or typed, is not for all operators of a site. Codes: terminal_session_not_found,
+// recording_not_yours.
+func (a *API) mayRead(ctx context.Context, id string) error {
+	v, err := a.terminal(ctx, id)
+	who := callerOf(ctx)
+	if err != nil || v.OpenedBy == who.Name || who.Role.Covers(broker.RolePlatformAdmin) {
+		return err
+	}
+	err = broker.Errorf(broker.Forbidden, "recording_not_yours", "cannot read the recording of session %s: %s opened it (ask a platform_admin)", v.ID, v.OpenedBy)
+	a.auditRefusal(ctx, "get-recording", broker.AuditEntry{Actor: who.Name, Code: "recording_not_yours", Reason: "terminal/" + v.ID, CorrelationID: who.correlationID})
+	return err
+}
+
 // hasRecording refuses what cannot be read. Codes: recording_dropped, recording_missing.
 func (a *API) hasRecording(ctx context.Context, id string) error {
 	dropped, err := a.c.DB.RecordingDropped(ctx, id)
@@ -89,6 +103,9 @@ const castType = "application/x-asciicast; charset=utf-8"
 // getCast gives a recording as it was written. One that cannot be read to its end is
 // broken off, so that no part is taken for the whole.
 func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResponse, error) {
+	if err := a.mayRead(ctx, in.Recording); err != nil {
+		return nil, err
+	}
 	v, err := a.readRecording(ctx, in.Recording, "recording.read")
 	if err != nil {
 		return nil, err

@@ -211,10 +211,25 @@ func (a *API) cancelTask(ctx context.Context, in *cancelInput) (*resource.Task, 
 	return &out, nil
 }
 
+// shownParams are a task's without the words of a terminal's command: who may see tasks is
+// not meant to read them, and they may say a secret.
+func shownParams(t broker.Task) json.RawMessage {
+	var p taskcatalog.TerminalOpenParams
+	if t.Type != "terminal.open" || json.Unmarshal(t.Params, &p) != nil || len(p.Command) == 0 {
+		return t.Params
+	}
+	p.Command = []string{"(not shown)"}
+	raw, err := taskcatalog.Encode(p)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
 func taskResource(t broker.Task, hostname string) resource.Task {
 	out := resource.Task{
 		ID: t.ID, NodeID: t.NodeID, NodeEpoch: t.NodeEpoch, Hostname: hostname,
-		Type: t.Type, Version: t.Version, Class: string(t.Class), Lane: string(t.Lane), Params: t.Params,
+		Type: t.Type, Version: t.Version, Class: string(t.Class), Lane: string(t.Lane), Params: shownParams(t),
 		Status: string(t.Status), Ended: t.Status.Ended(), Attempt: t.Attempt, RetryOf: t.RetryOf,
 		IdempotencyKey: t.IdempotencyKey, CorrelationID: t.CorrelationID, TraceParent: t.TraceParent, EnqueuedBy: t.EnqueuedBy,
 		KeyID: t.KeyID, EnvelopeDigest: t.EnvelopeDigest,

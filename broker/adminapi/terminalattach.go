@@ -115,7 +115,7 @@ func (a *API) attach(ctx context.Context, id string, s *socket) {
 		s.refuse("hello_invalid", "a connection begins with the Hello of its session, of version 1")
 		return
 	}
-	if err := a.c.Relay.Attach(id, h, s); err != nil {
+	if err := a.c.Relay.Attach(id, callerOf(ctx).Name, h, s); err != nil {
 		a.c.Log.Info("an operator came too late", zap.String("session", id), zap.Error(err))
 	}
 }

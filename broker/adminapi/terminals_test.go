@@ -155,6 +155,15 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 	if s.audited("recording.read", "") != 1 || s.audited("recording.verify", "") != 1 {
 		t.Error("who read it is not on record")
 	}
+	if a := s.b.Ask(t, s.token("oskar", "operator"), http.MethodGet, "/recordings/"+k.Terminal.ID+"/cast", nil); a.Code() != "recording_not_yours" || bytes.Contains(a.Body, []byte("shown")) {
+		t.Errorf("another operator reads it: %d %s", a.Status, a.Body)
+	}
+	if s.audited("request.refused", "recording_not_yours") != 1 {
+		t.Error("that another wanted to is not on record")
+	}
+	if a := s.b.Ask(t, s.token("vera", "viewer"), http.MethodGet, "/tasks?node=h1&type=terminal.open", nil); a.Status != http.StatusOK || !bytes.Contains(a.Body, []byte(k.Terminal.ID)) || bytes.Contains(a.Body, []byte("read x")) {
+		t.Errorf("a viewer reads the command: %d %s", a.Status, a.Body)
+	}
 	if a := s.b.Ask(t, s.operator, http.MethodGet, "/recordings/ts-nonenone/cast", nil); a.Code() != "terminal_session_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

@@ -137,7 +137,7 @@ func (x *bench) open(i int, over string) *pair {
 	if err := p.to(frame.Hello{Version: frame.Version, SessionID: id, Token: token}, frame.Ack{Limit: 64 << 10}); err != nil {
 		x.Fatal(err)
 	}
-	if err := x.relay.Attach(id, frame.Hello{}, p.op); err != nil {
+	if err := x.relay.Attach(id, "olga", frame.Hello{}, p.op); err != nil {
 		x.Fatal(err)
 	}
 	return p

@@ -43,6 +43,43 @@ func TestANodeMayComeAgainAfterItsExit(t *testing.T) {
 	s.noAttack()
 }
 
+// Once it is known how a program ended it is kept, whoever is there: a relay that dies takes
+// nothing of it along.
+func TestAnExitStatusIsKeptWhileTheOperatorIsThere(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	s.attach(frame.Hello{})
+	n.exits("last words")
+	s.eventually("it is kept", func() bool {
+		row := must(s.db.TerminalSession(ctx, "ts-1"))(t)
+		return row.ExitStatus != nil && *row.ExitStatus == 3 && !row.Status.Over()
+	})
+}
+
+// Nobody waits for a session that takes its time to end.
+func TestASessionThatEndsSlowlyHoldsNobodyUp(t *testing.T) {
+	s := newSite(t)
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	hold := make(chan struct{})
+	s.shelf.set(nil, hold)
+	ended, asked := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- s.relay.Close(ctx, "ts-1", "terminal_closed", "") }()
+	byeOf(t, n.next)
+	go func() { asked <- s.relay.Release("ts-1") }()
+	select {
+	case err := <-asked:
+		if broker.AsError(err).Code != "terminal_session_not_here" {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second): // half of what its end may take
+		t.Error("whoever asks for it waits until it is over")
+	}
+	close(hold)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // exits has the program of a session end that has written so much.
 func (c *conn) exits(written string) {
 	c.Helper()

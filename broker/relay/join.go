@@ -13,13 +13,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Attach has an operator's side take a session, in place of the one that has it. Who he is
-// was asked before; his Hello says what he has already. He is sent a Welcome once the node
+// Attach has an operator's side take a session, in place of the one that has it. That he may
+// was asked before, and by is his name: whoever holds sessions to it asks again (Operator,
+// Detach); his Hello says what he has already. He is sent a Welcome once the node
 // is there. Side is closed by the relay from then on, also where it is refused. Codes:
 // terminal_session_not_here, terminal_session_over.
-func (r *Relay) Attach(id string, h frame.Hello, side Side) error {
+func (r *Relay) Attach(id, by string, h frame.Hello, side Side) error {
 	s, err := r.session(id)
-	if err == nil && !s.do(func() { s.joinOperator(h, side) }) {
+	if err == nil && !s.do(func() { s.joinOperator(by, h, side) }) {
 		err = over(id)
 	}
 	if err != nil {
@@ -32,10 +33,11 @@ func over(id string) *broker.Error {
 	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s is over (open another)", taskcatalog.Clean(id, 60))
 }
 
-func (s *session) joinOperator(h frame.Hello, side Side) {
+func (s *session) joinOperator(by string, h frame.Hello, side Side) {
 	// It goes on, but not for him: two who each came back would take it from one another.
 	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session"})
-	s.operator = newLink(&s.group, side)
+	s.operator, s.by = newLink(&s.group, side), by
+	s.show()                      // before he is let on
 	s.lastInput = s.relay.c.Now() // somebody is there
 	s.progress = s.lastInput
 	// He goes on where he was, or gets the last of the screen.
@@ -134,6 +136,8 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) 
 	}
 	if err := s.goOn(h, first); err != nil {
 		s.nodeBroke(err)
+		// What another relay took of a node that lost power may be more than it has.
+		s.end.attack = s.end.attack && !(first && s.resumed && taskcatalog.CodeOf(err, "") == frame.CodeLost)
 		return
 	}
 	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+s.window.size)

@@ -114,7 +114,8 @@ func (r *Relay) resume(ctx context.Context, last recording.Block) (*recording.Re
 
 // Reap ends a session that no relay has any more, as after the death of the one that had
 // it, and its recording, which is complete up to there. It may be asked for again until it
-// succeeds. Codes: terminal_session_not_found, terminal_session_here, relay_stopping, and
+// succeeds; a recording that is broken is left without an end, which is audited
+// (recording.broken). Codes: terminal_session_not_found, terminal_session_here, relay_stopping, and
 // those of the recording.
 func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 	leave, err := r.enter(id)
@@ -134,26 +135,35 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 	if _, err := db.MoveTerminalSession(ctx, actor, id, end); err != nil {
 		return err
 	}
-	last, err := db.LastBlock(ctx, id)
-	if err != nil {
-		return err
-	}
-	if last.Seq >= 0 {
-		head := recording.HeadOf(last)
-		if !last.Last {
-			rec, err := r.resume(ctx, last)
-			if err != nil {
-				return err
-			}
-			if head, err = rec.End(ctx, code); err != nil {
-				return err
-			}
+	if err := r.endRecord(ctx, id, code); err != nil {
+		if broker.AsError(err).Code != "recording_broken" {
+			return err
 		}
-		if err := db.CloseRecording(ctx, actor, r.c.Address, head); err != nil {
+		// No try will end it: the session is over all the same, and its recording has no end.
+		if err := db.Audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "recording.broken", Subject: "terminal/" + id, Code: "recording_broken", Reason: taskcatalog.Clean(err.Error(), maxText)}); err != nil {
 			return err
 		}
 	}
 	end.To = broker.TerminalClosed
 	_, err = db.MoveTerminalSession(ctx, actor, id, end)
 	return err
+}
+
+// endRecord ends the recording that another relay has begun.
+func (r *Relay) endRecord(ctx context.Context, id, code string) error {
+	last, err := r.c.DB.LastBlock(ctx, id)
+	if err != nil || last.Seq < 0 {
+		return err
+	}
+	head := recording.HeadOf(last)
+	if !last.Last {
+		rec, err := r.resume(ctx, last)
+		if err != nil {
+			return err
+		}
+		if head, err = rec.End(ctx, code); err != nil {
+			return err
+		}
+	}
+	return r.c.DB.CloseRecording(ctx, actor, r.c.Address, head)
 }

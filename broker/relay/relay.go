@@ -122,12 +122,44 @@ func New(c Config) *Relay {
 
 // State says where the node of a session is, and over what it is connected. Codes:
 // terminal_session_not_here.
-func (r *Relay) State(id string) (state frame.State, err error) {
+func (r *Relay) State(id string) (frame.State, error) {
 	s, err := r.session(id)
-	if err == nil && !s.do(func() { state = s.state() }) {
-		err = notHere(id)
+	if err != nil {
+		return frame.State{}, err
 	}
-	return state, err
+	return s.shown.Load().state, nil
+}
+
+// Away says since when a session's node is not here that is to be; zero: it is here, or its
+// program has ended, or another relay has the session.
+func (r *Relay) Away(id string) (since time.Time) {
+	if s, err := r.session(id); err == nil {
+		since = s.shown.Load().gone
+	}
+	return since
+}
+
+// Operator is who is in a session here; empty: nobody.
+func (r *Relay) Operator(id string) (name string) {
+	if s, err := r.session(id); err == nil {
+		name = s.shown.Load().by
+	}
+	return name
+}
+
+// Detach has an operator leave a session who may be in it no more; it goes on without him.
+// Codes: terminal_session_not_here.
+func (r *Relay) Detach(id, by, code, reason string) error {
+	s, err := r.session(id)
+	if err != nil {
+		return err
+	}
+	s.do(func() {
+		if s.operator != nil && s.by == by {
+			s.dropOperator(frame.Bye{Code: taskcatalog.Code(code), Text: taskcatalog.Clean(reason, maxText)})
+		}
+	})
+	return nil
 }
 
 // rotated reports whether a certificate is denied only since the node has another key.

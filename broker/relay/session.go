@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,9 +25,11 @@ type session struct {
 	row   broker.TerminalSession
 	calls chan func()
 	over  chan struct{}
+	ended chan struct{}  // closed before over: nothing is called any more
 	group sync.WaitGroup // of its links and what it writes to the store
 
 	node, operator *link
+	by             string   // name of the operator
 	peer           pki.Peer // at the other end of node
 	transport      string   // of node
 	denied         chan bool
@@ -34,6 +37,7 @@ type session struct {
 	resumed        bool // another relay had it
 	nodeGone       time.Time
 	operatorGone   time.Time
+	shown          atomic.Pointer[standing] // what others may know of it
 	lastInput      time.Time
 
 	// Output: from the node, to the recording, to the operator.
@@ -73,6 +77,27 @@ type session struct {
 	end  *ending
 }
 
+// standing is where a session's node is.
+type standing struct {
+	state frame.State
+	by    string    // the operator who is there; empty: nobody
+	gone  time.Time // since when it is away, and is to be here; zero: it is here, or need not be
+}
+
+// show lets others see it, who do not wait for the session.
+func (s *session) show() {
+	now := standing{state: s.state()}
+	if s.node == nil && s.exit == nil {
+		now.gone = s.nodeGone
+	}
+	if s.operator != nil {
+		now.by = s.by
+	}
+	if had := s.shown.Load(); had == nil || *had != now {
+		s.shown.Store(&now)
+	}
+}
+
 // ending is why a session is over.
 type ending struct {
 	code   string
@@ -85,7 +110,7 @@ type ending struct {
 func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from begun) *session {
 	now := r.c.Now()
 	s := &session{
-		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), denied: make(chan bool, 1),
+		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), ended: make(chan struct{}), denied: make(chan bool, 1),
 		nodeGone: now, operatorGone: now, lastInput: now, resumed: from.resumed,
 		out:         output{from: from.at, kept: from.at},
 		window:      newWindow(now, from.at),
@@ -105,17 +130,18 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 		s.exit, s.exitAt = &frame.Exit{Status: int32(*row.ExitStatus)}, now
 		s.in, s.toNode = frame.NewInflow(from.at), frame.NewOutflow(0)
 	}
+	s.show()
 	return s
 }
 
-// do has run call f; false: the session is over.
+// do has run call f; false: the session is over, or ends.
 func (s *session) do(f func()) bool {
 	done := make(chan struct{})
 	select {
 	case s.calls <- func() { defer close(done); f() }:
 		<-done
 		return true
-	case <-s.over:
+	case <-s.ended:
 		return false
 	}
 }
@@ -128,6 +154,7 @@ func (s *session) run(ctx context.Context) {
 	defer s.again.Stop()
 	defer s.tape.quiet.Stop()
 	for s.end == nil {
+		s.show()
 		s.write(ctx)
 		toNode, nodeFrame := s.node.offer(s.nextForNode)
 		toOperator, operatorFrame := s.operator.offer(s.nextForOperator)
@@ -175,6 +202,7 @@ func (s *session) run(ctx context.Context) {
 		s.out.forget(s.seen())
 		s.afterExit()
 	}
+	close(s.ended)
 	s.close(context.WithoutCancel(ctx))
 }
 

@@ -251,7 +251,7 @@ func TestASessionIsClosedFromOutside(t *testing.T) {
 	if err := s.relay.Close(ctx, "ts-1", "again", ""); broker.AsError(err).Code != "terminal_session_not_here" {
 		t.Errorf("%v", err)
 	}
-	if err := s.relay.Attach("ts-1", frame.Hello{}, &operator{gone: make(chan struct{})}); broker.AsError(err).Code != "terminal_session_not_here" {
+	if err := s.relay.Attach("ts-1", "olga", frame.Hello{}, &operator{gone: make(chan struct{})}); broker.AsError(err).Code != "terminal_session_not_here" {
 		t.Errorf("%v", err)
 	}
 }

@@ -129,7 +129,7 @@ func (o *operator) Close() error { o.once.Do(func() { close(o.gone) }); return n
 func (s *site) attach(h frame.Hello) *operator {
 	s.Helper()
 	o := &operator{site: s, to: make(chan frame.Frame), from: make(chan frame.Frame), gone: make(chan struct{})}
-	if err := s.relay.Attach("ts-1", h, o); err != nil {
+	if err := s.relay.Attach("ts-1", "olga", h, o); err != nil {
 		s.Fatal(err)
 	}
 	return o

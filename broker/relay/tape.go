@@ -105,7 +105,7 @@ func (t *tape) busy() bool { return t.running || t.unkept || len(t.notes) > 0 }
 // write begins to write what there is.
 func (s *session) write(ctx context.Context) {
 	t, to := &s.tape, store.TerminalMove{To: s.status(), Replica: s.relay.c.Address}
-	if s.exit != nil && s.operator == nil { // for another relay that he may come back to
+	if s.exit != nil { // for another relay that may go on with it
 		status := int(s.exit.Status)
 		to.ExitStatus = &status
 	}

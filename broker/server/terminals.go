@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,9 +21,16 @@ func (s *Server) openTerminals() {
 		Denied: s.nodes.Denied, Now: s.c.Now, Address: s.at.relay, ResetKey: s.relayKey, Log: s.c.Log.Named("relay"),
 	})
 	s.terminals = terminals.New(terminals.Config{
-		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Now: s.c.Now, Log: s.c.Log.Named("terminals"),
+		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Instance: relayInstance(s.relayKey), Now: s.c.Now, Log: s.c.Log.Named("terminals"),
 	})
 	s.metrics.countTerminals(func() int { return len(s.relay.Sessions()) })
+}
+
+// relayInstance tells this broker from another that was given the same relay address: the
+// key is of its data directory, which one process has at a time.
+func relayInstance(relayKey []byte) string {
+	of := sha256.Sum256(append([]byte("hostler.relay.instance.v1\x00"), relayKey...))
+	return hex.EncodeToString(of[:])
 }
 
 // terminalToken is asked for once the server serves.

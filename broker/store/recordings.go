@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -172,8 +173,39 @@ func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recordin
 	if len(drops) > 0 {
 		dropped = drops[0].At
 	}
-	r, err = recording.Verify(sessionID, db.Blocks(ctx, sessionID), told, dropped)
+	said, err := db.lastAnchor(ctx, sessionID)
+	if err != nil {
+		return r, nil, err
+	}
+	there := said.Blocks <= 0
+	r, err = recording.Verify(sessionID, func(yield func(recording.Block, error) bool) {
+		for b, err := range db.Blocks(ctx, sessionID) {
+			there = there || err == nil && b.Seq == said.Blocks-1 && b.Hash == said.Hash
+			if !yield(b, err) {
+				return
+			}
+		}
+	}, told, dropped)
+	if err == nil && r.Intact && dropped.IsZero() && !there {
+		r.Intact, r.Complete = false, false
+		r.What = fmt.Sprintf("the audit log has %d blocks that end with %s, and there are %d that do not have it", said.Blocks, said.Hash, r.Blocks)
+	}
 	return r, told, err
+}
+
+// lastAnchor is how far a recording was when its session last moved, as the audit log has
+// it: one that has no end yet cannot be cut back beyond that.
+func (db *DB) lastAnchor(ctx context.Context, sessionID string) (recording.Head, error) {
+	rows, err := db.ListAudit(ctx, AuditFilter{Subject: "terminal/" + sessionID, Newest: true, Limit: 1000})
+	for _, row := range rows {
+		var after struct {
+			Recording *recording.Head `json:"recording"`
+		}
+		if strings.HasPrefix(row.Action, "terminal.") && json.Unmarshal(row.After, &after) == nil && after.Recording != nil {
+			return *after.Recording, nil
+		}
+	}
+	return recording.Head{}, err
 }
 
 // Recording is a session with what there is of its recording.

@@ -212,6 +212,27 @@ func TestWhatIsDeletedIsNotDropped(t *testing.T) {
 	}
 }
 
+// The tail of a recording that has no end yet cannot be cut off unseen: each move of its
+// session has in the audit log how far it was.
+func TestATailThatIsCutOffIsFound(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	db := storetest.Reopen(t, url, storetest.NewClock().Now)
+	newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
+	r := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), "ts-1", recording.Header{Width: 80, Height: 24}, db.Now))(t)
+	r.Output(db.Now(), []byte("rm -rf\r\n"))
+	must(r.Flush(ctx))(t)
+	must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalDetached}))(t)
+	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || !r.Intact || r.Blocks != 2 {
+		t.Errorf("%+v (%v)", r, err)
+	}
+	raw := must(sql.Open("pgx", url))(t)
+	t.Cleanup(func() { _ = raw.Close() })
+	must(raw.ExecContext(ctx, `DELETE FROM recording_blocks WHERE seq = 1`))(t)
+	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || r.Complete || r.Blocks != 1 {
+		t.Errorf("%+v (%v)", r, err)
+	}
+}
+
 // What a block costs is its own: not what the one before it has.
 func TestABlockCostsNothingForTheOneBefore(t *testing.T) {
 	db := storetest.Open(t, "sqlite", storetest.NewClock().Now)

@@ -38,20 +38,31 @@ func (db *DB) SetTerminalPolicy(ctx context.Context, actor broker.Actor, site st
 	})
 }
 
-// BeatTerminalRelay notes that the relay at an address lives.
-func (db *DB) BeatTerminalRelay(ctx context.Context, address string) error {
+// TerminalRelay is one process that speaks for the relay at an address.
+type TerminalRelay struct {
+	Address  string
+	Instance string // that no other process has
+}
+
+// BeatTerminalRelay notes that a relay lives: one process at a time has an address, until it
+// was not heard of for so long. Code: relay_address_taken.
+func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.Duration) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `INSERT INTO terminal_relays (address, seen_at) VALUES ($1, $2)
-			ON CONFLICT (address) DO UPDATE SET seen_at = excluded.seen_at`, address, micros(t.now))
+		n, err := changed(t.ExecContext(ctx, `INSERT INTO terminal_relays (address, instance, seen_at) VALUES ($1, $2, $3)
+			ON CONFLICT (address) DO UPDATE SET instance = excluded.instance, seen_at = excluded.seen_at
+			WHERE terminal_relays.instance IN ('', excluded.instance) OR terminal_relays.seen_at <= $4`, r.Address, r.Instance, micros(t.now), micros(t.now.Add(-dead))))
+		if err == nil && n == 0 {
+			err = broker.Errorf(broker.Unavailable, "relay_address_taken", "another broker speaks for the relay address %s (if it was killed just now, try again in a few seconds; else give each broker a relay address of its own)", r.Address)
+		}
 		return err
 	})
 }
 
-// ForgetTerminalRelay notes that the relay at an address has let go of its sessions, and
-// forgets those that have not been heard of for a day.
-func (db *DB) ForgetTerminalRelay(ctx context.Context, address string) error {
+// ForgetTerminalRelay notes that a relay has let go of its sessions, and forgets those that
+// have not been heard of for a day.
+func (db *DB) ForgetTerminalRelay(ctx context.Context, r TerminalRelay) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 OR seen_at < $2`, address, micros(t.now.Add(-24*time.Hour)))
+		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 AND instance = $2 OR seen_at < $3`, r.Address, r.Instance, micros(t.now.Add(-24*time.Hour)))
 		return err
 	})
 }

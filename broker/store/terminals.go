@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -122,7 +123,11 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 			return err
 		}
 		e.Reason, e.Before = m.Reason, small("status", had.Status)
-		e.After = small("status", moved.Status, "code", moved.EndCode, "exit_status", moved.ExitStatus)
+		last, err := head(ctx, t, id)
+		if err != nil {
+			return err
+		}
+		e.After = small("status", moved.Status, "code", moved.EndCode, "exit_status", moved.ExitStatus, "recording", recording.HeadOf(last))
 		return t.audit(ctx, e)
 	})
 	return moved, err
@@ -143,7 +148,11 @@ func (db *DB) SetTerminalReplica(ctx context.Context, actor broker.Actor, id, re
 			return err
 		}
 		e := terminalEntry(actor, "terminal.move", had)
-		e.Before, e.After = small("replica", had.Replica), small("replica", replica)
+		last, err := head(ctx, t, id)
+		if err != nil {
+			return err
+		}
+		e.Before, e.After = small("replica", had.Replica), small("replica", replica, "recording", recording.HeadOf(last))
 		return t.audit(ctx, e)
 	})
 }

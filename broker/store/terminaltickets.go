@@ -49,8 +49,8 @@ func (db *DB) AddTerminalTicket(ctx context.Context, actor broker.Actor, k Termi
 	})
 }
 
-// UseTerminalTicket lets an operator in with the ticket of that hash, once. What is refused
-// is audited as an attack. Codes: terminal_ticket_unknown, terminal_ticket_wrong_operator,
+// UseTerminalTicket lets an operator in with the ticket of that hash, once, and audits that.
+// What is refused is audited as an attack. Codes: terminal_ticket_unknown, terminal_ticket_wrong_operator,
 // terminal_ticket_wrong_session, terminal_ticket_used, terminal_ticket_expired,
 // terminal_session_over.
 func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, sessionID, hash string) (k TerminalTicket, err error) {
@@ -84,12 +84,12 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 		if s.Status.Over() {
 			return terminalOver(s)
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, micros(t.now)); err != nil {
+		if _, err = t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, micros(t.now)); err != nil {
 			return err
 		}
-		e = terminalEntry(actor, "terminal.join", s)
-		e.After = small("opened_by", s.OpenedBy)
-		return t.audit(ctx, e)
+		entry := terminalEntry(actor, "terminal.join", s)
+		entry.After = small("opened_by", s.OpenedBy)
+		return t.audit(ctx, entry)
 	})
 	return k, err
 }

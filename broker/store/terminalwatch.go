@@ -1,12 +1,10 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -22,12 +20,22 @@ type TerminalState struct {
 	// RelayHeard is when the relay that has the session last said that it lives; zero:
 	// it has let go of all its sessions, or never said.
 	RelayHeard time.Time
+	// RelayInstance is the process that said so.
+	RelayInstance string
 	// EndCode and EndReason are of the end that somebody has asked for; empty: nobody.
 	EndCode   string
 	EndReason string
-	// Failed is the code of the last task that should have sent the node's side here, and
-	// FailedText what the node says of it; empty: it has not failed.
-	Failed, FailedText string
+	Open      TerminalOpening
+}
+
+// TerminalOpening is what became of the last task that sends a session's node to its relay.
+type TerminalOpening struct {
+	Began   bool              // the session's process has, so that it is not to be started again
+	Status  broker.TaskStatus // empty: none is sent yet
+	Outcome taskcatalog.Outcome
+	Code    taskcatalog.Code
+	Message string
+	At      time.Time // when it was sent
 }
 
 // sessionColumns are terminalColumns of s.
@@ -64,13 +72,14 @@ func (r *accessRow) into(a *broker.TerminalAccess) []any {
 }
 
 // fill completes what names operator, node, user and allocation.
-func (r *accessRow) fill(a *broker.TerminalAccess) (err error) {
+func (r *accessRow) fill(a *broker.TerminalAccess) {
 	a.RunMoves = chain.Status(r.runStatus).Moving()
 	if r.username != "" {
 		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
 	}
-	a.Policy, err = broker.TerminalPolicyOf(r.policy)
-	return err
+	var unreadable error // one site's, which ends that site's sessions and no others
+	a.Policy, unreadable = broker.TerminalPolicyOf(r.policy)
+	a.NoPolicy = unreadable != nil
 }
 
 // tail scans more columns than are asked for.
@@ -81,14 +90,19 @@ type tail struct {
 
 func (t tail) Scan(into ...any) error { return t.row.Scan(append(into, t.more...)...) }
 
+// beganColumn says of a session s, whose last opening is the task t, whether its process has
+// begun: the node has been at a relay, or has said that it sent the process there.
+const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '') = 'succeeded')`
+
 // LiveTerminals are all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
-	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(t.status, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), `+accessColumns+`
+	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
+		`+beganColumn+`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
 		LEFT JOIN operator_tokens o ON o.name = s.opened_by
-		LEFT JOIN terminal_relays r ON r.address = s.replica
-		LEFT JOIN tasks t ON t.node_id = s.node_id AND t.idempotency_key = s.id || '/' || s.replica || '/' || s.opens`+accessJoins+`
+		LEFT JOIN tasks t ON t.id = s.open_task
+		LEFT JOIN terminal_relays r ON r.address = s.replica`+accessJoins+`
 		WHERE s.status <> 'closed' ORDER BY s.id`)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -103,20 +117,15 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 
 func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
-	var opened broker.TaskStatus
-	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &opened, &st.Failed, &st.FailedText}, r.into(a)...)
+	o := &st.Open
+	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, at(&o.At)}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
 	}
-	switch opened {
-	case broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled:
-		st.Failed = cmp.Or(st.Failed, "task_"+string(opened))
-	default: // there is none yet, it is under way, or it did
-		st.Failed, st.FailedText = "", ""
-	}
 	s := st.Session
 	a.Operator.Name, a.NodeID, a.Epoch, a.Username, a.AllocationID = s.OpenedBy, s.NodeID, s.NodeEpoch, s.Username, s.AllocationID
-	return st, r.fill(a)
+	r.fill(a)
+	return st, nil
 }
 
 // TerminalAccess is what decides whether an operator may be on a node as a user, of an
@@ -138,7 +147,8 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 		return a, err
 	}
 	a.Revoking = asked[ofNode{nodeID, allocationID}]
-	return a, r.fill(&a)
+	r.fill(&a)
+	return a, nil
 }
 
 // TerminalSessionAccess is a session, and what decides whether an operator may be in it.
@@ -182,10 +192,6 @@ func revokes(ctx context.Context, r runner, which string, args ...any) (map[ofNo
 	return out, err
 }
 
-// TerminalOpenKey names the task that sends a session's node to a relay, for the how
-// manieth time: LiveTerminals finds it by that.
-func TerminalOpenKey(id, relay string, n int64) string { return fmt.Sprintf("%s/%s/%d", id, relay, n) }
-
 // PrepareTerminal notes how a session is to be opened on its node, and in which status
 // that was.
 func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.TerminalOpenParams, in broker.NodeStatus) error {
@@ -199,13 +205,42 @@ func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.Term
 // is. Codes: terminal_session_not_found.
 func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.TerminalOpenParams, n int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		err := t.QueryRowContext(ctx, `UPDATE terminal_sessions SET opens = opens + 1 WHERE id = $1 RETURNING params, opens`, id).Scan(doc(&p), &n)
+		p = taskcatalog.TerminalOpenParams{}
+		var began bool
+		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(doc(&p), &n, &began)
 		if errors.Is(err, sql.ErrNoRows) {
 			return terminalNotFound(id)
 		}
+		if err != nil {
+			return err
+		}
+		p.Resume = began
+		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET opens = opens + 1, began = $2 WHERE id = $1`, id, began)
 		return err
 	})
 	return p, n, err
+}
+
+// SentTerminalOpen notes the task that sends a session's node to its relay.
+func (db *DB) SentTerminalOpen(ctx context.Context, id, taskID string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET open_task = $2 WHERE id = $1`, id, taskID)
+		return err
+	})
+}
+
+// UntoldTerminals are sessions that are over and whose nodes are not told of it yet: some of
+// them, where there are many.
+func (db *DB) UntoldTerminals(ctx context.Context) ([]broker.TerminalSession, error) {
+	return collect(ctx, db.reader(), scanTerminal, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE status = 'closed' AND NOT node_told ORDER BY id LIMIT 64`)
+}
+
+// ToldTerminal notes that a session's node is told that it is over, or cannot be.
+func (db *DB) ToldTerminal(ctx context.Context, id string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET node_told = TRUE WHERE id = $1`, id)
+		return err
+	})
 }
 
 // AskTerminalEnd has the relay that holds a session end it; the first who asks counts.
@@ -252,8 +287,8 @@ func scanTerminalView(row interface{ Scan(...any) error }) (v Terminal, err erro
 	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, rawDoc(&policy), &v.AskedBy}}); err != nil {
 		return v, err
 	}
-	v.Policy, err = broker.TerminalPolicyOf(policy)
-	return v, err
+	v.Policy, _ = broker.TerminalPolicyOf(policy) // one that cannot be read lets nothing through
+	return v, nil
 }
 
 // Terminal finds a session. Codes: terminal_session_not_found.

@@ -1,10 +1,12 @@
 package terminals
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +38,10 @@ type Config struct {
 	Queue   *taskqueue.Queue
 	Relay   *relay.Relay
 	Address string // where nodes reach that relay
-	Now     func() time.Time
+	// Instance is what this broker has and no other, after a start as before: so it may
+	// have its address again at once. Empty: made at random.
+	Instance string
+	Now      func() time.Time
 	// Tick is how often sessions are held to what may end them; 0: four times a second.
 	Tick time.Duration
 	Log  *zap.Logger // nil: none
@@ -45,6 +50,7 @@ type Config struct {
 // Desk is where operators ask for sessions, at one replica.
 type Desk struct {
 	c     Config
+	me    store.TerminalRelay
 	began time.Time
 	watch watch
 
@@ -60,7 +66,7 @@ func New(c Config) *Desk {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Desk{c: c, began: c.DB.Now(), watch: watch{ending: map[string]bool{}}}
+	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
 // Size is that of the operator's terminal, in characters.
@@ -87,12 +93,15 @@ type Ticket struct {
 // Open makes a session, has the relay hold it, and sends the node the task. A refusal is
 // audited. Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
 // terminal_user_refused, terminal_command_refused, terminal_env_refused,
-// terminal_too_many, task_type_unsupported, and those of the relay and the queue.
+// terminal_too_many, relay_address_taken, task_type_unsupported, and those of the relay and the queue.
 func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	a, node, params, err := d.judge(ctx, by, r)
 	if err != nil {
 		return "", k, d.refused(ctx, by, "node/"+r.NodeID, err)
+	}
+	if err := d.beat(ctx, true); err != nil {
+		return "", k, err
 	}
 	id = newID()
 	params.SessionID = id
@@ -191,16 +200,24 @@ func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSe
 	}); err != nil {
 		return err
 	}
+	return d.send(ctx, actor, s, p, n)
+}
+
+// send sends a session's node to this replica's relay, for the nth time.
+func (d *Desk) send(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, n int64) error {
 	p.Relay = d.c.Address
 	raw, err := taskcatalog.Encode(p)
 	if err != nil {
 		return err
 	}
-	_, _, err = d.c.Queue.Enqueue(ctx, actor, taskqueue.Request{
-		NodeID: s.NodeID, Type: "terminal.open", Params: raw, IdempotencyKey: store.TerminalOpenKey(s.ID, d.c.Address, n),
+	task, _, err := d.c.Queue.Enqueue(ctx, actor, taskqueue.Request{
+		NodeID: s.NodeID, Type: "terminal.open", Params: raw, IdempotencyKey: fmt.Sprintf("%s/%s/%d", s.ID, d.c.Address, n),
 		CorrelationID: s.ID,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return d.c.DB.SentTerminalOpen(ctx, s.ID, task.ID)
 }
 
 // abandon ends a session that could not be begun.
@@ -225,16 +242,23 @@ func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, s
 
 // mayJoin finds a session that an operator may be in. A refusal is audited.
 func (d *Desk) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
-	s, a, err := d.c.DB.TerminalSessionAccess(ctx, by.Name, id)
+	s, no, err := d.mayBeIn(ctx, by.Name, id)
+	if err == nil && no != nil {
+		err = d.refused(ctx, by, "terminal/"+s.ID, no)
+	}
+	return s, err
+}
+
+// mayBeIn says why an operator may not be in a session, as his token is now; nil: he may.
+func (d *Desk) mayBeIn(ctx context.Context, operator, id string) (s broker.TerminalSession, no *broker.Error, err error) {
+	s, a, err := d.c.DB.TerminalSessionAccess(ctx, operator, id)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
-	if s.OpenedBy != by.Name && !by.Role.Covers(broker.RolePlatformAdmin) {
-		err = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened it (open one of your own)", s.ID, s.OpenedBy)
-	} else if e := a.Refusal(d.c.Now()); e != nil {
-		err = e
+	if no = a.Refusal(d.c.Now()); no == nil && s.OpenedBy != operator && !a.Operator.Role.Covers(broker.RolePlatformAdmin) {
+		no = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened it (open one of your own)", s.ID, s.OpenedBy)
 	}
-	return s, d.refused(ctx, by, "terminal/"+s.ID, err)
+	return s, no, nil
 }
 
 func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size Size) (Ticket, error) {

@@ -10,9 +10,20 @@
 // allocation's user is taken away, the operator's token is revoked or expires, the site's
 // policy changes.
 //
+// Who has joined another's session is held to his own right to it: without that he leaves,
+// and the session goes on.
+//
 // A session is at the relay of one replica, and its row says at which. A ticket is good at
 // any replica: where it is shown, the relay takes the session, and a task sends the node's
 // side there. The relay that had it lets go.
+//
+// # A node that is away
+//
+// Whether the node takes a session is seen by the task that sends it to the relay. Was that
+// refused, the session ends with the reason. A node that is away for ten seconds is sent
+// there again, and again as long as the session waits for it: so a session outlasts a token
+// that was lost. Once the session's process has begun, such a task says so, and none is
+// started for it again: where it was killed, the node says so, and the session ends.
 //
 // # A relay that dies
 //

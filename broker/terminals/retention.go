@@ -48,8 +48,9 @@ func (r *Retention) Drop(ctx context.Context) error {
 			return err
 		}
 		p, err := broker.TerminalPolicyOf(raw)
-		if err != nil {
-			return err
+		if err != nil { // what may be dropped is not known
+			r.Log.Warn("cannot drop old recordings of a site", zap.String("site", site), zap.Error(err))
+			continue
 		}
 		before[site] = r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
 	}

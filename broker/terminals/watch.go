@@ -1,8 +1,11 @@
 package terminals
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +16,6 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
-	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 const (
@@ -23,13 +25,16 @@ const (
 	// neverCame is how long a session waits for its node where no relay waits for it.
 	neverCame = 2 * time.Minute
 	endWithin = 15 * time.Second
+	// nodeAway is how long a node may be away before it is sent to its relay once more, and
+	// again: it comes by itself if it can, where only its connection broke.
+	nodeAway = 10 * time.Second
 )
 
 // watch is what a desk is at work on.
 type watch struct {
-	mu     sync.Mutex
-	ending map[string]bool // sessions
-	group  sync.WaitGroup
+	mu    sync.Mutex
+	busy  map[string]bool // sessions
+	group sync.WaitGroup
 }
 
 // Run holds the sessions to what may end them, until ctx ends.
@@ -54,7 +59,7 @@ func (d *Desk) Run(ctx context.Context) error {
 
 // Leave says that this replica's relay has let go of its sessions.
 func (d *Desk) Leave(ctx context.Context) error {
-	return d.c.DB.ForgetTerminalRelay(ctx, d.c.Address)
+	return d.c.DB.ForgetTerminalRelay(ctx, d.me)
 }
 
 // beat says that the relay lives, where it has sessions or is about to.
@@ -65,7 +70,7 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 	if now.Sub(d.beatAt) < beatEvery || !needed && len(d.c.Relay.Sessions()) == 0 {
 		return nil
 	}
-	if err := d.c.DB.BeatTerminalRelay(ctx, d.c.Address); err != nil {
+	if err := d.c.DB.BeatTerminalRelay(ctx, d.me, relayDead); err != nil {
 		return err
 	}
 	d.beatAt = now
@@ -73,18 +78,31 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 }
 
 func (d *Desk) look(ctx context.Context) error {
-	if err := d.beat(ctx, false); err != nil {
-		return err
-	}
-	here := d.c.Relay.Sessions() // before the rows are read: of these, they say by now whose they are
+	silent := d.beat(ctx, false) // what is here is held to all the same
+	d.watch.mu.Lock()
+	busy := maps.Clone(d.watch.busy) // of these, what is read now may be old when it is done
+	d.watch.mu.Unlock()
+	here := d.c.Relay.Sessions() // before the rows: what is taken meanwhile is not let go of
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
 	}
+	untold, err := d.c.DB.UntoldTerminals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range untold {
+		if !busy[s.ID] {
+			d.beside(s.ID, "tell a node that a terminal session is over", func(ctx context.Context) error { return d.tellNode(ctx, s) })
+		}
+	}
 	for _, st := range all {
+		if busy[st.Session.ID] {
+			continue
+		}
 		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
-	return nil
+	return silent
 }
 
 // hold ends one session if it must not go on, where that is this replica's to do.
@@ -93,9 +111,9 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	ours := s.Replica == d.c.Address
 	switch {
 	case has && !ours:
-		_ = d.c.Relay.Release(s.ID)
+		d.beside(s.ID, "let go of a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
 		return
-	case !has && !ours && now.Sub(st.RelayHeard) < relayDead:
+	case !has && !(ours && st.RelayInstance == d.me.Instance) && now.Sub(st.RelayHeard) < relayDead:
 		return // its own replica's
 	}
 	orphan := !has
@@ -103,26 +121,26 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	if e := st.Access.Refusal(d.c.Now()); code == "" && e != nil {
 		code, reason = e.Code, e.Message
 	}
-	if code == "" && st.Failed != "" && s.Status != broker.TerminalOpen && !d.nodeHere(s.ID) {
-		code, reason = st.Failed, "the node could not open it: "+st.FailedText
-	}
 	if code == "" && orphan {
 		code, reason = d.orphaned(s, now)
+	}
+	if by := d.c.Relay.Operator(s.ID); code == "" && has && by != "" && by != s.OpenedBy {
+		d.guest(ctx, s.ID, by)
+	}
+	again := false
+	if code == "" && has {
+		code, reason, again = d.missing(st, now)
 	}
 	switch {
 	case code != "":
 		d.end(s, code, reason)
+	case again:
+		d.beside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.again(ctx, s) })
 	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
-		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone"}); err != nil && ctx.Err() == nil {
+		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
 	}
-}
-
-// nodeHere reports whether the node's side of a session is at this replica's relay.
-func (d *Desk) nodeHere(id string) bool {
-	state, err := d.c.Relay.State(id)
-	return err == nil && state.Node == frame.NodeHere
 }
 
 // settled reports whether this replica has been there for long enough to tell an orphan
@@ -141,54 +159,101 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 	return "", ""
 }
 
+// release lets go of a session that another relay has, if it still does.
+func (d *Desk) release(ctx context.Context, id string) error {
+	s, err := d.c.DB.TerminalSession(ctx, id)
+	if err == nil && s.Replica != d.c.Address {
+		_ = d.c.Relay.Release(id) // it may have found out
+	}
+	return err
+}
+
+// guest has an operator leave a session of another whom nothing lets be there any more.
+func (d *Desk) guest(ctx context.Context, id, by string) {
+	_, no, err := d.mayBeIn(ctx, by, id)
+	switch {
+	case err != nil:
+		d.c.Log.Warn("cannot look whether an operator may be in a session", zap.String("session", id), zap.String("operator", by), zap.Error(err))
+	case no != nil:
+		d.beside(id, "have an operator leave", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
+	}
+}
+
+// missing says what becomes of a session that this relay has and its node is not at: it
+// ends with a code, where the node says that it has none, or the node is sent here again.
+func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
+	since, o := d.c.Relay.Away(st.Session.ID), st.Open
+	switch {
+	case since.IsZero() || !o.Status.Ended() || o.Status == "": // it is here, or on its way
+		return "", "", false
+	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted && (!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
+		return cmp.Or(string(o.Code), "terminal_start_failed"), "the node could not open it: " + o.Message, false
+	case !o.Began && (o.Status == broker.TaskExpired || o.Status == broker.TaskCanceled):
+		return "task_" + string(o.Status), "the node could not open it: the task is " + string(o.Status), false
+	}
+	return "", "", now.Sub(since) >= nodeAway && now.Sub(o.At) >= nodeAway
+}
+
+// again sends a node to this relay once more.
+func (d *Desk) again(ctx context.Context, s broker.TerminalSession) error {
+	p, n, err := d.c.DB.NextTerminalOpen(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	return d.send(ctx, system, s, p, n)
+}
+
 // end ends a session beside the watch: it may take seconds.
 func (d *Desk) end(s broker.TerminalSession, code, reason string) {
+	d.beside(s.ID, "end a terminal session", func(ctx context.Context) error { return d.close(ctx, s.ID, code, reason) })
+}
+
+// beside does what a session needs beside the watch, one thing at a time.
+func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
-	if d.watch.ending[s.ID] {
+	if d.watch.busy[id] {
 		return
 	}
-	d.watch.ending[s.ID] = true
+	d.watch.busy[id] = true
 	d.watch.group.Go(func() {
 		ctx, done := context.WithTimeout(context.Background(), endWithin)
 		defer done()
-		if err := d.close(ctx, s.ID, code, reason); err != nil {
-			d.c.Log.Error("cannot end a terminal session", zap.String("session", s.ID), zap.String("code", code), zap.Error(err))
+		if err := do(ctx); err != nil {
+			d.c.Log.Error("cannot "+what, zap.String("session", id), zap.Error(err))
 		}
 		d.watch.mu.Lock()
 		defer d.watch.mu.Unlock()
-		delete(d.watch.ending, s.ID)
+		delete(d.watch.busy, id)
 	})
 }
 
-// close ends a session that is at this replica's relay, or at none, and has the node end
-// its side also where that does not hear the relay.
+// close ends a session that is at this replica's relay, or at none. Its node is told by
+// whichever watch sees that it is over, also where the relay ended it by itself.
 func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	err := d.c.Relay.Close(ctx, id, code, reason)
 	if broker.AsError(err).Code == "terminal_session_not_here" {
 		err = d.c.Relay.Reap(ctx, id, code, reason)
 	}
-	if err != nil {
-		return err
-	}
-	s, err := d.c.DB.TerminalSession(ctx, id)
-	if err != nil {
-		return err
-	}
-	d.tellNode(ctx, s)
-	return nil
+	return err
 }
 
 // tellNode has the node end what it has of a session, once. A node that cannot be told any
 // more has nothing of it that lasts: its process ends by itself when no relay takes it.
-func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) {
+func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	raw, err := taskcatalog.Encode(taskcatalog.TerminalCloseParams{SessionID: s.ID, Code: taskcatalog.Code(s.EndCode)})
-	if err == nil {
-		_, _, err = d.c.Queue.Enqueue(ctx, system, taskqueue.Request{
-			NodeID: s.NodeID, Type: "terminal.close", Params: raw, IdempotencyKey: fmt.Sprintf("%s/close", s.ID), CorrelationID: s.ID,
-		})
+	if err != nil {
+		return err
+	}
+	_, _, err = d.c.Queue.Enqueue(ctx, system, taskqueue.Request{
+		NodeID: s.NodeID, Type: "terminal.close", Params: raw, IdempotencyKey: fmt.Sprintf("%s/close", s.ID), CorrelationID: s.ID,
+	})
+	if refused := (*broker.Error)(nil); errors.As(err, &refused) && refused.Kind != broker.Internal && refused.Kind != broker.Unavailable {
+		d.c.Log.Warn("a node cannot be told that a terminal session is over", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
+		err = nil
 	}
 	if err != nil {
-		d.c.Log.Warn("a node cannot be told that a terminal session is over", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
+		return err
 	}
+	return d.c.DB.ToldTerminal(ctx, s.ID)
 }

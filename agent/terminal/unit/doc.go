@@ -11,5 +11,7 @@
 //     while. Its runtime directory goes with it, and who comes last ends its login.
 //   - The same unit started again is the one that runs. So a task that is repeated hands
 //     over once more, and does nothing else twice.
+//   - A session that has begun, as the broker says, is never started again: where its
+//     process is gone, so is the session.
 //   - A session that was started for a handover which failed is stopped.
 package unit

@@ -20,6 +20,7 @@ import (
 // Codes of sessions on a node.
 const (
 	CodeEnding taskcatalog.Code = "terminal_ending" // its process has ended, and its unit is on the way
+	CodeGone   taskcatalog.Code = "terminal_gone"   // it had a process, and has none any more
 	CodeLeft   taskcatalog.Code = "terminal_left"   // a process of it does not end
 )
 
@@ -59,18 +60,17 @@ type Order struct {
 	Mint func(ctx context.Context) ([]byte, error)
 }
 
-// Open starts a session unless it runs, and hands it over. Codes: those of Order's
-// functions, of package handover, and of what the session's process says to it;
-// terminal_ending.
+// Open starts a session unless it runs or is to be resumed, and hands it over. Codes: those
+// of Order's functions, of package handover, and of what the session's process says to it;
+// terminal_ending, terminal_gone.
 func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpenResult, error) {
 	id := o.Params.SessionID
 	if err := CheckID(id); err != nil {
 		return nil, err
 	}
-	err := s.Systemd.StartTerminal(ctx, s.spec(o.Params))
-	ran := errors.Is(err, ErrExists)
-	if err != nil && !ran {
-		return nil, fmt.Errorf("cannot start terminal session %s: %w", id, err)
+	ran, err := s.start(ctx, o.Params)
+	if err != nil {
+		return nil, err
 	}
 	resumed, err := s.hand(ctx, o)
 	if err == nil {
@@ -82,6 +82,26 @@ func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpen
 		err = errors.Join(err, s.Systemd.Stop(ctx, Name(id)))
 	}
 	return nil, err
+}
+
+// start starts a session unless it runs. One that has begun is never started again: what it
+// was to do would be done twice.
+func (s *Sessions) start(ctx context.Context, p *taskcatalog.TerminalOpenParams) (ran bool, err error) {
+	if p.Resume {
+		st, there, err := s.find(ctx, p.SessionID)
+		if err == nil && (!there || !st.runs()) {
+			err = taskcatalog.Errorf(CodeGone, "terminal session %s has no process on the node any more: it was killed, or the node began anew (open another)", p.SessionID)
+		}
+		return true, err
+	}
+	err = s.Systemd.StartTerminal(ctx, s.spec(p))
+	if errors.Is(err, ErrExists) {
+		return true, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot start terminal session %s: %w", p.SessionID, err)
+	}
+	return false, err
 }
 
 func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) {

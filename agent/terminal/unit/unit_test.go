@@ -165,6 +165,27 @@ func TestASessionIsStartedOnceAndHandedOverAgain(t *testing.T) {
 	}
 }
 
+func TestASessionThatHasBegunIsNeverStartedAgain(t *testing.T) {
+	resume := func(o *Order) { o.Params.Resume = true }
+	n := newNode()
+	s := n.sessions(t)
+	if res, err := s.Open(t.Context(), order("t-1", resume)); taskcatalog.CodeOf(err, "") != CodeGone || res != nil {
+		t.Errorf("%+v (%v)", res, err)
+	}
+	n.did(t)
+	if _, err := s.Open(t.Context(), order("t-1")); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := s.Open(t.Context(), order("t-2", resume)); err != nil || !res.Resumed {
+		t.Errorf("%+v (%v)", res, err)
+	}
+	n.did(t, "start "+name, "hand ts-7k2m4q6s token-of-t-1 to one:1", "hand ts-7k2m4q6s token-of-t-2 to one:1")
+	n.units[name] = State{Unit: name, Active: "failed"}
+	if _, err := s.Open(t.Context(), order("t-3", resume)); taskcatalog.CodeOf(err, "") != CodeGone {
+		t.Error(err)
+	}
+}
+
 // An agent that was cut off between the two left a process that has nothing yet.
 func TestASessionThatWasStartedAndNeverHandedOverIsHandedOver(t *testing.T) {
 	n := newNode()
