@@ -45,10 +45,14 @@ func TestAStaleRelayLetsGo(t *testing.T) {
 		"its node writes": {do: func(_ *site, n *conn, _ frame.Welcome) { n.send(frame.Data{Bytes: []byte("late")}) }},
 		"its node leaves": {do: func(_ *site, n *conn, _ frame.Welcome) { n.close() }},
 		"it is to end": {do: func(s *site, n *conn, _ frame.Welcome) {
-			if err := s.relay.Close(ctx, "ts-1", "revoked", "too late"); err != nil {
+			// The node reads meanwhile: what it has not read when its connection ends is gone.
+			closed := make(chan error, 1)
+			go func() { closed <- s.relay.Close(ctx, "ts-1", "revoked", "too late") }()
+			bye, err := byeOf(s, n.next), <-closed
+			if err != nil {
 				s.Fatal(err)
 			}
-			if bye := byeOf(s, n.next); !bye.Lasts {
+			if !bye.Lasts {
 				s.Errorf("its node was told %+v", bye)
 			}
 		}},
