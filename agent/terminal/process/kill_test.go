@@ -149,11 +149,8 @@ func TestAProcessThatIsKilledLeavesNoProgramNoTerminalAndNoLogin(t *testing.T) {
 	ok(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	start := time.Now()
-	for unix.Kill(program, 0) == nil && !ended(program) {
-		if time.Since(start) > 10*time.Second {
-			t.Fatalf("process %d is still there", program)
-		}
-		time.Sleep(time.Millisecond)
+	if !within(10*time.Second, func() bool { return unix.Kill(program, 0) != nil || ended(program) }) {
+		t.Fatalf("process %d is still there", program)
 	}
 	if bye := p.Gone(t); bye.Code != "" { // the relay learns of it by the end of the connection
 		t.Errorf("its last word is %+v", bye)

@@ -74,15 +74,30 @@ func leavesNothing(t *testing.T) {
 	before := open()
 	t.Cleanup(func() {
 		left, stacks := 0, make([]byte, 1<<20)
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		gone := within(10*time.Second, func() bool {
 			left = open()
 			text := string(stacks[:runtime.Stack(stacks, true)])
-			if left <= before && !strings.Contains(text, "agent/terminal.") && !strings.Contains(text, "handover.") {
-				return
-			}
+			return left <= before && !strings.Contains(text, "agent/terminal.") && !strings.Contains(text, "handover.")
+		})
+		if gone {
+			return
 		}
 		t.Errorf("%d descriptors were open before, and %d are; what runs:\n%s", before, left, stacks[:runtime.Stack(stacks, true)])
 	})
+}
+
+// within looks until something is so, or the time is over.
+func within(d time.Duration, is func() bool) bool {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for over := time.After(d); !is(); {
+		select {
+		case <-over:
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
 }
 
 // running is a process, in this one.

@@ -111,9 +111,13 @@ func run(t *testing.T, argv ...string) string {
 // until polls.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for over := time.After(time.Minute); !is(); {
+		select {
+		case <-over:
 			t.Fatalf("%s: not within a minute", what)
+		case <-ticker.C:
 		}
 	}
 }
