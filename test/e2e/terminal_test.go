@@ -118,8 +118,9 @@ func (s *site) remains(id string) error {
 		"folder":  {"find", "/run/hostler-terminal", "-name", id},
 		"process": {"pgrep", "-af", "hostler-agent[ ]session " + id + "$"},
 	} {
+		// To find nothing is a failure to pgrep, and a folder that is not there one to find.
 		r, err := s.guest.Run(s.ctx, argv...)
-		if err != nil {
+		if err != nil && r.Exit == 0 {
 			return err
 		}
 		if text := strings.TrimSpace(r.Stdout); text != "" {
