@@ -195,6 +195,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.markStart()
 	a.goOnUpdating(ctx)
 	a.look(ctx)
+	// Before the loops: more than one of them speaks for the node.
+	if err := a.state.Load(); err != nil {
+		return err
+	}
 	g, loops := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.serve(loops, work) })
 	g.Go(func() error { return a.sendResults(loops) })

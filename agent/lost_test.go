@@ -90,19 +90,20 @@ func TestATaskThatALostLedgerKnewDoesNotRunTwice(t *testing.T) {
 func TestATaskThatWaitedAtTheSwitchIsNotSaidToHaveDoneNothing(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()
-		q := l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`)
-		died := make(chan struct{})
+		id, died := l.nodeID(p), make(chan struct{})
 		p.quit()
-		l.start(func(q *process) {
-			q.at = func(at, _ string) {
+		l.start(func(p *process) {
+			p.at = func(at, _ string) {
 				if at == "after accept" {
-					q.kill()
+					p.kill()
 					close(died)
 					runtime.Goexit()
 				}
 			}
 		})
+		q := l.broker.Enqueue(id, "node.drain", `{}`)
 		<-died
+		time.Sleep(time.Second)
 		if err := ledger.Lost(l.config.StateDir, time.Now()); err != nil {
 			t.Fatal(err)
 		}

@@ -33,9 +33,6 @@ var (
 
 // serve is the main loop: be a member, stay one, take tasks.
 func (a *Agent) serve(ctx, work context.Context) error {
-	if err := a.state.Load(); err != nil {
-		return err
-	}
 	if a.state.Member() != nil {
 		if err := a.state.Lock(); err != nil {
 			return err

@@ -169,6 +169,9 @@ func (a *Agent) sendRefusals(ctx context.Context) error {
 // expireAccepted ends what was accepted, never started, and cannot start any
 // more, so that the broker learns what it may not know: nothing was done.
 func (a *Agent) expireAccepted() {
+	if a.state.Member() == nil {
+		return // nobody it could be said for
+	}
 	late, err := a.ledger.Open(func(e *ledger.Entry) bool {
 		return e.State == ledger.Accepted && a.Now().After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))
 	})

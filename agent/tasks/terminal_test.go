@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hostler/hostler/agent/terminal/handover"
@@ -15,6 +16,7 @@ import (
 
 // playedTerminals are sessions whose processes take whatever they are given.
 type playedTerminals struct {
+	mu      sync.Mutex // of units and stopped, where several are stopped at once
 	units   map[string]unit.State
 	taken   map[string][]string // tasks, by session
 	sudo    bool                // of whom was handed over last
@@ -46,6 +48,8 @@ func (p *playedTerminals) Terminals(context.Context) (all []unit.State, err erro
 }
 
 func (p *playedTerminals) Stop(_ context.Context, name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.stopped = append(p.stopped, name)
 	delete(p.units, name)
 	return p.stuck

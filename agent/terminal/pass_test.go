@@ -41,7 +41,8 @@ func TestASessionThatIsSentElsewhereGoesOnThere(t *testing.T) {
 		if f := await[frame.Data](t, p); f.Offset != 5 || string(f.Bytes) != "d" {
 			t.Errorf("the output is %+v", f)
 		}
-		p.Close() // a break: it comes back to where it was sent, not to where it was before
+		synctest.Wait() // what was sent has come
+		p.Close()       // a break: it comes back to where it was sent, not to where it was before
 		p, hello = r.welcome(t, frame.Welcome{Taken: 6, Limit: 100})
 		if p.relay != "two:2" || hello.Token != "next" {
 			t.Errorf("it came to %s with %+v", p.relay, hello)
@@ -88,6 +89,7 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 				r.goDown(func() error { dials++; return nil })
 				start := time.Now()
 				p.send(t, bye)
+				synctest.Wait() // what was sent has come
 				p.Close()
 				if !comes {
 					run.end(t, CodeDetached)
@@ -119,10 +121,12 @@ func TestATokenThatIsRefusedOnTheWayBackKeepsTheProgram(t *testing.T) {
 		r := newRelay()
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
+		synctest.Wait() // what was sent has come
 		p.Close()
 		p = <-r.calls
 		p.next(t)
 		p.send(t, frame.Bye{Code: "terminal_token_used"})
+		synctest.Wait() // what was sent has come
 		p.Close()
 		r.passes <- Pass{Relay: "two:2", Token: "other"}
 		p, _ = r.welcome(t, frame.Welcome{Limit: 100})
@@ -146,6 +150,7 @@ func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
 				t.Errorf("the hello is %+v", hello)
 			}
 			p.send(t, frame.Bye{Code: "terminal_token_expired"})
+			synctest.Wait() // what was sent has come
 			p.Close()
 		},
 	} {
@@ -155,6 +160,7 @@ func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 				r.goDown(func() error { return errors.New("nobody answers") })
+				synctest.Wait() // what was sent has come
 				p.Close()
 				for _, token := range []string{"early", "late"} { // the second spoils the first alone
 					r.passes <- Pass{Relay: p.relay, Token: token, Until: time.Now().Add(30 * time.Second)}
@@ -178,6 +184,7 @@ func TestATokenIsNotKeptForAnotherRelay(t *testing.T) {
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		r.goDown(func() error { return errors.New("nobody answers") })
+		synctest.Wait() // what was sent has come
 		p.Close()
 		r.passes <- Pass{Relay: "two:2", Token: "other", Until: time.Now().Add(30 * time.Second)}
 		time.Sleep(40 * time.Second)
@@ -222,6 +229,7 @@ func TestAHandoverGivesASessionTimeAgain(t *testing.T) {
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		r.goDown(func() error { return errors.New("nobody answers") })
+		synctest.Wait() // what was sent has come
 		p.Close()
 		start := time.Now()
 		time.Sleep(90 * time.Second)
@@ -243,6 +251,7 @@ func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 				r.goDown(func() error { return errors.New("nobody answers") })
+				synctest.Wait() // what was sent has come
 				p.Close()
 				synctest.Wait()
 				prog.said <- []byte("last words")

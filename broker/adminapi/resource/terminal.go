@@ -69,6 +69,7 @@ type TerminalFilter struct {
 
 // TerminalList is a page, newest first.
 type TerminalList struct {
+	Standing
 	Items      []Terminal `json:"items"`
 	NextCursor string     `json:"next_cursor,omitempty"`
 }
@@ -94,6 +95,7 @@ type Recording struct {
 
 // RecordingList is a page, newest first.
 type RecordingList struct {
+	Standing
 	Items      []Recording `json:"items"`
 	NextCursor string      `json:"next_cursor,omitempty"`
 }

@@ -259,8 +259,9 @@ func (s *search) walk() {
 	of["decommission"] = []string{turnover.DecommissionID}
 	of["run"] = []string{"u-0123456789abcdef"}                                                                            // of an agent: there is none
 	of["rollout"] = []string{"u-0123456789abcdef"}                                                                        // nor a rollout
+	of["terminal"], of["recording"] = []string{"ts-0123456789abcdef"}, []string{"ts-0123456789abcdef"}                    // nor a session
 	of["certificate"], of["attestation"] = []string{turnover.DecommissionID + ".1"}, []string{"att-0123456789abcdef0123"} // there are none
-	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite"}
+	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
 	for path, methods := range api.Paths {
 		path = strings.TrimPrefix(path, resource.Prefix)
