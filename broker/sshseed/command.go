@@ -34,10 +34,11 @@ const (
 	and  = " && "
 )
 
-// run has the machine run a line. Its output is for people.
-func (m *machine) run(ctx context.Context, l line) error {
+// run has the machine run a line, which ended where the machine says with which status:
+// only then is there a connection to say more on. Its output is for people.
+func (m *machine) run(ctx context.Context, l line) (ended bool, err error) {
 	said := &output{conn: m.conn}
-	err := within(ctx, m.conn, commands, func() error {
+	err = within(ctx, m.conn, commands, func() error {
 		session, err := m.client.NewSession()
 		if err != nil {
 			return err
@@ -47,18 +48,19 @@ func (m *machine) run(ctx context.Context, l line) error {
 		return session.Run(string(l))
 	})
 	if err == nil {
-		return nil
+		return true, nil
 	}
 	exit := (*ssh.ExitError)(nil)
 	switch {
 	case said.flood():
 		err = errors.New("it says more than anybody wants to know")
 	case errors.As(err, &exit):
+		ended = true
 		err = fmt.Errorf("it ends with status %d: %s", exit.ExitStatus(), m.hide(said.String()))
 	default:
-		return failed(codeOf(err, CommandFailed), m.at, "cannot run a command on the machine", err)
+		return false, failed(codeOf(err, CommandFailed), m.at, "cannot run a command on the machine", err)
 	}
-	return failed(CommandFailed, m.at, "a command failed on the machine", err)
+	return ended, failed(CommandFailed, m.at, "a command failed on the machine", err)
 }
 
 const (

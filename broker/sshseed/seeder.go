@@ -34,6 +34,7 @@ const (
 	shaking  = 20 * time.Second
 	sending  = 30 * time.Second
 	commands = 60 * time.Second
+	closing  = time.Second // more, for what is done on a connection that was closed
 )
 
 // Seeder reaches machines.
@@ -106,11 +107,13 @@ func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip
 	if err := m.upload(ctx, files); err != nil {
 		return at, err
 	}
-	err = m.run(ctx, install)
+	ended, err := m.run(ctx, install)
 	// What was installed is of no more use there, whatever became of it.
-	m.forget(ctx)
+	if ended {
+		m.forget(ctx)
+	}
 	if err == nil {
-		err = m.run(ctx, start)
+		_, err = m.run(ctx, start)
 	}
 	return at, err
 }
@@ -143,16 +146,24 @@ func (s *Seeder) dial(ctx context.Context, addresses []netip.Addr) (net.Conn, ne
 }
 
 // within does what is done on a connection, which is closed when it takes too long:
-// neither library takes a context.
+// neither library takes a context. It is waited for a moment longer and not for ever, as
+// crypto/ssh does that opens a channel on a connection that has just ended.
 func within(ctx context.Context, conn net.Conn, limit time.Duration, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	err := do()
-	if !stop() && err != nil {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		_ = conn.Close()
+		select {
+		case <-done:
+		case <-time.After(closing):
+		}
 		return context.Cause(ctx)
 	}
-	return err
 }
 
 // shook tells what became of a handshake. A machine that no longer has a key of the
