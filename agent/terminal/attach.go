@@ -152,7 +152,8 @@ func (l *link) welcome(w frame.Welcome) error {
 		return fault{error: err}
 	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
-	return judge(l.out.Acked(frame.Ack{Taken: l.out.From(), Limit: w.Limit}))
+	l.out.Anew(w.Limit)
+	return nil
 }
 
 // goodbye is what a Bye of the relay means: a fault, or an error that ends the connection.

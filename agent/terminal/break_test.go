@@ -35,7 +35,7 @@ func breaks(t *testing.T, rnd *rand.Rand) {
 			rest = rest[n:]
 		}
 	}()
-	in, out, rest := frame.NewInflow(0), new(frame.Outflow), typed
+	in, out, rest, window := frame.NewInflow(0), new(frame.Outflow), typed, uint64(window)
 	var heard []byte
 	connections, token := 0, "first"
 	for len(heard) < len(said) || len(prog.input()) < len(typed) {
@@ -46,6 +46,9 @@ func breaks(t *testing.T, rnd *rand.Rand) {
 		}
 		connections++
 		token = string(rune('a' + connections%26))
+		if rnd.IntN(2) == 0 { // another relay, which does not know what the one before allowed
+			in, window = frame.NewInflow(in.Taken()), uint64(1+rnd.IntN(9000))
+		}
 		p.send(t, frame.Welcome{Version: 1, Taken: in.Taken(), Limit: in.Allow(window).Limit, Token: token})
 		ok(t, out.Acked(frame.Ack{Taken: hello.Taken, Limit: hello.Taken}))
 		again, err := out.Again(hello.Taken)

@@ -85,7 +85,11 @@ type Outflow struct {
 func NewOutflow(sent uint64) *Outflow { return &Outflow{from: sent, limit: sent} }
 
 // Room is how many bytes may be added now.
-func (out *Outflow) Room() int { return int(min(out.limit-out.end(), MaxData)) }
+func (out *Outflow) Room() int { return int(min(max(out.limit, out.end())-out.end(), MaxData)) }
+
+// Anew has the other side allow this much and no more, as on a new connection: another
+// relay does not know what the one before has allowed.
+func (out *Outflow) Anew(limit uint64) { out.limit = limit }
 
 // Limit is up to where the other side allows bytes.
 func (out *Outflow) Limit() uint64 { return out.limit }
@@ -122,8 +126,9 @@ func (out *Outflow) Acked(a Ack) error {
 }
 
 // Part gives the frame that goes on after the first at bytes, which has none where all of
-// it was given. Its bytes are good until the next Add or Acked. Codes: frame_lost, for a
-// place that was acknowledged; ack_unsent, for one beyond what was added.
+// it was given, or no more of it is allowed. Its bytes are good until the next Add or Acked.
+// Codes: frame_lost, for a place that was acknowledged; ack_unsent, for one beyond what was
+// added.
 func (out *Outflow) Part(at uint64) (Data, error) {
 	switch {
 	case at < out.from:
@@ -132,7 +137,7 @@ func (out *Outflow) Part(at uint64) (Data, error) {
 		return Data{}, taskcatalog.Errorf(CodeAckUnsent, "%d bytes are acknowledged, and %d were sent", at, out.end())
 	}
 	part := out.kept[at-out.from:]
-	return Data{Offset: at, Bytes: part[:min(len(part), MaxData)]}, nil
+	return Data{Offset: at, Bytes: part[:min(uint64(len(part)), MaxData, max(out.limit, at)-at)]}, nil
 }
 
 // Again gives the frames that bring the other side on from what it has. Codes: those of

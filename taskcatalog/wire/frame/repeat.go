@@ -24,7 +24,7 @@ type Repeat struct {
 // Next gives what to send now, or else when to look again: zero, if not before something
 // changes. The frame's bytes are good until the Outflow's next Add or Acked.
 func (r *Repeat) Next(now time.Time, out *Outflow, rtt time.Duration) (Data, time.Time) {
-	missing := out.Sent() - out.From()
+	missing := min(out.Sent(), max(out.Limit(), out.From())) - out.From()
 	if missing == 0 || missing > repeatMax {
 		return Data{}, time.Time{}
 	}

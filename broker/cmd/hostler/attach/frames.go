@@ -104,7 +104,8 @@ func (o *operator) welcomed(w frame.Welcome) error {
 	if _, err := o.out.Part(w.Taken); err != nil {
 		return err
 	}
-	if err := o.out.Acked(frame.Ack{Taken: w.Taken, Limit: max(w.Limit, w.Taken)}); err != nil {
+	o.out.Anew(w.Limit)
+	if err := o.out.Acked(frame.Ack{Taken: w.Taken}); err != nil {
 		return err
 	}
 	o.sent, o.told, o.link.eofSent = w.Taken, frame.Ack{}, false
