@@ -298,3 +298,13 @@ func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) e
 	e.Before = small("blocks", last.Seq+1, "bytes", last.To, "hash", last.Hash)
 	return t.audit(ctx, e)
 }
+
+// RecordingDropped is when a session's recording was forgotten; zero: it was not. Codes:
+// terminal_session_not_found.
+func (db *DB) RecordingDropped(ctx context.Context, id string) (dropped time.Time, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT dropped_at FROM terminal_sessions WHERE id = $1`, id).Scan(at(&dropped))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = terminalNotFound(id)
+	}
+	return dropped, err
+}
