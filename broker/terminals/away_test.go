@@ -120,3 +120,17 @@ func TestTwoBrokersAtOneAddress(t *testing.T) {
 		b.open()
 	})
 }
+
+// A node that was away all the time finds nothing to be done for a session that is over.
+func TestWhatWouldOpenASessionThatIsOverIsTakenBack(t *testing.T) {
+	each(t, func(w *world) {
+		r := w.replica("a.example:7442")
+		id := r.open()
+		w.ok(r.desk.Close(ctx, ada, id, "enough"))
+		w.closed(id, terminals.CodeClosed)
+		w.eventually("it is taken back", func() bool {
+			opens := w.tasks("terminal.open")
+			return len(opens) == 1 && opens[0].Status == broker.TaskCanceled
+		})
+	})
+}

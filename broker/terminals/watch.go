@@ -248,6 +248,9 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	_, _, err = d.c.Queue.Enqueue(ctx, system, taskqueue.Request{
 		NodeID: s.NodeID, Type: "terminal.close", Params: raw, IdempotencyKey: fmt.Sprintf("%s/close", s.ID), CorrelationID: s.ID,
 	})
+	if err == nil {
+		err = d.withdraw(ctx, s)
+	}
 	if refused := (*broker.Error)(nil); errors.As(err, &refused) && refused.Kind != broker.Internal && refused.Kind != broker.Unavailable {
 		d.c.Log.Warn("a node cannot be told that a terminal session is over", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
 		err = nil
@@ -256,4 +259,17 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 		return err
 	}
 	return d.c.DB.ToldTerminal(ctx, s.ID)
+}
+
+// withdraw takes back what would still send a node to a relay for a session that is over.
+func (d *Desk) withdraw(ctx context.Context, s broker.TerminalSession) error {
+	open, _, err := d.c.DB.ListTasks(ctx, store.TaskFilter{
+		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
+	})
+	for _, k := range open {
+		if _, err := d.c.Queue.Cancel(ctx, system, k.ID, "its session is over"); err != nil {
+			return err
+		}
+	}
+	return err
 }
