@@ -37,7 +37,7 @@ func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 		for _, until := range []string{old, other, old} {
 			for n, at := 0, ""; at != until; n++ {
 				t.goesOn("typed" + strconv.Itoa(n))
-				t.types("echo at=$(hostname -I | tr -d ' ')=\r")
+				t.types("echo at=$(hostname -I | tr ' ' '\\n' | grep -m1 ^10)=\r")
 				at = t.shows(old, other, "at==")
 			}
 		}

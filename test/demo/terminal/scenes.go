@@ -68,7 +68,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	}
 	d.id = sessionName.FindStringSubmatch(d.session.Text())[1]
 	for _, l := range [][2]string{
-		{"PS1='$ '; NOTE=kept-by-the-shell", "\n$ "},
+		{"PS1='$ '; NOTE=kept-by-the-shell; echo ready=$((6*7))", "ready=42"},
 		{"whoami; id -u | sed s/^/uid=/", "\nuid="},
 		{"echo this is $(uname -n), shell $$", "this is " + node},
 		{"df -h / | tail -n 1", "% /"},
@@ -136,13 +136,14 @@ func (d *demo) played(ctx context.Context) error {
 		if err := d.Lab.JSON(ctx, &t, "terminal", "show", d.id); err != nil || t.Status != "closed" {
 			return fmt.Errorf("it is %q: %w", t.Status, err)
 		}
+		left, err := d.InGuest(ctx, "systemctl", "list-units", "--all", "--no-legend", "--plain", "hostler-terminal-*.service")
+		if err != nil || left != "" {
+			return fmt.Errorf("on the node is left: %s: %w", left, err)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
-	}
-	if left, err := d.InGuest(ctx, "systemctl", "list-units", "--all", "--no-legend", "--plain", "hostler-terminal-*.service"); err != nil || left != "" {
-		return fmt.Errorf("of the session is left: %s: %w", left, err)
 	}
 	d.Saw("the exit status of the shell, 3, was that of hostler terminal; no unit of the session is left on the node")
 	if err := d.Hostler(ctx, 4, "recording", "list"); err != nil {
