@@ -39,9 +39,14 @@ func (d *demo) does(ctx context.Context, line, shows string) error {
 
 // show prints what the session has shown since.
 func (d *demo) show() {
-	text := strings.ReplaceAll(d.session.Text(), "\r\n", "\n")
-	d.Printed(escapes.ReplaceAllString(text[d.shown:], ""), 40)
+	text := d.session.Text()
+	d.Printed(plain(text[d.shown:]), 40)
 	d.shown = len(text)
+}
+
+// plain is what a terminal writes without what draws.
+func plain(text string) string {
+	return escapes.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 }
 
 // escapes are what draws on a terminal and not in a story.
@@ -64,6 +69,9 @@ func (d *demo) open(ctx context.Context) (err error) {
 	}
 	context.AfterFunc(ctx, d.session.Close)
 	if _, err := d.session.Shows(ctx, "what it shows is recorded"); err != nil {
+		return err
+	}
+	if _, err := d.session.Shows(ctx, "$ "); err != nil { // the shell is there
 		return err
 	}
 	d.id = sessionName.FindStringSubmatch(d.session.Text())[1]
@@ -149,9 +157,13 @@ func (d *demo) played(ctx context.Context) error {
 	if err := d.Hostler(ctx, 4, "recording", "list"); err != nil {
 		return err
 	}
-	if err := d.Hostler(ctx, 40, "recording", "play", d.id, "--speed", "20", "--idle-limit", "2s"); err != nil {
+	play := []string{"recording", "play", d.id, "--speed", "20", "--idle-limit", "2s"}
+	d.Typed("hostler " + strings.Join(play, " "))
+	played, err := d.Lab.Hostler(ctx, play...)
+	if err != nil {
 		return err
 	}
+	d.Printed(plain(played), 40)
 	if err := d.Hostler(ctx, 10, "recording", "verify", d.id); err != nil {
 		return err
 	}
