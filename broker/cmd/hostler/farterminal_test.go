@@ -37,6 +37,7 @@ type farTerminal struct {
 	byes    []frame.Bye
 	hellos  []frame.Hello
 	refuse  int // so many connections
+	lost    int // bytes of output that the relay has no more
 	asked   []*http.Request
 }
 
@@ -96,7 +97,12 @@ func (f *farTerminal) took(conn *websocket.Conn, got frame.Frame) {
 	switch got := got.(type) {
 	case frame.Hello:
 		f.hellos, f.conn = append(f.hellos, got), conn
-		f.send(frame.Welcome{Version: frame.Version, Taken: f.in.Taken(), Limit: f.in.Allow(1 << 16).Limit, From: got.Taken}, frame.State{Node: frame.NodeHere, Transport: frame.OverQUIC})
+		from := got.Taken
+		if f.lost > 0 {
+			from, f.lost = from+uint64(f.lost), 0
+			f.out = frame.NewOutflow(from)
+		}
+		f.send(frame.Welcome{Version: frame.Version, Taken: f.in.Taken(), Limit: f.in.Allow(1 << 16).Limit, From: from}, frame.State{Node: frame.NodeHere, Transport: frame.OverQUIC})
 	case frame.Data:
 		var fresh []byte
 		if fresh, err = f.in.Take(got); err == nil {

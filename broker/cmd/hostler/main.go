@@ -30,10 +30,13 @@ type surroundings struct {
 	width    func() int
 }
 
+// interrupts end a run in an orderly way: a terminal that is gone does as well.
+var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+
 func main() { os.Exit(runProcess()) }
 
 func runProcess() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
 	defer stop()
 	onTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"

@@ -36,7 +36,7 @@ func hostlerAtTestNow() {
 	if os.Getenv("CLOCK") == "real" {
 		now = time.Now
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], surroundings{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,

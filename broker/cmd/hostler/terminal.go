@@ -91,7 +91,7 @@ opened it may, or a platform_admin. Where it is attached, that side is left.`,
 			if err != nil {
 				return err
 			}
-			return a.attachTerminal(c.Context(), api, k)
+			return a.attachTerminal(c.Context(), api, k, false)
 		},
 	}
 }

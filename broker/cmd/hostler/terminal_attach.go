@@ -29,7 +29,7 @@ func (a *app) openTerminal(ctx context.Context, s resource.TerminalStart) error 
 	if err != nil {
 		return err
 	}
-	return a.attachTerminal(ctx, api, k)
+	return a.attachTerminal(ctx, api, k, true)
 }
 
 // terminalSize is that of the terminal here, or what there was before there were others.
@@ -47,13 +47,17 @@ func (a *app) terminalSize() resource.TerminalTicketRequest {
 // maxSide is the most characters of a terminal, either way.
 const maxSide = 4096
 
-// attachTerminal is a session, from its ticket to its end.
-func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resource.TerminalTicket) error {
+// attachTerminal is a session, from its ticket to its end; one that is new, or was there.
+func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resource.TerminalTicket, isNew bool) error {
 	t := &k.Terminal
 	keyboard, screen := tty(a.in, term.IsTerminal), tty(a.out, term.IsTerminal)
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
+	// Output that nobody takes is to fail, and not to end this process before it has put the
+	// terminal right and ended the session.
+	signal.Ignore(syscall.SIGPIPE)
+	defer signal.Reset(syscall.SIGPIPE)
 	if keyboard != nil {
 		a.greet(t)
 	}
@@ -62,7 +66,7 @@ func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resourc
 	ticket := k.Ticket
 	end, err := attach.Run(ctx, attach.Config{
 		ID: t.ID, In: a.in, Out: a.out, Err: a.err,
-		Keyboard: keyboard != nil, Screen: screen != nil, Quiet: a.quiet,
+		Keyboard: keyboard != nil, Screen: screen != nil, Quiet: a.quiet, New: isNew,
 		Filter: escape.Policy{Title: t.Filter.Title && screen != nil, Clipboard: t.Filter.Clipboard && screen != nil, Answers: keyboard != nil && screen != nil},
 		Size: func() frame.Resize {
 			s := a.terminalSize()
@@ -102,7 +106,10 @@ func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resourc
 	case ctx.Err() != nil && !end.Left:
 		return ctx.Err()
 	}
-	return a.ended(t, end)
+	if err := a.ended(t, end); err != nil || screen != nil || end.Lost == 0 || end.Left {
+		return err
+	}
+	return broker.Errorf(broker.Internal, "terminal_output_lost", "%d bytes of what session %s wrote did not come here (hostler recording play %s has what was recorded)", end.Lost, t.ID, t.ID)
 }
 
 func (a *app) greet(t *resource.Terminal) {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -167,4 +169,38 @@ func TestASessionThatIsTakenByAnotherOfOnesOwnIsSaidToGoOn(t *testing.T) {
 	first.shows("error: connection_replaced: session " + p.SessionID + " was attached elsewhere, and goes on there")
 	second.types("~.")
 	second.ends(0)
+}
+
+// A pipe that nobody reads any more would end another process at once, and so would a
+// terminal that is gone; this one puts the keyboard right before.
+func TestTheKeyboardIsPutRightWhateverEndsTheSession(t *testing.T) {
+	begin := func(args ...string) (n *near, node *servertest.Frames, reader *os.File) {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newRealSite(t)
+		cmd := s.command(append([]string{"terminal", "gpu-07"}, args...)...)
+		cmd.Stdout = writer
+		n = onTerminal(t, cmd)
+		_ = writer.Close()
+		node, _ = s.node.OpenTerminal(t)
+		n.eventually("keys to come as they are", func() bool { return !n.echoes() })
+		return n, node, reader
+	}
+	n, node, reader := begin("--command", "yes")
+	_ = reader.Close()
+	node.Send(t, frame.Data{Bytes: []byte("y\r\n")})
+	n.ends(exitFailed)
+	n.shows("error: output_failed: ")
+	if bye := servertest.ByeOf(t, node); bye.Lasts {
+		t.Errorf("the session goes on: %+v", bye)
+	}
+	n, _, reader = begin()
+	defer reader.Close()
+	if err := n.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	n.ends(0)
+	n.shows("which goes on for up to")
 }

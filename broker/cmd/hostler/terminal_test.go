@@ -211,3 +211,36 @@ func TestTheSitesPolicyDecidesWhatPasses(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// What a file was to get and did not is no success, whatever the program says of itself. Of
+// a session that was there before, nobody has missed what came before.
+func TestOutputThatIsMissingInAFileIsSaid(t *testing.T) {
+	run := func(f *farTerminal, args ...string) (out string, status int) {
+		cmd := f.command(args...)
+		var to, errs bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(""), &to, &errs
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Run() }()
+		f.writes("rest\n")
+		f.until("it is taken", func() bool { return f.out.From() == f.out.Sent() })
+		f.exits(0)
+		<-ended
+		return to.String() + errs.String(), cmd.ProcessState.ExitCode()
+	}
+	for _, c := range []struct {
+		args   []string
+		lost   int
+		status int
+	}{
+		{[]string{"terminal", "gpu-07", "-q", "--command", "cat", "big"}, 5, exitFailed},
+		{[]string{"terminal", "gpu-07", "-q", "--command", "cat", "big"}, 0, 0},
+		{[]string{"terminal", "attach", farID, "-q"}, 5, 0},
+	} {
+		f := newFarTerminal(t, nil)
+		f.lost = c.lost
+		got, status := run(f, c.args...)
+		if status != c.status || !strings.HasPrefix(got, "rest\n") || strings.Contains(got, "error: terminal_output_lost: 5 bytes") != (c.status != 0) {
+			t.Errorf("%q with %d bytes lost: %d, %q", c.args, c.lost, status, got)
+		}
+	}
+}

@@ -86,6 +86,9 @@ func (o *operator) welcomed(w frame.Welcome) error {
 	o.link.welcome, o.link.since = true, time.Now()
 	if !o.began {
 		o.in, o.out = frame.NewInflow(w.From), frame.NewOutflow(w.Taken)
+		if o.New {
+			o.lost = w.From
+		}
 		if err := o.begin(); err != nil {
 			return nil
 		}
@@ -94,6 +97,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 		if w.From > o.in.Taken() {
 			o.note("%d bytes of output are not shown (hostler recording play %s has what was recorded)", w.From-o.in.Taken(), o.ID)
 			o.screen.filter.Lost()
+			o.lost += w.From - o.in.Taken()
 			o.in = frame.NewInflow(w.From)
 		}
 		if w.Taken > o.out.Sent() {

@@ -38,6 +38,8 @@ type Config struct {
 	Keyboard bool
 	Screen   bool // Out is a terminal, which is put right at the end
 	Quiet    bool // no notes
+	// New: nobody was in the session before, so that all of its output is due.
+	New bool
 	Filter   escape.Policy
 	Size     func() frame.Resize
 	Resized  <-chan os.Signal
@@ -61,6 +63,7 @@ type End struct {
 	Signal string // that ended it
 	// Asked: by an escape, or by an interruption. Left: the session goes on.
 	Asked, Left bool
+	Lost        uint64 // bytes of output that did not come here
 }
 
 // operator is Run's state.
@@ -92,6 +95,7 @@ type operator struct {
 	told   frame.Ack
 	resize bool
 	exit   *frame.Exit
+	lost   uint64
 
 	leaving byte // the escape
 	leaveBy time.Time
@@ -194,6 +198,7 @@ func (o *operator) finish(e End) {
 	if o.exit != nil {
 		e.Signal = o.exit.Signal
 	}
+	e.Lost = o.lost
 	o.end = &e
 }
 
