@@ -193,7 +193,7 @@ func (s *site) restore(moment string) {
 	s.guest = shared.pool.Guest(s.t, s.ctx, moment)
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
-			r, _ := s.guest.Run(context.Background(), "journalctl", "--no-pager", "-n", "60", "-u", "hostler-agent")
+			r, _ := s.guest.Run(context.Background(), "journalctl", "--no-pager", "-n", "60", "-u", "hostler-agent", "-u", "hostler-terminal-*")
 			s.t.Logf("agent:\n%s%s", r.Stdout, r.Stderr)
 		}
 	})

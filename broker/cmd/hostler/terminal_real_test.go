@@ -204,3 +204,30 @@ func TestTheKeyboardIsPutRightWhateverEndsTheSession(t *testing.T) {
 	n.ends(0)
 	n.shows("which goes on for up to")
 }
+
+// An operator whose program is killed says nothing any more: the session knows, and waits.
+func TestAnOperatorWhoIsKilledFindsTheSessionAgain(t *testing.T) {
+	s := newRealSite(t)
+	n := onTerminal(t, s.command("terminal", "gpu-07"))
+	node, p := s.node.OpenTerminal(t)
+	node.Send(t, frame.Data{Bytes: []byte("one ")})
+	n.shows("one ")
+	if err := n.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = n.cmd.Wait()
+	servertest.Eventually(t, "the session to be detached", func() bool {
+		return strings.Contains(s.says("terminal", "show", p.SessionID), "detached")
+	})
+	node.Send(t, frame.Data{Offset: 4, Bytes: []byte("two ")})
+	n = onTerminal(t, s.command("terminal", "attach", p.SessionID))
+	n.shows("one two ")
+	n.types("~.")
+	n.ends(0)
+	servertest.Eventually(t, "a whole recording", func() bool {
+		return strings.Contains(s.says("terminal", "show", p.SessionID), "terminal_operator_ended")
+	})
+	if got := s.says("recording", "play", p.SessionID, "--speed", "0", "-q"); got != "one two " {
+		t.Errorf("%q", got)
+	}
+}
