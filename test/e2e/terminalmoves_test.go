@@ -51,8 +51,10 @@ func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 }
 
 // moving gives the node another address for a while: the one that it has now is also the
-// one by which a test gets in.
-const moving = `dev=$(ip -o -4 route get 10.0.2.2 | sed 's/.* dev \([^ ]*\) .*/\1/')
-ip addr del 10.0.2.15/24 dev $dev; ip addr add 10.0.2.77/24 dev $dev
+// one by which a test gets in. What manages its network would put that back at once.
+const moving = `sleep 2; dev=$(ip -o -4 route get 10.0.2.2 | sed 's/.* dev \([^ ]*\) .*/\1/')
+systemctl stop systemd-networkd.socket systemd-networkd.service
+ip addr flush dev $dev scope global; ip addr add 10.0.2.77/24 dev $dev
 sleep 20
-ip addr add 10.0.2.15/24 dev $dev; ip addr del 10.0.2.77/24 dev $dev; ip route replace default via 10.0.2.2`
+ip addr add 10.0.2.15/24 dev $dev; ip addr del 10.0.2.77/24 dev $dev; ip route replace default via 10.0.2.2
+systemctl start systemd-networkd.service`

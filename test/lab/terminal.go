@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -75,7 +76,8 @@ func (t *Terminal) Text() string {
 // Shows waits until it shows one of the texts after what was waited for before, and says
 // which.
 func (t *Terminal) Shows(ctx context.Context, texts ...string) (which string, err error) {
-	return which, t.lab.Wait(ctx, fmt.Sprintf("the terminal to show %q", texts), func() error {
+	var over error // and nothing more is to be waited for
+	err = t.lab.Wait(ctx, fmt.Sprintf("the terminal to show %q", texts), func() error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		rest := string(t.seen[t.read:])
@@ -88,11 +90,13 @@ func (t *Terminal) Shows(ctx context.Context, texts ...string) (which string, er
 		}
 		select {
 		case <-t.ended:
-			return fmt.Errorf("it has ended with status %d: %q", t.exit, rest)
+			over = fmt.Errorf("waited in vain for the terminal to show %q: it has ended with status %d: %q", texts, t.exit, rest)
+			return nil
 		default:
 			return fmt.Errorf("it shows %q", rest)
 		}
 	})
+	return which, errors.Join(err, over)
 }
 
 // Does types a line, and waits until it shows a text.
