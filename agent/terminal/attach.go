@@ -173,7 +173,7 @@ func (l *link) goodbye(bye frame.Bye) error {
 		return said
 	case l.exit != nil:
 		return fault{errOver, true}
-	case waits && l.program != nil:
+	case waits:
 		return said
 	case bye.Code == "":
 		bye.Code = CodeClosed
