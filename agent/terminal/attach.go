@@ -151,6 +151,9 @@ func (l *link) welcome(w frame.Welcome) error {
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}
 	}
+	if l.in.Ended() { // a relay that goes on with the session does not know it: what it sends is for nobody
+		l.inOver, l.in = true, frame.NewInflow(l.in.Taken())
+	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
 	l.out.Anew(w.Limit)
 	return nil

@@ -38,6 +38,7 @@
 //   - No program starts before the first Welcome.
 //   - Every byte passes once and in order, wherever connections break: what the relay has
 //     not acknowledged for good is kept, and a Welcome says from where it is sent again.
+//   - Input ends once: what a later connection brings of it is acknowledged, and for nobody.
 //   - What is kept is bounded: 1 MiB of output, whatever the relay allows, and 64 KiB of
 //     input, since no more is allowed than the program has taken. The rest waits in the
 //     terminal, and the program with it.
