@@ -109,6 +109,8 @@ func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 		if hello.Taken != 4 {
 			t.Errorf("%+v", hello)
 		}
+		for await[frame.Ack](t, p).Limit < 7 { // nothing is sent before it is allowed
+		}
 		p.send(t, frame.Data{Offset: 4, Bytes: []byte("ls\r")})
 		for await[frame.Ack](t, p).Taken != 7 {
 		}
