@@ -151,6 +151,9 @@ func (l *link) welcome(w frame.Welcome) error {
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}
 	}
+	if l.in.Ended() { // a relay that goes on with the session does not know it: what it sends is for nobody
+		l.inOver, l.in = true, frame.NewInflow(l.in.Taken())
+	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
 	l.out.Anew(w.Limit)
 	return nil
@@ -173,7 +176,7 @@ func (l *link) goodbye(bye frame.Bye) error {
 		return said
 	case l.exit != nil:
 		return fault{errOver, true}
-	case waits && l.program != nil:
+	case waits:
 		return said
 	case bye.Code == "":
 		bye.Code = CodeClosed

@@ -17,7 +17,8 @@
 //
 // # States
 //
-//	connecting  no program yet; up to ConnectTimeout, else terminal_relay_unreachable
+//	connecting  no program yet; up to ConnectTimeout, else terminal_relay_unreachable. A
+//	            token that is refused is not the end: another may be on its way
 //	attached    a link; by a break, a silence of 10 s or a Bye that lasts → detached
 //	detached    the program runs on as far as there is room for its output; up to
 //	            DetachTimeout, else terminal_detached; by a Welcome → attached. Without a
@@ -37,6 +38,7 @@
 //   - No program starts before the first Welcome.
 //   - Every byte passes once and in order, wherever connections break: what the relay has
 //     not acknowledged for good is kept, and a Welcome says from where it is sent again.
+//   - Input ends once: what a later connection brings of it is acknowledged, and for nobody.
 //   - What is kept is bounded: 1 MiB of output, whatever the relay allows, and 64 KiB of
 //     input, since no more is allowed than the program has taken. The rest waits in the
 //     terminal, and the program with it.
@@ -46,6 +48,7 @@
 //     before the program is reaped, and that waits until the others are gone.
 //   - The program runs as the user, in a session with this terminal as its controlling one,
 //     with no variable and no descriptor of this process. Its shell is one of /etc/shells.
+//     It begins in the user's home or, where the user himself cannot be there, in /.
 //     No text is ever read by a shell of ours: a command is a program and its words.
 //   - An early repeat is a datagram with all that is not acknowledged, if that is at most
 //     1,000 bytes: at once, again at growing pauses, six times, never two in 10 ms. What

@@ -96,8 +96,9 @@ func (s *session) keepPasses(w way, pass, before *Pass) {
 	}
 }
 
-// needsPass are why a relay lets no connection in that shows the same again. A session that
-// has a program waits to be sent on: the agent has another token minted when it is asked.
+// needsPass are why a relay lets no connection in that shows the same again. The session
+// waits to be sent on, with its program or, for as long as it may take to connect, before it
+// has one: the agent has another token minted when it is asked, or the relay has already.
 var needsPass = []taskcatalog.Code{
 	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_expired", "terminal_wrong_key",
 }

@@ -135,6 +135,40 @@ func TestATokenThatIsRefusedOnTheWayBackKeepsTheProgram(t *testing.T) {
 	})
 }
 
+// And where the first one is refused: a broker that began anew has sent another after it. No
+// program begins, and nobody is asked, before that one comes; if none does, it was no relay's.
+func TestATokenThatIsRefusedAtTheBeginningIsNotTheEnd(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRelay()
+			run, _ := plays(r)
+			p := <-r.calls
+			p.next(t)
+			dials := 0
+			r.goDown(func() error { dials++; return nil })
+			start := time.Now()
+			p.send(t, frame.Bye{Code: "terminal_token_unknown"})
+			synctest.Wait() // what was sent has come
+			p.Close()
+			if !comes {
+				run.end(t, CodeRelayUnreachable)
+				if took := time.Since(start); took > time.Minute || dials != 0 {
+					t.Errorf("it took %s, and dialed %d times", took, dials)
+				}
+				return
+			}
+			time.Sleep(30 * time.Second)
+			r.passes <- Pass{Relay: "one:1", Token: "other"}
+			p, hello := r.welcome(t, frame.Welcome{Limit: 100})
+			if hello.Token != "other" || dials != 1 {
+				t.Errorf("it comes with %+v, dialed %d times", hello, dials)
+			}
+			p.send(t, frame.Bye{Code: "done"})
+			run.end(t, "done")
+		})
+	}
+}
+
 // A handover whose token is of no use takes nothing from a session: what its relay gave it
 // before is still good there.
 func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {

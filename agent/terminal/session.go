@@ -65,6 +65,7 @@ type session struct {
 	changed *sync.Cond
 	program program
 	in      *frame.Inflow
+	inOver  bool   // it has ended over a connection before
 	queue   []byte // input that was taken and waits for the program
 	last    byte   // of the input
 	out     frame.Outflow
@@ -282,7 +283,7 @@ func (s *session) pumpOutput(ctx context.Context) {
 func (s *session) pumpInput(ctx context.Context) {
 	for told := false; ; {
 		s.mu.Lock()
-		ok := s.await(ctx, func() bool { return len(s.queue) > 0 || s.in.Ended() && !told })
+		ok := s.await(ctx, func() bool { return len(s.queue) > 0 || (s.inOver || s.in.Ended()) && !told })
 		chunk := append([]byte(nil), s.queue[:min(len(s.queue), 4<<10)]...)
 		s.mu.Unlock()
 		if !ok {

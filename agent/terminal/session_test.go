@@ -95,6 +95,35 @@ func TestInputOutputAndTheEndPass(t *testing.T) {
 }
 
 // The other side's pace is the program's: not a byte is read of it that has no room.
+// A relay that goes on with a session does not know that its input has ended, and lets an
+// operator type: the program has nothing of that, and runs on.
+func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
+		p.send(t, frame.Data{Bytes: []byte("all\n")}, frame.EOF{Offset: 4})
+		synctest.Wait() // what was sent has come
+		p.Close()
+		p, hello := r.welcome(t, frame.Welcome{Limit: 100})
+		if hello.Taken != 4 {
+			t.Errorf("%+v", hello)
+		}
+		for await[frame.Ack](t, p).Limit < 7 { // nothing is sent before it is allowed
+		}
+		p.send(t, frame.Data{Offset: 4, Bytes: []byte("ls\r")})
+		for await[frame.Ack](t, p).Taken != 7 {
+		}
+		p.send(t, frame.EOF{Offset: 7})
+		synctest.Wait()
+		if got := prog.input(); got != "all\n\x00" { // the last is the end
+			t.Errorf("the program has %q", got)
+		}
+		p.send(t, frame.Data{Offset: 7, Bytes: []byte("x")}) // after its own end
+		run.end(t, frame.CodeAfterEnd)
+	})
+}
+
 func TestOutputIsReadAsFarAsItIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()

@@ -103,22 +103,33 @@ func (s *shell) run(st start) error {
 	if err := errors.Join(s.slave.Chown(int(st.UID), -1), s.slave.Chmod(0o600)); err != nil {
 		return err
 	}
-	dir := st.Home
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		dir = "/"
+	if err := keepDescriptors(); err != nil {
+		return err
 	}
-	s.cmd = &exec.Cmd{
+	s.cmd = s.command(st, st.Home)
+	err := s.cmd.Start()
+	if err == nil {
+		return nil
+	}
+	// It is the user himself who goes to his home, and may not get there: nothing that somebody
+	// has put in its place is looked at as root. If it was something else, it is that again.
+	s.cmd = s.command(st, "/")
+	if s.cmd.Start() == nil {
+		return nil
+	}
+	return err
+}
+
+func (s *shell) command(st start, dir string) *exec.Cmd {
+	cmd := &exec.Cmd{
 		Path: st.file, Args: st.argv, Env: st.env, Dir: dir, Stdin: s.slave, Stdout: s.slave, Stderr: s.slave,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
 	// Who is not root can be nobody else, and the kernel refuses him even to say so.
 	if os.Geteuid() == 0 || st.UID != uint32(os.Geteuid()) {
-		s.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: st.UID, Gid: st.GID, Groups: st.groups}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: st.UID, Gid: st.GID, Groups: st.groups}
 	}
-	if err := keepDescriptors(); err != nil {
-		return err
-	}
-	return s.cmd.Start()
+	return cmd
 }
 
 // keepDescriptors has no program inherit what this process itself did, which is open for

@@ -40,7 +40,9 @@ func (l *link) take(f frame.Frame) error {
 	switch f := f.(type) {
 	case frame.Data:
 		fresh, err := l.in.Take(f)
-		l.queue = append(l.queue, fresh...)
+		if !l.inOver {
+			l.queue = append(l.queue, fresh...)
+		}
 		return err
 	case frame.Ack:
 		return l.out.Acked(f)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 )
 
 // How often a node may try to join its sessions: all of them come at once after a relay
-// began anew. And how often a try may be refused.
+// began anew. How many of these tries are looked at at once, and how often one may be refused.
 const (
 	tryRate     = rate.Limit(20)
 	tryBurst    = 256
+	tryAtOnce   = 4
 	refuseEvery = 30 * time.Second
 	refuseBurst = 16
 
@@ -28,47 +30,49 @@ type attempts struct {
 	of map[string]*tries
 }
 
-// tries are those of a node. Refusals are charged before they are known, so that many at
-// once are no way around, and given back.
+// tries are those of a node. Only what was refused is charged for that, as many that are good
+// come at once; and no more are looked at at a time than may be refused in excess.
 type tries struct {
 	all, refused *rate.Limiter
+	looking      chan struct{} // has one for each that is looked at
 }
 
-// enter asks for one try, of which settle is told what came. refusals: there is none since
-// so many were refused.
-func (a *attempts) enter(nodeID string, now time.Time) (settle func(refused bool), refusals, ok bool) {
+func (a *attempts) node(id string) *tries {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := a.of[nodeID]
+	t := a.of[id]
 	if t == nil {
-		t = &tries{all: rate.NewLimiter(tryRate, tryBurst), refused: rate.NewLimiter(rate.Every(refuseEvery), refuseBurst)}
-		a.of[nodeID] = t
-	}
-	if !t.all.AllowN(now, 1) {
-		return nil, false, false
-	}
-	charged := t.refused.ReserveN(now, 1)
-	if charged.DelayFrom(now) > 0 {
-		charged.CancelAt(now)
-		return nil, true, false
-	}
-	return func(refused bool) {
-		if !refused {
-			charged.CancelAt(now)
+		t = &tries{
+			all: rate.NewLimiter(tryRate, tryBurst), refused: rate.NewLimiter(rate.Every(refuseEvery), refuseBurst),
+			looking: make(chan struct{}, tryAtOnce),
 		}
-	}, false, true
+		a.of[id] = t
+	}
+	return t
 }
 
-// tried has a node's try be looked at, unless it made too many.
-func (r *Relay) tried(peer *pki.Peer, sessionID string, look func() error) error {
-	settle, refusals, ok := r.attempts.enter(peer.NodeID, r.c.Now())
-	if refusals {
-		r.attack(peer.NodeID, sessionID, codeTries, "so many tries of the node to join were refused that the next are not looked at for a while")
+// tried has a node's try be looked at when it is its turn, unless it made too many. One whose
+// turn does not come in time may come again, and so may one after too many were refused;
+// only the latter is an attack.
+func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, look func() error) error {
+	again := broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (come again)", peer.NodeID)
+	t := r.attempts.node(peer.NodeID)
+	if !t.all.AllowN(r.c.Now(), 1) {
+		return again
 	}
-	if !ok {
-		return broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (come again)", peer.NodeID)
+	select {
+	case t.looking <- struct{}{}:
+		defer func() { <-t.looking }()
+	case <-ctx.Done():
+		return again
+	}
+	if t.refused.TokensAt(r.c.Now()) < 1 {
+		r.attack(peer.NodeID, sessionID, codeTries, "so many tries of the node to join were refused that the next are not looked at for a while")
+		return again
 	}
 	err := look()
-	settle(err != nil && broker.AsError(err).Kind == broker.Forbidden)
+	if err != nil && broker.AsError(err).Kind == broker.Forbidden {
+		t.refused.ReserveN(r.c.Now(), 1) // also where there is none left: then the next waits the longer
+	}
 	return err
 }

@@ -43,7 +43,9 @@
 //     requires it, and a relay of which that is not true any more lets go.
 //   - Nobody fills memory: of output there is never more than the window (256 KiB, and up to
 //     1 MiB for who takes that much within a quarter of a second) beyond what the operator
-//     has taken or, where he is gone, beyond what is kept, and the last screenful;
+//     has taken or, where he is gone, beyond what is kept, and the last screenful. Before the
+//     first one has been welcome it is held from its beginning, and the node held up, but at
+//     a relay that goes on with the session of another;
 //     of input no more than its window that the node has not taken, nor, where it is
 //     recorded, that is not kept. The node may send up to that, and what it sends beyond
 //     ends the session (frame_beyond_limit).
@@ -60,8 +62,12 @@
 //     who does loses his connection, and the session waits for him. One whose place another
 //     takes is told not to come back (connection_replaced, which does not last): the session
 //     goes on without him.
-//   - The node is told the size of the terminal with each connection, and the operator where
-//     the node is with each Welcome and change (frame.State).
+//   - The node is told the size of the terminal with each connection of its own and of an
+//     operator, whose screen has nothing on it yet, and the operator where the node is with
+//     each Welcome and change (frame.State).
+//   - Input ends once. What an operator types who joins after that is acknowledged and is for
+//     nobody, neither the node nor the recording; who goes on after his own end loses his
+//     connection (frame_after_end).
 //   - A side that says nothing for DeadAfter, and does not answer a Ping, is let go of, over
 //     either protocol. A relay that began anew resets the QUIC connections of the one before
 //     (Config.ResetKey).
@@ -70,12 +76,16 @@
 //     and of all; those that have, of each node (sources.go).
 //   - A node that shows what is refused is not looked at any more for a while, before the
 //     store is asked: it fills nobody's time (attempts.go), nor the audit log, which has
-//     the first of a kind and counts the others.
+//     the first of a kind and counts the others. Only what was refused counts: of many tries
+//     at once a few are looked at, and the others wait for their turn, or come again.
 //   - The times in a recording are those at which bytes came. The rest of a character is
 //     waited for 50 ms.
 //   - Time is an input: limits go by Config.Now, looked at every Config.Tick. Only what is
 //     about a connection, and not the session, goes by the system's clock.
+//   - A session that is taken from another relay is read after that one can change nothing of
+//     it any more.
 //   - A certificate on the deny list is refused, and within a tick of Config.Denied saying
 //     so ends the session that it holds; or only the connection, where it is denied since
-//     the node's key was rotated: the node comes again with the new one.
+//     the node's key was rotated: the node comes again with the new one. A store that does
+//     not say which is asked again for ten seconds, and then the session ends.
 package relay

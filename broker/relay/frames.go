@@ -145,7 +145,7 @@ func (s *session) fromOperator(f frame.Frame) error {
 			return unexpected(f)
 		}
 		_, err := s.opIn.End(f)
-		s.inputEOF = err == nil && s.opIn.Ended()
+		s.inputEOF = s.inputEOF || err == nil && s.opIn.Ended()
 		return err
 	case frame.Signal:
 		if len(s.signals) < maxSignals {
@@ -180,6 +180,9 @@ func (s *session) typed(f frame.Data) error {
 		return s.idle(s.opIdle, false)
 	}
 	s.lastInput = s.relay.c.Now()
+	if s.inputEOF { // the program's input has ended; who attaches later may watch, and what he types is for nobody
+		return nil
+	}
 	s.inputEOF = s.opIn.Ended()
 	if !s.row.RecordInput {
 		s.toNode.Add(fresh)
@@ -232,8 +235,15 @@ func (s *session) nextForNode() frame.Frame {
 
 // allowInput is the Ack that the operator should have: what the node has taken, and what
 // it allows, within bounds: of what it has not taken, and of what is to be recorded and is
-// not kept.
+// not kept. What comes after the end is taken as soon as the node has all before it.
 func (s *session) allowInput() frame.Ack {
+	if s.inputEOF {
+		taken := s.toNode.From()
+		if len(s.held) == 0 && taken == s.toNode.Sent() {
+			taken = s.opIn.Taken()
+		}
+		return s.opIn.Pass(taken, s.opIn.Taken()+inputWindow)
+	}
 	kept := s.opIn.Taken() - uint64(s.tape.input)
 	return s.opIn.Pass(s.toNode.From(), min(s.toNode.Limit(), s.toNode.From()+inputWindow, kept+inputWindow))
 }

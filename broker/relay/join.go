@@ -36,12 +36,13 @@ func over(id string) *broker.Error {
 func (s *session) joinOperator(by string, h frame.Hello, side Side) {
 	// It goes on, but not for him: two who each came back would take it from one another.
 	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session"})
+	seen := s.seen()
 	s.operator, s.by = newLink(&s.group, side), by
 	s.show()                      // before he is let on
 	s.lastInput = s.relay.c.Now() // somebody is there
 	s.progress = s.lastInput
-	// He goes on where he was, or gets the last of the screen.
-	start := max(s.out.from, s.out.kept-min(s.out.kept, screenful))
+	// He goes on where he was, or gets the last of the screen; the first one gets all there is.
+	start := max(s.out.from, seen-min(seen, screenful))
 	if h.Taken > 0 && h.Taken >= s.out.from && h.Taken <= s.out.kept {
 		start = h.Taken
 	}
@@ -50,13 +51,18 @@ func (s *session) joinOperator(by string, h frame.Hello, side Side) {
 	if s.opIn == nil && s.exit != nil { // its program ended at another relay: what he typed is for nobody
 		s.opIn = frame.NewInflow(h.Sent)
 	}
+	if s.opIn != nil { // an end was that of another side's input
+		s.opIn = frame.NewInflow(s.opIn.Taken())
+	}
 	s.eofShown, s.exitShown, s.toldOp = false, false, frame.Ack{}
+	s.sizeTold = false // his screen has nothing on it: the program is to draw it, also where the size is the one before
 	if s.in != nil {
 		s.welcomeOperator()
 	}
 }
 
 func (s *session) welcomeOperator() {
+	s.watched = true
 	s.toldOp = s.allowInput()
 	s.operator.greet(frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.toldOp.Limit, s.opIn.Taken()), From: s.taken})
 }
@@ -68,7 +74,7 @@ func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wir
 	if h.Version != frame.Version {
 		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
 	}
-	return r.tried(peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
+	return r.tried(ctx, peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
 }
 
 func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {

@@ -60,9 +60,7 @@ func TestANodeIsToldTheSizeEachTime(t *testing.T) {
 	n, w := s.join("quic", s.token, frame.Hello{})
 	sized := func(columns uint16) {
 		t.Helper()
-		if size := until[frame.Resize](t, n.next, nil); size.Columns != columns {
-			t.Errorf("it is told %+v, want %d columns", size, columns)
-		}
+		until(t, n.next, func(size frame.Resize) bool { return size.Columns == columns })
 	}
 	sized(80) // as the operator's was when it was opened
 	o := s.attach(frame.Hello{})

@@ -19,14 +19,14 @@ func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
 		return err
 	}
 	defer leave()
-	row, err := r.c.DB.TerminalSession(ctx, id)
-	if err != nil {
+	if _, err := r.open(ctx, id); err != nil { // before it is taken from a relay that is closing it
 		return err
 	}
-	if row.Status.Over() {
-		return broker.Errorf(broker.Refused, "terminal_session_over", "cannot open terminal session %s: it is %s", id, row.Status)
-	}
 	if err := r.c.DB.SetTerminalReplica(ctx, actor, id, r.c.Address); err != nil {
+		return err
+	}
+	row, err := r.open(ctx, id) // as the relay before has left it, which changes nothing any more
+	if err != nil {
 		return err
 	}
 	rec, from, err := r.recorder(ctx, id, h)
@@ -47,6 +47,15 @@ func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
 		delete(r.sessions, id)
 	})
 	return nil
+}
+
+// open reads a session that is not over.
+func (r *Relay) open(ctx context.Context, id string) (broker.TerminalSession, error) {
+	row, err := r.c.DB.TerminalSession(ctx, id)
+	if err == nil && row.Status.Over() {
+		err = broker.Errorf(broker.Refused, "terminal_session_over", "cannot open terminal session %s: it is %s", id, row.Status)
+	}
+	return row, err
 }
 
 // enter has a session be opened or ended by one caller at a time, until leave is called.

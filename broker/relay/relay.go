@@ -28,7 +28,8 @@ const (
 	exitKept     = 10 * time.Minute // it is for one who is away, where no limit says how long
 	keepWithin   = 10 * time.Second // a recording is kept, or its session ends
 	closeWithin  = 10 * time.Second
-	askWithin    = time.Second // the store says whether a session is still this relay's
+	askWithin    = time.Second      // the store says whether a session is still this relay's
+	denyWithin   = 10 * time.Second // the store says why a certificate is denied
 	maxSignals   = 16
 	maxText      = 300
 	maxSide      = 4096           // characters of a terminal
@@ -162,12 +163,15 @@ func (r *Relay) Detach(id, by, code, reason string) error {
 	return nil
 }
 
-// rotated reports whether a certificate is denied only since the node has another key.
-func (r *Relay) rotated(serial string) bool {
+// denial asks the store why a certificate is denied.
+func (r *Relay) denial(serial string) denial {
 	ctx, done := context.WithTimeout(r.ctx, askWithin)
 	defer done()
 	c, err := r.c.DB.Certificate(ctx, serial)
-	return err == nil && c.DenyReason == store.DenyRotated
+	if broker.AsError(err).Kind == broker.NotFound {
+		err = nil // it is an answer
+	}
+	return denial{serial: serial, rotated: c.DenyReason == store.DenyRotated, err: err}
 }
 
 // Mint makes the token that lets a session's node in, once and within half a minute, with

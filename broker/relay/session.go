@@ -32,9 +32,11 @@ type session struct {
 	by             string   // name of the operator
 	peer           pki.Peer // at the other end of node
 	transport      string   // of node
-	denied         chan bool
-	asking         bool // the store, of a certificate that is denied
-	resumed        bool // another relay had it
+	denied         chan denial
+	asking         bool      // the store, of a certificate that is denied
+	deniedSince    time.Time // that of node; zero: it is not
+	resumed        bool      // another relay had it
+	watched        bool      // an operator was welcome
 	nodeGone       time.Time
 	operatorGone   time.Time
 	shown          atomic.Pointer[standing] // what others may know of it
@@ -110,7 +112,7 @@ type ending struct {
 func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from begun) *session {
 	now := r.c.Now()
 	s := &session{
-		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), ended: make(chan struct{}), denied: make(chan bool, 1),
+		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), ended: make(chan struct{}), denied: make(chan denial, 1),
 		nodeGone: now, operatorGone: now, lastInput: now, resumed: from.resumed,
 		out:         output{from: from.at, kept: from.at},
 		window:      newWindow(now, from.at),
@@ -192,8 +194,8 @@ func (s *session) run(ctx context.Context) {
 			}
 		case w := <-s.tape.written:
 			s.wrote(w)
-		case rotated := <-s.denied:
-			s.judged(rotated)
+		case d := <-s.denied:
+			s.judged(d)
 		case <-s.again.C:
 		case <-s.tape.quiet.C:
 		case <-tick.C:
@@ -234,10 +236,7 @@ func (s *session) look(now time.Time) {
 	case s.node == nil && s.in != nil && after(l.Detach, s.nodeGone):
 		s.finish("terminal_node_gone", "the node did not come back")
 	}
-	if s.node != nil && s.relay.c.Denied(s.peer.Serial) && !s.asking {
-		s.asking = true
-		s.group.Go(func() { s.denied <- s.relay.rotated(s.peer.Serial) })
-	}
+	s.lookAtCertificate(now)
 	if s.exit == nil && s.node.dead(s.relay.c.DeadAfter) { // whoever has ended answers no more
 		s.dropNode(broken)
 	}
@@ -247,13 +246,39 @@ func (s *session) look(now time.Time) {
 	s.tape.waits = false
 }
 
+// denial is what the store says of a certificate that is denied.
+type denial struct {
+	serial  string
+	rotated bool // only since the node has another key
+	err     error
+}
+
+// lookAtCertificate asks about that of the node, if it is denied.
+func (s *session) lookAtCertificate(now time.Time) {
+	serial := s.peer.Serial
+	if s.node == nil || !s.relay.c.Denied(serial) {
+		s.deniedSince = time.Time{}
+		return
+	}
+	if s.deniedSince.IsZero() {
+		s.deniedSince = now
+	}
+	if !s.asking {
+		s.asking = true
+		s.group.Go(func() { s.denied <- s.relay.denial(serial) })
+	}
+}
+
 // judged takes what became of a certificate that is denied: a node that has another key now
-// comes again with that one, and any other is not to be here.
-func (s *session) judged(rotated bool) {
+// comes again with that one, and any other is not to be here. A store that does not say is
+// asked again with the next tick, for a while.
+func (s *session) judged(d denial) {
 	s.asking = false
 	switch {
-	case s.node == nil || !s.relay.c.Denied(s.peer.Serial): // it has come again
-	case rotated:
+	case s.node == nil || d.serial != s.peer.Serial || !s.relay.c.Denied(d.serial): // it has come again
+	case d.err != nil && s.relay.c.Now().Before(s.deniedSince.Add(denyWithin)):
+		s.relay.c.Log.Warn("cannot look at a certificate that is denied", zap.String("session", s.row.ID), zap.Error(d.err))
+	case d.rotated:
 		s.dropNode(frame.Bye{Code: pki.CodeCertificateDenied, Text: "the node's key was rotated", Lasts: true})
 	default:
 		s.finish(string(pki.CodeCertificateDenied), "the node's certificate is denied")
@@ -279,10 +304,14 @@ func (s *session) state() frame.State {
 	return frame.State{Node: frame.NodeHere, Transport: s.transport}
 }
 
-// seen is up to where output is held for somebody.
+// seen is up to where output is held for nobody: for the first operator, who may come after
+// the node, it is from its beginning.
 func (s *session) seen() uint64 {
-	if s.operator != nil {
+	switch {
+	case s.operator != nil:
 		return s.taken
+	case !s.watched && !s.resumed:
+		return s.out.from
 	}
 	return s.out.kept
 }

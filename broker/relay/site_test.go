@@ -97,6 +97,7 @@ func (s *shelf) failed() int {
 type site struct {
 	*testing.T
 	db     *store.DB
+	url    string // of db
 	clock  *storetest.Clock
 	ca     *pkitest.Authority
 	relay  *relay.Relay
@@ -119,7 +120,8 @@ func newSite(t *testing.T, change ...func(*relay.Config)) *site {
 func newSiteWith(t *testing.T, limits broker.TerminalLimits, change ...func(*relay.Config)) *site {
 	t.Helper()
 	clock := storetest.NewClock()
-	s := &site{T: t, clock: clock, ca: pkitest.NewAt(t, clock.Now()), db: storetest.Open(t, "sqlite", clock.Now)}
+	s := &site{T: t, clock: clock, ca: pkitest.NewAt(t, clock.Now()), url: storetest.URL(t, "sqlite")}
+	s.db = storetest.Reopen(t, s.url, clock.Now)
 	s.node = s.enroll("alpha")
 	s.begin(change...)
 	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-1", NodeID: s.node.NodeID, NodeEpoch: 1, Username: "tenant", Reason: "a look", Limits: limits, RecordInput: true}))(t)
