@@ -25,19 +25,25 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	if s.Current() != t.To { // else the new version may have run already
 		err := w.keepBefore()
 		if err == nil {
+			err = w.keepState(t, began)
+		}
+		if err == nil {
 			err = s.switchTo(t.To)
 		}
 		if err != nil {
 			return w.giveUp(ctx, t, was, began, err)
 		}
 	}
-	err := w.change(t, func(t *Trial) {
-		t.Step, t.BootID, t.SwitchedAt, t.Over = Watching, w.BootID, began, nil
-	})
+	err := w.change(t, func(t *Trial) { w.switched(t, began) })
 	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
 		return w.backOut(ctx, was, err)
 	}
 	return errors.Join(err, w.launch(ctx))
+}
+
+// switched is the step that follows a switch.
+func (w *Watcher) switched(t *Trial, began time.Time) {
+	t.Step, t.BootID, t.SwitchedAt, t.Over = Watching, w.BootID, began, nil
 }
 
 // backOut has the version that ran run on, where the switch was not made or cannot be
