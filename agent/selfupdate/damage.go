@@ -32,6 +32,9 @@ func (w *Watcher) keepState(t *Trial, began time.Time) error {
 // from its trial, as one that is put back. Nil: it was not, or only people can tell.
 func (s *Store) mended() *State {
 	st, why := s.read(stateFile)
+	if why == nil && st.Trial != nil {
+		return nil
+	}
 	kept, err := s.read(keptFile)
 	if err != nil || kept.Trial == nil {
 		kept = nil
@@ -42,7 +45,7 @@ func (s *Store) mended() *State {
 	case errors.Is(why, errNewer) && kept != nil && kept.Trial.Step != Proving: // not before it was confirmed
 	case errors.Is(why, errDamaged) && kept != nil:
 	case errors.Is(why, errDamaged):
-		if kept = s.seen(); kept == nil {
+		if kept = s.shown(); kept == nil {
 			return nil
 		}
 	default:
@@ -54,19 +57,19 @@ func (s *Store) mended() *State {
 	return kept
 }
 
-// lost reports whether a state is gone, or has nothing of a trial that has not ended: that
-// reads like a beginning. Where the version on trial does not run, the trial may have been
-// taken back.
+// lost reports whether a state without a trial is gone, or has nothing of one that has not
+// ended: that reads like a beginning. Where the version on trial does not run, the trial may
+// have been taken back.
 func (s *Store) lost(st *State, why error, t *Trial) bool {
 	if errors.Is(why, fs.ErrNotExist) {
 		return true
 	}
-	return why == nil && st.Trial == nil && st.Delivery(t.ID) == nil && s.Current() == t.To
+	return why == nil && st.Delivery(t.ID) == nil && s.Current() == t.To
 }
 
-// seen is a trial as the folders show it, where nothing is left of what was written of it;
+// shown is a trial as the folders show it, where nothing is left of what was written of it;
 // nil: they show none.
-func (s *Store) seen() *State {
+func (s *Store) shown() *State {
 	from, to := s.leads(good), s.Current()
 	if _, err := s.lib.Stat(programOf(from)); from == "" || to == "" || from == to || err != nil {
 		return nil

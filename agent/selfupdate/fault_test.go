@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,13 +16,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// failing has changes of the disk fail, the first n of those that hit says.
+// failing has changes of the disk fail for want of space, the first n of those that hit
+// says.
 func (w *world) failing(n int, hit func(what string) bool) *int {
+	return w.failingWith(syscall.ENOSPC, n, hit)
+}
+
+func (w *world) failingWith(fault error, n int, hit func(what string) bool) *int {
 	step, failed := w.store.step, 0
 	w.store.step = func(what string) error {
 		if failed < n && hit(what) {
 			failed++
-			return syscall.ENOSPC
+			return fault
 		}
 		return step(what)
 	}
@@ -131,7 +137,7 @@ func TestAFaultBetweenStopAndStartLeavesAnAgent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.arm(c.behaviour)
-			failed := w.failing(4, func(what string) bool {
+			failed := w.failingWith(syscall.EIO, 4, func(what string) bool {
 				st, err := w.store.Load()
 				return err == nil && st.Trial != nil && c.hit(w, st, what)
 			})
@@ -332,6 +338,38 @@ func TestASwitchThatCannotBeMadeSaysWhy(t *testing.T) {
 	}
 }
 
+// A version that fills the disk and ends is put back: what is needed for that was kept.
+func TestAVersionThatFillsTheDiskIsPutBack(t *testing.T) {
+	for behaviour, code := range map[string]taskcatalog.Code{"exits": CodeCrashLoop, "damages updates and runs": CodeStateDamaged} {
+		w := newWorld(t)
+		w.arm(behaviour)
+		step, began, used := w.store.step, w.clock, int64(0)
+		w.store.step = func(what string) error {
+			info, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile))
+			if err == nil && slices.Contains(w.ran, "1.1.0") && strings.HasPrefix(what, "write ") {
+				// It takes what is given back as soon as something was written.
+				if free := (ballastSize - info.Size()) / ballastPiece; used >= free {
+					return syscall.ENOSPC
+				}
+				used++
+			}
+			return step(what)
+		}
+		d := w.between(nil, func() {
+			if w.clock.Sub(began) > time.Minute {
+				t.Fatalf("%s: it runs on", behaviour)
+			}
+		})
+		if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != code || w.agent.version != "1.0.0" || used == 0 {
+			t.Errorf("%s: %+v after %d writes; %+v runs", behaviour, d, used, w.agent)
+		}
+		t.Logf("%s: %d writes", behaviour, used)
+		if _, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: what was kept for it is still there: %v", behaviour, err)
+		}
+	}
+}
+
 // What a newer version has added to what it writes, an older one goes without.
 func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 	w := newWorld(t)
@@ -358,6 +396,13 @@ func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 	}
 	if form, err := FormIn(w.state); form != 2 || err != nil {
 		t.Errorf("form %d, %v", form, err)
+	}
+	w.put("state/update/state.json", `{"form":1}`+strings.Repeat(" ", maxState))
+	if form, err := FormIn(w.state); taskcatalog.CodeOf(err, "") != CodeStateInvalid {
+		t.Errorf("one without end is of form %d, %v", form, err)
+	}
+	if form, err := FormIn(t.TempDir()); form != 1 || err != nil {
+		t.Errorf("where there is none: form %d, %v", form, err)
 	}
 }
 

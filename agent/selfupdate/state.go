@@ -250,7 +250,11 @@ func (s *Store) put(name string, st *State) error {
 	if old, err := readBounded(s.state, name, maxState); err == nil && bytes.Equal(old, raw) {
 		return nil
 	}
-	if err := s.write(s.state, name, raw, 0o600); err != nil {
+	err = s.write(s.state, name, raw, 0o600)
+	for full(err) && s.giveBack() {
+		err = s.write(s.state, name, raw, 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot write the update's state: %w", err)
 	}
 	return nil

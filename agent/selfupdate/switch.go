@@ -3,7 +3,6 @@ package selfupdate
 import (
 	"context"
 	"errors"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +25,9 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 		err := w.keepBefore()
 		if err == nil {
 			err = w.keepState(t, began)
+		}
+		if err == nil {
+			err = s.reserve()
 		}
 		if err == nil {
 			err = s.switchTo(t.To)
@@ -57,7 +59,7 @@ func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
 func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
 	w.Log.Error("cannot switch the agent", zap.Error(why))
 	code := CodeNotSwitched
-	if errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT) {
+	if full(why) {
 		code = CodeNoSpace
 	}
 	return w.backOut(ctx, was, w.change(t, func(t *Trial) {

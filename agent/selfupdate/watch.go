@@ -178,7 +178,7 @@ func (w *Watcher) tidy() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.remove(s.state, keptFile), s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
+	return errors.Join(s.remove(s.state, keptFile), s.remove(s.state, ballastFile), s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
 }
 
 // turn does the next thing.

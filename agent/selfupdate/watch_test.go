@@ -72,7 +72,7 @@ func TestAReleaseIsConfirmedOrPutBack(t *testing.T) {
 			if raw, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); err != nil || string(raw) != "a sound ledger" {
 				t.Errorf("the ledger is %q, %v", raw, err)
 			}
-			for _, name := range []string{"update/" + beforeDir, "update/" + keptFile, "bad.note"} {
+			for _, name := range []string{"update/" + beforeDir, "update/" + keptFile, "update/" + ballastFile, "bad.note"} {
 				if _, err := os.Stat(filepath.Join(w.state, name)); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("%s is still there: %v", name, err)
 				}
@@ -116,9 +116,8 @@ func TestABrokerThatIsAwayRevertsNothing(t *testing.T) {
 // one: afterwards an agent works, and what is written of the update is true.
 func TestALossOfPowerAtAnyPointLeavesAnAgentAndTheTruth(t *testing.T) {
 	for behaviour, outcome := range map[string]taskcatalog.UpdateOutcome{
-		"fine": taskcatalog.UpdateConfirmed, "exits": taskcatalog.UpdateRolledBack, "damages": taskcatalog.UpdateRolledBack,
-		"damages updates": taskcatalog.UpdateRolledBack, "damages updates, emptied and runs": taskcatalog.UpdateRolledBack, "damages updates, gone": taskcatalog.UpdateRolledBack,
-		"damages by a note": taskcatalog.UpdateRolledBack,
+		"fine": taskcatalog.UpdateConfirmed, "exits": taskcatalog.UpdateRolledBack, "damages by a note and more": taskcatalog.UpdateRolledBack,
+		"damages updates": taskcatalog.UpdateRolledBack, "damages updates, emptied and runs": taskcatalog.UpdateRolledBack,
 		"test-fails": taskcatalog.UpdateRefused,
 	} {
 		t.Run(behaviour, func(t *testing.T) {

@@ -203,6 +203,9 @@ func (w *world) harm(what string) (runs bool) {
 		w.put("state/ledger.db", "a sound ledger, and another")
 	case "by a note":
 		w.put("state/bad.note", "bad")
+	case "by a note and more":
+		w.put("state/bad.note", "bad")
+		w.put("state/ledger.db", "")
 	case "updates":
 		w.put("state/update/state.json", "garbage")
 	case "updates, emptied":
