@@ -3,9 +3,12 @@ package selfupdate
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +16,51 @@ import (
 
 	"github.com/hostler/hostler/taskcatalog"
 )
+
+// harm is what a version that damages does to the node's state, and whether it runs on.
+func (w *world) harm(what string) (runs bool) {
+	what, runs = strings.CutSuffix(what, " and runs")
+	update := filepath.Join(w.state, updateDir)
+	switch what {
+	case "":
+		w.put("state/ledger.db", "")
+	case "by another ledger":
+		w.put("state/ledger.db", "a sound ledger, and another")
+	case "by a note":
+		w.put("state/bad.note", "bad")
+	case "by a note and more":
+		w.put("state/bad.note", "bad")
+		w.put("state/ledger.db", "")
+	case "updates":
+		w.put("state/update/state.json", "garbage")
+	case "updates, emptied":
+		w.put("state/update/state.json", "{}")
+	case "updates, gone":
+		_ = os.Remove(filepath.Join(update, stateFile))
+	case "updates, a folder":
+		if info, err := os.Stat(filepath.Join(update, stateFile)); err == nil && !info.IsDir() {
+			if err := errors.Join(os.Remove(filepath.Join(update, stateFile)), os.Mkdir(filepath.Join(update, stateFile), 0o700)); err != nil {
+				w.Error(err)
+			}
+		}
+	case "updates, a newer form":
+		w.put("state/update/state.json", `{"form":2}`)
+	case "updates and what is kept":
+		w.put("state/update/state.json", "garbage")
+		w.put("state/update/"+keptFile, "garbage")
+	default:
+		w.Errorf("a version damages %q", what)
+	}
+	return runs
+}
+
+// notes is a part of the state of which nobody may have written "bad".
+func (w *world) notes() error {
+	if _, err := os.Stat(filepath.Join(w.state, "bad.note")); err == nil {
+		return errors.New("there is a bad note")
+	}
+	return nil
+}
 
 // hook has something done after each pause of a watcher, before it looks.
 func (w *world) hook(watcher *Watcher, do func()) {
@@ -285,4 +333,36 @@ type refuses struct {
 func (r refuses) Restart(context.Context, string) error {
 	r.first()
 	return errors.New("the job failed")
+}
+
+// A version that fills the disk and ends is put back: what is needed for that was kept.
+func TestAVersionThatFillsTheDiskIsPutBack(t *testing.T) {
+	for behaviour, code := range map[string]taskcatalog.Code{"exits": CodeCrashLoop, "damages updates and runs": CodeStateDamaged} {
+		w := newWorld(t)
+		w.arm(behaviour)
+		step, began, used := w.store.step, w.clock, int64(0)
+		w.store.step = func(what string) error {
+			info, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile))
+			if err == nil && slices.Contains(w.ran, "1.1.0") && strings.HasPrefix(what, "write ") {
+				// It takes what is given back as soon as something was written.
+				if free := (ballastSize - info.Size()) / ballastPiece; used >= free {
+					return syscall.ENOSPC
+				}
+				used++
+			}
+			return step(what)
+		}
+		d := w.between(nil, func() {
+			if w.clock.Sub(began) > time.Minute {
+				t.Fatalf("%s: it runs on", behaviour)
+			}
+		})
+		if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != code || w.agent.version != "1.0.0" || used == 0 {
+			t.Errorf("%s: %+v after %d writes; %+v runs", behaviour, d, used, w.agent)
+		}
+		t.Logf("%s: %d writes", behaviour, used)
+		if _, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: what was kept for it is still there: %v", behaviour, err)
+		}
+	}
 }

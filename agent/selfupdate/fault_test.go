@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -334,38 +333,6 @@ func TestASwitchThatCannotBeMadeSaysWhy(t *testing.T) {
 		st, _ := w.store.Load()
 		if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != code || w.agent.version != "1.0.0" || len(st.Pins) > 0 {
 			t.Errorf("%v: %+v, %+v runs, %+v", fault, d, w.agent, st.Pins)
-		}
-	}
-}
-
-// A version that fills the disk and ends is put back: what is needed for that was kept.
-func TestAVersionThatFillsTheDiskIsPutBack(t *testing.T) {
-	for behaviour, code := range map[string]taskcatalog.Code{"exits": CodeCrashLoop, "damages updates and runs": CodeStateDamaged} {
-		w := newWorld(t)
-		w.arm(behaviour)
-		step, began, used := w.store.step, w.clock, int64(0)
-		w.store.step = func(what string) error {
-			info, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile))
-			if err == nil && slices.Contains(w.ran, "1.1.0") && strings.HasPrefix(what, "write ") {
-				// It takes what is given back as soon as something was written.
-				if free := (ballastSize - info.Size()) / ballastPiece; used >= free {
-					return syscall.ENOSPC
-				}
-				used++
-			}
-			return step(what)
-		}
-		d := w.between(nil, func() {
-			if w.clock.Sub(began) > time.Minute {
-				t.Fatalf("%s: it runs on", behaviour)
-			}
-		})
-		if d == nil || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != code || w.agent.version != "1.0.0" || used == 0 {
-			t.Errorf("%s: %+v after %d writes; %+v runs", behaviour, d, used, w.agent)
-		}
-		t.Logf("%s: %d writes", behaviour, used)
-		if _, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: what was kept for it is still there: %v", behaviour, err)
 		}
 	}
 }

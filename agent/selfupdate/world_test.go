@@ -192,51 +192,6 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// harm is what a version that damages does to the node's state, and whether it runs on.
-func (w *world) harm(what string) (runs bool) {
-	what, runs = strings.CutSuffix(what, " and runs")
-	update := filepath.Join(w.state, updateDir)
-	switch what {
-	case "":
-		w.put("state/ledger.db", "")
-	case "by another ledger":
-		w.put("state/ledger.db", "a sound ledger, and another")
-	case "by a note":
-		w.put("state/bad.note", "bad")
-	case "by a note and more":
-		w.put("state/bad.note", "bad")
-		w.put("state/ledger.db", "")
-	case "updates":
-		w.put("state/update/state.json", "garbage")
-	case "updates, emptied":
-		w.put("state/update/state.json", "{}")
-	case "updates, gone":
-		_ = os.Remove(filepath.Join(update, stateFile))
-	case "updates, a folder":
-		if info, err := os.Stat(filepath.Join(update, stateFile)); err == nil && !info.IsDir() {
-			if err := errors.Join(os.Remove(filepath.Join(update, stateFile)), os.Mkdir(filepath.Join(update, stateFile), 0o700)); err != nil {
-				w.Error(err)
-			}
-		}
-	case "updates, a newer form":
-		w.put("state/update/state.json", `{"form":2}`)
-	case "updates and what is kept":
-		w.put("state/update/state.json", "garbage")
-		w.put("state/update/"+keptFile, "garbage")
-	default:
-		w.Errorf("a version damages %q", what)
-	}
-	return runs
-}
-
-// notes is a part of the state of which nobody may have written "bad".
-func (w *world) notes() error {
-	if _, err := os.Stat(filepath.Join(w.state, "bad.note")); err == nil {
-		return errors.New("there is a bad note")
-	}
-	return nil
-}
-
 func (w *world) Restart(ctx context.Context, unit string) error {
 	w.anew = w.anew || unit == WatchUnit && w.watches
 	return w.Launch(ctx, unit)
