@@ -189,16 +189,17 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop(nil)
 	a.working = work
 
+	// Before the loops: more than one of them speaks for the node. And before it is ready: an
+	// agent that cannot tell who the node is does not work, and another version might.
+	if err := a.state.Load(); err != nil {
+		return err
+	}
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
 	a.putBack(ctx)
 	a.markStart()
 	a.goOnUpdating(ctx)
 	a.look(ctx)
-	// Before the loops: more than one of them speaks for the node.
-	if err := a.state.Load(); err != nil {
-		return err
-	}
 	g, loops := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.serve(loops, work) })
 	g.Go(func() error { return a.sendResults(loops) })

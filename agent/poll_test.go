@@ -6,10 +6,14 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -134,6 +138,26 @@ func TestAnAnswerThatMakesNoSenseIsNoTask(t *testing.T) {
 			l.works(p)
 		})
 	}
+}
+
+// Another version may be able to tell who the node is: one that cannot must not pass for
+// one that works.
+func TestAnAgentThatCannotTellWhoItIsIsNotReady(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		p.quit()
+		if err := os.WriteFile(filepath.Join(l.config.StateDir, "rotate.json"), []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var ready atomic.Bool
+		l.config.Notify = func(state string) { ready.Store(ready.Load() || state == "READY=1") }
+		p = l.start()
+		<-p.ended
+		if code := taskcatalog.CodeOf(p.err, ""); ready.Load() || code != identity.CodeStateInvalid {
+			t.Errorf("ready: %v; %v", ready.Load(), p.err)
+		}
+	})
 }
 
 func TestSystemdHearsThatTheAgentIsReadyAndAlive(t *testing.T) {

@@ -171,7 +171,7 @@ func (c *Config) build() *taskcatalog.AgentBuild {
 // StateParts are the parts of the state that a version gone back to must read.
 func StateParts(now func() time.Time) []selfupdate.Part {
 	return []selfupdate.Part{
-		{Name: "ledger", Files: []string{"ledger.db"}, Check: ledger.Check, Lost: ledger.Lost},
+		{Name: "ledger", Files: []string{"ledger.db"}, Check: ledger.Check, ID: ledger.ID, Lost: ledger.Lost},
 		{Name: "identity", Files: []string{"identity.json", "rotate.json", "enroll.json", "*.key"}, Check: func(dir string) error {
 			state, err := identity.Open(dir, now)
 			if err != nil {

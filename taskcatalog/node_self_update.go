@@ -134,7 +134,7 @@ const ByHand = "by-hand-"
 
 // AgentDelivery is the last update of a node that came to an end.
 type AgentDelivery struct {
-	ID      string        `json:"id"` // of the task, or ByHand and when
+	ID      string        `json:"id"` // of the task; ByHand and when; or unknown- and when, where that was lost
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Outcome UpdateOutcome `json:"outcome"`

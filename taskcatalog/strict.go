@@ -27,6 +27,16 @@ func DecodeStrict(raw []byte, v any) error {
 	return nil
 }
 
+// DecodeLoose decodes one JSON value that another version of the same program has
+// written, and reads over the keys that it does not know. It is for a program's own
+// files: what others send is decoded strictly.
+func DecodeLoose(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		return Errorf(CodeMalformed, "%s", Clean(plainJSONError(err), 300))
+	}
+	return nil
+}
+
 // Encode writes v as JSON with sorted map keys and empty lists as [], so that
 // what one side encodes the other side's schema takes.
 func Encode(v any) ([]byte, error) {

@@ -40,7 +40,7 @@ func (s *State) pending() (*pending, error) {
 		return nil, stateError("cannot read %s: %v", pendingFile, err)
 	}
 	p := new(pending)
-	if err := taskcatalog.DecodeStrict(raw, p); err != nil {
+	if err := decodeOwn(raw, p); err != nil {
 		return nil, stateError("cannot read %s: %v (remove it to begin the enrolment anew)", pendingFile, err)
 	}
 	return p, nil

@@ -3,10 +3,33 @@ package identity
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
+
+// formed is what a file of any form holds. One that names none is of the first.
+type formed struct {
+	Form int `json:"form"`
+}
+
+// decodeOwn decodes a file that another version of the agent may have written. One of a
+// newer form is refused. In a form that is known, what a newer agent has added is read
+// over, and is gone once the file is written again.
+func decodeOwn(raw []byte, v any) error {
+	var file formed
+	if err := taskcatalog.DecodeLoose(raw, &file); err != nil {
+		return err
+	}
+	if form := max(file.Form, 1); !release.State.Reads(form) {
+		return fmt.Errorf("it is of form %d, and this agent reads %d to %d (run the version that wrote it, or a newer one)", form, release.State.ReadsMin, release.State.ReadsMax)
+	}
+	return taskcatalog.DecodeLoose(raw, v)
+}
 
 // FormIn is the highest form of a node's identity in a state directory: that of the state
 // in a release's statement. A file that names none is of the first. Whoever changes what
@@ -18,9 +41,7 @@ func FormIn(dir string) (form int, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var file struct {
-			Form int `json:"form"`
-		}
+		var file formed
 		if err != nil {
 			return 0, stateError("cannot read %s: %v", name, err)
 		}

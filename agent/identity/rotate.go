@@ -46,7 +46,7 @@ func (s *State) loadRotation(m *Member) error {
 		return stateError("cannot read %s: %v", rotationFile, err)
 	}
 	r := new(rotation)
-	if err := taskcatalog.DecodeStrict(raw, r); err != nil {
+	if err := decodeOwn(raw, r); err != nil {
 		return stateError("cannot read %s: %v (enrol the node again with a new token)", rotationFile, err)
 	}
 	if r.NodeID != m.NodeID || r.NodeEpoch != m.Epoch {

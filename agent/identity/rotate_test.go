@@ -352,7 +352,7 @@ func TestAnAnswerToARotationThatIsNotForUsIsNotTaken(t *testing.T) {
 }
 
 func TestADamagedNoteOfARotationIsTold(t *testing.T) {
-	for _, text := range []string{"", "{", `{"task_id":"t-1","extra":1}`, strings.Repeat("x", 1<<18)} {
+	for _, text := range []string{"", "{", `{"task_id":1}`, `{"task_id":"t-1","form":2}`, strings.Repeat("x", 1<<18)} {
 		dir, _, s := member(t)
 		_ = s.Close()
 		if err := os.WriteFile(filepath.Join(dir, rotationFile), []byte(text), 0o600); err != nil {

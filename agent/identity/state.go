@@ -153,7 +153,7 @@ func (s *State) Load() error {
 		return stateError("cannot read %s: %v", identityFile, err)
 	}
 	var r record
-	if err := taskcatalog.DecodeStrict(raw, &r); err != nil {
+	if err := decodeOwn(raw, &r); err != nil {
 		return stateError("cannot read %s: %v (enrol the node again with a new token)", identityFile, err)
 	}
 	trust, err := pki.DecodeBundle(r.Trust)

@@ -19,7 +19,9 @@
 //   - The file's space is allocated when it is made: a full file system does not
 //     keep a node from being drained, cleaned and validated.
 //   - It has a form. One that this agent does not read is refused as it is, and a
-//     version of the agent that would not read it is not switched to.
+//     version of the agent that would not read it is not switched to. What a newer agent
+//     adds in the same form is read over.
+//   - It has an id, from when it was made: one that was made in its place is not it.
 //   - A damaged ledger is an error, never an empty one.
 //   - Results are kept as they were signed; the attempt is filled in when sent.
 package ledger

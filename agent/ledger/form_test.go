@@ -2,12 +2,15 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -88,5 +91,104 @@ func TestADamagedLedgerIsSeenWithoutOpeningIt(t *testing.T) {
 		if err := Check(dir); err == nil {
 			t.Errorf("%s: it is taken for sound", name)
 		}
+	}
+}
+
+// spoil changes what a ledger holds, and closes it.
+func spoil(t *testing.T, do func(tx *bolt.Tx) error) string {
+	t.Helper()
+	dir := t.TempDir()
+	l := open(t, dir)
+	if err := errors.Join(l.Accept(task("t-1"), "sha256:a", 1, noon), l.Accounts().Put(tasks.Account{AllocationID: "a-1", UID: FirstUID}), l.update(do), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestWhatALedgerHoldsIsCheckedToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		bucket     []byte
+		key, value string
+		damage     bool
+	}{
+		"no JSON for a task":          {tasksBucket, "t-1", "garbage", true},
+		"another task's":              {tasksBucket, "t-2", "{}", true},
+		"no JSON for an account":      {accountsBucket, "a-1", "", true},
+		"an account of another kind":  {accountsBucket, "a-1", `{"uid":"x"}`, true},
+		"no JSON for a mark":          {marksBucket, drainedMark, "maybe", true},
+		"no JSON for facts":           {marksBucket, factsKey, "[]", true},
+		"no name of the ledger's":     {marksBucket, idMark, "7", true},
+		"no moment":                   {marksBucket, lostMark, `"soon"`, true},
+		"no units":                    {marksBucket, stoppedMark, `"a"`, true},
+		"no overwrite":                {marksBucket, overwriteMark + "sda", `"a"`, true},
+		"no uid":                      {marksBucket, uidMark, `"a"`, true},
+		"a mark of a newer agent's":   {marksBucket, "mood", "whatever", false},
+		"a key that a newer one adds": {accountsBucket, "a-1", `{"allocation_id":"a-1","mood":"good"}`, false},
+	} {
+		dir := spoil(t, func(tx *bolt.Tx) error { return tx.Bucket(c.bucket).Put([]byte(c.key), []byte(c.value)) })
+		if err := Check(dir); (err != nil) != c.damage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A version that is gone back to reads what a newer one wrote in the same form, and goes on
+// with it.
+func TestWhatANewerAgentAddsToAnEntryIsReadOver(t *testing.T) {
+	dir := spoil(t, func(tx *bolt.Tx) error {
+		b := tx.Bucket(tasksBucket)
+		raw := string(b.Get([]byte("t-1")))
+		added := strings.Replace(strings.Replace(raw, "{", `{"mood":"good",`, 1), `"task":{`, `"task":{"urgency":"high",`, 1)
+		if strings.Count(added, "urgency") != 1 {
+			t.Fatal(added)
+		}
+		return b.Put([]byte("t-1"), []byte(added))
+	})
+	if err := Check(dir); err != nil {
+		t.Error(err)
+	}
+	l := open(t, dir)
+	e, known, err := l.Get("t-1")
+	if !known || err != nil || e.State != Accepted || string(e.Task.Params) != `{"grace_seconds":3}` {
+		t.Fatalf("%+v %v %v", e, known, err)
+	}
+	do(t, l.Start("t-1", noon))
+	if all, err := l.Open(func(e *Entry) bool { return e.State == Started }); len(all) != 1 || err != nil {
+		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// A ledger keeps its name, and one that is made in its place has another.
+func TestALedgerIsToldFromAnotherInItsPlace(t *testing.T) {
+	named := func(dir string) string {
+		t.Helper()
+		id, err := ID(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	if id := named(t.TempDir()); id != "" {
+		t.Errorf("none at all is %q", id)
+	}
+	dir := spoil(t, func(tx *bolt.Tx) error { return tx.Bucket(marksBucket).Delete([]byte(idMark)) })
+	if id := named(dir); id != "" {
+		t.Errorf("one from before they had a name is %q", id)
+	}
+	do(t, open(t, dir).Close())
+	first := named(dir)
+	do(t, open(t, dir).Close(), Lost(dir, noon))
+	if again := named(dir); first == "" || again != first {
+		t.Errorf("it was %q and is %q", first, again)
+	}
+	do(t, os.Remove(filepath.Join(dir, "ledger.db")), open(t, dir).Close())
+	if other := named(dir); other == "" || other == first {
+		t.Errorf("another one is %q", other)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ledger.db"), []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := ID(dir); err == nil {
+		t.Errorf("a damaged one is %q", id)
 	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -61,8 +62,14 @@ func Open(dir string) (*Ledger, error) {
 				return err
 			}
 		}
-		if b := tx.Bucket(marksBucket); b.Get([]byte(formMark)) == nil {
-			return put(b, formMark, 1)
+		b := tx.Bucket(marksBucket)
+		if b.Get([]byte(formMark)) == nil {
+			if err := put(b, formMark, 1); err != nil {
+				return err
+			}
+		}
+		if b.Get([]byte(idMark)) == nil { // it is new, or from before ledgers had one
+			return put(b, idMark, rand.Text())
 		}
 		return nil
 	})
@@ -126,13 +133,15 @@ func put(b *bolt.Bucket, key string, v any) error {
 	return b.Put([]byte(key), raw)
 }
 
-// get loads what put stored, and reports whether there was something.
+// get loads what put stored, and reports whether there was something. What a newer agent
+// has added to it, in the same form, is read over, and is gone once the entry is written
+// again: as if it had been written by this one.
 func get(b *bolt.Bucket, key string, v any) (bool, error) {
 	raw := b.Get([]byte(key))
 	if raw == nil {
 		return false, nil
 	}
-	if err := taskcatalog.DecodeStrict(raw, v); err != nil {
+	if err := taskcatalog.DecodeLoose(raw, v); err != nil {
 		return false, fmt.Errorf("entry %q: %w", taskcatalog.Clean(key, 80), err)
 	}
 	return true, nil

@@ -2,6 +2,7 @@ package selfupdate
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -175,7 +176,8 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 }
 
 // disarm takes back a trial that the watcher has not begun, and leaves the one that it
-// took the place of.
+// took the place of. Where that cannot be written, the trial stands, and the watcher makes
+// the switch once it runs: then nothing is decided yet.
 func (s *Stager) disarm(trial, before *Trial, why error) error {
 	begun := false
 	err := s.Store.Change(func(st *State) error {
@@ -186,7 +188,7 @@ func (s *Stager) disarm(trial, before *Trial, why error) error {
 	})
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("%w: %s does not start (%w), and that cannot be taken back: %w", ErrUndecided, WatchUnit, why, err)
 	case begun:
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -19,6 +21,9 @@ type Part struct {
 	Files []string // patterns of names in the state directory; the first is a name that stays once it is there
 	// Check returns why the part in a state directory cannot be used.
 	Check func(stateDir string) error
+	// ID is a name that the part in a state directory keeps as long as it is the same;
+	// empty: it has none. Nil: it is told by nothing from one that was put in its place.
+	ID func(stateDir string) (string, error)
 	// Lost notes, in the part in a state directory, that it is put in the place of one
 	// that knew of tasks which this one does not. Nil: it holds nothing of tasks.
 	Lost func(stateDir string, at time.Time) error
@@ -132,6 +137,10 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 		if len(names) == 0 || w.sound(home, part) {
 			continue
 		}
+		if err := part.Check(Before(w.StateDir)); err != nil {
+			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; it is left as it is", zap.Error(err))
+			continue
+		}
 		if tasksSince && part.Lost != nil {
 			if err := part.Lost(Before(w.StateDir), s.now().UTC()); err != nil {
 				return restored, fmt.Errorf("cannot note in the copy of the node's %s what it does not know: %w", part.Name, err)
@@ -147,20 +156,60 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 				return restored, err
 			}
 		}
+		if err := w.withoutMore(home, part); err != nil {
+			return restored, err
+		}
 		restored = append(restored, part.Name)
 	}
 	return restored, nil
 }
 
-// sound reports whether a part can be used. That its file is gone or empty, and was
-// not, is a damage that reads like a beginning.
+// withoutMore sees to it that a part that was put back can be used: where what the copy
+// does not have, and the version wrote, keeps it from that, it goes. Else it stays: it may
+// be a key that the node is changing to.
+func (w *Watcher) withoutMore(home *os.Root, part Part) error {
+	s := w.Store
+	if part.Check(w.StateDir) == nil {
+		return nil
+	}
+	names, err := part.matching(home, ".")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := s.state.Lstat(path.Join(beforeDir, name)); errors.Is(err, fs.ErrNotExist) {
+			if err := s.remove(home, name); err != nil {
+				return err
+			}
+		}
+	}
+	if err := part.Check(w.StateDir); err != nil {
+		return fmt.Errorf("the node's %s was put back, and cannot be used: %w", part.Name, err)
+	}
+	return nil
+}
+
+// sound reports whether a part can be used, and is the one that was there. That its file
+// is gone, empty or another, and was not, is a damage that reads like a beginning.
 func (w *Watcher) sound(home *os.Root, part Part) bool {
 	was, err := w.Store.state.Stat(path.Join(beforeDir, part.Files[0]))
 	is, gone := home.Stat(part.Files[0])
 	if err == nil && was.Size() > 0 && (gone != nil || is.Size() == 0) {
 		return false
 	}
-	return part.Check(w.StateDir) == nil
+	if part.Check(w.StateDir) != nil {
+		return false
+	}
+	if part.ID == nil {
+		return true
+	}
+	// One whose copy has no name was last opened by an agent that gave it none.
+	id, err := part.ID(Before(w.StateDir))
+	if err != nil || id == "" {
+		return true
+	}
+	now, err := part.ID(w.StateDir)
+	return err == nil && now == id
 }
 
 func copyFile(d *disk, from *os.Root, name string, to *os.Root, as string, room *int64) error {

@@ -31,8 +31,17 @@ func (s *Store) Unpin(version string) error {
 }
 
 // Forget removes the slot of a version. One that runs, that is gone back to, or that
-// dpkg brought stays. Codes: update_not_staged, slot_in_use.
+// dpkg brought stays. While a release is staged none is removed. Codes: update_not_staged,
+// slot_in_use, update_under_way.
 func (s *Store) Forget(slot string) error {
+	done, err := s.stages(false)
+	if err != nil {
+		return err
+	}
+	if done == nil {
+		return taskcatalog.Errorf(CodeUnderWay, "cannot remove slot %s: a release is being staged, and nothing was changed (ask again once that has ended)", taskcatalog.Clean(slot, 80))
+	}
+	defer done()
 	st, err := s.Load()
 	if err != nil {
 		return err
@@ -61,7 +70,7 @@ func (s *Store) Forget(slot string) error {
 	if err != nil {
 		return err
 	}
-	return s.Collect()
+	return s.collect(s.partly())
 }
 
 // RevertByHand puts back what was before: it ends a trial, or begins one of the version

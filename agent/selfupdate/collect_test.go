@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
@@ -86,11 +88,17 @@ func TestWhatWasFetchedIsNotKeptForEver(t *testing.T) {
 // nobody takes it for one that nothing needs.
 func TestNothingIsCollectedWhileAReleaseIsStaged(t *testing.T) {
 	w := newWorld(t)
+	w.put("lib/versions/0.9.0/hostler-agent", "0.9.0 fine")
 	step, swept := w.store.step, 0
 	w.store.step = func(what string) error {
 		swept++
 		if err := w.store.Collect(); err != nil {
 			t.Error(err)
+		}
+		if !strings.HasPrefix(what, "remove") { // the staging itself removes it
+			if err := w.store.Forget("0.9.0"); taskcatalog.CodeOf(err, "") != CodeUnderWay {
+				t.Errorf("before %s it is said to be removed: %v", what, err)
+			}
 		}
 		return step(what)
 	}

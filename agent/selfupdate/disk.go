@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -126,6 +127,37 @@ func (d *disk) sync(in *os.Root, name string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// Space that is taken before a switch, and given back where the state cannot be written for
+// want of it: a version that fills the disk must not keep from being written down that it is
+// put back. It goes piece by piece, as such a version may take what there is at once. Where a
+// file system writes elsewhere each time it is no promise.
+const (
+	ballastFile  = "ballast"
+	ballastSize  = 2 << 20
+	ballastPiece = 64 << 10
+)
+
+func (s *Store) reserve() error {
+	return s.fill(s.state, ballastFile, 0o600, func(to io.Writer) error {
+		_, err := to.Write(make([]byte, ballastSize))
+		return err
+	})
+}
+
+// giveBack gives a piece of that space back, and reports whether there was one.
+func (s *Store) giveBack() bool {
+	f, err := s.state.OpenFile(ballastFile, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	return err == nil && info.Size() > 0 && s.step("truncate "+ballastFile) == nil && f.Truncate(max(info.Size()-ballastPiece, 0)) == nil
+}
+
+// full reports whether an error is that of a file system without space.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // free is how many bytes the file system of a folder has left.
 func free(in *os.Root) (int64, error) {

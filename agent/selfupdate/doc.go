@@ -12,6 +12,9 @@
 //	/usr/lib/hostler-agent/current                         link: the slot that runs
 //	/usr/lib/hostler-agent/good                            link: the slot that is known to work
 //	/var/lib/hostler-agent/update/state.json               what was decided, and what is under way
+//	/var/lib/hostler-agent/update/state.kept.json          the same as of the switch, or of when it was confirmed
+//	/var/lib/hostler-agent/update/state.damaged.json       what a version on trial made of it, for people
+//	/var/lib/hostler-agent/update/ballast                  space for what must be written on a full disk
 //	/var/lib/hostler-agent/update/contact                  the agent's mark that it has spoken to its broker
 //	/var/lib/hostler-agent/update/process          as whom the agent on trial asks the broker
 //	/var/lib/hostler-agent/update/before/                  the node's state, as it was before the switch
@@ -82,6 +85,11 @@
 //     since: an agent that forgets is better than a machine that nobody reaches. But the
 //     copy then says until when it knows nothing, and a task that was issued before that
 //     and that it does not know is not run: it ends as interrupted, with what is found.
+//   - A version on trial may damage what was decided of it, too: remove it, empty it, write
+//     a form that nobody reads. What is kept beside it then says what to go back to; where that
+//     is damaged as well, good does. One that was confirmed may write a newer form.
+//   - What is put back must be readable, and be the node's own: a ledger that was made
+//     anew has another id.
 //   - What a newer version has added to a file is read over. What an older one cannot do
 //     without has another form, and a version that does not read it is not switched to.
 //   - A task's result comes from state.json, by whichever version runs then.

@@ -15,13 +15,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// failing has changes of the disk fail, the first n of those that hit says.
+// failing has changes of the disk fail for want of space, the first n of those that hit
+// says.
 func (w *world) failing(n int, hit func(what string) bool) *int {
+	return w.failingWith(syscall.ENOSPC, n, hit)
+}
+
+func (w *world) failingWith(fault error, n int, hit func(what string) bool) *int {
 	step, failed := w.store.step, 0
 	w.store.step = func(what string) error {
 		if failed < n && hit(what) {
 			failed++
-			return syscall.ENOSPC
+			return fault
 		}
 		return step(what)
 	}
@@ -131,7 +136,7 @@ func TestAFaultBetweenStopAndStartLeavesAnAgent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.arm(c.behaviour)
-			failed := w.failing(4, func(what string) bool {
+			failed := w.failingWith(syscall.EIO, 4, func(what string) bool {
 				st, err := w.store.Load()
 				return err == nil && st.Trial != nil && c.hit(w, st, what)
 			})
@@ -358,6 +363,13 @@ func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 	}
 	if form, err := FormIn(w.state); form != 2 || err != nil {
 		t.Errorf("form %d, %v", form, err)
+	}
+	w.put("state/update/state.json", `{"form":1}`+strings.Repeat(" ", maxState))
+	if form, err := FormIn(w.state); taskcatalog.CodeOf(err, "") != CodeStateInvalid {
+		t.Errorf("one without end is of form %d, %v", form, err)
+	}
+	if form, err := FormIn(t.TempDir()); form != 1 || err != nil {
+		t.Errorf("where there is none: form %d, %v", form, err)
 	}
 }
 

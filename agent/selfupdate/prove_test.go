@@ -279,7 +279,7 @@ func TestACopyOfTheStateSaysWhatItDoesNotKnow(t *testing.T) {
 		w.proof = DefaultProof
 		w.arm(behaviour)
 		watcher, in := w.watcher(), ""
-		mine := parts[1]
+		mine := parts[1] // the ledger
 		mine.Lost = func(dir string, at time.Time) error {
 			raw, err := os.ReadFile(filepath.Join(w.state, "ledger.db"))
 			if in = dir; err != nil || len(raw) > 0 || !at.Equal(w.clock) {

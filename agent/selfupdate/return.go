@@ -48,7 +48,8 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 // was never confirmed takes none.
 func (w *Watcher) tookTasks(t *Trial) bool {
 	st, err := w.Store.Load()
-	return err != nil || t.Over != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
+	unknown := t.Reason == CodeStateDamaged && t.SwitchedAt.IsZero()
+	return err != nil || unknown || t.Over != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
 }
 
 // awaitReturn waits until the old version says that it is ready, and only then says that
@@ -82,7 +83,7 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 // blames are the reasons that are the version's own. A machine that loses its power
 // three times looks like one that the version brings down: such a version is put back,
 // and not skipped.
-var blames = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact}
+var blames = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact, CodeStateDamaged}
 
 // returned says that the old version runs again.
 func (w *Watcher) returned(t, over *Trial) error {
@@ -107,6 +108,9 @@ func (w *Watcher) returned(t, over *Trial) error {
 		}
 		st.Trial = over
 		st.ended(d)
+		if over != nil {
+			return s.put(keptFile, st)
+		}
 		return nil
 	})
 	if err == nil {

@@ -54,6 +54,8 @@ const (
 	CodeNotReady  taskcatalog.Code = "not_ready"
 	CodeNoContact taskcatalog.Code = "no_contact"
 	CodeByHand    taskcatalog.Code = "by_hand"
+	// CodeStateDamaged: what was decided of it could not be read any more.
+	CodeStateDamaged taskcatalog.Code = "state_damaged"
 )
 
 // Store is the node's slots and what is known of them.
@@ -96,6 +98,12 @@ func SlotOf(lib, executable string) string {
 		return ""
 	}
 	return name
+}
+
+// versionIn is the version that a slot's name says.
+func versionIn(slot string) string {
+	version, _, _ := strings.Cut(slot, "_")
+	return version
 }
 
 // leads is the slot that a link leads to; empty: to none.
@@ -169,7 +177,7 @@ func (s *Store) Slots(st *State) ([]taskcatalog.UpdateSlot, error) {
 		}
 		slot := st.Slots[name]
 		if slot.Version == "" {
-			slot.Version, _, _ = strings.Cut(name, "_")
+			slot.Version = versionIn(name)
 		}
 		all = append(all, taskcatalog.UpdateSlot{
 			Name: name, Version: slot.Version, SHA256: slot.SHA256,

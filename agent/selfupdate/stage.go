@@ -7,7 +7,6 @@ import (
 	"io"
 	"path"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -89,7 +88,7 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 		err = s.stage(ctx, st, want, folder, f, out)
 	}
 	out.Fetched, out.Retries = f.fetched, f.retries
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if full(err) {
 		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; everything is as before (free space below %s)", want.Version, taskcatalog.AgentFolder),
 			s.Store.collect(""))
 	}

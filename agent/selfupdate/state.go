@@ -140,24 +140,44 @@ const maxState = 1 << 20
 
 // Load reads state.json; one that is not there is empty. Code: update_state_invalid.
 func (s *Store) Load() (*State, error) {
-	raw, err := readBounded(s.state, stateFile, maxState)
+	st, err := s.read(stateFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &State{Form: stateForm, Slots: map[string]Slot{}}, nil
 	}
 	if err != nil {
-		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v", err)
+		hint := ""
+		if errors.Is(err, errDamaged) {
+			hint = " (move " + stateFile + " away; the running version stays)"
+		}
+		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v%s", err, hint)
 	}
-	var form struct {
-		Form int `json:"form"`
+	return st, nil
+}
+
+// Why a state cannot be used; whatever else keeps one from being read may pass.
+var (
+	errDamaged = errors.New("it is damaged")
+	errNewer   = errors.New("a newer agent wrote it")
+)
+
+// read reads a state.
+func (s *Store) read(name string) (*State, error) {
+	raw, err := readBounded(s.state, name, maxState)
+	if info, failed := s.state.Lstat(name); errors.Is(err, errTooLarge) || failed == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no file of at most %d bytes", errDamaged, name, maxState)
+	}
+	if err != nil {
+		return nil, err
 	}
 	// Whatever else a newer form holds, this is in it.
-	if err := decodeLoose(raw, &form); err == nil && form.Form > stateForm {
-		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: it is of form %d, and this agent reads up to %d (run the newer agent)", form.Form, stateForm)
+	var file formed
+	if err := decodeLoose(raw, &file); err == nil && file.Form > stateForm {
+		return nil, fmt.Errorf("%w: it is of form %d, and this agent reads up to %d (run the newer agent)", errNewer, file.Form, stateForm)
 	}
 	// Of the same form, what a newer version has added is what this one can do without.
 	st := new(State)
 	if err := decodeLoose(raw, st); err != nil {
-		return nil, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v (move %s away; the running version stays)", err, stateFile)
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	st.Form = max(st.Form, 1)
 	if st.Slots == nil {
@@ -166,28 +186,50 @@ func (s *Store) Load() (*State, error) {
 	return st, nil
 }
 
+// formed is what state.json holds in every form.
+type formed struct {
+	Form int `json:"form"`
+}
+
 // FormIn is the form of what a state directory holds of updates; 1 where there is nothing
 // yet.
 func FormIn(stateDir string) (int, error) {
-	raw, err := os.ReadFile(filepath.Join(stateDir, updateDir, stateFile))
+	dir, err := os.OpenRoot(filepath.Join(stateDir, updateDir))
+	var raw []byte
+	if err == nil {
+		raw, err = readBounded(dir, stateFile, maxState)
+		_ = dir.Close()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return 1, nil
 	}
-	var st struct {
-		Form int `json:"form"`
-	}
+	var file formed
 	if err == nil {
-		err = decodeLoose(raw, &st)
+		err = decodeLoose(raw, &file)
 	}
 	if err != nil {
 		return 0, taskcatalog.Errorf(CodeStateInvalid, "cannot read the update's state: %v", err)
 	}
-	return max(st.Form, 1), nil
+	return max(file.Form, 1), nil
 }
 
 // Change reads the state, has it changed, and writes it, with nobody else between. An
 // error of do changes nothing.
 func (s *Store) Change(do func(*State) error) error {
+	return s.locked(func() error {
+		st, err := s.Load()
+		if err != nil {
+			return err
+		}
+		if err := do(st); err != nil {
+			return err
+		}
+		return s.put(stateFile, st)
+	})
+}
+
+// locked does something while nobody else changes the state.
+func (s *Store) locked(do func() error) error {
 	f, err := s.state.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot lock the update's state: %w", err)
@@ -196,25 +238,29 @@ func (s *Store) Change(do func(*State) error) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("cannot lock the update's state: %w", err)
 	}
-	st, err := s.Load()
-	if err != nil {
-		return err
-	}
-	if err := do(st); err != nil {
-		return err
-	}
+	return do()
+}
+
+// put writes a state, unless it is there like that.
+func (s *Store) put(name string, st *State) error {
 	raw, err := taskcatalog.Encode(st)
 	if err != nil {
 		return err
 	}
-	if old, err := readBounded(s.state, stateFile, maxState); err == nil && bytes.Equal(old, raw) {
+	if old, err := readBounded(s.state, name, maxState); err == nil && bytes.Equal(old, raw) {
 		return nil
 	}
-	if err := s.write(s.state, stateFile, raw, 0o600); err != nil {
+	err = s.write(s.state, name, raw, 0o600)
+	for full(err) && s.giveBack() {
+		err = s.write(s.state, name, raw, 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot write the update's state: %w", err)
 	}
 	return nil
 }
+
+var errTooLarge = errors.New("it is too large")
 
 func readBounded(in *os.Root, name string, most int64) ([]byte, error) {
 	f, err := in.Open(name)
@@ -224,7 +270,7 @@ func readBounded(in *os.Root, name string, most int64) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(raw)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+		err = fmt.Errorf("%w: %s has more than %d bytes", errTooLarge, name, most)
 	}
 	return raw, err
 }

@@ -3,7 +3,6 @@ package selfupdate
 import (
 	"context"
 	"errors"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,19 +24,28 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	if s.Current() != t.To { // else the new version may have run already
 		err := w.keepBefore()
 		if err == nil {
+			err = w.keepState(t, began)
+		}
+		if err == nil {
+			err = s.reserve()
+		}
+		if err == nil {
 			err = s.switchTo(t.To)
 		}
 		if err != nil {
 			return w.giveUp(ctx, t, was, began, err)
 		}
 	}
-	err := w.change(t, func(t *Trial) {
-		t.Step, t.BootID, t.SwitchedAt, t.Over = Watching, w.BootID, began, nil
-	})
+	err := w.change(t, func(t *Trial) { w.switched(t, began) })
 	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
 		return w.backOut(ctx, was, err)
 	}
 	return errors.Join(err, w.launch(ctx))
+}
+
+// switched is the step that follows a switch.
+func (w *Watcher) switched(t *Trial, began time.Time) {
+	t.Step, t.BootID, t.SwitchedAt, t.Over = Watching, w.BootID, began, nil
 }
 
 // backOut has the version that ran run on, where the switch was not made or cannot be
@@ -51,7 +59,7 @@ func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
 func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
 	w.Log.Error("cannot switch the agent", zap.Error(why))
 	code := CodeNotSwitched
-	if errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT) {
+	if full(why) {
 		code = CodeNoSpace
 	}
 	return w.backOut(ctx, was, w.change(t, func(t *Trial) {

@@ -44,6 +44,9 @@ type Task struct {
 func (u *Updater) Do(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
 	res := &taskcatalog.SelfUpdateResult{Phase: t.Params.Phase, FromVersion: u.Version, ToVersion: t.Params.Version, Outcome: taskcatalog.UpdateRefused}
 	err := u.do(ctx, t, res)
+	if errors.Is(err, ErrUndecided) && ctx.Err() == nil {
+		return u.Await(ctx, t) // the watcher does not run, and what it was to do stands
+	}
 	if errors.Is(err, ErrUndecided) {
 		return nil, err
 	}
@@ -165,17 +168,19 @@ const awaitTick = 250 * time.Millisecond
 // watcher has written it down, or that it was cut off before anything was switched.
 func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
 	for {
-		st, err := u.Store.Load()
-		if err != nil {
-			return nil, err
+		if u.Store.mended() == nil { // else the watcher is about to say what becomes of it
+			st, err := u.Store.Load()
+			if err != nil {
+				return nil, err
+			}
+			if d := st.Delivery(t.ID); d != nil {
+				return u.verdict(t, d)
+			}
+			if st.Trial == nil || st.Trial.ID != t.ID {
+				return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "the update was cut off before its release was switched to; nothing was switched, and %s runs (ask again: what was fetched is kept)", u.Version)
+			}
+			u.Progress("confirm", 0, st.Trial.ToVersion+" is being watched")
 		}
-		if d := st.Delivery(t.ID); d != nil {
-			return u.verdict(t, d)
-		}
-		if st.Trial == nil || st.Trial.ID != t.ID {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "the agent ended while it staged a release; nothing was switched, and %s runs (ask again: what was fetched is kept)", u.Version)
-		}
-		u.Progress("confirm", 0, st.Trial.ToVersion+" is being watched")
 		wait := time.NewTimer(awaitTick)
 		select {
 		case <-wait.C:
@@ -202,12 +207,13 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 // has confirmed it.
 func (s *Store) Pending() bool {
 	st, err := s.Load()
-	return err == nil && st.unsettled()
+	return s.mended() != nil || err == nil && st.unsettled()
 }
 
 // GoOn has the watcher go on with a trial that a crash or a loss of power has left.
 func (u *Updater) GoOn(ctx context.Context) error {
-	if st, err := u.Store.Load(); err != nil || st.Trial == nil {
+	st, err := u.Store.Load()
+	if u.Store.mended() == nil && (err != nil || st.Trial == nil) {
 		return nil // an error is told by whoever needs the state
 	}
 	return u.Systemd.Launch(ctx, WatchUnit)

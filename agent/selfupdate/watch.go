@@ -96,6 +96,9 @@ const (
 // not say that it is ready. One that has begun goes on as well as it can.
 func (w *Watcher) Probe() error {
 	s := w.Store
+	if s.mended() != nil {
+		return nil
+	}
 	st, err := s.Load()
 	if err != nil || st.Trial != nil && st.Trial.Step != Armed {
 		return err
@@ -116,24 +119,28 @@ const probeFile = ".probe"
 func (w *Watcher) Run(ctx context.Context) error {
 	again := retryFirst
 	for {
-		st, err := w.Store.Load()
-		if err != nil {
-			return err
-		}
-		if st.Trial == nil {
-			return w.tidy()
-		}
-		if t := st.Trial; w.id != t.ID || w.step != t.Step {
-			w.id, w.step, w.seen = t.ID, t.Step, seen{}
+		failed := w.mend()
+		if failed == nil {
+			st, err := w.Store.Load()
+			if err != nil {
+				return err
+			}
+			if st.Trial == nil {
+				return w.tidy()
+			}
+			if t := st.Trial; w.id != t.ID || w.step != t.Step {
+				w.id, w.step, w.seen = t.ID, t.Step, seen{}
+			}
+			failed = w.turn(ctx, st.Trial)
 		}
 		wait := tick
-		if err := w.turn(ctx, st.Trial); err == nil {
+		if failed == nil {
 			again = retryFirst
 		} else {
 			if ctx.Err() != nil {
 				return w.leave()
 			}
-			w.Log.Error("cannot go on with the update; trying again", zap.String("step", string(st.Trial.Step)), zap.Error(err))
+			w.Log.Error("cannot go on with the update; trying again", zap.String("step", string(w.step)), zap.Error(failed))
 			wait, again = again, min(2*again, retryMost)
 		}
 		if err := w.Sleep(ctx, wait); err != nil {
@@ -171,7 +178,7 @@ func (w *Watcher) tidy() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
+	return errors.Join(s.remove(s.state, keptFile), s.remove(s.state, ballastFile), s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
 }
 
 // turn does the next thing.
@@ -343,7 +350,8 @@ func (w *Watcher) confirm(t *Trial) error {
 		}
 		st.unpin(t.ToVersion)
 		st.ended(d)
-		return nil
+		// First: from then on it may have written a newer form.
+		return w.Store.put(keptFile, st)
 	})
 	if err != nil {
 		return err

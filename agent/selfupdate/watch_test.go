@@ -28,6 +28,14 @@ func TestAReleaseIsConfirmedOrPutBack(t *testing.T) {
 		{"it hangs", "hangs", nil, taskcatalog.UpdateRolledBack, CodeNotReady, 2 * time.Minute},
 		{"it cannot reach the broker", "silent", nil, taskcatalog.UpdateRolledBack, CodeNoContact, 6 * time.Minute},
 		{"it damages what the old one must read", "damages", nil, taskcatalog.UpdateRolledBack, CodeCrashLoop, 15 * time.Second},
+		{"it puts another ledger in the place of the one that was", "damages by another ledger", nil, taskcatalog.UpdateRolledBack, CodeCrashLoop, 15 * time.Second},
+		{"it writes what the old one cannot read beside what that can", "damages by a note", nil, taskcatalog.UpdateRolledBack, CodeCrashLoop, 15 * time.Second},
+		{"it spoils what was decided of it", "damages updates", nil, taskcatalog.UpdateRolledBack, CodeStateDamaged, 15 * time.Second},
+		{"it spoils what was decided of it, and works", "damages updates and runs", nil, taskcatalog.UpdateRolledBack, CodeStateDamaged, 15 * time.Second},
+		{"it empties it, and works", "damages updates, emptied and runs", nil, taskcatalog.UpdateRolledBack, CodeStateDamaged, 15 * time.Second},
+		{"it removes it, and works", "damages updates, gone and runs", nil, taskcatalog.UpdateRolledBack, CodeStateDamaged, 15 * time.Second},
+		{"it makes a folder of it", "damages updates, a folder", nil, taskcatalog.UpdateRolledBack, CodeStateDamaged, 15 * time.Second},
+		{"it writes a newer form before it was confirmed", "damages updates, a newer form and runs", nil, taskcatalog.UpdateRolledBack, CodeStateDamaged, 15 * time.Second},
 		{
 			"the broker is away for longer than the window", "fine",
 			func(now time.Time) bool { return now.Before(begin.Add(time.Hour)) }, taskcatalog.UpdateConfirmed, "", 61 * time.Minute,
@@ -64,8 +72,10 @@ func TestAReleaseIsConfirmedOrPutBack(t *testing.T) {
 			if raw, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); err != nil || string(raw) != "a sound ledger" {
 				t.Errorf("the ledger is %q, %v", raw, err)
 			}
-			if _, err := os.Stat(filepath.Join(w.state, "update", beforeDir)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the copy of the node's keys is still there: %v", err)
+			for _, name := range []string{"update/" + beforeDir, "update/" + keptFile, "update/" + ballastFile, "bad.note"} {
+				if _, err := os.Stat(filepath.Join(w.state, name)); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s is still there: %v", name, err)
+				}
 			}
 			w.launch()
 			if w.agent.behaviour != "fine" {
@@ -106,7 +116,8 @@ func TestABrokerThatIsAwayRevertsNothing(t *testing.T) {
 // one: afterwards an agent works, and what is written of the update is true.
 func TestALossOfPowerAtAnyPointLeavesAnAgentAndTheTruth(t *testing.T) {
 	for behaviour, outcome := range map[string]taskcatalog.UpdateOutcome{
-		"fine": taskcatalog.UpdateConfirmed, "exits": taskcatalog.UpdateRolledBack, "damages": taskcatalog.UpdateRolledBack,
+		"fine": taskcatalog.UpdateConfirmed, "exits": taskcatalog.UpdateRolledBack, "damages by a note and more": taskcatalog.UpdateRolledBack,
+		"damages updates": taskcatalog.UpdateRolledBack, "damages updates, emptied and runs": taskcatalog.UpdateRolledBack,
 		"test-fails": taskcatalog.UpdateRefused,
 	} {
 		t.Run(behaviour, func(t *testing.T) {

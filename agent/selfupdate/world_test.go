@@ -22,7 +22,8 @@ import (
 // world is a node with a systemd, a broker and time of its own. The program in a slot
 // is a text that says how an agent of it behaves:
 //
-//	VERSION fine | exits | hangs | silent | crashes-later | dies-late | dies-once | wakes | damages | damages-late | test-fails
+//	VERSION fine | exits | hangs | silent | crashes-later | dies-late | dies-once | wakes | test-fails
+//	damages WHAT: the ledger, and ends; damages-late: after it was confirmed. See harm.
 type world struct {
 	*testing.T
 	lib, state string
@@ -77,6 +78,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 fine")
 	w.put("state/ledger.db", "a sound ledger")
+	w.put("state/a.note", "a good note")
 	for link, to := range map[string]string{packaged: "versions/1.0.0", current: "versions/1.0.0"} {
 		if err := os.Symlink(to, filepath.Join(w.lib, link)); err != nil {
 			t.Fatal(err)
@@ -147,7 +149,7 @@ func (w *world) launch() {
 		w.Fatalf("there is no agent to start: %v", err)
 	}
 	version, behaviour, _ := strings.Cut(string(raw), " ")
-	if ledger, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); behaviour == "fine" && (err != nil || string(ledger) != "a sound ledger") {
+	if ledger, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); behaviour == "fine" && (err != nil || !strings.HasPrefix(string(ledger), "a sound ledger") || w.notes() != nil) {
 		behaviour = "exits"
 	}
 	w.ran = append(w.ran, version)
@@ -169,11 +171,13 @@ func (w *world) pass(d time.Duration) {
 		}
 		return
 	}
+	behaviour, what, _ := strings.Cut(a.behaviour, " ")
+	damages := behaviour == "damages" || behaviour == "damages-late" && age > 20*time.Second
 	switch {
-	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, a.behaviour == "damages", a.behaviour == "damages-late" && age > 20*time.Second,
+	case a.behaviour == "exits", a.behaviour == "crashes-later" && age > 3*time.Second, damages,
 		a.behaviour == "dies-late" && age > 20*time.Second, a.behaviour == "dies-once" && age > 20*time.Second && a.restarts == 0:
-		if strings.HasPrefix(a.behaviour, "damages") {
-			w.put("state/ledger.db", "")
+		if damages && w.harm(what) {
+			break
 		}
 		a.waits, a.ready, a.since = true, false, w.clock
 		return
@@ -182,7 +186,7 @@ func (w *world) pass(d time.Duration) {
 	}
 	a.ready = true
 	if a.behaviour != "silent" && age >= time.Second && !w.brokerDown(w.clock) {
-		if err := w.store.MarkContact(a.invocation, a.version); err != nil && !errors.Is(err, errPowerCut) {
+		if err := w.store.MarkContact(a.invocation, a.version); err != nil && !errors.Is(err, errPowerCut) && taskcatalog.CodeOf(err, "") != CodeStateInvalid {
 			w.Errorf("contact: %v", err)
 		}
 	}
@@ -308,14 +312,27 @@ func (w *world) update(p published) error {
 	return err
 }
 
-// parts are those of the node's state.
-var parts = []Part{{Name: "what this node never had", Files: []string{"none.json"}, Check: func(string) error { return nil }}, {Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
-	raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
-	if err == nil && string(raw) != "a sound ledger" {
-		err = errors.New("damaged")
-	}
-	return err
-}}}
+// parts are those of the node's state. Of a ledger the text behind its beginning is the
+// name.
+var parts = []Part{
+	{Name: "what this node never had", Files: []string{"none.json"}, Check: func(string) error { return nil }},
+	{Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
+		raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
+		if err == nil && !strings.HasPrefix(string(raw), "a sound ledger") {
+			err = errors.New("damaged")
+		}
+		return err
+	}, ID: func(dir string) (string, error) {
+		raw, err := os.ReadFile(filepath.Join(dir, "ledger.db"))
+		return string(raw), err
+	}},
+	{Name: "notes", Files: []string{"*.note"}, Check: func(dir string) error {
+		if _, err := os.Stat(filepath.Join(dir, "bad.note")); err == nil {
+			return errors.New("there is a bad note")
+		}
+		return nil
+	}},
+}
 
 // watcher is the one of this boot. It gives up after so many turns.
 func (w *world) watcher() *Watcher {
