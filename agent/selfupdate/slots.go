@@ -46,6 +46,7 @@ const (
 	CodeSource        taskcatalog.Code = "release_source_unreachable"
 	CodeSourceRefused taskcatalog.Code = "release_source_refused"
 	CodeWatcher       taskcatalog.Code = "watcher_unavailable"
+	CodeNotHeard      taskcatalog.Code = "broker_not_heard"
 	CodeNoReason      taskcatalog.Code = "reason_missing"
 	CodeNotSwitched   taskcatalog.Code = "switch_failed"
 	// Why a version was put back.
