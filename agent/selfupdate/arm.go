@@ -29,10 +29,10 @@ type Switch struct {
 	Contact          time.Duration // since the last one; negative: there was none
 	// Heard waits for contact and returns how long ago it was. Nil: a person asks, also
 	// where there is none.
-	Heard func(ctx context.Context) (time.Duration, error)
-	Floor            string
-	Force            bool
-	Reason           string // of a person who asks for it on the node
+	Heard  func(ctx context.Context) (time.Duration, error)
+	Floor  string
+	Force  bool
+	Reason string // of a person who asks for it on the node
 }
 
 // Arm prepares the switch to another slot and has the watcher make it. Until the

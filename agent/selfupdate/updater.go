@@ -228,6 +228,12 @@ func (s *Store) Pending() bool {
 	return err == nil && st.unsettled()
 }
 
+// Tried reports whether this program is on trial, or was confirmed and proves itself.
+func (s *Store) Tried() bool {
+	st, err := s.Load()
+	return err == nil && st.Trial != nil
+}
+
 // GoOn has the watcher go on with a trial that a crash or a loss of power has left.
 func (u *Updater) GoOn(ctx context.Context) error {
 	if st, err := u.Store.Load(); err != nil || st.Trial == nil {
