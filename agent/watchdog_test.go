@@ -24,8 +24,8 @@ func (l *lab) proving() {
 	l.config.Updates = &Updates{Store: store, Systemd: u, Running: "1.0.0", Invocation: "i1"}
 }
 
-// watchdogSec is WatchdogSec= of the agent's unit.
-const watchdogSec = time.Minute
+// watchdogLimit is WatchdogSec= of the agent's unit.
+const watchdogLimit = time.Minute
 
 // A loop that stands still is systemd's to end: soon while the version proves itself, so
 // that its watcher counts it.
@@ -42,7 +42,7 @@ func TestAnAgentThatStandsStillIsNotToldAsAlive(t *testing.T) {
 			inBubble(t, func(l *lab) {
 				c.prepare(l)
 				var alive, stood atomic.Int64
-				l.config.Watchdog = watchdogSec
+				l.config.Watchdog = watchdogLimit
 				l.config.Notify = func(state string) {
 					if state == "WATCHDOG=1" {
 						alive.Store(time.Now().UnixNano())
@@ -60,7 +60,7 @@ func TestAnAgentThatStandsStillIsNotToldAsAlive(t *testing.T) {
 				l.broker.Enqueue(l.nodeID(p), "node.heartbeat_check", `{}`)
 				l.until("its loop stands still", func() bool { return stood.Load() > 0 })
 				time.Sleep(time.Hour)
-				if got := time.Duration(alive.Load()-stood.Load()) + watchdogSec; got < c.least || got > c.most {
+				if got := time.Duration(alive.Load()-stood.Load()) + watchdogLimit; got < c.least || got > c.most {
 					t.Errorf("systemd would end it after %s", got)
 				}
 				close(goOn)
@@ -79,7 +79,7 @@ func TestABrokerThatIsAwayLeavesAProofAlone(t *testing.T) {
 				var mu sync.Mutex
 				var last time.Time
 				var longest time.Duration
-				l.config.Watchdog = watchdogSec
+				l.config.Watchdog = watchdogLimit
 				l.config.Notify = func(state string) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -106,7 +106,7 @@ func TestABrokerThatIsAwayLeavesAProofAlone(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				mu.Lock()
 				defer mu.Unlock()
-				if longest == 0 || longest > watchdogSec/2+time.Second {
+				if longest == 0 || longest > watchdogLimit/2+time.Second {
 					t.Errorf("systemd heard nothing for %s", longest)
 				}
 			})
