@@ -21,8 +21,9 @@ const (
 	firstPause = time.Second
 	longPause  = time.Minute
 	maxPause   = 5 * time.Minute
-	// trialPause is the longest of a version on trial: its watcher believes that a broker
-	// which answers has been asked by then. See selfupdate's reachGrace.
+	// trialPause is the longest of a version on trial, or in its proof: its watcher believes
+	// that a broker which answers has been asked by then (see selfupdate's reachGrace), and
+	// what stands still for twice as long hangs.
 	trialPause = 90 * time.Second
 )
 
@@ -43,6 +44,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 	for ctx.Err() == nil && !a.ending.Load() {
 		a.turns.Add(1)
 		err := a.turn(ctx, work)
+		a.turns.Add(1) // it may have been long, and so may the pause be
 		if err == nil {
 			pause.Reset()
 			continue
@@ -51,7 +53,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 			break
 		}
 		wait := pauseFor(pause, err)
-		if a.onTrial() {
+		if a.tried() {
 			wait = min(wait, trialPause)
 		}
 		a.troubled(err, wait)

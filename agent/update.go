@@ -119,6 +119,10 @@ func (a *Agent) confirmed(ctx context.Context) bool {
 // onTrial reports whether a version is being tried: this one, or it is being put back.
 func (a *Agent) onTrial() bool { return a.Updates != nil && a.Updates.Store.Pending() }
 
+// tried reports whether a version is on trial or proves itself: its watcher is to see soon
+// whether it works.
+func (a *Agent) tried() bool { return a.Updates != nil && a.Updates.Store.Tried() }
+
 // markContact tells the watcher that the broker has answered this start of the agent.
 func (a *Agent) markContact() {
 	if a.Updates == nil {

@@ -28,9 +28,12 @@ type Switch struct {
 	ToVersion        string // where To is empty: any slot of this version
 	Window           time.Duration
 	Contact          time.Duration // since the last one; negative: there was none
-	Floor            string
-	Force            bool
-	Reason           string // of a person who asks for it on the node
+	// Heard waits for contact and returns how long ago it was. Nil: a person asks, also
+	// where there is none.
+	Heard  func(ctx context.Context) (time.Duration, error)
+	Floor  string
+	Force  bool
+	Reason string // of a person who asks for it on the node
 }
 
 // Arm prepares the switch to another slot and has the watcher make it. Until the
@@ -66,6 +69,14 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	}
 	if err := s.roomForBefore(); err != nil {
 		return false, err
+	}
+	if want.Heard != nil {
+		if want.Contact, err = want.Heard(ctx); err != nil {
+			return false, err
+		}
+		if st, err = s.Store.Load(); err != nil { // that may have taken minutes
+			return false, err
+		}
 	}
 	trial := s.Store.trial(st, want, to, slot.Version)
 	if err := s.arm(st, want, trial); err != nil {

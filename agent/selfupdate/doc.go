@@ -61,7 +61,9 @@
 // that code. A broker that answers all else answers nothing. Only when the window is over,
 // when the old agent had contact just before the switch, and when the watcher has
 // itself reached the broker for longer than an agent pauses between two tries, is the
-// silence the new version's fault. While the broker does not answer the watcher
+// silence the new version's fault. So a task switches only when the old agent has had
+// contact just now, and waits for it: without that, a version that cannot reach the broker
+// would stay. While the broker does not answer the watcher
 // either, the trial goes on, however long that takes. So after a revert there is no
 // doubt left in whose favour to switch again.
 //

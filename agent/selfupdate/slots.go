@@ -46,6 +46,7 @@ const (
 	CodeSource        taskcatalog.Code = "release_source_unreachable"
 	CodeSourceRefused taskcatalog.Code = "release_source_refused"
 	CodeWatcher       taskcatalog.Code = "watcher_unavailable"
+	CodeNotHeard      taskcatalog.Code = "broker_not_heard"
 	CodeNoReason      taskcatalog.Code = "reason_missing"
 	CodeNotSwitched   taskcatalog.Code = "switch_failed"
 	// Why a version was put back.
@@ -67,7 +68,7 @@ type Store struct {
 // OpenStore opens the agent's program folder (/usr/lib/hostler-agent) and, below its
 // state directory, that of updates, which it makes if it is not there.
 func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
-	dir := filepath.Join(stateDir, updateDir)
+	dir := Folder(stateDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of updates: %w", err)
 	}
@@ -81,6 +82,10 @@ func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
 	}
 	return &Store{disk: disk{lib: l, state: st, step: func(string) error { return nil }}, now: now}, nil
 }
+
+// Folder is that of updates, below a state directory. It is there once an agent has run that
+// updates itself.
+func Folder(stateDir string) string { return filepath.Join(stateDir, updateDir) }
 
 // Close gives the folders back.
 func (s *Store) Close() error { return errors.Join(s.lib.Close(), s.state.Close()) }

@@ -83,7 +83,7 @@ func (u *Updater) do(ctx context.Context, t Task, res *taskcatalog.SelfUpdateRes
 	u.Progress("switch", 0, "")
 	already, err := u.Arm(ctx, u.Systemd, u.Log, Switch{
 		ID: t.ID, Running: u.Running, Version: u.Version, To: slot, ToVersion: p.Version,
-		Window: time.Duration(p.ConfirmWindowSeconds) * time.Second, Contact: u.Contact(), Floor: floor, Force: p.Force,
+		Window: time.Duration(p.ConfirmWindowSeconds) * time.Second, Heard: u.heard, Floor: floor, Force: p.Force,
 	})
 	if err != nil {
 		return err
@@ -94,6 +94,29 @@ func (u *Updater) do(ctx context.Context, t Task, res *taskcatalog.SelfUpdateRes
 	}
 	<-ctx.Done() // the watcher stops this agent
 	return ErrUndecided
+}
+
+// heard waits until the broker has answered this version just now, with the patience that
+// a source has: where it has not, the silence of the version on trial says nothing of that,
+// and a version that cannot reach the broker would stay for ever.
+func (u *Updater) heard(ctx context.Context) (time.Duration, error) {
+	beat := time.NewTicker(awaitTick)
+	defer beat.Stop()
+	for waited := time.Duration(0); ; waited += awaitTick {
+		since := u.Contact()
+		if since >= 0 && since <= freshContact {
+			return since, nil
+		}
+		if waited >= patience {
+			return 0, taskcatalog.Errorf(CodeNotHeard, "cannot switch the agent: the broker has not answered %s for %s, so that nothing could be said of a version that it does not answer either (nothing was changed; ask again)", u.Version, patience)
+		}
+		u.Progress("switch", 0, "the broker is waited for: it has not answered lately")
+		select {
+		case <-beat.C:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
 }
 
 // fetch stages the release of a task. What was minted for it is wiped.
@@ -208,6 +231,12 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 func (s *Store) Pending() bool {
 	st, err := s.Load()
 	return s.mended() != nil || err == nil && st.unsettled()
+}
+
+// Tried reports whether this program is on trial, or was confirmed and proves itself.
+func (s *Store) Tried() bool {
+	st, err := s.Load()
+	return err == nil && st.Trial != nil
 }
 
 // GoOn has the watcher go on with a trial that a crash or a loss of power has left.

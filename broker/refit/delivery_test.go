@@ -191,6 +191,9 @@ func TestAVersionThatIsPutBackWhileItsRunLooksIsToldOnce(t *testing.T) {
 		f.clock.Advance(time.Minute)
 		f.step()
 		f.wants(s, "confirmed", "", r.ID)
+		if seen, err := f.nodes.Look(f.Context(), []string{s.NodeID}); err != nil || seen[s.NodeID].PutBack != "" {
+			f.Errorf("a rollout sees %+v, %v", seen, err)
+		}
 		if got := f.run(r.ID); !got.Status.Moving() {
 			f.Fatalf("the run is %s", got.Status)
 		}
@@ -200,6 +203,9 @@ func TestAVersionThatIsPutBackWhileItsRunLooksIsToldOnce(t *testing.T) {
 			f.says(s, taskcatalog.AgentDelivery{ID: d.TaskID, From: "1.0.0", To: after, Outcome: taskcatalog.UpdateRolledBack, Reason: "crash_loop", At: f.db.Now()})
 		}
 		f.wants(s, "rolled_back", "crash_loop", r.ID)
+		if seen, err := f.nodes.Look(f.Context(), []string{s.NodeID}); err != nil || seen[s.NodeID].PutBack != "crash_loop" || seen[s.NodeID].Delivered != r.ID {
+			f.Errorf("a rollout sees %+v, %v", seen, err)
+		}
 		if got := f.told()[before:]; !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
 			f.Errorf("told %v", got)
 		}

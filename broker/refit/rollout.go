@@ -1,6 +1,7 @@
 package refit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -216,6 +217,9 @@ func (n *Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) 
 		return nil, err
 	}
 	seen.Delivered = a.CorrelationID
+	if a.Result == string(taskcatalog.UpdateRolledBack) {
+		seen.PutBack = taskcatalog.Clean(cmp.Or(a.Reason, a.Result), 64)
+	}
 	h, err := n.DB.Handout(ctx, node)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@
 // (rollout_paused). When the release is revoked, falls below the floor or is not what it
 // was, it stops likewise, and takes nothing back. During a soak the nodes that are done are
 // looked at again: one that is silent by its last contact, runs something else or has lost
-// a device has failed. What others do to a node is passed over, or waited for: see judge.
+// a device has failed. Of one that runs something else the node's word says whether its own
+// watcher has put that back. What others do to a node is passed over, or waited for: see judge.
 //
 // What failed is taken back at once, whatever OnFailure says, if the node runs the release
 // and its agent answers. Where it cannot be, the member is failed and Back says why.

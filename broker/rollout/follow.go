@@ -128,7 +128,7 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.untouched(r.State.Safety, rec)
 		return nil
 	}
-	if m.Code == "rolled_back" { // the node's word, which its report may lag behind
+	if m.Code == codeRolledBack { // the node's word, which its report may lag behind
 		m.ends(RolledBack, "")
 		return nil
 	}
@@ -151,6 +151,8 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		return err
 	case asked && !silent:
 		return nil // what the agent is at ends first
+	case seen.Version != r.State.Release.Version && m.Code != "" && m.putBack(r.ID, seen):
+		m.ends(RolledBack, "")
 	case seen.Version != r.State.Release.Version && m.Code == "":
 		m.waits()
 	case seen.Version != r.State.Release.Version:
@@ -161,6 +163,20 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.ends(TakingBack, "")
 	}
 	return nil
+}
+
+// codeRolledBack is of a node that has put the version before back itself, as its run says or
+// the node says later.
+const codeRolledBack = "rolled_back"
+
+// putBack says so of a member that runs something else, where the node's own word is that
+// it has put back what its run gave it: such a run may have completed before.
+func (m *Member) putBack(rollout string, seen Seen) bool {
+	if seen.PutBack == "" || seen.Delivered != m.RunID(rollout) {
+		return false
+	}
+	m.because(codeRolledBack, "its own watcher has put "+seen.Version+" back: "+seen.PutBack)
+	return true
 }
 
 // untouched is what a member is whose run ended before it did anything.

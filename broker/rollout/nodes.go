@@ -73,6 +73,7 @@ type Heard struct {
 type Seen struct {
 	Heard
 	Delivered string   // the last delivery of an agent to it: a run, or an update of its own; empty: none is known
+	PutBack   string   // why the node has put back the version before that delivery; a code; empty: it has not
 	Unfit     []string // why it could not be handed out, but for runs and tenants; codes
 	InRun     string   // the run that has it; empty: none
 	Busy      bool     // a tenant is on it

@@ -163,6 +163,7 @@ func (c *Chains) judge(ctx context.Context, r *run, m *Member, seen Seen, atEnd 
 	}
 	if seen.Version != s.Release.Version {
 		m.fails("version_not_running", "it runs "+seen.Version+" by now")
+		m.putBack(r.ID, seen)
 		return false, nil
 	}
 	if s.overdue(r.Now, seen.Heard) {

@@ -37,6 +37,49 @@ func TestASoakLooksAgain(t *testing.T) {
 	}
 }
 
+// What its own watcher put back while it proved itself is told as that, whoever sees it.
+func TestWhatANodePutsBackItselfIsToldAsThat(t *testing.T) {
+	back := func(m *machine, run string) {
+		m.version, m.seen.PutBack, m.seen.Delivered = "1.3.0", "crash_loop", run
+	}
+	for name, c := range map[string]struct {
+		run    string // whose delivery the node has put back
+		result rollout.Result
+		code   string
+		says   string
+	}{
+		"what this run gave it": {"r-n-000", rollout.RolledBack, "rolled_back", "crash_loop"},
+		"a delivery of nobody":  {"", rollout.Failed, "version_not_running", "by now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 4)
+			w.start(request())
+			w.settle(time.Minute)
+			back(w.machines[id(0)], c.run)
+			w.settle(time.Hour)
+			if m := w.member(0); m.Result != c.result || m.Code != c.code || !strings.Contains(m.Why, c.says) || m.Counts != rollout.Counted {
+				t.Errorf("in its soak it is %+v", m)
+			}
+			if r, _ := w.rollout(); r.Status != chain.FailedManual {
+				t.Errorf("the rollout is %s", r.Status)
+			}
+
+			w = newWorld(t, 4)
+			w.machines[id(0)].makes = "version_unverified" // its run looks before the rollout does
+			back(w.machines[id(0)], c.run)
+			w.start(request())
+			w.settle(time.Hour)
+			want := c.code
+			if c.result == rollout.Failed {
+				want = "version_unverified"
+			}
+			if m := w.member(0); m.Result != c.result || m.Code != want || m.Counts != rollout.Counted {
+				t.Errorf("in its run it is %+v", m)
+			}
+		})
+	}
+}
+
 // What others do to a node is no failure of the release, and takes it back from nobody.
 func TestASoakIsNotForWhatOthersDo(t *testing.T) {
 	for name, as := range map[string]func(*machine){

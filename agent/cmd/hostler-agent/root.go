@@ -40,7 +40,7 @@ It opens every connection itself and listens on nothing.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:              noArgs,
 	}
-	root.AddCommand(newRun(), newEnroll(), newStatus(here()), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(), newUpdate(here()), newSession(), newSessionEnded(), newVersion())
+	root.AddCommand(newRun(), newEnroll(), newStatus(here()), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(here()), newUpdate(here()), newSession(), newSessionEnded(), newVersion())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, cmd.CommandPath())
 	})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,21 +21,23 @@ import (
 // codeSelfTest is the code of a program that cannot serve on this machine.
 const codeSelfTest = selfupdate.CodeSelfTest
 
-func newSelfTest() *cobra.Command {
+func newSelfTest(at place) *cobra.Command {
 	var configFile, format string
 	cmd := &cobra.Command{
 		Use:   "self-test",
 		Short: "Say whether this program could serve here, and what it is",
 		Long: `Self-test reads the configuration and the node's identity, and makes all that the
-program has compiled in. It changes nothing, asks nobody, and may be run beside the
-agent that serves: an update runs it in the new version before it switches.`,
+program has compiled in. On a node it also looks at what the watcher of an update needs:
+what was decided of versions, and systemd. It changes nothing, asks nobody else, and may
+be run beside the agent that serves: an update runs it in the new version before it
+switches.`,
 		Example: "  hostler-agent self-test\n  /usr/lib/hostler-agent/versions/1.4.0/hostler-agent self-test -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			said, err := selfTest(configFile)
+			said, err := selfTest(cmd.Context(), at, configFile)
 			if err != nil {
 				return err
 			}
@@ -50,7 +54,7 @@ agent that serves: an update runs it in the new version before it switches.`,
 	return cmd
 }
 
-func selfTest(configFile string) (*selfupdate.SelfTest, error) {
+func selfTest(ctx context.Context, at place, configFile string) (*selfupdate.SelfTest, error) {
 	file, err := agent.LoadFile(configFile)
 	if err != nil {
 		return nil, err
@@ -76,5 +80,38 @@ func selfTest(configFile string) (*selfupdate.SelfTest, error) {
 			return nil, err
 		}
 	}
+	if err := couldWatch(ctx, at, file.StateDir); err != nil {
+		return nil, taskcatalog.Errorf(codeSelfTest, "cannot watch an update: %v", err)
+	}
 	return &selfupdate.SelfTest{Version: version, Commit: commit, State: release.State, Types: taskcatalog.IDs()}, nil
+}
+
+// lookTime bounds the look at systemd: less than a program has for its whole test.
+const lookTime = 15 * time.Second
+
+// couldWatch looks at what watch looks at, where something was updated before. That it may
+// write is the node's matter and not the program's: the watcher finds that out itself,
+// before it says that it is ready.
+func couldWatch(ctx context.Context, at place, stateDir string) error {
+	if _, err := os.Stat(selfupdate.Folder(stateDir)); err != nil {
+		return nil
+	}
+	store, err := selfupdate.OpenStore(at.lib, stateDir, time.Now)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	if _, err := store.Load(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	u, err := at.systemd.Look(ctx, selfupdate.AgentUnit)
+	if err == nil && u.Active == "" {
+		err = errors.New("it says nothing of it")
+	}
+	if err != nil {
+		return fmt.Errorf("systemd, asked for %s: %w", selfupdate.AgentUnit, err)
+	}
+	return nil
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +25,11 @@ import (
 )
 
 // asked is a systemd that only hears.
-type asked struct{ started []string }
+type asked struct {
+	started, looked []string
+	unit            selfupdate.Unit
+	silent          bool
+}
 
 func (a *asked) Restart(_ context.Context, unit string) error {
 	a.started = append(a.started, unit)
@@ -31,8 +38,13 @@ func (a *asked) Restart(_ context.Context, unit string) error {
 func (a *asked) Launch(ctx context.Context, unit string) error { return a.Restart(ctx, unit) }
 func (*asked) Stop(context.Context, string) error              { return errors.New("not asked for") }
 
-func (*asked) Look(context.Context, string) (selfupdate.Unit, error) {
-	return selfupdate.Unit{}, errors.New("not asked for")
+func (a *asked) Look(ctx context.Context, unit string) (selfupdate.Unit, error) {
+	if a.silent {
+		<-ctx.Done()
+		return selfupdate.Unit{}, ctx.Err()
+	}
+	a.looked = append(a.looked, unit)
+	return a.unit, nil
 }
 
 // node is a machine with two versions: 1.1.0 runs, and 1.0.0 was before it.
@@ -209,6 +221,61 @@ func TestTheProgramTestsItself(t *testing.T) {
 	if status, _, errOut = call(t, "self-test", "--config", conf); status != exitFailed || !strings.Contains(errOut, "state_invalid") {
 		t.Errorf("an identity that cannot be read: status %d, %s", status, errOut)
 	}
+}
+
+// A version is to be able to watch the one after it: that is found out before it is switched
+// to, since afterwards nobody else is there to do it.
+func TestAProgramThatCouldNotWatchFailsItsOwnTest(t *testing.T) {
+	runs := selfupdate.Unit{Active: "active", Sub: "running", Invocation: "i1"}
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, state string, systemd *asked)
+		says  string // empty: it passes
+	}{
+		"all is well":              {func(*testing.T, string, *asked) {}, ""},
+		"nothing was ever updated": {func(t *testing.T, state string, _ *asked) { _ = os.RemoveAll(filepath.Join(state, "update")) }, ""},
+		"it cannot read what was decided": {func(t *testing.T, state string, _ *asked) {
+			if err := os.WriteFile(filepath.Join(state, "update", "state.json"), []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot read the update's state"},
+		"systemd does not answer it":   {func(_ *testing.T, _ string, s *asked) { s.silent = true }, "systemd"},
+		"it does not see what it asks": {func(_ *testing.T, _ string, s *asked) { s.unit = selfupdate.Unit{} }, "systemd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, conf, heard := node(t)
+			heard.unit = runs
+			file, err := agent.LoadFile(conf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(t, file.StateDir, heard)
+			before := listing(t, at.lib, file.StateDir)
+			synctest.Test(t, func(t *testing.T) { _, err = selfTest(t.Context(), at, conf) })
+			if said := fmt.Sprint(err); (err != nil) != (c.says != "") || err != nil && (!strings.Contains(said, c.says) || taskcatalog.CodeOf(err, "") != codeSelfTest) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+			if after := listing(t, at.lib, file.StateDir); !slices.Equal(before, after) || len(heard.started) > 0 {
+				t.Errorf("%v became %v, and %v was started", before, after, heard.started)
+			}
+		})
+	}
+}
+
+// listing is what is in folders, with when it was changed.
+func listing(t *testing.T, dirs ...string) (all []string) {
+	t.Helper()
+	for _, dir := range dirs {
+		err := filepath.Walk(dir, func(name string, info fs.FileInfo, err error) error {
+			if err == nil {
+				all = append(all, name+" "+info.ModTime().String())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }
 
 // A node whose folder of updates cannot be used keeps its agent.
