@@ -42,7 +42,7 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*resourc
 		}
 		out.Items[i] = resource.Recording{
 			SessionID: r.ID, NodeID: r.NodeID, Hostname: n.Hostname, Site: r.Site, Username: r.Username, OpenedBy: r.OpenedBy, Reason: r.Reason, EndCode: r.EndCode,
-			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Complete: !r.RecordedAt.IsZero(), DroppedAt: r.DroppedAt,
+			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Ended: !r.RecordedAt.IsZero(), DroppedAt: r.DroppedAt,
 		}
 	}
 	if len(page) == f.Limit {
@@ -81,20 +81,21 @@ func (a *API) mayRead(ctx context.Context, id string) error {
 	return err
 }
 
-// hasRecording refuses what cannot be read. Codes: recording_dropped, recording_missing.
-func (a *API) hasRecording(ctx context.Context, id string) error {
+// hasRecording refuses what cannot be read, and says how many blocks there are. Codes:
+// recording_dropped, recording_missing.
+func (a *API) hasRecording(ctx context.Context, id string) (blocks int64, err error) {
 	dropped, err := a.c.DB.RecordingDropped(ctx, id)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case !dropped.IsZero():
-		return broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: it was dropped on %s, as its site keeps none that is older (what the audit log has of it stays)", id, dropped.UTC().Format(time.RFC3339))
+		return 0, broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: it was dropped on %s, as its site keeps none that is older (what the audit log has of it stays)", id, dropped.UTC().Format(time.RFC3339))
 	}
 	last, err := a.c.DB.LastBlock(ctx, id)
 	if err == nil && last.Seq < 0 {
 		err = broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: it has none (it never began)", id)
 	}
-	return err
+	return last.Seq + 1, err
 }
 
 // castType is what players of recordings know.
@@ -110,19 +111,25 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 	if err != nil {
 		return nil, err
 	}
-	if err := a.hasRecording(ctx, v.ID); err != nil {
+	blocks, err := a.hasRecording(ctx, v.ID)
+	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		hc.SetHeader("Content-Type", castType)
 		_, w := humago.Unwrap(hc)
+		read := int64(0)
 		for b, err := range a.c.DB.Blocks(ctx, v.ID) {
 			if err != nil {
 				a.broken(err)
 			}
+			read++
 			if _, err := w.Write(b.Lines); err != nil {
 				return // the reader has gone
 			}
+		}
+		if read < blocks { // it was dropped meanwhile
+			a.broken(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s has %d blocks, and had %d when its reading began", v.ID, read, blocks))
 		}
 	}}, nil
 }
@@ -137,7 +144,7 @@ func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*resourc
 		return nil, err
 	}
 	out := &resource.RecordingReport{
-		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What,
+		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Ended: r.Ended, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What,
 	}
 	if told == nil {
 		return out, nil

@@ -138,7 +138,7 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 	}
 
 	list := answered[resource.RecordingList](t, s.b.Ask(t, s.operator, http.MethodGet, "/recordings?node=h1&opened_by=olga", nil))
-	if len(list.Items) != 1 || !list.Items[0].Complete || list.Items[0].Bytes != 7 || list.Items[0].Hostname != "h1" {
+	if len(list.Items) != 1 || !list.Items[0].Ended || list.Items[0].Bytes != 7 || list.Items[0].Hostname != "h1" {
 		t.Fatalf("%+v", list.Items)
 	}
 	cast := s.b.Ask(t, s.operator, http.MethodGet, "/recordings/"+k.Terminal.ID+"/cast", nil)
@@ -149,7 +149,7 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 		t.Error(kind)
 	}
 	report := answered[resource.RecordingReport](t, s.b.Ask(t, s.operator, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil))
-	if !report.Complete || !report.Intact || report.Bytes != 7 || report.Head == nil || report.Head.AuditID == 0 || report.Head.Blocks != report.Blocks {
+	if !report.Complete || !report.Ended || !report.Intact || report.Bytes != 7 || report.Head == nil || report.Head.AuditID == 0 || report.Head.Blocks != report.Blocks {
 		t.Errorf("%+v %+v", report, report.Head)
 	}
 	if s.audited("recording.read", "") != 1 || s.audited("recording.verify", "") != 1 {

@@ -6,8 +6,9 @@
 // A recording is a chain of blocks. A block holds lines of asciicast v2, says up to which
 // byte of the session's output it goes, and has a hash over all that it says and over the
 // hash of the block before. The last one says that it is the last, and the audit log, which
-// is sealed, gets how many there are and the hash of that one. So a block that was changed,
-// taken out, put in or cut off is found, and Verify says where.
+// is sealed, gets how many there are and the hash of that one; and the same from time to time
+// before. So a block that was changed, taken out, put in or cut off is found, and Verify says
+// where: also when the recording has gone on since, which says what was gone (Cut).
 //
 // A Recorder keeps what the terminal has written before the operator is shown it, and
 // before the node is told that it may forget it. Between these two nothing is ever only in

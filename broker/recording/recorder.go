@@ -26,7 +26,7 @@ type Recorder struct {
 	ended   bool
 }
 
-// Head is what the audit log is told of a recording that is complete.
+// Head is how far a recording is, as the audit log is told.
 type Head struct {
 	SessionID string
 	Blocks    int64
@@ -110,6 +110,17 @@ func (r *Recorder) Gap(at time.Time, bytes uint64, why string) {
 	r.to, r.lost = r.to+bytes, r.lost+bytes
 	r.mark(at, fmt.Sprintf("%d bytes of output are lost: %s", bytes, why))
 }
+
+// Cut says that blocks are gone which the audit log was told of: that of them which went
+// furthest. The output in them counts as lost, as nobody has it any more.
+func (r *Recorder) Cut(told Head) {
+	gone := max(told.Bytes, r.to) - r.to
+	r.to, r.lost = r.to+gone, r.lost+gone
+	r.mark(r.now(), fmt.Sprintf("blocks that were kept are gone: the audit log was told of %d blocks, up to %s; with them %d bytes of output are lost", told.Blocks, told.Hash, gone))
+}
+
+// Head is how far the recording is kept.
+func (r *Recorder) Head() Head { return HeadOf(r.last) }
 
 func (r *Recorder) mark(at time.Time, text string) {
 	r.event(at, Marker, "hostler: "+taskcatalog.Clean(text, 500))

@@ -124,7 +124,7 @@ func TestWhatATerminalWroteCanBePlayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err := recording.Verify("ts-1", all(s.blocks), &head, time.Time{}); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
+	if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{End: &head}); err != nil || !report.Complete || report.Bytes != 18 || report.Blocks != 4 {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
@@ -224,7 +224,7 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 		if again, err := r.End(ctx, "over"); err != nil || again != head {
 			t.Errorf("%+v (%v), and then %+v", head, err, again)
 		}
-		if report, err := recording.Verify("ts-1", all(s.blocks), &head, time.Time{}); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
+		if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{End: &head}); err != nil || !report.Complete || text(events(t, s.blocks), recording.Output) != "onetwo" {
 			t.Errorf("lost answer %v: %+v (%v)", lost, report, err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestARecordingGoesOnAfterACrash(t *testing.T) {
 	again.Output(at, []byte(" after"))
 	again.Gap(at, 100, "the node kept no more")
 	flush(t, again, 112)
-	if report, err := recording.Verify("ts-1", all(s.blocks), nil, time.Time{}); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
+	if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{}); err != nil || report.Complete || !report.Intact || report.Lost != 100 || !strings.Contains(report.What, "no end after block 3") {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
@@ -323,12 +323,12 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		"all of it is gone": {func([]recording.Block) []recording.Block { return nil }, "there is no block"},
 	} {
 		blocks, head := made()
-		report, err := recording.Verify("ts-1", all(c.do(blocks)), &head, time.Time{})
+		report, err := recording.Verify("ts-1", all(c.do(blocks)), recording.Told{End: &head})
 		if err != nil || report.Complete || report.Intact || !strings.Contains(report.What, c.what) {
 			t.Errorf("%s: %+v (%v), want %q", name, report, err, c.what)
 		}
 	}
-	if report, _ := recording.Verify("ts-1", all(rewritten), nil, time.Time{}); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
+	if report, _ := recording.Verify("ts-1", all(rewritten), recording.Told{Closed: true}); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
 		t.Errorf("an end that was never told: %+v", report)
 	}
 	day := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -342,13 +342,13 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		"it was dropped, and there are blocks":                                   {blocks, &head, false},
 		"it was dropped, and the audit log has no word of its end":               {nil, nil, false},
 	} {
-		if r, err := recording.Verify("ts-1", all(c.blocks), c.told, day); err != nil || r.Complete || r.Intact != c.intact || !strings.Contains(r.What, what) || !r.DroppedAt.Equal(day) {
+		if r, err := recording.Verify("ts-1", all(c.blocks), recording.Told{End: c.told, Dropped: day}); err != nil || r.Complete || r.Intact != c.intact || !strings.Contains(r.What, what) || !r.DroppedAt.Equal(day) {
 			t.Errorf("%+v (%v), want %q", r, err, what)
 		}
 	}
 	broken := errors.New("the disk is gone")
 	unread := func(yield func(recording.Block, error) bool) { yield(recording.Block{}, broken) }
-	if _, err := recording.Verify("ts-1", unread, nil, time.Time{}); !errors.Is(err, broken) {
+	if _, err := recording.Verify("ts-1", unread, recording.Told{}); !errors.Is(err, broken) {
 		t.Errorf("blocks that cannot be read: %v", err)
 	}
 }
@@ -377,5 +377,74 @@ func TestALineThatIsNoneIsRefused(t *testing.T) {
 	}
 	if e, err := recording.ParseEvent([]byte(`[0.248848, "o", "\u001b[1;31mHello"]`)); err != nil || e.After != 248848*time.Microsecond || e.Text != "\x1b[1;31mHello" {
 		t.Errorf("%+v (%v)", e, err)
+	}
+}
+
+// Bytes that nobody has are no less lost because their place says so.
+func TestARecordingWithGapsIsNotComplete(t *testing.T) {
+	s := &shelf{}
+	r, _ := begin(t, s)
+	for range 7 {
+		r.Output(at, []byte("shown"))
+		r.Gap(at, 10, "the node has them no more")
+		if _, err := r.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{}); err != nil || !report.Intact || report.Ended || !strings.HasSuffix(report.What, "cut there; 70 bytes of output are lost, in block 1, 2, 3, 4, 5 and 2 more") {
+		t.Errorf("%+v (%v)", report, err)
+	}
+	head, err := r.End(ctx, "over")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{End: &head, Closed: true})
+	if err != nil || !report.Intact || !report.Ended || report.Complete || report.What != "70 bytes of output are lost, in block 1, 2, 3, 4, 5 and 2 more" {
+		t.Errorf("%+v (%v)", report, err)
+	}
+}
+
+// What the audit log was told once, also before the session went on, has to be there.
+func TestARecordingIsHeldToAllThatWasTold(t *testing.T) {
+	s := &shelf{}
+	r, c := begin(t, s)
+	heads := []recording.Head{{SessionID: "ts-1"}, r.Head()} // the first is of a recording that has not begun
+	for range 4 {
+		r.Output(at, []byte("shown"))
+		if _, err := r.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		heads = append(heads, r.Head())
+	}
+	if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{Heads: heads}); err != nil || !report.Intact {
+		t.Errorf("%+v (%v)", report, err)
+	}
+	s.blocks = s.blocks[:2]
+	left := recording.HeadOf(s.blocks[1])
+	again, err := recording.Resume(ctx, s, s.blocks[1], s.blocks[0].At, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Cut(heads[5])
+	if at, err := again.Flush(ctx); err != nil || at != 20 {
+		t.Errorf("it goes on at %d (%v)", at, err)
+	}
+	if said := text(events(t, s.blocks), recording.Marker); !strings.Contains(said, "told of 5 blocks") || !strings.Contains(said, "15 bytes of output are lost") {
+		t.Errorf("%q", said)
+	}
+	cuts := []recording.Cut{{Told: heads[5], Left: left}}
+	end, err := again.End(ctx, "over")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, told := range map[string]recording.Told{
+		"block 2 is not the one":                    {Heads: heads, End: &end},
+		"those after block 1 were gone":             {Heads: append(heads, left), Cuts: cuts, End: &end},
+		"the audit log has 9 blocks":                {Heads: []recording.Head{{Blocks: 9, Hash: "x"}}, End: &end},
+		"all blocks were gone when it was to go on": {Heads: heads, Cuts: []recording.Cut{{Told: heads[5]}}, End: &end},
+	} {
+		if report, err := recording.Verify("ts-1", all(s.blocks), told); err != nil || report.Intact || report.Ended || report.Complete || !strings.Contains(report.What, what) {
+			t.Errorf("%+v (%v), want %q", report, err, what)
+		}
 	}
 }

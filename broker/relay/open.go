@@ -94,13 +94,34 @@ func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*r
 	if err != nil {
 		return nil, from, err
 	}
-	if last.Seq < 0 {
-		rec, err := recording.Begin(ctx, r.c.Keeper, id, h, r.c.Now)
-		return rec, from, err
+	cut, err := r.c.DB.RecordingCut(ctx, id)
+	if err != nil {
+		return nil, from, err
 	}
-	rec, err := r.resume(ctx, last)
-	from.at, from.resumed = last.To, true
+	from.resumed = last.Seq >= 0 || cut != nil
+	begin := func() (*recording.Recorder, error) { return r.resume(ctx, last) }
+	if last.Seq < 0 {
+		begin = func() (*recording.Recorder, error) { return recording.Begin(ctx, r.c.Keeper, id, h, r.c.Now) }
+	}
+	rec, err := begin()
+	if err == nil {
+		from.at, err = r.noteCut(ctx, rec, cut)
+	}
 	return rec, from, err
+}
+
+// noteCut has a recording say what is gone of it, and then the audit log; nil: nothing. It
+// returns up to which byte of output the recording goes.
+func (r *Relay) noteCut(ctx context.Context, rec *recording.Recorder, cut *recording.Cut) (uint64, error) {
+	if cut == nil {
+		return rec.Head().Bytes, nil
+	}
+	rec.Cut(cut.Told)
+	at, err := rec.Flush(ctx)
+	if err == nil {
+		err = r.c.DB.NoteRecordingCut(ctx, actor, *cut)
+	}
+	return at, err
 }
 
 // characters are those of a terminal, either way; 0: it is not known.
@@ -122,7 +143,7 @@ func (r *Relay) resume(ctx context.Context, last recording.Block) (*recording.Re
 }
 
 // Reap ends a session that no relay has any more, as after the death of the one that had
-// it, and its recording, which is complete up to there. It may be asked for again until it
+// it, and its recording, which says what of it is gone. It may be asked for again until it
 // succeeds; a recording that is broken is left without an end, which is audited
 // (recording.broken). Codes: terminal_session_not_found, terminal_session_here, relay_stopping, and
 // those of the recording.
@@ -161,6 +182,13 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 // endRecord ends the recording that another relay has begun.
 func (r *Relay) endRecord(ctx context.Context, id, code string) error {
 	last, err := r.c.DB.LastBlock(ctx, id)
+	if err != nil {
+		return err
+	}
+	cut, err := r.c.DB.RecordingCut(ctx, id)
+	if cut != nil && (last.Last || last.Seq < 0) { // it cannot say so itself
+		err = r.c.DB.NoteRecordingCut(ctx, actor, *cut)
+	}
 	if err != nil || last.Seq < 0 {
 		return err
 	}
@@ -168,6 +196,9 @@ func (r *Relay) endRecord(ctx context.Context, id, code string) error {
 	if !last.Last {
 		rec, err := r.resume(ctx, last)
 		if err != nil {
+			return err
+		}
+		if _, err := r.noteCut(ctx, rec, cut); err != nil {
 			return err
 		}
 		if head, err = rec.End(ctx, code); err != nil {

@@ -29,7 +29,14 @@ type tape struct {
 	partial bool        // the beginning of a character waits for the rest
 	output  time.Time   // when some came last
 	quiet   *time.Timer // to look after it
+
+	anchored time.Time // when the audit log was told last how far the recording is
+	ahead    bool      // it is further by now
 }
+
+// anchorEvery is how often the audit log is told how far a recording is that grows, so that
+// no more than that can be cut off unseen while its session stays where it is.
+const anchorEvery = 2 * time.Minute
 
 // quietFor is how long the rest of a character is waited for.
 const quietFor = 50 * time.Millisecond
@@ -41,6 +48,7 @@ type written struct {
 	input    int                     // bytes of it that are kept, where err is nil
 	partial  bool                    // the beginning of a character is not kept yet
 	row      *broker.TerminalSession // where it stands now, if that has changed
+	anchored bool                    // the audit log was told how far the recording is
 	statusNo error
 }
 
@@ -110,11 +118,17 @@ func (s *session) write(ctx context.Context) {
 		to.ExitStatus = &status
 	}
 	moves := to.To != s.row.Status || to.ExitStatus != nil && s.row.ExitStatus == nil
-	if now := s.relay.c.Now(); t.partial && !t.running && !now.Before(t.output.Add(quietFor)) {
+	now := s.relay.c.Now()
+	if t.partial && !t.running && !now.Before(t.output.Add(quietFor)) {
 		t.partial = false
 		s.settle()
 	}
-	if t.running || t.waits || !t.unkept && !moves && len(t.notes) == 0 {
+	if t.anchored.IsZero() {
+		t.anchored = now
+	}
+	t.ahead = t.ahead || len(t.notes) > 0
+	anchor := t.ahead && !now.Before(t.anchored.Add(anchorEvery))
+	if t.running || t.waits || !t.unkept && !moves && !anchor && len(t.notes) == 0 {
 		return
 	}
 	notes, input, id, db := t.notes, t.input, s.row.ID, s.relay.c.DB
@@ -129,12 +143,17 @@ func (s *session) write(ctx context.Context) {
 		}
 		w.partial = t.rec.Waits()
 		w.kept, w.err = t.rec.Flush(ctx)
-		if moves && w.err == nil {
+		switch {
+		case w.err != nil:
+		case moves:
 			row, err := db.MoveTerminalSession(ctx, actor, id, to)
 			if w.row, w.statusNo = &row, err; err != nil {
 				w.row = nil
 			}
+		case anchor:
+			w.statusNo = db.AnchorRecording(ctx, actor, to.Replica, t.rec.Head())
 		}
+		w.anchored = (moves || anchor) && w.err == nil && w.statusNo == nil
 		t.written <- w
 	})
 }
@@ -145,6 +164,9 @@ func (s *session) wrote(w written) {
 	t.running, t.unkept = false, w.err != nil
 	if w.row != nil {
 		s.row = *w.row
+	}
+	if w.anchored {
+		t.anchored, t.ahead = s.relay.c.Now(), false
 	}
 	s.out.kept = max(s.out.kept, w.kept)
 	if w.err == nil && w.input > 0 {

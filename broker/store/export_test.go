@@ -1,6 +1,11 @@
 package store
 
-import "context"
+import (
+	"context"
+	"iter"
+
+	"github.com/hostler/hostler/broker/recording"
+)
 
 // FreezeGate is the number of the lock that a freeze has alone.
 const FreezeGate = freezeGate
@@ -15,3 +20,8 @@ func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
 
 // RecentEventsQuery is that of RecentEvents.
 const RecentEventsQuery = recentEvents
+
+// VerifyBlocks is VerifyRecording of blocks that a test reads.
+func VerifyBlocks(ctx context.Context, db *DB, id string, blocks iter.Seq2[recording.Block, error]) (recording.Report, *recording.Head, error) {
+	return db.verify(ctx, id, blocks)
+}

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -88,8 +87,24 @@ func blockAtEnd(ctx context.Context, r runner, columns, sessionID string) (recor
 // blocksAtOnce bounds what of a recording is in memory, and how long a statement is open.
 const blocksAtOnce = 16
 
-// Blocks are those of a recording, in their order, one after another.
+// Blocks are those of a recording, in their order, one after another. Codes:
+// recording_broken, where one is not there.
 func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.Block, error] {
+	return func(yield func(recording.Block, error) bool) {
+		next := int64(0)
+		for b, err := range db.blocks(ctx, sessionID) {
+			if err == nil && b.Seq != next {
+				err = broker.Errorf(broker.Refused, "recording_broken", "cannot read the recording of session %s: block %d is gone (hostler recording verify %s)", sessionID, next, sessionID)
+			}
+			if next++; !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// blocks are those that there are.
+func (db *DB) blocks(ctx context.Context, sessionID string) iter.Seq2[recording.Block, error] {
 	return func(yield func(recording.Block, error) bool) {
 		for after := int64(-1); ; {
 			page, err := collect(ctx, db.reader(), scanBlock, `SELECT `+blockColumns+` FROM recording_blocks
@@ -109,11 +124,6 @@ func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 		}
 	}
 }
-
-const (
-	endAction  = "recording.end"
-	dropAction = "recording.drop"
-)
 
 // CloseRecording writes the head of a recording into the audit log, once, for the relay that
 // has its session. Codes: terminal_session_not_found, terminal_session_elsewhere,
@@ -142,70 +152,6 @@ func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica st
 		e.After = json.RawMessage(text(h))
 		return t.audit(ctx, e)
 	})
-}
-
-// RecordingHead is what the audit log was told of a recording's end; nil: nothing.
-func (db *DB) RecordingHead(ctx context.Context, sessionID string) (*recording.Head, error) {
-	rows, err := db.ListAudit(ctx, AuditFilter{Subject: "terminal/" + sessionID, Action: endAction, Limit: 1})
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	var h recording.Head
-	return &h, json.Unmarshal(rows[0].After, &h)
-}
-
-// VerifyRecording reads all of a recording and holds it to the audit log, also one that was
-// dropped: of that the log has how it ended, and that it was dropped. Codes:
-// terminal_session_not_found.
-func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recording.Report, told *recording.Head, err error) {
-	if _, err := db.TerminalSession(ctx, sessionID); err != nil {
-		return r, nil, err
-	}
-	if told, err = db.RecordingHead(ctx, sessionID); err != nil {
-		return r, nil, err
-	}
-	// Not what the session's row says: whoever can delete blocks can write there.
-	drops, err := db.ListAudit(ctx, AuditFilter{Subject: "terminal/" + sessionID, Action: dropAction, Limit: 1})
-	if err != nil {
-		return r, nil, err
-	}
-	var dropped time.Time
-	if len(drops) > 0 {
-		dropped = drops[0].At
-	}
-	said, err := db.lastAnchor(ctx, sessionID)
-	if err != nil {
-		return r, nil, err
-	}
-	there := said.Blocks <= 0
-	r, err = recording.Verify(sessionID, func(yield func(recording.Block, error) bool) {
-		for b, err := range db.Blocks(ctx, sessionID) {
-			there = there || err == nil && b.Seq == said.Blocks-1 && b.Hash == said.Hash
-			if !yield(b, err) {
-				return
-			}
-		}
-	}, told, dropped)
-	if err == nil && r.Intact && dropped.IsZero() && !there {
-		r.Intact, r.Complete = false, false
-		r.What = fmt.Sprintf("the audit log has %d blocks that end with %s, and there are %d that do not have it", said.Blocks, said.Hash, r.Blocks)
-	}
-	return r, told, err
-}
-
-// lastAnchor is how far a recording was when its session last moved, as the audit log has
-// it: one that has no end yet cannot be cut back beyond that.
-func (db *DB) lastAnchor(ctx context.Context, sessionID string) (recording.Head, error) {
-	rows, err := db.ListAudit(ctx, AuditFilter{Subject: "terminal/" + sessionID, Newest: true, Limit: 1000})
-	for _, row := range rows {
-		var after struct {
-			Recording *recording.Head `json:"recording"`
-		}
-		if strings.HasPrefix(row.Action, "terminal.") && json.Unmarshal(row.After, &after) == nil && after.Recording != nil {
-			return *after.Recording, nil
-		}
-	}
-	return recording.Head{}, err
 }
 
 // Recording is a session with what there is of its recording.

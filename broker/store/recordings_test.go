@@ -31,8 +31,8 @@ func TestARecordingIsKeptAndRead(t *testing.T) {
 		n := newMember(t, db, "alpha")
 		newTerminal(t, db, "ts-1", n)
 		head := record(t, db, "ts-1", 40)
-		if told := must(db.RecordingHead(ctx, "ts-1"))(t); told != nil {
-			t.Errorf("the audit log was told of %+v", told)
+		if r, told, err := db.VerifyRecording(ctx, "ts-1"); err != nil || told != nil || !r.Intact || r.Complete {
+			t.Errorf("%+v; the audit log was told of %+v (%v)", r, told, err)
 		}
 		wrong := head
 		wrong.Bytes++

@@ -46,10 +46,13 @@ func (db *DB) SentTerminalOpen(ctx context.Context, id, taskID string) error {
 	})
 }
 
-// UntoldTerminals are sessions that are over and whose nodes are not told of it yet: some of
-// them, where there are many.
-func (db *DB) UntoldTerminals(ctx context.Context) ([]broker.TerminalSession, error) {
-	return collect(ctx, db.reader(), scanTerminal, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE status = 'closed' AND NOT node_told ORDER BY id LIMIT 64`)
+// UntoldAtOnce is how many sessions UntoldTerminals gives at most.
+const UntoldAtOnce = 64
+
+// UntoldTerminals are sessions that are over and whose nodes are not told of it yet, after an
+// id and in the order of ids: some of them, where there are many.
+func (db *DB) UntoldTerminals(ctx context.Context, after string) ([]broker.TerminalSession, error) {
+	return collect(ctx, db.reader(), scanTerminal, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT $2`, after, UntoldAtOnce)
 }
 
 // ToldTerminal notes that a session's node is told that it is over, or cannot be.

@@ -102,7 +102,7 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 		if moved = had; had.Status == m.To && (m.ExitStatus == nil || had.ExitStatus != nil) {
 			return nil
 		}
-		e := terminalEntry(actor, "terminal."+string(m.To), had)
+		e := terminalEntry(actor, statusAction(m.To), had)
 		if had.Status != m.To && !had.Status.MayBecome(m.To) {
 			return refuse(broker.Errorf(broker.Refused, "terminal_transition_refused", "cannot make terminal session %s %s: it is %s", id, m.To, had.Status), e)
 		}
@@ -147,7 +147,7 @@ func (db *DB) SetTerminalReplica(ctx context.Context, actor broker.Actor, id, re
 		if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET replica = $2 WHERE id = $1`, id, replica); err != nil {
 			return err
 		}
-		e := terminalEntry(actor, "terminal.move", had)
+		e := terminalEntry(actor, moveAction, had)
 		last, err := head(ctx, t, id)
 		if err != nil {
 			return err

@@ -35,6 +35,8 @@ type watch struct {
 	mu    sync.Mutex
 	busy  map[string]bool // sessions
 	group sync.WaitGroup
+
+	untold string // id of the session looked at last whose node is to be told; of look alone
 }
 
 // Run holds the sessions to what may end them, until ctx ends.
@@ -87,9 +89,13 @@ func (d *Desk) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	untold, err := d.c.DB.UntoldTerminals(ctx)
+	untold, err := d.c.DB.UntoldTerminals(ctx, d.watch.untold)
 	if err != nil {
 		return err
+	}
+	// Those that cannot be told keep nobody from his turn.
+	if d.watch.untold = ""; len(untold) == store.UntoldAtOnce {
+		d.watch.untold = untold[len(untold)-1].ID
 	}
 	for _, s := range untold {
 		if !busy[s.ID] {

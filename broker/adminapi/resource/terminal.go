@@ -89,7 +89,7 @@ type Recording struct {
 	Bytes     uint64    `json:"bytes" doc:"of output"`
 	Lost      uint64    `json:"lost" doc:"bytes of output that nobody has: the recording says where"`
 	Blocks    int64     `json:"blocks"`
-	Complete  bool      `json:"complete" doc:"its end is in the audit log; verify holds it to that"`
+	Ended     bool      `json:"ended" doc:"its end is in the audit log; whether all of it is there, verify says"`
 	DroppedAt time.Time `json:"dropped_at,omitzero" doc:"when it was forgotten, as it was older than the site keeps them"`
 }
 
@@ -103,8 +103,9 @@ type RecordingList struct {
 // RecordingReport is what a look at all of a recording has found.
 type RecordingReport struct {
 	SessionID string    `json:"session_id"`
-	Complete  bool      `json:"complete" doc:"all of it is there, as it was written"`
+	Complete  bool      `json:"complete" doc:"all that the terminal wrote is there, as it was written"`
 	Intact    bool      `json:"intact" doc:"what is there is as it was written, whether or not it has an end"`
+	Ended     bool      `json:"ended" doc:"it has the end that the audit log was told"`
 	Blocks    int64     `json:"blocks" doc:"that were read, up to the first that does not fit"`
 	Bytes     uint64    `json:"bytes" doc:"of output in these"`
 	Until     time.Time `json:"until,omitzero"`

@@ -21,6 +21,9 @@ import (
 
 const testToken = "hso_test"
 
+// brokenOff ends an answer that breaks off there.
+const brokenOff = "it breaks off\n"
+
 // fakeBroker speaks the operator API over real TLS. A script says what it
 // answers, so that it can say what no honest broker with honest nodes would.
 type fakeBroker struct {
@@ -126,8 +129,13 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.status >= 400 {
 			w.Header().Set("Content-Type", "application/problem+json")
 		}
+		text, broken := strings.CutSuffix(text, brokenOff)
 		w.WriteHeader(a.status)
 		_, _ = io.WriteString(w, text)
+		if broken {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func recordingListCommand(a *app) *cobra.Command {
 				switch {
 				case !r.DroppedAt.IsZero():
 					is = "dropped"
-				case r.Complete:
+				case r.Ended:
 					is = "ended"
 				}
 				if !r.EndedAt.IsZero() {
@@ -81,12 +81,13 @@ func recordingListCommand(a *app) *cobra.Command {
 func recordingVerifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify ID", Short: "hold a recording to its hashes and to the audit log", Args: exactly("ID"),
-		Long: `Hold a recording's blocks, one after the other, to their hashes, and its end to
-what the audit log was told.
+		Long: `Hold a recording's blocks, one after the other, to their hashes, and to all that
+the audit log was told of them.
 
 Exit status: 0 all of it is there, as it was written; 1 it was changed, or a part
 of it is gone, and after which block; 3 what is there is as it was written, and it
-has no end: the session goes on, or was cut there.`,
+has no end, since the session goes on or was cut there (incomplete), or output is
+lost that never came to the broker, and in which block (with gaps).`,
 		Example: "  hostler recording verify ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
 			api, err := a.connect()
@@ -103,6 +104,8 @@ has no end: the session goes on, or was cut there.`,
 				verdict = "not as it was written"
 			case r.Complete:
 				verdict = "complete"
+			case r.Ended:
+				verdict = "with gaps"
 			}
 			lost, told := "", "nothing"
 			if r.Lost > 0 {
@@ -120,6 +123,8 @@ has no end: the session goes on, or was cut there.`,
 			switch {
 			case !r.Intact:
 				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s is not as it was written: %s (keep the database as it is)", r.SessionID, r.What)
+			case r.Ended && !r.Complete:
+				return broker.Errorf(broker.Refused, "recording_gaps", "the recording of session %s has gaps: %s (what there is is as it was written; hostler recording play shows where)", r.SessionID, r.What)
 			case !r.Complete:
 				return broker.Errorf(broker.Refused, "recording_incomplete", "the recording of session %s is not complete: %s", r.SessionID, r.What)
 			}

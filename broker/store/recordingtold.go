@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/recording"
+)
+
+// What the audit log is told of recordings.
+const (
+	endAction    = "recording.end"
+	dropAction   = "recording.drop"
+	anchorAction = "recording.anchor"
+	cutAction    = "recording.cut"
+	moveAction   = "terminal.move"
+)
+
+// toldActions are those that say something of a recording: a session has many more rows, of
+// tickets and of those who read it.
+var toldActions = []string{
+	endAction, dropAction, anchorAction, cutAction, moveAction, statusAction(broker.TerminalOpening), statusAction(broker.TerminalOpen),
+	statusAction(broker.TerminalDetached), statusAction(broker.TerminalClosing), statusAction(broker.TerminalClosed),
+}
+
+func statusAction(s broker.TerminalStatus) string { return "terminal." + string(s) }
+
+// toldAtOnce bounds a page of the audit log.
+const toldAtOnce = 500
+
+// recordingTold is what the audit log has of a recording, and how many of its heads were
+// told before what was found gone last. Not what the session's row says: whoever can delete
+// blocks can write there.
+func (db *DB) recordingTold(ctx context.Context, sessionID string) (told recording.Told, before int, err error) {
+	for after := int64(0); ; {
+		var w where
+		w.equal("subject", "terminal/"+sessionID)
+		in(&w, "action", toldActions)
+		w.add("id > ?", after)
+		page, err := collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs`+w.String()+` ORDER BY id`+w.limit(toldAtOnce), w.args...)
+		if err != nil {
+			return told, 0, err
+		}
+		for _, row := range page {
+			after = row.ID
+			if row.Action == cutAction {
+				before = len(told.Heads)
+			}
+			if err := hear(&told, row); err != nil {
+				return told, 0, fmt.Errorf("row %d of the audit log, %s of terminal session %s: %w", row.ID, row.Action, sessionID, err)
+			}
+		}
+		if len(page) < toldAtOnce {
+			return told, before, nil
+		}
+	}
+}
+
+// hear takes what a row says. Of ends and drops the first counts: there is no other.
+func hear(told *recording.Told, row SealedEntry) (err error) {
+	switch {
+	case row.Action == dropAction && told.Dropped.IsZero():
+		told.Dropped = row.At
+	case len(row.After) == 0: // what was refused
+	case row.Action == endAction && told.End == nil:
+		told.End = new(recording.Head)
+		err = json.Unmarshal(row.After, told.End)
+	case row.Action == endAction:
+	case row.Action == cutAction:
+		var cut recording.Cut
+		err = json.Unmarshal(row.After, &cut)
+		told.Cuts = append(told.Cuts, cut)
+	default:
+		var moved struct{ Recording *recording.Head }
+		if err = json.Unmarshal(row.After, &moved); moved.Recording != nil {
+			told.Heads = append(told.Heads, *moved.Recording)
+		}
+		told.Closed = told.Closed || row.Action == statusAction(broker.TerminalClosed)
+	}
+	return err
+}
+
+// VerifyRecording reads all of a recording and holds it to the audit log, also one that was
+// dropped: of that the log has how it ended, and that it was dropped. Codes:
+// terminal_session_not_found.
+func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recording.Report, end *recording.Head, err error) {
+	if _, err := db.TerminalSession(ctx, sessionID); err != nil {
+		return r, nil, err
+	}
+	return db.verify(ctx, sessionID, db.blocks(ctx, sessionID))
+}
+
+// verify reads blocks as often as it takes to know what was told of just these: the end of a
+// recording, of its session, and that it was dropped may each come once while they are read.
+func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error]) (r recording.Report, end *recording.Head, err error) {
+	told, _, err := db.recordingTold(ctx, sessionID)
+	for err == nil {
+		if r, err = recording.Verify(sessionID, blocks, told); err != nil {
+			break
+		}
+		had := told
+		told, _, err = db.recordingTold(ctx, sessionID)
+		if (had.End == nil) == (told.End == nil) && had.Closed == told.Closed && had.Dropped.Equal(told.Dropped) {
+			break
+		}
+	}
+	return r, told.End, err
+}
+
+// AnchorRecording writes into the audit log how far a recording is, for the relay that has
+// its session and knows what it has kept. Codes: terminal_session_not_found,
+// terminal_session_elsewhere.
+func (db *DB) AnchorRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if s.Replica != replica {
+			return terminalElsewhere(s)
+		}
+		e := terminalEntry(actor, anchorAction, s)
+		e.After = small("recording", h)
+		return t.audit(ctx, e)
+	})
+}
+
+// RecordingCut is what is gone of a recording that is to go on, of what the audit log was
+// told since something was found gone last; nil: nothing.
+func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cut, error) {
+	told, before, err := db.recordingTold(ctx, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	var cut recording.Cut
+	for _, h := range told.Heads[before:] {
+		there := h.Blocks <= cut.Told.Blocks
+		if !there {
+			if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM recording_blocks WHERE session_id = $1 AND seq = $2 AND hash = $3)`,
+				sessionID, h.Blocks-1, h.Hash).Scan(&there); err != nil {
+				return nil, err
+			}
+		}
+		if !there {
+			cut.Told = h
+		}
+	}
+	if cut.Told.Blocks == 0 {
+		return nil, nil
+	}
+	last, err := head(ctx, db.reader(), sessionID)
+	cut.Left = recording.HeadOf(last)
+	return &cut, err
+}
+
+// NoteRecordingCut writes into the audit log what was found gone: from then on it is not
+// found again by who goes on, and still missed by who verifies.
+func (db *DB) NoteRecordingCut(ctx context.Context, actor broker.Actor, c recording.Cut) error {
+	e := terminalEntry(actor, cutAction, broker.TerminalSession{ID: c.Told.SessionID})
+	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were kept, and %d of them are there", c.Told.Blocks, c.Left.Blocks), json.RawMessage(text(c))
+	return db.Audit(ctx, e)
+}
