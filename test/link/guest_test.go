@@ -23,7 +23,7 @@ func BenchmarkTerminalAgainstSSH(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Minute)
 	defer cancel()
 	g := guest(b, ctx)
-	argv := []string{"ip", "netns", "exec", "broker", "/opt/hostler/link"}
+	argv := []string{"ip", "netns", "exec", "broker", programs + "/link"}
 	if keys, err := strconv.Atoi(os.Getenv("KEYS")); err == nil {
 		argv = append(argv, "-keys", strconv.Itoa(keys))
 	}
@@ -37,7 +37,11 @@ func BenchmarkTerminalAgainstSSH(b *testing.B) {
 		if err := json.Unmarshal([]byte(r.Stdout), &f); err != nil {
 			b.Fatalf("%v: %q", err, r.Stdout)
 		}
-		b.Logf("\n%s", f.table())
+		load, err := os.ReadFile("/proc/loadavg")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("\n%sthe host's load in the end: %s", f.table(), load)
 		b.ReportMetric(0, "ns/op")
 		for unit, value := range map[string]float64{
 			"ms-ssh-p50": f.Bad.SSH.P50, "ms-p50": f.Bad.Hostler.P50, "p50-ratio": f.Bad.Hostler.P50 / f.Bad.SSH.P50,
@@ -77,7 +81,7 @@ func guest(b *testing.B, ctx context.Context) *qemu.Guest {
 	} {
 		raw, err := os.ReadFile(from)
 		if err == nil {
-			err = g.Put(ctx, "/opt/hostler/"+to, raw, 0o755)
+			err = g.Put(ctx, programs+"/"+to, raw, 0o755)
 		}
 		if err != nil {
 			b.Fatal(err)
@@ -85,7 +89,7 @@ func guest(b *testing.B, ctx context.Context) *qemu.Guest {
 	}
 	for _, line := range []string{
 		"touch " + firstboot.Off,
-		"dpkg -i /opt/hostler/agent.deb",
+		"dpkg -i " + programs + "/agent.deb",
 		"ip netns add broker",
 		"ip link add " + nodeEnd + " type veth peer name " + brokerEnd + " netns broker",
 		"ip address add " + nodeAddress + "/30 dev " + nodeEnd,

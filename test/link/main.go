@@ -15,13 +15,11 @@ import (
 )
 
 func main() {
-	programs := flag.String("programs", "/opt/hostler", "where hostler and hostler-broker are")
 	keys := flag.Int("keys", 600, "how many are typed in each terminal while the link is bad")
-	size := flag.Int("mib", 16, "how much output is measured at a time")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	f, err := measure(ctx, *programs, *keys, *size<<20)
+	f, err := measure(ctx, *keys)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(f)
 	}
@@ -38,10 +36,11 @@ const (
 	turn      = 50 // keys
 	cleanKeys = 100
 	bulkRuns  = 3
+	bulkSize  = 16 << 20
 )
 
-func measure(ctx context.Context, programs string, keys, size int) (f *figures, err error) {
-	s, err := newSite(ctx, programs)
+func measure(ctx context.Context, keys int) (f *figures, err error) {
+	s, err := newSite(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +57,7 @@ func measure(ctx context.Context, programs string, keys, size int) (f *figures, 
 	if f.SSH, err = run(ctx, "ssh", "-V"); err != nil {
 		return nil, err
 	}
-	if f.MBps, err = s.bulk(ctx, size); err != nil {
+	if f.MBps, err = s.bulk(ctx); err != nil {
 		return nil, err
 	}
 	if f.Clean, err = s.typing(ctx, cleanKeys); err != nil {
@@ -99,14 +98,13 @@ func (s *site) typing(ctx context.Context, keys int) (p pair[echo], err error) {
 			took[i] = append(took[i], some...)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "ssh: %v\nhostler: %v\n", took[0], took[1])
 	return pair[echo]{echoOf(took[0]), echoOf(took[1])}, nil
 }
 
 // bulk is how much a program's output comes to in a second: a text that no compression
 // makes much of, in lines.
-func (s *site) bulk(ctx context.Context, size int) (p pair[float64], err error) {
-	raw := make([]byte, size/4*3)
+func (s *site) bulk(ctx context.Context) (p pair[float64], err error) {
+	raw := make([]byte, bulkSize/4*3)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(raw) // never fails
 	var lines bytes.Buffer
 	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(raw)), 76) {

@@ -22,21 +22,21 @@ const (
 	node          = "gpu-01"
 	tenant        = "alice"
 	agentConfig   = "/etc/hostler-agent"
+	programs      = "/opt/hostler" // where they are
 )
 
 // site is a broker, and the node with a tenant, who may come by either way.
 type site struct {
 	*lab.Lab
-	programs string
-	key      string // the tenant's, for ssh
+	key string // the tenant's, for ssh
 }
 
-func newSite(ctx context.Context, programs string) (*site, error) {
+func newSite(ctx context.Context) (*site, error) {
 	l, err := lab.New(programs, brokerAddress)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Lab: l, programs: programs, key: l.Path("key")}
+	s := &site{Lab: l, key: l.Path("key")}
 	for _, do := range []func(context.Context) error{s.broker, s.node, s.tenant} {
 		if err := do(ctx); err != nil {
 			return nil, errors.Join(err, fmt.Errorf("the broker said:\n%s", l.BrokerLog()), l.Close())
@@ -102,7 +102,7 @@ func (s *site) clients(line string) pair[[]string] {
 			"-o", "UserKnownHostsFile=" + s.Path("known_hosts"), "-tt", tenant + "@" + nodeAddress, line,
 		},
 		Hostler: []string{
-			filepath.Join(s.programs, "hostler"), "--config", filepath.Join(s.DataDir(), "client.yaml"),
+			filepath.Join(programs, "hostler"), "--config", filepath.Join(s.DataDir(), "client.yaml"),
 			"terminal", node, "--command", "bash", "-c", line,
 		},
 	}

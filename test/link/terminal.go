@@ -151,7 +151,7 @@ func (t *terminal) rate(ctx context.Context, text []byte) (float64, error) {
 	return float64(len(t.shown)-first.upTo) / last.at.Sub(first.at).Seconds(), nil
 }
 
-// close ends the client, and has it go by itself where its program has ended.
+// close ends the client, if its program has not.
 func (t *terminal) close() {
 	select {
 	case <-t.ended:
