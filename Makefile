@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz bench bench-update maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz bench bench-update bench-terminal maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make bench-update  how long a node has no agent that works when a new version crashes, in a QEMU guest (RUNS=5 times)'
+	@echo 'make bench-terminal  a terminal against ssh on a link that is slow and loses packets: echo and output, in a QEMU guest (KEYS=600 typed)'
 	@echo 'make lint fuzz package clean   as usual'
 
 # Go knows best what is out of date, so the programs are always asked for.
@@ -108,6 +109,10 @@ bench: build
 RUNS ?= 5
 bench-update: setup-guest build package
 	$(GO) test -tags e2e,e2e_all -timeout 60m -v -run '^$$' -bench FromACrashToTheOldVersion -benchtime $(RUNS)x ./test/e2e
+KEYS ?= 600
+bench-terminal: export KEYS := $(KEYS)
+bench-terminal: setup-guest build package
+	$(GO) test -tags e2e -timeout 60m -v -run '^$$' -bench TerminalAgainstSSH -benchtime 1x ./test/link
 
 maassim: ; @$(GO) run ./test/maassim/cmd/maassim $(ARGS)
 
