@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"strconv"
 	"sync"
 	"time"
@@ -115,6 +116,9 @@ func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 	fields := []zap.Field{zap.String("code", string(res.Code))}
 	if res.Exit != nil {
 		fields = append(fields, zap.Int32("status", res.Exit.Status), zap.String("signal", res.Exit.Signal))
+	}
+	if strings.HasPrefix(string(res.Code), "frame_") { // of what the relay sent, and of no command
+		fields = append(fields, zap.Error(err))
 	}
 	log.Info("the terminal session is over", fields...)
 	p.Notify("STOPPING=1")
