@@ -291,10 +291,10 @@ func TestATrialThatCannotBeTakenBackIsNotRefused(t *testing.T) {
 			}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		waits := make(chan struct{})
+		waits := false
 		u.Progress = func(step string, _ int, _ string) {
 			if step == "confirm" {
-				close(waits)
+				waits = true
 				cancel()
 			}
 		}
@@ -312,8 +312,7 @@ func TestATrialThatCannotBeTakenBackIsNotRefused(t *testing.T) {
 			}
 			continue
 		}
-		<-waits
-		if res != nil || !errors.Is(err, ErrUndecided) || st.Trial == nil {
+		if !waits || res != nil || !errors.Is(err, ErrUndecided) || st.Trial == nil {
 			t.Errorf("the trial stands, and the task says %+v %v", res, err)
 		}
 		w.settled()
