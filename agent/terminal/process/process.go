@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 

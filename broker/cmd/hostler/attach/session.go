@@ -39,11 +39,11 @@ type Config struct {
 	Screen   bool // Out is a terminal, which is put right at the end
 	Quiet    bool // no notes
 	// New: nobody was in the session before, so that all of its output is due.
-	New bool
-	Filter   escape.Policy
-	Size     func() frame.Resize
-	Resized  <-chan os.Signal
-	Detach   time.Duration // how long the session waits for its operator; 0: for ever
+	New     bool
+	Filter  escape.Policy
+	Size    func() frame.Resize
+	Resized <-chan os.Signal
+	Detach  time.Duration // how long the session waits for its operator; 0: for ever
 	// Begin is called when the node is there, before anything is read of In.
 	Begin func() error
 	// Dial connects. What is Unavailable or TooMany is tried again, and
