@@ -76,12 +76,29 @@ func TestWithoutAWordOfTheRelayNothingIsRepeated(t *testing.T) {
 	})
 }
 
+func TestADatagramThatIsCutIsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay()
+		r.datagrams = true
+		run, prog := plays(r)
+		p, _ := r.welcome(t, frame.Welcome{Limit: window})
+		p.to <- []byte{4, 0, 0, 0}
+		p.to <- mustAppend(frame.Data{Bytes: []byte("ls")})
+		synctest.Wait()
+		if got := prog.input(); got != "ls" {
+			t.Errorf("%q is typed", got)
+		}
+		run.stop()
+		run.end(t, CodeClosed)
+		p.Close()
+	})
+}
+
 func TestADatagramThatIsNoFrameForItEndsTheSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw  []byte
 		code taskcatalog.Code
 	}{
-		"no frame":               {[]byte{4, 0, 0}, frame.CodeInvalid},
 		"a signal":               {mustAppend(frame.Signal{Name: "KILL"}), CodeUnexpected},
 		"an ack of what was not": {mustAppend(frame.Ack{Taken: 5, Limit: 5}), frame.CodeAckUnsent},
 	} {

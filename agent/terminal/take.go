@@ -60,8 +60,9 @@ func (l *link) take(f frame.Frame) error {
 	return nil
 }
 
-// readDatagrams takes what comes early. What is out of its turn, or no frame for it, comes
-// again over the stream.
+// readDatagrams takes what comes early. What is out of its turn comes again over the stream,
+// and so does what is no frame: a datagram is a favour, and one that was cut is no reason to
+// end a session.
 func (l *link) readDatagrams(ctx context.Context, d Datagrams) error {
 	for {
 		raw, err := d.ReceiveDatagram(ctx)
@@ -70,7 +71,7 @@ func (l *link) readDatagrams(ctx context.Context, d Datagrams) error {
 		}
 		f, err := frame.Parse(raw)
 		if err != nil {
-			return judge(err)
+			continue
 		}
 		switch f.(type) {
 		case frame.Data, frame.Ack:

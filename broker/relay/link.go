@@ -125,9 +125,13 @@ func (l *link) readEarly() {
 			}
 			return
 		}
-		l.wait(pace, f)
+		if f == nil { // it costs its node as much as a small one
+			l.wait(pace, nil)
+			continue
+		}
+		l.wait(pace, *f)
 		select {
-		case l.early <- f:
+		case l.early <- *f:
 		case <-l.stop:
 			return
 		}

@@ -99,20 +99,21 @@ func (w *wire) fail(conn *quic.Conn, err error) {
 	_ = conn.CloseWithError(1, string(taskcatalog.CodeOf(err, "")))
 }
 
-// early waits for the next datagram: bytes that are on their way over the stream as well. An
-// error with a code is that of a datagram which is no such thing.
-func (w *wire) early() (frame.Data, error) {
+// early waits for the next datagram: bytes that are on their way over the stream as well;
+// nil, for one that is no frame, as a datagram that was cut. An error with a code is that of
+// a frame which is no such thing.
+func (w *wire) early() (*frame.Data, error) {
 	raw, err := w.quic.ReceiveDatagram(context.Background()) // the connection's end is its end
 	if err != nil {
-		return frame.Data{}, err
+		return nil, err
 	}
 	f, err := frame.Parse(raw)
 	if err != nil {
-		return frame.Data{}, err
+		return nil, nil
 	}
 	data, ok := f.(frame.Data)
 	if !ok {
-		return frame.Data{}, unexpected(f)
+		return nil, unexpected(f)
 	}
-	return data, nil
+	return &data, nil
 }
