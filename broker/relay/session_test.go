@@ -420,6 +420,7 @@ func TestANodeMayComeAgainWhereItsRelayBeganAnew(t *testing.T) {
 	if err := s.relay.Close(ctx, "ts-1", "node_quarantined", "the node is quarantined"); err != nil {
 		t.Fatal(err)
 	}
+	s.eventually("the relay to have forgotten it", func() bool { return len(s.relay.Sessions()) == 0 })
 	if bye := come(s.node); bye.Code != "terminal_session_not_here" || bye.Lasts {
 		t.Errorf("after its end: %+v", bye)
 	}
