@@ -48,7 +48,7 @@ type written struct {
 	input    int                     // bytes of it that are kept, where err is nil
 	partial  bool                    // the beginning of a character is not kept yet
 	row      *broker.TerminalSession // where it stands now, if that has changed
-	anchored bool                    // the audit log was told how far the recording is
+	anchored time.Time               // as of when the audit log was told how far the recording is; zero: it was not
 	statusNo error
 }
 
@@ -153,7 +153,9 @@ func (s *session) write(ctx context.Context) {
 		case anchor:
 			w.statusNo = db.AnchorRecording(ctx, actor, to.Replica, t.rec.Head())
 		}
-		w.anchored = (moves || anchor) && w.err == nil && w.statusNo == nil
+		if (moves || anchor) && w.err == nil && w.statusNo == nil {
+			w.anchored = now
+		}
 		t.written <- w
 	})
 }
@@ -165,8 +167,8 @@ func (s *session) wrote(w written) {
 	if w.row != nil {
 		s.row = *w.row
 	}
-	if w.anchored {
-		t.anchored, t.ahead = s.relay.c.Now(), false
+	if !w.anchored.IsZero() {
+		t.anchored, t.ahead = w.anchored, false
 	}
 	s.out.kept = max(s.out.kept, w.kept)
 	if w.err == nil && w.input > 0 {

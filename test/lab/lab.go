@@ -12,11 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/hostler/hostler/test/loopback"
 )
 
 // Lab is one site.
@@ -52,7 +53,13 @@ func New(bin, guestSeesHostAt string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{bin: bin, dir: dir, guestSeesHostAt: guestSeesHostAt, log: log, agentAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", relayAddr: "127.0.0.1:0"}, nil
+	l := &Lab{bin: bin, dir: dir, guestSeesHostAt: guestSeesHostAt, log: log}
+	for _, address := range []*string{&l.agentAddr, &l.adminAddr, &l.relayAddr} {
+		if *address, err = loopback.Address(); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // DataDir is the broker's.
@@ -95,42 +102,26 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ready, end := make(chan string, 1), make(chan error, 1)
+	ready, end := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			fmt.Fprintln(l.log, lines.Text())
 			if strings.HasPrefix(lines.Text(), "ready") {
-				ready <- lines.Text()
+				ready <- struct{}{}
 			}
 		}
 		end <- cmd.Wait()
 	}()
 	l.broker, l.brokerEnd = cmd, end
 	select {
-	case line := <-ready:
-		return l.readAddresses(line)
+	case <-ready:
+		return nil
 	case err := <-end:
 		return fmt.Errorf("the broker ended before it was ready: %w\n%s", err, l.BrokerLog())
 	case <-ctx.Done():
 		return fmt.Errorf("the broker was not ready in time: %w\n%s", context.Cause(ctx), l.BrokerLog())
 	}
-}
-
-var addresses = regexp.MustCompile(`(operators|agents|relay)=(?:https://)?[^ ]+:(\d+)`)
-
-// readAddresses learns the ports. The agents' host is the advertised one, which
-// only guests can reach.
-func (l *Lab) readAddresses(ready string) error {
-	ports := map[string]string{}
-	for _, m := range addresses.FindAllStringSubmatch(ready, -1) {
-		ports[m[1]] = m[2]
-	}
-	if len(ports) != 3 {
-		return fmt.Errorf("cannot read the broker's addresses from %q", ready)
-	}
-	l.adminAddr, l.agentAddr, l.relayAddr = "127.0.0.1:"+ports["operators"], "127.0.0.1:"+ports["agents"], "127.0.0.1:"+ports["relay"]
-	return nil
 }
 
 // KillBroker ends the broker as a power cut would.

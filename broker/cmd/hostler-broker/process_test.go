@@ -23,6 +23,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/test/loopback"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -66,6 +67,7 @@ type process struct {
 	ahead  *atomic.Int64
 	clock  string   // the file that says so
 	args   []string // beside those that each has
+	listen [3]string
 	region *maassim.Region
 	maas   *httptest.Server
 	bmc    maassim.BMC
@@ -121,16 +123,22 @@ var readyLine = regexp.MustCompile(`^ready operators=(https://\S+) agents=(https
 // boot starts the program, at the addresses that it had before if it was there.
 func (p *process) boot() {
 	p.t.Helper()
-	listen, agents, relay := "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	if p.Broker != nil {
-		listen, agents = strings.TrimPrefix(p.OperatorURL(), "https://"), strings.TrimPrefix(p.AgentURL(), "https://")
+	for i := range p.listen {
+		if p.listen[i] != "" {
+			continue
+		}
+		address, err := loopback.Address()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.listen[i] = address
 	}
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	data := p.data()
-	p.cmd = exec.Command("hostler-broker", append([]string{"serve", "--data-dir", data, "--listen", listen, "--agent-listen", agents, "--relay-listen", relay}, p.args...)...)
+	p.cmd = exec.Command("hostler-broker", append([]string{"serve", "--data-dir", data, "--listen", p.listen[0], "--agent-listen", p.listen[1], "--relay-listen", p.listen[2]}, p.args...)...)
 	p.cmd.Env = append(os.Environ(), clockFile+"="+p.clock)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = log
