@@ -307,6 +307,7 @@ func TestAStoppedSessionSaysSoAndIsHungUp(t *testing.T) {
 		r := newRelay()
 		run, prog := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{})
+		synctest.Wait() // it knows that it is welcome
 		run.stop()
 		if bye := await[frame.Bye](t, p); bye.Code != CodeClosed || bye.Lasts {
 			t.Errorf("the bye is %+v", bye)
