@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A session outlasts what its node goes through: a new agent, and a new address.
+// A session outlasts what its node goes through: a new agent, a new address, and a network
+// that lets no UDP through.
 func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 	s := enrolled(t)
 	s.provision("a-1", "alice")
@@ -48,7 +50,38 @@ func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 		t.ends(0)
 		t.closed()
 	})
+	s.part("NoUDP", func(s *site) {
+		t := s.shell()
+		t.goesOn("overUDP")
+		if strings.Contains(t.Text(), overTCP) {
+			s.t.Fatalf("it is over TCP: %q", t.Text())
+		}
+		_, relay, err := net.SplitHostPort(s.RelayAddress())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		dev := strings.TrimSpace(s.root("sh", "-c", "ip -o -4 route get 10.0.2.2 | sed 's/.* dev \\([^ ]*\\) .*/\\1/'"))
+		s.root("tc", "qdisc", "add", "dev", dev, "clsact")
+		s.root("tc", "filter", "add", "dev", dev, "egress", "protocol", "ip", "u32", "match", "ip", "protocol", "17", "0xff", "match", "ip", "dport", relay, "0xffff", "action", "drop")
+		t.goesOn("cut") // what is typed waits until it goes another way
+		if !strings.Contains(t.Text(), overTCP) {
+			s.t.Errorf("%q", t.Text())
+		}
+		t.types("exit\r")
+		t.ends(0)
+		t.closed()
+		t = s.shell() // and where UDP never was
+		t.goesOn("fromTheBeginning")
+		if !strings.Contains(t.Text(), overTCP) {
+			s.t.Errorf("%q", t.Text())
+		}
+		t.types("exit\r")
+		t.ends(0)
+		t.closed()
+	})
 }
+
+const overTCP = "the node is connected over TCP, as UDP does not get through"
 
 // moving gives the node another address for a while: the one that it has now is also the
 // one by which a test gets in. What manages its network would put that back at once.

@@ -74,6 +74,9 @@ func (l *Lab) AgentAddress() string { return l.agentAddr }
 // AdminAddress is where operators reach the broker.
 func (l *Lab) AdminAddress() string { return l.adminAddr }
 
+// RelayAddress is where the nodes' side of terminals comes in, on this machine.
+func (l *Lab) RelayAddress() string { return l.relayAddr }
+
 // BrokerLog is what the broker said so far.
 func (l *Lab) BrokerLog() string {
 	text, err := os.ReadFile(l.log.Name())
