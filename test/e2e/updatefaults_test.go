@@ -43,6 +43,8 @@ func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 			{"ItNeverNotifies", "exec sleep infinity", selfupdate.CodeNotReady, 150},
 			{"ItCannotReachTheBroker", "HTTPS_PROXY=http://127.0.0.1:9 exec /usr/lib/hostler-agent/versions/9.0.0/hostler-agent run", selfupdate.CodeNoContact, 240},
 			{"ItDamagesItsState", "echo damaged > /var/lib/hostler-agent/ledger.db; exit 1", selfupdate.CodeCrashLoop, 15},
+			{"ItDamagesItsIdentity", "echo damaged | tee /var/lib/hostler-agent/identity.json > /var/lib/hostler-agent/rotate.json; exit 1", selfupdate.CodeCrashLoop, 15},
+			{"ItDamagesWhatWasDecided", "echo damaged > /var/lib/hostler-agent/update/state.json; exit 1", selfupdate.CodeStateDamaged, 30},
 		} {
 			s.part(c.name, func(s *site) {
 				r := r.of(s)
