@@ -285,7 +285,7 @@ func (s *search) walk() {
 }
 
 // filled is a path with each of the values that its variables may have.
-func filled(t *testing.T, path string, of map[string][]string) []string {
+func filled(t testing.TB, path string, of map[string][]string) []string {
 	t.Helper()
 	before, rest, has := strings.Cut(path, "{")
 	if !has {

@@ -60,7 +60,7 @@ func followClock() {
 // test owns their clock.
 type process struct {
 	*servertest.Broker
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has
@@ -76,7 +76,7 @@ type process struct {
 
 // newProcess starts a broker with a site dc1, whose region answers through door.
 // Preparations are made before it starts.
-func newProcess(t *testing.T, policy string, door func(p *process, next http.Handler) http.Handler, prepare ...func(p *process)) *process {
+func newProcess(t testing.TB, policy string, door func(p *process, next http.Handler) http.Handler, prepare ...func(p *process)) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), ahead: new(atomic.Int64), bmc: maassim.BMC{User: "root", Password: "planted-bmc-password"}}
 	p.clock = filepath.Join(p.dir, "clock")

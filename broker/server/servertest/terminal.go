@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a side of a terminal waits for the other.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Frames is a side of a terminal session, by hand: it does only what a test says.
 type Frames struct {

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
+)
+
+// resident is how much memory of a process there is, in KiB.
+func resident(t testing.TB, pid int) int {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(raw), "VmRSS:")
+	n, err := strconv.Atoi(strings.Fields(rest + " ?")[0])
+	if !found || err != nil {
+		t.Fatalf("%q, %v", raw, err)
+	}
+	return n
+}
+
+// What 200 sessions at once cost a broker's process, from its API to its relay, and how long
+// an echo takes while each types ten keys a second, kept before it is shown. The sides of
+// the nodes are in this process, over TLS.
+func BenchmarkTwoHundredTerminals(b *testing.B) {
+	const nodes, each, keys = 4, 50, 30
+	for b.Loop() {
+		p := newProcess(b, `{}`, func(_ *process, next http.Handler) http.Handler { return next })
+		var all []*typist
+		ready := make([]*servertest.Node, nodes)
+		for i := range ready {
+			ready[i] = p.NewNode(b, resource.NodeCreate{Hostname: fmt.Sprintf("gpu-%02d", i)}).Settle(b)
+			ready[i].LetIn(b, "a-1", "alice")
+		}
+		var sides sync.WaitGroup
+		open := func(n *servertest.Node) {
+			k := servertest.Must[resource.TerminalTicket](b, p.Broker, http.MethodPost, "/terminals", resource.TerminalStart{Node: n.NodeID, Columns: 80, Rows: 24})
+			s := &typist{TB: b, operator: p.JoinTerminal(b, p.Token, k), shown: make(chan frame.Data, 1)}
+			s.node, _ = n.OpenTerminal(b)
+			sides.Go(s.program)
+			sides.Go(s.screen)
+			all = append(all, s)
+		}
+		open(ready[0])
+		before := resident(b, p.cmd.Process.Pid)
+		for len(all) < nodes*each {
+			open(ready[len(all)%nodes])
+		}
+		idle := resident(b, p.cmd.Process.Pid)
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		var took []time.Duration
+		for i, s := range all {
+			group.Go(func() {
+				<-time.After(time.Duration(i) * time.Millisecond / 2) // not all at once
+				mine := s.types(keys)
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, mine...)
+			})
+		}
+		group.Wait()
+		typed := resident(b, p.cmd.Process.Pid)
+		for _, s := range all {
+			s.node.Send(b, frame.EOF{Offset: keys}, frame.Exit{})
+		}
+		sides.Wait()
+		slices.Sort(took)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(idle-before)/float64(len(all)-1), "KiB/session")
+		b.ReportMetric(float64(typed-before)/float64(len(all)-1), "KiB/session(after-typing)")
+		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-echo-p50")
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-echo-p99")
+	}
+}
+
+// typist is a session: somebody who types, and a program that says it again.
+type typist struct {
+	testing.TB
+	operator, node *servertest.Frames
+	shown          chan frame.Data
+}
+
+// program is the node's side, until its end.
+func (s *typist) program() {
+	s.node.Send(s, frame.Ack{Limit: 1 << 16})
+	for {
+		switch f := s.node.Next(s).(type) {
+		case frame.Data:
+			s.node.Send(s, frame.Ack{Taken: f.Offset + 1, Limit: 1 << 16}, f)
+		case frame.Ping:
+			s.node.Send(s, frame.Pong(f))
+		case frame.Bye:
+			return
+		}
+	}
+}
+
+// screen is what the operator sees, until its end.
+func (s *typist) screen() {
+	s.operator.Send(s, frame.Ack{Limit: 1 << 20})
+	for {
+		switch f := s.operator.Next(s).(type) {
+		case frame.Data:
+			s.operator.Send(s, frame.Ack{Taken: f.Offset + 1, Limit: 1 << 20})
+			s.shown <- f
+		case frame.Ping:
+			s.operator.Send(s, frame.Pong(f))
+		case frame.Bye:
+			return
+		}
+	}
+}
+
+// types sends so many keys, and says how long each took to be shown.
+func (s *typist) types(keys int) (took []time.Duration) {
+	key := time.NewTicker(100 * time.Millisecond)
+	defer key.Stop()
+	for at := range keys {
+		<-key.C
+		began := time.Now()
+		s.operator.Send(s, frame.Data{Offset: uint64(at), Bytes: []byte{'a' + byte(at)}})
+		if got := <-s.shown; got.Offset != uint64(at) || len(got.Bytes) != 1 || got.Bytes[0] != 'a'+byte(at) {
+			s.Errorf("%+v is shown, and %d was typed", got, at)
+		}
+		took = append(took, time.Since(began))
+	}
+	return took
+}
