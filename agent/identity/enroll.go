@@ -40,8 +40,8 @@ func (s *State) pending() (*pending, error) {
 		return nil, stateError("cannot read %s: %v", pendingFile, err)
 	}
 	p := new(pending)
-	if err := decodeOwn(raw, p); err != nil {
-		return nil, stateError("cannot read %s: %v (remove it to begin the enrolment anew)", pendingFile, err)
+	if err := decodeOwn(pendingFile, raw, p, "remove it to begin the enrolment anew"); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

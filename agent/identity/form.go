@@ -3,7 +3,6 @@ package identity
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,17 +17,22 @@ type formed struct {
 }
 
 // decodeOwn decodes a file that another version of the agent may have written. One of a
-// newer form is refused. In a form that is known, what a newer agent has added is read
-// over, and is gone once the file is written again.
-func decodeOwn(raw []byte, v any) error {
+// newer form is refused: it is whole, and what mends a damaged one would lose it. In a form
+// that is known, what a newer agent has added is read over, and is gone once the file is
+// written again. Code: state_invalid.
+func decodeOwn(name string, raw []byte, v any, mend string) error {
 	var file formed
-	if err := taskcatalog.DecodeLoose(raw, &file); err != nil {
-		return err
+	err := taskcatalog.DecodeLoose(raw, &file)
+	if form := max(file.Form, 1); err == nil && !release.State.Reads(form) {
+		return stateError("cannot read %s: it is of form %d, and this agent reads %d to %d (run the version that wrote it, or a newer one)", name, form, release.State.ReadsMin, release.State.ReadsMax)
 	}
-	if form := max(file.Form, 1); !release.State.Reads(form) {
-		return fmt.Errorf("it is of form %d, and this agent reads %d to %d (run the version that wrote it, or a newer one)", form, release.State.ReadsMin, release.State.ReadsMax)
+	if err == nil {
+		err = taskcatalog.DecodeLoose(raw, v)
 	}
-	return taskcatalog.DecodeLoose(raw, v)
+	if err != nil {
+		return stateError("cannot read %s: %v (%s)", name, err, mend)
+	}
+	return nil
 }
 
 // FormIn is the highest form of a node's identity in a state directory: that of the state

@@ -41,6 +41,10 @@ func TestWhatANewerAgentAddsToItsFilesIsReadOver(t *testing.T) {
 			if readable && (err != nil || again.Rotating() != "t-1" && name != pendingFile) || !readable && taskcatalog.CodeOf(err, "") != CodeStateInvalid {
 				t.Errorf("%s with %s: %v", name, added, err)
 			}
+			// It is whole: nobody is told to throw it away.
+			if !readable && (strings.Contains(err.Error(), "enrol the node again") || strings.Contains(err.Error(), "remove it")) {
+				t.Errorf("%s with %s: %v", name, added, err)
+			}
 			_ = again.Close()
 		}
 	}

@@ -46,8 +46,8 @@ func (s *State) loadRotation(m *Member) error {
 		return stateError("cannot read %s: %v", rotationFile, err)
 	}
 	r := new(rotation)
-	if err := decodeOwn(raw, r); err != nil {
-		return stateError("cannot read %s: %v (enrol the node again with a new token)", rotationFile, err)
+	if err := decodeOwn(rotationFile, raw, r, "enrol the node again with a new token"); err != nil {
+		return err
 	}
 	if r.NodeID != m.NodeID || r.NodeEpoch != m.Epoch {
 		r = nil

@@ -153,8 +153,8 @@ func (s *State) Load() error {
 		return stateError("cannot read %s: %v", identityFile, err)
 	}
 	var r record
-	if err := decodeOwn(raw, &r); err != nil {
-		return stateError("cannot read %s: %v (enrol the node again with a new token)", identityFile, err)
+	if err := decodeOwn(identityFile, raw, &r, "enrol the node again with a new token"); err != nil {
+		return err
 	}
 	trust, err := pki.DecodeBundle(r.Trust)
 	if err != nil {
