@@ -25,6 +25,7 @@ type Vault struct {
 	prefix string // ends in a slash, or is empty
 	wire   *wire
 	login  login
+	now    func() time.Time
 }
 
 // OpenVault prepares the use of a Vault. It asks Vault nothing: a broker starts
@@ -39,7 +40,7 @@ func OpenVault(c VaultConfig, now func() time.Time) (*Vault, error) {
 		return nil, err
 	}
 	w := newWire(base, c.Namespace, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Time: now})
-	v := &Vault{mount: c.Mount, wire: w}
+	v := &Vault{mount: c.Mount, wire: w, now: now}
 	if c.Prefix != "" {
 		v.prefix = c.Prefix + "/"
 	}

@@ -53,6 +53,7 @@ func rules(t *testing.T, on target) {
 		"ALoginThatIsRefusedIsUnreachable":   loginRefused,
 		"ARevokedTokenIsReplacedInAMinute":   revoked,
 		"ATokenFileIsReadAtEachUse":          tokenFileReadAtUse,
+		"WhenALoginEndsIsTold":               loginEnds,
 		"NothingIsWrittenOutsideThePrefix":   insideThePrefix,
 		"TheBrokersTokenNeedsNoMoreThanSaid": noMoreThanSaid,
 	} {
@@ -404,5 +405,27 @@ func noMoreThanSaid(t *testing.T, on target) {
 		c.Prefix = prefix
 		_, err := openVault(t, c).Get(t.Context(), "others/a")
 		secretstest.WantCode(t, err, "secret_forbidden")
+	}
+}
+
+// loginEnds: a token without an end has none, an AppRole is the broker's own to renew, and
+// what Vault does not take is said.
+func loginEnds(t *testing.T, on target) {
+	c := on.config(t)
+	if got, err := openVault(t, c).Login(t.Context()); err != nil || !got.Ends.IsZero() {
+		t.Errorf("with an AppRole: %+v, %v", got, err)
+	}
+	c.AppRole = &secrets.AppRole{RoleIDFile: c.AppRole.RoleIDFile, SecretIDFile: write(t, "old", "planted-secret")}
+	_, err := openVault(t, c).Login(t.Context())
+	wantUnreachable(t, err, "secrets_login_failed", "put a new secret id in")
+	c.AppRole, c.TokenFile = nil, write(t, "token", secretstest.Root)
+	if got, err := openVault(t, c).Login(t.Context()); err != nil || !got.Ends.IsZero() {
+		t.Errorf("with a token that has no end: %+v, %v", got, err)
+	}
+	c.TokenFile = write(t, "other", "planted-token")
+	_, err = openVault(t, c).Login(t.Context())
+	wantUnreachable(t, err, "secrets_login_failed", "put another there")
+	if strings.Contains(err.Error(), "planted") {
+		t.Errorf("the error holds the token: %v", err)
 	}
 }

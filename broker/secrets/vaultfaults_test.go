@@ -150,6 +150,28 @@ func TestOneLoginServesAllUntilItEnds(t *testing.T) {
 	all(2)
 }
 
+// A person's token is news a week before its end; one that something renews each hour is
+// news when that did not happen.
+func TestALoginThatEndsIsNewsInTime(t *testing.T) {
+	s := secretstest.StartVault(t, false)
+	c := target{url: s.URL, newSecretID: s.NewSecretID}.config(t)
+	c.AppRole, c.TokenFile = nil, write(t, "token", secretstest.Root)
+	now := time.Unix(1_800_000_000, 0)
+	v, err := secrets.OpenVault(c, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for life, soon := range map[time.Duration]time.Duration{time.Hour: 12 * time.Minute, 32 * 24 * time.Hour: 32 * 24 * time.Hour / 5, 365 * 24 * time.Hour: 7 * 24 * time.Hour} {
+		s.Set(secretstest.Faults{Life: int(life.Seconds())})
+		if got, err := v.Login(t.Context()); err != nil || !got.Ends.Equal(now.Add(life)) || got.Soon != soon {
+			t.Errorf("a token of %v: %+v, %v", life, got, err)
+		}
+	}
+	s.Set(secretstest.Faults{Status: 500})
+	_, err = v.Login(t.Context())
+	wantUnreachable(t, err, "secrets_unavailable", "status 500")
+}
+
 // A path that is denied for good costs a login a minute, however often it is
 // asked for.
 func TestADeniedPathDoesNotFloodVaultWithLogins(t *testing.T) {

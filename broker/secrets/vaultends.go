@@ -1,0 +1,73 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// longestNotice is how long before its end a login is worth a look at most.
+const longestNotice = 7 * 24 * time.Hour
+
+// Login is how long a keeper will take the broker's login.
+type Login struct {
+	Ends time.Time // zero: never, or the broker sees to it itself
+	// Soon is how long before its end somebody should have put another in its place:
+	// a fifth of its life, so that a token of an hour that something renews is no news.
+	Soon time.Duration
+}
+
+// Login asks Vault when the broker's login ends. An AppRole gives the broker a
+// new token whenever it needs one, so that only whether it can log in is told; its
+// secret id has an end that Vault tells nobody who may use it. Codes:
+// secrets_login_failed, secrets_unavailable.
+func (v *Vault) Login(ctx context.Context) (Login, error) {
+	token, err := v.login.token(ctx)
+	if err != nil {
+		return Login{}, v.noLogin(ctx, err)
+	}
+	if _, file := v.login.(tokenFile); !file {
+		return Login{}, nil
+	}
+	var got struct {
+		Data struct {
+			TTL      int64 `json:"ttl"`          // seconds; 0: it has no end
+			Lifetime int64 `json:"creation_ttl"` // seconds
+		} `json:"data"`
+	}
+	asked := v.now()
+	switch err := v.wire.send(ctx, token, request{http.MethodGet, "auth/token/lookup-self", nil}, &got); {
+	case isStatus(err, http.StatusForbidden):
+		return Login{}, v.noLogin(ctx, &loginRefused{"it does not take the token in vault.token_file (put another there)"})
+	case err != nil:
+		return Login{}, v.noLogin(ctx, err)
+	case got.Data.TTL <= 0:
+		return Login{}, nil
+	}
+	const most = 10 * 365 * 24 * 3600
+	lifetime := time.Duration(min(max(got.Data.Lifetime, got.Data.TTL), most)) * time.Second
+	return Login{
+		Ends: asked.Add(time.Duration(min(got.Data.TTL, most)) * time.Second),
+		Soon: min(lifetime/5, longestNotice),
+	}, nil
+}
+
+// noLogin says why, and nothing that was sent or received.
+func (v *Vault) noLogin(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	code, why := "secrets_unavailable", plainCause(err)
+	var refused *loginRefused
+	var answer *status
+	switch {
+	case errors.As(err, &refused):
+		code, why = "secrets_login_failed", refused.why
+	case errors.As(err, &answer):
+		why = answer.meaning()
+	}
+	return broker.Errorf(broker.Unavailable, code, "cannot tell when the login to Vault at %s ends: %s", v.wire.base.Host, why)
+}
