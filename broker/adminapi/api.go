@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
@@ -47,6 +48,7 @@ type Config struct {
 	Refit      *refit.Nodes
 	Terminals  *terminals.Desk
 	Relay      *relay.Relay // that has this replica's terminal sessions
+	Expiry     expiry.Sources
 	Now        func() time.Time
 	Tracer     trace.Tracer
 	Log        *zap.Logger

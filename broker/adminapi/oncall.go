@@ -23,10 +23,8 @@ const (
 // How long before its end a thing is worth a look. Agents renew their
 // certificates long before the last hours, so one that is there has stopped to.
 const (
-	certificateSoon   = 6 * time.Hour
-	enrolTokenSoon    = time.Hour
-	operatorTokenSoon = 7 * 24 * time.Hour
-	keySoon           = 30 * 24 * time.Hour
+	certificateSoon = 6 * time.Hour
+	enrolTokenSoon  = time.Hour
 )
 
 // needsLook adds what whoever is on call should see.
@@ -210,18 +208,14 @@ func (a *API) expiring(ctx context.Context, now time.Time, sites []string, nodes
 		add("enrolment token", k.Hostname, k.Site, k.ExpiresAt, enrolTokenSoon)
 	}
 	if sites == nil {
-		tokens, err := a.c.DB.OperatorTokens(ctx)
+		here := a.c.Expiry
+		here.Login = nil // the page does not wait for a Vault
+		items, err := here.Items(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range tokens {
-			if t.RevokedAt.IsZero() && t.ExpiresAt.After(now.Add(-operatorTokenSoon)) { // what ended long ago is missed by nobody
-				add("operator token", t.Name, "", t.ExpiresAt, operatorTokenSoon)
-			}
-		}
-		bundle, _ := a.c.Trust.Bundle()
-		for _, k := range bundle.Keys {
-			add("key", string(k.Use)+" "+k.ID, "", k.NotAfter, keySoon)
+		for _, i := range items {
+			add(i.What, i.Name, "", i.At, i.Soon)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b resource.Expiring) int { return a.At.Compare(b.At) })

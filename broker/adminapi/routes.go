@@ -33,6 +33,7 @@ var routes = []route{
 	{get, "/freeze", viewer, "show-freeze", "show what is frozen or cannot be reached", answers((*API).freezeStatus)},
 	{post, "/freeze", operator, "freeze", "freeze a site, or all of them", answers((*API).freeze)},
 	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", answers((*API).unfreeze)},
+	{get, "/expiry", viewer, "list-expiry", "list what the broker runs on and that ends, and how to renew it", answers((*API).listExpiry)},
 	{get, "/whoami", viewer, "show-token", "show the token in use", answers((*API).whoami)},
 
 	{get, "/nodes", viewer, "list-nodes", "list nodes", answers((*API).listNodes)},

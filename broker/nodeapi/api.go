@@ -43,6 +43,9 @@ type Config struct {
 	RenewGrace time.Duration // how long a certificate that ran out may renew; 0: DefaultRenewGrace
 	NodeRate   rate.Limit    // requests a second of one node, beyond a burst; 0: DefaultNodeRate
 	Log        *zap.Logger   // nil: none
+	// Refused is told of each request, or connection ("connect"), that was refused, with the
+	// broker's code for it; nil: nobody is.
+	Refused func(route, code string)
 }
 
 // API answers nodes.
@@ -71,6 +74,9 @@ func New(ctx context.Context, c Config) (*API, error) {
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.Refused == nil {
+		c.Refused = func(string, string) {}
 	}
 	a := &API{
 		c:        c,

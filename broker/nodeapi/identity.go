@@ -19,8 +19,10 @@ func (a *API) verifyConnection(cs tls.ConnectionState) error {
 	}
 	_, err := a.verifyPeer(cs)
 	if err != nil {
+		code := string(taskcatalog.CodeOf(err, pki.CodeCertificateInvalid))
+		a.c.Refused("connect", code)
 		a.refusals.record(a, refusal{
-			code: string(taskcatalog.CodeOf(err, pki.CodeCertificateInvalid)), action: "connection.refused",
+			code: code, action: "connection.refused",
 			subject: subjectOf(cs), reason: err.Error(),
 		})
 	}

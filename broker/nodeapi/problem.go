@@ -55,6 +55,9 @@ func (a *API) problem(c *call, err error) *wire.Problem {
 	case !errors.As(err, &done):
 		a.refusals.record(a, refusalOf(c, e))
 	}
+	if e.Kind != broker.Internal && e.Kind != broker.Unavailable {
+		a.c.Refused(c.r.Pattern, e.Code)
+	}
 	status := statuses[e.Kind]
 	switch taskcatalog.Code(e.Code) {
 	case taskcatalog.CodeTooLarge:

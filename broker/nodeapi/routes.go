@@ -106,3 +106,12 @@ func (a *API) answer(c *call, value any, err error) {
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(raw) // whoever left is gone
 }
+
+// Routes are the methods and patterns of all routes, as metrics name them.
+func Routes() []string {
+	all := make([]string, len(routes))
+	for i, r := range routes {
+		all[i] = r.method + " " + r.path
+	}
+	return all
+}

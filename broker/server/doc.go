@@ -35,6 +35,10 @@
 //	hostler_http_request_seconds{listener,route,status}   histogram of answers; tasks/wait holds up to 50 s
 //	hostler_nodes{status}                                 nodes by status
 //	hostler_tasks{status}                                 tasks by status
+//	hostler_task_results_total{type,outcome}              results that nodes gave this broker
+//	hostler_node_refusals_total{route,code}               requests of nodes that it refused
+//	hostler_expires_timestamp_seconds{what}               when the first of what the broker runs on ends
+//	hostler_expiring{what}                                how much of it is to be renewed now
 //	hostler_waiting_polls                                 polls of nodes that wait at this broker
 //	hostler_trust_version                                 of the trust bundle in force
 //	hostler_store_up                                      1 while the store answers

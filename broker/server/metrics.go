@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/trust"
 )
@@ -19,23 +20,41 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
+	results  *prometheus.CounterVec
+	refusals *prometheus.CounterVec
 }
 
-func newMetrics(db *store.DB, authority *trust.Authority, version string) *metrics {
+func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, version string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "hostler_http_request_seconds", Help: "Time to an answer; tasks/wait holds up to 50 s.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30, 60},
 		}, []string{"listener", "route", "status"}),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hostler_task_results_total", Help: "Results of tasks that nodes gave this broker, and it took.",
+		}, []string{"type", "outcome"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hostler_node_refusals_total", Help: "Requests of nodes, or who says to be one, that this broker refused; route is connect where there was no request yet.",
+		}, []string{"route", "code"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "hostler_build_info", Help: "The broker that runs.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
 	})
 	build.Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, build, &inventory{db: db, trust: authority}, &turnovers{db: db})
+		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority}, &turnovers{db: db}, &expiries{of: ends})
 	return m
+}
+
+// ended counts a result.
+func (m *metrics) ended(t broker.Task) {
+	m.results.WithLabelValues(t.Type, string(t.Outcome)).Inc()
+}
+
+// refused counts a refusal.
+func (m *metrics) refused(route, code string) {
+	m.refusals.WithLabelValues(route, code).Inc()
 }
 
 func (m *metrics) handler() http.Handler {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
@@ -165,17 +166,20 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	tracer := s.tracing.Tracer("github.com/hostler/hostler/broker")
-	s.metrics = newMetrics(s.db, s.trust, c.Version)
-	queue := taskqueue.Config{DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives, Log: c.Log.Named("queue")}
+	ends := s.expiry()
+	s.metrics = newMetrics(s.db, s.trust, ends, c.Version)
+	queue := taskqueue.Config{DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives, Log: c.Log.Named("queue"), Ended: s.metrics.ended}
 	if sent {
 		follow := newSteps(s.db, tracer, c.Now)
-		queue.Stepped, queue.Ended = follow.stepped, follow.ended
+		queue.Stepped = follow.stepped
+		queue.Ended = func(t broker.Task) { s.metrics.ended(t); follow.ended(t) }
 	}
 	s.queue = taskqueue.New(queue)
 	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
 	s.registries = registry.NewClient(c.Now)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
+		Refused: s.metrics.refused,
 	})
 	if err != nil {
 		return err
@@ -187,7 +191,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Terminals: s.terminals, Relay: s.relay, Events: s.events, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents,
 		Observe: func(route string, status int, took time.Duration) {

@@ -79,8 +79,8 @@ type NodesBehind struct {
 
 // Expiring is something that runs out.
 type Expiring struct {
-	What    string    `json:"what" enum:"node certificate,enrolment token,operator token,key"`
-	Name    string    `json:"name" doc:"a hostname, a token's name, or a key's use and id"`
+	What    string    `json:"what" doc:"node certificate, enrolment token, or what GET /expiry lists"`
+	Name    string    `json:"name" doc:"a hostname, a token's name, or the id of a key or certificate"`
 	Site    string    `json:"site,omitempty"`
 	At      time.Time `json:"at"`
 	Expired bool      `json:"expired"`

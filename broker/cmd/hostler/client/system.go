@@ -87,6 +87,11 @@ func (c *countedErr) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Expiry is all that the broker runs on and that ends.
+func (c *Client) Expiry(ctx context.Context) (*resource.Expiry, error) {
+	return fetch[resource.Expiry](ctx, c, "/expiry", nil)
+}
+
 // Trust is the trust bundle in force.
 func (c *Client) Trust(ctx context.Context) (*resource.Trust, error) {
 	return fetch[resource.Trust](ctx, c, "/trust", nil)

@@ -1,0 +1,118 @@
+// Package expiry is the list of all that a broker runs on and that has an end: keys,
+// certificates, operators' tokens, the login to Vault; when each ends, and what is to be
+// done before. The status page, hostler doctor and the metrics are made from it.
+//
+// Node certificates and enrolment tokens are not in it: they end all the time, and
+// their nodes see to that. A key of MAAS has no end that anybody is told; whether it
+// is still taken shows when it is used (hostler site probe).
+package expiry
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/trust"
+	"github.com/hostler/hostler/pki"
+)
+
+// What an item may be.
+const (
+	ServerCertificate = "server certificate"
+	OperatorToken     = "operator token"
+	VaultLogin        = "Vault login"
+)
+
+// Item is one thing that ends.
+type Item struct {
+	What    string
+	Name    string        // id of a key or certificate, name of a token
+	At      time.Time     // zero: not as far as is known
+	Soon    time.Duration // how long before its end somebody should have done Renew
+	Renew   string
+	Trouble string // why its end could not be had; empty: it could
+}
+
+// Near reports whether it is time to renew it, or too late.
+func (i Item) Near(now time.Time) bool {
+	return i.Trouble != "" || !i.At.IsZero() && i.At.Before(now.Add(i.Soon))
+}
+
+// forgotten is how long an operator's token that ran out stays in the list: what
+// ended long ago is missed by nobody.
+const forgotten = 7 * 24 * time.Hour
+
+// keys says of each use what it is called, how early to see to it, and how.
+var keys = map[pki.KeyUse]struct {
+	what  string
+	soon  time.Duration
+	renew string
+}{
+	pki.UseRoot:      {"root certificate", 90 * 24 * time.Hour, "hostler trust rotate --use root --reason R"},
+	trust.UseIssuing: {"issuing CA", 90 * 24 * time.Hour, "hostler trust rotate --use root --reason R"},
+	trust.UseServer:  {ServerCertificate, 24 * time.Hour, "it renews itself at two thirds of its life: see the broker's log"},
+	pki.UseTask:      {"task key", 30 * 24 * time.Hour, "hostler trust rotate --use task --reason R"},
+	pki.UseTrust:     {"trust key", 30 * 24 * time.Hour, "hostler trust rotate --use trust --reason R"},
+	pki.UseStatement: {"statement key", 30 * 24 * time.Hour, "hostler trust rotate --use statement --reason R"},
+	pki.UseRelease:   {"release key", 30 * 24 * time.Hour, "hostler trust add-release-key FILE, then hostler trust retire-release-key ID"},
+}
+
+// Whats are all that an item may be.
+func Whats() []string {
+	all := []string{OperatorToken, VaultLogin}
+	for _, k := range keys {
+		all = append(all, k.what)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Sources are where a broker looks.
+type Sources struct {
+	Keys   func() []trust.Expiry
+	Tokens func(context.Context) ([]broker.OperatorToken, error)
+	Login  func(context.Context) (secrets.Login, error) // nil: secrets are kept in files
+	Now    func() time.Time
+}
+
+// Items lists them, what ends first first. A Vault that does not answer is an item
+// with its trouble.
+func (s Sources) Items(ctx context.Context) ([]Item, error) {
+	var all []Item
+	for _, k := range s.Keys() {
+		of := keys[k.Use]
+		all = append(all, Item{What: of.what, Name: k.ID, At: k.At, Soon: of.soon, Renew: of.renew})
+	}
+	tokens, err := s.Tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tokens {
+		if t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || t.ExpiresAt.After(s.Now().Add(-forgotten))) {
+			all = append(all, Item{What: OperatorToken, Name: t.Name, At: t.ExpiresAt, Soon: forgotten, Renew: "hostler-broker token create, then hostler-broker token revoke " + t.Name})
+		}
+	}
+	if s.Login != nil {
+		i := Item{What: VaultLogin, Renew: "put a fresh token, or secret id, in the file that the broker is told of"}
+		login, err := s.Login(ctx)
+		if err != nil {
+			i.Trouble = err.Error()
+		}
+		i.At, i.Soon = login.Ends, login.Soon
+		all = append(all, i)
+	}
+	slices.SortStableFunc(all, func(a, b Item) int { return a.end().Compare(b.end()) })
+	return all, nil
+}
+
+// never is later than any end.
+var never = time.Unix(1<<40, 0)
+
+func (i Item) end() time.Time {
+	if i.At.IsZero() {
+		return never
+	}
+	return i.At
+}

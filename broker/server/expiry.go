@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hostler/hostler/broker/expiry"
+	"github.com/hostler/hostler/broker/secrets"
+)
+
+// expiry is what this broker runs on and that ends.
+func (s *Server) expiry() expiry.Sources {
+	of := expiry.Sources{Keys: s.trust.Expiries, Tokens: s.db.OperatorTokens, Now: s.c.Now}
+	if vault, ok := s.secrets.(*secrets.Vault); ok {
+		of.Login = vault.Login
+	}
+	return of
+}
+
+// expiries are the same as metrics: of each kind the first to end.
+type expiries struct {
+	of expiry.Sources
+
+	mu   sync.Mutex
+	at   time.Time
+	last []expiry.Item
+}
+
+// expiriesEvery is how often a Vault is asked, however many scrape.
+const expiriesEvery = time.Minute
+
+var (
+	expiresDesc  = prometheus.NewDesc("hostler_expires_timestamp_seconds", "When the first of what the broker runs on ends, by what it is; what has no end is not there.", []string{"what"}, nil)
+	expiringDesc = prometheus.NewDesc("hostler_expiring", "How much of what the broker runs on is to be renewed now, or is too late for it, by what it is.", []string{"what"}, nil)
+)
+
+// Describe is of prometheus.Collector.
+func (e *expiries) Describe(out chan<- *prometheus.Desc) {
+	out <- expiresDesc
+	out <- expiringDesc
+}
+
+// Collect is of prometheus.Collector. A store that does not answer costs these figures
+// and not the scrape: hostler_store_up says so.
+func (e *expiries) Collect(out chan<- prometheus.Metric) {
+	items, err := e.items()
+	if err != nil {
+		return
+	}
+	first, near := map[string]time.Time{}, map[string]int{}
+	for _, what := range expiry.Whats() {
+		near[what] = 0
+	}
+	for _, i := range items { // what ends first comes first
+		if _, seen := first[i.What]; !seen && !i.At.IsZero() {
+			first[i.What] = i.At
+		}
+		if i.Near(e.of.Now()) {
+			near[i.What]++
+		}
+	}
+	for what, at := range first {
+		out <- prometheus.MustNewConstMetric(expiresDesc, prometheus.GaugeValue, float64(at.Unix()), what)
+	}
+	for what, n := range near {
+		out <- prometheus.MustNewConstMetric(expiringDesc, prometheus.GaugeValue, float64(n), what)
+	}
+}
+
+func (e *expiries) items() ([]expiry.Item, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := e.of.Now(); e.at.IsZero() || now.Sub(e.at) >= expiriesEvery {
+		ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
+		defer done()
+		items, err := e.of.Items(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.at, e.last = now, items
+	}
+	return e.last, nil
+}

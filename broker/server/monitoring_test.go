@@ -1,0 +1,189 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hostler/hostler/broker/nodeapi"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const monitoring = "../../packaging/monitoring/"
+
+// rules is the form of a Prometheus rule file, and of nothing else.
+type rules struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert, Expr, For    string
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+type dashboard struct {
+	Panels []struct {
+		Type, Title string
+		GridPos     struct{ H, W, X, Y int }
+		Targets     []struct{ Expr string }
+	}
+}
+
+// TestWhatIsWatchedExists holds the alerts and the dashboard that are shipped to the
+// metrics that a broker has: names, labels, and the values of labels that are ours.
+func TestWhatIsWatchedExists(t *testing.T) {
+	has := metricsOf(t)
+	used := map[string]bool{}
+	for where, expr := range expressions(t) {
+		for _, m := range mentions(expr) {
+			labels, ok := has[m.name]
+			if !ok {
+				t.Errorf("%s: there is no metric %s", where, m.name)
+				continue
+			}
+			used[m.name] = true
+			for label, value := range m.labels {
+				if !slices.Contains(labels, label) {
+					t.Errorf("%s: metric %s has no label %s", where, m.name, label)
+				}
+				checkValue(t, where, label, value)
+			}
+			for _, label := range m.by {
+				if !slices.Contains(labels, label) && label != "le" && label != "instance" {
+					t.Errorf("%s: metric %s has no label %s to be grouped by", where, m.name, label)
+				}
+			}
+		}
+	}
+	for name := range has {
+		if strings.HasPrefix(name, "hostler_") && !used[name] && !used[name+"_count"] && !used[name+"_bucket"] {
+			t.Errorf("nobody watches metric %s", name)
+		}
+	}
+}
+
+// metricsOf are the labels of each metric of a broker.
+func metricsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	s, err := New(t.Context(), Config{DataDir: t.TempDir() + "/broker", Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.close() })
+	told := make(chan *prometheus.Desc)
+	go func() { defer close(told); s.metrics.registry.Describe(told) }()
+	form := regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	has := map[string][]string{}
+	for desc := range told {
+		m := form.FindStringSubmatch(desc.String())
+		if m == nil {
+			t.Fatalf("%s reads otherwise than it did", desc)
+		}
+		labels := strings.FieldsFunc(m[3], func(r rune) bool { return r == ',' })
+		for _, pair := range regexp.MustCompile(`(\w+)=`).FindAllStringSubmatch(m[2], -1) {
+			labels = append(labels, pair[1])
+		}
+		has[m[1]] = labels
+		if m[1] == "hostler_http_request_seconds" {
+			has[m[1]+"_count"], has[m[1]+"_bucket"] = labels, labels
+		}
+	}
+	return has
+}
+
+// expressions are those of the rules and of the dashboard, by where they stand.
+func expressions(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	raw, err := os.ReadFile(monitoring + "hostler.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r rules
+	reader := yaml.NewDecoder(bytes.NewReader(raw))
+	reader.KnownFields(true)
+	if err := reader.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range r.Groups {
+		for _, rule := range g.Rules {
+			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" || rule.Labels["severity"] == "" || all["alert "+rule.Alert] != "" {
+				t.Errorf("alert %s lacks a severity, what it means or what to do, or stands there twice", rule.Alert)
+			}
+			all["alert "+rule.Alert] = rule.Expr
+		}
+	}
+	if raw, err = os.ReadFile(monitoring + "hostler.dashboard.json"); err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range d.Panels {
+		if p.GridPos.X+p.GridPos.W > 24 {
+			t.Errorf("panel %s hangs over the edge", p.Title)
+		}
+		for _, target := range p.Targets {
+			all["panel "+p.Title+": "+target.Expr] = target.Expr
+		}
+	}
+	if len(all) < 30 {
+		t.Fatalf("only %d expressions were found", len(all))
+	}
+	return all
+}
+
+// mention is a metric in an expression.
+type mention struct {
+	name   string
+	labels map[string]string
+	by     []string
+}
+
+var (
+	metricForm = regexp.MustCompile(`\b((?:hostler|go|process)_[a-z_]+)(\{(?:[^"}]|"[^"]*")*\})?`)
+	labelForm  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"`)
+	byForm     = regexp.MustCompile(`\bby \(([^)]*)\)`)
+)
+
+func mentions(expr string) (all []mention) {
+	var by []string
+	for _, list := range byForm.FindAllStringSubmatch(expr, -1) {
+		by = append(by, strings.Split(strings.ReplaceAll(list[1], " ", ""), ",")...)
+	}
+	for _, m := range metricForm.FindAllStringSubmatch(expr, -1) {
+		one := mention{name: m[1], labels: map[string]string{}, by: by}
+		for _, pair := range labelForm.FindAllStringSubmatch(m[2], -1) {
+			one.labels[pair[1]] = pair[2]
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// checkValue holds the value of a label to those that there are.
+func checkValue(t *testing.T, where, label, value string) {
+	t.Helper()
+	known := map[string]func(string) bool{
+		"type": func(v string) bool { _, err := taskcatalog.Lookup(v, 1); return err == nil },
+		"outcome": func(v string) bool {
+			return slices.Contains([]taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled}, taskcatalog.Outcome(v))
+		},
+		"route": func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
+	}
+	check, ours := known[label]
+	for _, v := range strings.Split(value, "|") {
+		if ours && !check(v) {
+			t.Errorf("%s: no %s is %s", where, label, v)
+		}
+	}
+}
