@@ -154,6 +154,7 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 		"/clean-policy?site=dc2":          "site_forbidden",
 		"/clean-policy":                   "site_forbidden",
 		"/audit":                          "site_forbidden",
+		"/expiry":                         "site_forbidden",
 		"/audit/export":                   "site_forbidden",
 		"/audit?node=h2":                  "node_not_found",
 		"/audit/export?node=h2":           "node_not_found",

@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/trust"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // metrics are those of doc.go.
@@ -42,6 +43,12 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, v
 		Name: "hostler_build_info", Help: "The broker that runs.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
 	})
 	build.Set(1)
+	// A series that is not there has not increased when it comes.
+	for _, of := range taskcatalog.All() {
+		for _, o := range []taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled} {
+			m.results.WithLabelValues(of.Name, string(o))
+		}
+	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority}, &turnovers{db: db}, &expiries{of: ends})
 	return m

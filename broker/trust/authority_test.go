@@ -78,6 +78,34 @@ func TestAnotherReplicasRotationIsFollowed(t *testing.T) {
 	}
 }
 
+func TestAllThatEndsIsTold(t *testing.T) {
+	b := onSQLite(t)
+	shown, err := b.ServerCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[pki.KeyUse]time.Time{}
+	for _, e := range b.Expiries() {
+		if e.ID == "" || got[e.Use] != (time.Time{}) {
+			t.Errorf("%+v has no id, or comes twice", e)
+		}
+		got[e.Use] = e.At
+	}
+	want := map[pki.KeyUse]time.Time{UseServer: shown.Leaf.NotAfter}
+	for _, use := range []pki.KeyUse{pki.UseRoot, UseIssuing, pki.UseTask, pki.UseTrust, pki.UseStatement} {
+		want[use] = b.ring.keys(use)[0].NotAfter
+	}
+	for use, at := range want {
+		if !got[use].Equal(at) || at.IsZero() {
+			t.Errorf("%s ends at %v, want %v", use, got[use], at)
+		}
+	}
+	b.rotate(t, pki.UseTask)
+	if n := len(b.Expiries()); n != len(want)+1 {
+		t.Errorf("in a rotation %d end, want both keys", n)
+	}
+}
+
 func TestTheServerCertificateIsRenewedInProcess(t *testing.T) {
 	b := onSQLite(t)
 	first, err := b.ServerCertificate(nil)

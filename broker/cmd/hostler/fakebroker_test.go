@@ -52,6 +52,8 @@ func newFakeBroker(t testing.TB) *fakeBroker {
 	b.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{b.authority.Server}}
 	b.StartTLS()
 	t.Cleanup(b.Close)
+	b.answer("GET /expiry", http.StatusOK, `{"items":[]}`)
+	b.answer("GET /maas-sites", http.StatusOK, `{"items":[]}`)
 	b.answer("GET /whoami", http.StatusOK, `{"name":"alice","role":"operator","created_at":"2026-02-01T00:00:00Z"}`)
 	types := resource.TaskTypeList{}
 	for _, typ := range taskcatalog.All() {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+// examineExpiry has a line for each thing that the broker runs on and that ends.
+func (a *app) examineExpiry(ctx context.Context, api *client.Client, say func(check, result, format string, args ...any)) {
+	ends, err := api.Expiry(ctx)
+	if err != nil {
+		say("what ends", "fail", "%v", err)
+		return
+	}
+	for _, e := range ends.Items {
+		name := ""
+		if e.Name != "" {
+			name = shortened(e.Name) + " "
+		}
+		switch {
+		case e.Trouble != "":
+			say(e.What, "warn", "%s (%s)", e.Trouble, e.Renew)
+		case e.At.IsZero():
+			say(e.What, "ok", "%shas no end that is known", name)
+		case !e.At.After(a.now()):
+			say(e.What, "fail", "%sran out %s (%s)", name, render.Ago(e.At, a.now()), e.Renew)
+		case e.Near:
+			say(e.What, "warn", "%sruns out %s (%s)", name, render.Ago(e.At, a.now()), e.Renew)
+		default:
+			say(e.What, "ok", "%sis valid until %s", name, render.Time(e.At))
+		}
+	}
+}
+
+// shortened is as much of an id as tells two apart.
+func shortened(id string) string {
+	const enough = 16
+	if len(id) > 2*enough {
+		return id[:enough] + "…"
+	}
+	return id
+}
+
+// probePatience is how long a site may take; the command does not wait for all of them
+// as long as one takes to fail.
+const probePatience = 20 * time.Second
+
+// examineSites looks whether each site's MAAS is there and takes the key.
+func examineSites(ctx context.Context, api *client.Client, say func(check, result, format string, args ...any)) {
+	sites, err := api.Sites(ctx)
+	if err != nil {
+		say("sites", "fail", "%v", err)
+		return
+	}
+	for _, s := range sites.Items {
+		if s.Status == "active" {
+			examineSite(ctx, api, s, say)
+		}
+	}
+}
+
+func examineSite(ctx context.Context, api *client.Client, s resource.Site, say func(check, result, format string, args ...any)) {
+	check := "MAAS of " + s.Name
+	if s.APITokenSetAt.IsZero() {
+		say(check, "warn", "it has no key yet (hostler site credentials %s --maas-token-file FILE)", s.Name)
+		return
+	}
+	ctx, done := context.WithTimeout(ctx, probePatience)
+	defer done()
+	probe, err := api.ProbeSite(ctx, s.Name, "")
+	if err != nil {
+		say(check, "fail", "%v", err)
+		return
+	}
+	for _, c := range probe.Checks {
+		if c.Status == "fail" {
+			say(check, "fail", "%s: %s (hostler site probe %s)", c.Check, c.Detail, s.Name)
+			return
+		}
+	}
+	say(check, "ok", "version %s takes the key, which was set %s", probe.MAASVersion, render.Time(s.APITokenSetAt))
+}
