@@ -31,6 +31,7 @@ import (
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/resolver"
+	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -318,9 +319,10 @@ func (s *Server) lead(ctx context.Context) {
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
 	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
+	old := &retention.Keeper{DB: s.db, Log: s.c.Log.Named("retention")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
-	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, drift.Run, profiles.Run, keeper.Run, leftovers.Run, silence.Run, kept.Run, s.sweep} {
+	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, drift.Run, profiles.Run, keeper.Run, leftovers.Run, silence.Run, kept.Run, old.Run, s.sweep} {
 		group.Go(func() error {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.c.Log.Error("periodic work ended", zap.Error(err))

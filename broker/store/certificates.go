@@ -147,6 +147,32 @@ func (db *DB) IssuedCerts(ctx context.Context, nodeID string, epoch int64, by ti
 	}, `SELECT serial, pem, public_key, not_before, not_after FROM certificates WHERE node_id = $1 AND epoch = $2 AND issued_at <= $3 ORDER BY issued_at DESC, serial`, nodeID, epoch, micros(by))
 }
 
+// DropCertificates removes, of those that ran out before a moment, the ones whose key a
+// later certificate of the same enrolment certifies: what was signed with the key can
+// still be verified, who has the key is still known, and the newest of each stays for ever.
+// It removes at most limit, and says how many.
+func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
+	// Looked for outside the transaction: what has run out does not come back.
+	serials, err := collect(ctx, db.reader(), scanText, `SELECT serial FROM certificates c WHERE not_after < $1 AND EXISTS
+		(SELECT 1 FROM certificates n WHERE n.key_digest = c.key_digest AND n.node_id = c.node_id AND n.epoch = c.epoch AND n.not_after > c.not_after)
+		ORDER BY not_after LIMIT $2`, micros(before), limit)
+	if err != nil || len(serials) == 0 {
+		return 0, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		dropped = 0
+		for _, serial := range serials {
+			n, err := changed(t.ExecContext(ctx, `DELETE FROM certificates WHERE serial = $1`, serial))
+			if err != nil {
+				return err
+			}
+			dropped += n
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: "system", Action: "certificate.dropped", Subject: "certificates", After: small("certificates", dropped, "ran_out_before", before.UTC().Format(time.RFC3339))})
+	})
+	return dropped, err
+}
+
 // CertKey returns the public key that a certificate on record certifies.
 func (db *DB) CertKey(ctx context.Context, serial string) (crypto.PublicKey, error) {
 	c, err := db.Certificate(ctx, serial)

@@ -1,0 +1,55 @@
+// Package retention removes what no rule, no person and no proof needs any more, of what
+// grows with time and not with the fleet. docs/retention.md says how long each table is
+// kept, and how large it becomes; events, recordings and diagnostics have keepers of
+// their own, as sites have a say in those.
+package retention
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/store"
+)
+
+const (
+	// Certificates is how long a node certificate stays on record after it ran out, where
+	// a later one is for the same key: longer than it may still renew (30 days).
+	Certificates = 45 * 24 * time.Hour
+
+	every = time.Hour
+	batch = 500 // rows in one transaction: others write, too
+)
+
+// Keeper removes what is old. The leader runs one.
+type Keeper struct {
+	DB  *store.DB
+	Log *zap.Logger
+}
+
+// Run removes what is old each hour, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := k.Drop(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("cannot drop old certificates", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Drop removes what is old by now.
+func (k *Keeper) Drop(ctx context.Context) error {
+	for {
+		n, err := k.DB.DropCertificates(ctx, k.DB.Now().Add(-Certificates), batch)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}

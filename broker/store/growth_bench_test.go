@@ -1,0 +1,81 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/broker/trust"
+	"github.com/hostler/hostler/pki"
+)
+
+// BenchmarkRenewal is what a renewal costs the store: time, and what stays on SQLite's
+// disk of it, table by table with their indexes. The chain on record is a real one.
+func BenchmarkRenewal(b *testing.B) {
+	url := storetest.URL(b, "sqlite")
+	db := storetest.Reopen(b, url, nil)
+	n := newMember(b, db, "bench")
+	chain := issued(b, db, n)
+	pem, spki := string(pki.MarshalCerts(chain...)), chain[0].RawSubjectPublicKeyInfo
+	serial := must(db.Certificates(ctx, n.ID))(b)[0].Serial
+	before := onDisk(b, url)
+	b.ResetTimer()
+	for i := range b.N {
+		next := fmt.Sprintf("%032x", i)
+		must(db.RecordRenewal(ctx, store.Renewal{
+			NodeID: n.ID, Epoch: 1, OldSerial: serial, PublicKeyDigest: pki.Digest(spki), TrustVersion: n.TrustVersion,
+			Cert:   store.IssuedCert{Serial: next, PEM: pem, PublicKey: spki, NotBefore: db.Now(), NotAfter: db.Now().Add(24 * time.Hour)},
+			Report: store.NodeReport{AgentVersion: n.AgentVersion, TaskTypes: n.TaskTypes, Digest: n.ReportDigest},
+		}))(b)
+		serial = next
+	}
+	b.StopTimer()
+	ok(b, db.Close())
+	after := onDisk(b, url)
+	for _, table := range []string{"certificates", "audit_logs"} {
+		b.ReportMetric(float64(after[table]-before[table])/float64(b.N), table+"-B/op")
+	}
+}
+
+// issued is a chain as a broker issues it to a node.
+func issued(b *testing.B, db *store.DB, n broker.Node) []*x509.Certificate {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "keys")
+	ok(b, trust.Make(dir, trust.MakeOptions{Now: db.Now()}))
+	authority := must(trust.Open(ctx, trust.Options{Dir: dir, DB: db, Now: db.Now}))(b)
+	key := must(pki.GenerateKey(pki.Ed25519))(b)
+	id := pki.NodeIdentity{NodeID: pki.NewNodeID(rand.Reader), Epoch: n.Epoch} // the store takes any name, a certificate does not
+	raw := must(pki.NewCSR(key))(b)
+	csr := must(pki.ParseCSR(raw))(b)
+	_, chain, err := authority.IssueNode(csr, id, db.Now(), 24*time.Hour)
+	ok(b, err)
+	return chain
+}
+
+// onDisk are the bytes of each table of a SQLite database, with its indexes.
+func onDisk(b *testing.B, url string) map[string]int64 {
+	b.Helper()
+	raw, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?mode=ro")
+	ok(b, err)
+	defer func() { _ = raw.Close() }()
+	rows, err := raw.Query(`SELECT m.tbl_name, SUM(s.pgsize) FROM dbstat s JOIN sqlite_schema m ON m.name = s.name GROUP BY m.tbl_name`)
+	ok(b, err)
+	defer func() { _ = rows.Close() }()
+	sizes := map[string]int64{}
+	for rows.Next() {
+		var table string
+		var n int64
+		ok(b, rows.Scan(&table, &n))
+		sizes[table] = n
+	}
+	ok(b, rows.Err())
+	return sizes
+}
