@@ -1,18 +1,22 @@
 package adminapi
 
 import (
+	"math"
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // problem is a resource.Problem as huma answers it.
 type problem struct {
 	resource.Problem
+	again string // seconds to Retry-After; empty: nobody said
 }
 
 func (p *problem) Error() string { return p.Detail }
@@ -22,6 +26,14 @@ func (p *problem) GetStatus() int { return p.Status }
 
 // ContentType names problem details for what they are.
 func (p *problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders says when to ask again, where that is known.
+func (p *problem) GetHeaders() http.Header {
+	if p.again == "" {
+		return nil
+	}
+	return http.Header{"Retry-After": {p.again}}
+}
 
 // huma makes its own errors by these variables: a body that breaks its schema,
 // a query that is no number. They never repeat the value that was sent.
@@ -46,17 +58,21 @@ func init() {
 }
 
 func newProblem(status int, code, detail string) *problem {
-	return &problem{resource.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}}
+	return &problem{Problem: resource.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}}
 }
 
 // problemOf turns what went wrong into what the caller is told.
 func problemOf(err error) *problem {
-	e := broker.AsError(err)
+	e := store.ErrorOf(err)
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
 		// The catalog and package pki judge what was sent, in their own errors.
 		e = broker.Errorf(broker.Invalid, string(code), "%v", err)
 	}
-	return newProblem(statusOf(e.Kind), e.Code, taskcatalog.Clean(e.Message, 4000))
+	p := newProblem(statusOf(e.Kind), e.Code, taskcatalog.Clean(e.Message, 4000))
+	if e.RetryAfter > 0 {
+		p.again = strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds())))
+	}
+	return p
 }
 
 func statusOf(k broker.Kind) int {

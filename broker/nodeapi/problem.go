@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -84,7 +85,7 @@ func asError(err error) *broker.Error {
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
 		return broker.Errorf(broker.Invalid, string(code), "%v", err)
 	}
-	return broker.AsError(err)
+	return store.ErrorOf(err)
 }
 
 func logRoute(c *call) zap.Field {

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -40,11 +44,35 @@ const (
 	clockEvery = time.Minute
 )
 
+// A server whose machine or network is gone answers nothing, not even that: what was sent
+// must be acknowledged in time, and a connection with nothing to say is asked.
+const (
+	connectPatience = 5 * time.Second
+	ackPatience     = 10 * time.Second
+)
+
+var dialer = &net.Dialer{
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: ackPatience, Interval: 3 * time.Second, Count: 3},
+	Control: func(network, _ string, c syscall.RawConn) (err error) {
+		if !strings.HasPrefix(network, "tcp") {
+			return nil
+		}
+		refused := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(ackPatience.Milliseconds()))
+		})
+		return errors.Join(refused, err)
+	},
+}
+
 func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error of the parser may hold the password.
 		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the postgres URL cannot be read")
+	}
+	config.DialFunc = dialer.DialContext
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectPatience
 	}
 	e := &postgresEngine{
 		db: db, config: config, pool: stdlib.OpenDB(*config),

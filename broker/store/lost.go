@@ -1,0 +1,53 @@
+package store
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// lostRetry is when to ask again of a broker that has lost its database.
+const lostRetry = 2 * time.Second
+
+// ErrorOf returns the Error inside err. Beyond broker.AsError it knows what a PostgreSQL
+// that went away, or will not write just now, says: store_unavailable. Nothing has to be
+// started anew: the next statement makes a new connection.
+func ErrorOf(err error) *broker.Error {
+	var known *broker.Error
+	if errors.As(err, &known) || !lost(err) {
+		return broker.AsError(err)
+	}
+	return &broker.Error{
+		Kind: broker.Unavailable, Code: "store_unavailable", RetryAfter: lostRetry,
+		Message: "cannot reach the database just now (ask again in a moment; what was being written is there whole or not at all, and this broker goes on by itself when it is back)",
+	}
+}
+
+// lost reports whether an error is the database's absence. Whoever else speaks over a
+// network here gives his errors codes of their own.
+func lost(err error) bool {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		switch {
+		case strings.HasPrefix(pe.Code, "08"), // connection exceptions
+			strings.HasPrefix(pe.Code, "57P"), // the server stops, starts, or ended this connection
+			pe.Code == "53300",                // too many connections
+			pe.Code == "25006":                // it takes no writes: it was, or became, a standby
+			return true
+		}
+		return false
+	}
+	var connect *pgconn.ConnectError
+	var op *net.OpError
+	return errors.As(err, &connect) || errors.As(err, &op) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+}
