@@ -208,6 +208,9 @@ func TestTheTerminalIsPutRight(t *testing.T) {
 		"insertion, no wrapping":       {"\x1b[4h\x1b[?7l", "\x1b[?7h\x1b[4l"},
 		"shape":                        {"\x1b[4 q", "\x1b[0 q"},
 		"title":                        {"\x1b]0;x\a\x1b]0;y\a", "\x1b[23;0t"},
+		"line drawing in G1":           {"\x1b)0\x0elqk", "\x1b)B"},
+		"line drawing, and no more":    {"\x1b)0\x0eq\x0f\x1b)B", ""},
+		"others are used at any time":  {"\x1b(0\x1b*A\x1b+0", "\x1b*B\x1b+B"},
 		"in the middle of a sequence":  {"\x1b]0;x", ""},
 		"in the middle of a character": {"\xe2\x82", ""},
 	} {
@@ -221,6 +224,23 @@ func TestTheTerminalIsPutRight(t *testing.T) {
 		}
 		if got := string(f.Restore(nil)); got != always {
 			t.Errorf("%s: the second time %q", name, got)
+		}
+	}
+}
+
+// A stop that the stream has set or cleared would be in what comes after it.
+func TestTabStopsAreWhereTheyWere(t *testing.T) {
+	stops := strings.Repeat("\x1b[8C\x1bH", 63)
+	const letters = "\x1b[0m\x1b(B\x0f"
+	want := letters + "\x1b7\x1b[3g\r" + stops + "\x1b[?5W\x1b8"
+	for _, changed := range []string{"\x1bH", "\x1b[g", "\x1b[3g", "\x1bH\x1bc", "\x1b[3g\x1b[!p"} {
+		f := escape.New(all)
+		f.Append(nil, []byte(changed))
+		if got := string(f.Restore(nil)); got != want {
+			t.Errorf("%q: %q", changed, got)
+		}
+		if got := string(f.Restore(nil)); got != letters {
+			t.Errorf("%q: the second time %q", changed, got)
 		}
 	}
 }

@@ -23,7 +23,12 @@ type screen struct {
 	shape  bool          // of the cursor
 	keypad bool
 	titled bool
+	tabs   bool    // stops
+	sets   [4]bool // of characters, G0 to G3, that are not ASCII
 }
+
+// tabStops is up to how many stops are put back: a terminal is hardly ever wider.
+const tabStops = 63
 
 // mostRepeats is how often a character may be said to come again: a line of the widest
 // terminal.
@@ -38,6 +43,7 @@ func (s *screen) escape(to []byte, p Policy, between string, final byte) []byte 
 	whole := append(append([]byte{esc}, between...), final)
 	switch {
 	case between == "" && among(final, "78DEHM"):
+		s.tabs = s.tabs || final == 'H'
 		return append(to, whole...)
 	case between == "" && among(final, "=>"):
 		if !p.Answers {
@@ -48,6 +54,7 @@ func (s *screen) escape(to []byte, p Policy, between string, final byte) []byte 
 	case between == "" && final == 'c':
 		return append(append(to, s.restore()...), "\x1b[!p\x1b[H\x1b[2J"...)
 	case len(between) == 1 && among(between[0], "()*+") && among(final, "0AB"):
+		s.sets[between[0]-'('] = final != 'B'
 		return append(to, whole...)
 	case between == "#" && among(final, "34568"):
 		return append(to, whole...)
@@ -102,6 +109,8 @@ func (s *screen) usual(p Policy, q sequence) bool {
 		return true
 	case 'u':
 		return len(q.params) == 0
+	case 'g':
+		s.tabs = true
 	}
 	return among(q.final, "@ABCDEFGHIKLMPSXZ`adefgm")
 }
@@ -165,13 +174,24 @@ func (s *screen) command(to []byte, p Policy, held []byte) []byte {
 }
 
 // Restore adds what puts the terminal right, whatever of it the stream has left behind: the
-// screen that was there before, a cursor that is seen, letters as they were, and keys, mouse
-// and paste that come as usual. The stream has ended; one that follows begins anew.
+// screen that was there before, a cursor that is seen, letters and tab stops as they were, and
+// keys, mouse and paste that come as usual. The stream has ended; one that follows begins anew.
 func (f *Filter) Restore(to []byte) []byte {
 	f.toText()
-	return append(to, f.screen.restore()...)
+	tabs := f.screen.tabs
+	f.screen.tabs = false
+	to = append(to, f.screen.restore()...)
+	if tabs { // by hand, and then as terminals do by themselves that know the sequence: at their own width
+		to = append(to, "\x1b7\x1b[3g\r"...)
+		for range tabStops {
+			to = append(to, "\x1b[8C\x1bH"...)
+		}
+		to = append(to, "\x1b[?5W\x1b8"...)
+	}
+	return to
 }
 
+// restore is all of that but the tab stops, which are too much to write for each reset.
 func (s *screen) restore() []byte {
 	var to []byte
 	if s.set[origin] { // whose end moves the cursor: to where it is out of the way
@@ -200,6 +220,11 @@ func (s *screen) restore() []byte {
 	if s.titled {
 		to = append(to, "\x1b[23;0t"...)
 	}
-	*s = screen{set: map[mode]bool{}}
+	for g := 1; g < len(s.sets); g++ {
+		if s.sets[g] {
+			to = append(to, esc, "()*+"[g], 'B')
+		}
+	}
+	*s = screen{set: map[mode]bool{}, tabs: s.tabs}
 	return append(to, "\x1b[0m\x1b(B\x0f"...)
 }
