@@ -181,9 +181,9 @@ func (a *Agent) uplinkAs(m *identity.Member) (*uplink.Client, error) {
 }
 
 // brokerOf is where the node's broker is: the config file may say that it moved.
-func (a *Agent) brokerOf(m *identity.Member) string {
-	if a.File.Broker != "" {
-		return a.File.Broker
+func (c *Config) brokerOf(m *identity.Member) string {
+	if c.File.Broker != "" {
+		return c.File.Broker
 	}
 	return m.Broker
 }

@@ -38,6 +38,8 @@ type Broker struct {
 	LoseAnswer func(route string) bool
 	// Secrets are what tasks may mint, by credential type.
 	Secrets map[string]string
+	// Gone are the terminal sessions whose processes were killed, with how.
+	Gone map[string]string
 	// Carries are the params of a node.resolver_config task: each enrolment queues
 	// one and its answer carries it. Empty: none.
 	Carries string
@@ -107,7 +109,7 @@ func New(t testing.TB, now func() time.Time) *Broker {
 	b := &Broker{
 		Auth: pkitest.NewAt(t, now()), CertLife: 24 * time.Hour, Clock: now, Denied: map[string]bool{},
 		Requests: map[string]int{}, t: t, ln: newMemoryListener(), conns: map[net.Conn]bool{},
-		tokens: map[string]*token{}, nodes: map[string]*node{}, issued: map[string]string{}, rotations: map[string]*rotation{}, wakeup: make(chan struct{}),
+		tokens: map[string]*token{}, nodes: map[string]*node{}, issued: map[string]string{}, rotations: map[string]*rotation{}, Gone: map[string]string{}, wakeup: make(chan struct{}),
 	}
 	b.server = &http.Server{
 		Handler:   b.routes(),

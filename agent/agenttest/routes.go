@@ -31,6 +31,7 @@ func (b *Broker) routes() http.Handler {
 		"progress": {"POST /internal/v1/nodes/{id}/tasks/{task}/progress", true, b.progress},
 		"mint":     {"POST /internal/v1/nodes/{id}/tasks/{task}/credentials/mint", true, b.mint},
 		"result":   {"POST /internal/v1/nodes/{id}/tasks/{task}/result", true, b.result},
+		"gone":     {"POST /internal/v1/nodes/{id}/terminals/{session}/gone", true, b.gone},
 	} {
 		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) {
 			b.Lock()
@@ -237,6 +238,17 @@ func (b *Broker) mint(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
 		return nil, problem(http.StatusForbidden, "credential_refused", "no such credential")
 	}
 	return wire.MintReply{CredentialType: req.CredentialType, Secret: secret, ExpiresAt: b.Clock().Add(time.Minute)}, nil
+}
+
+func (b *Broker) gone(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
+	var said wire.TerminalGone
+	if err := wire.Decode(r.Body, &said); err != nil {
+		return nil, problem(http.StatusBadRequest, "malformed", err.Error())
+	}
+	b.Lock()
+	defer b.Unlock()
+	b.Gone[r.PathValue("session")] = said.How
+	return nil, nil
 }
 
 func (b *Broker) wait(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {

@@ -164,6 +164,12 @@ func (c *Client) Result(ctx context.Context, taskID string, r wire.ResultRequest
 	return reply, err
 }
 
+// TerminalGone says that nothing is left of a terminal session whose process was killed.
+func (c *Client) TerminalGone(ctx context.Context, sessionID string, g wire.TerminalGone) error {
+	_, err := c.post(ctx, c.node("/terminals/"+url.PathEscape(sessionID)+"/gone"), g, nil)
+	return err
+}
+
 func (c *Client) node(rest string) string {
 	return "/internal/v1/nodes/" + url.PathEscape(c.NodeID) + rest
 }

@@ -81,7 +81,8 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 		"the user is taken away": {cause: ask(http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{
 			Type: "allocation.revoke_user", Params: json.RawMessage(`{"allocation_id":"a-1","username":"alice"}`),
 		}), code: "allocation_revoking"},
-		"the token runs out": {who: "short", cause: func(s *terminalSite, _ string) { s.b.Advance(2 * time.Minute) }, code: "token_expired"},
+		"its process is killed": {cause: func(s *terminalSite, id string) { s.node.TerminalGone(s, id, "signal") }, code: "terminal_gone"},
+		"the token runs out":    {who: "short", cause: func(s *terminalSite, _ string) { s.b.Advance(2 * time.Minute) }, code: "token_expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTerminalSite(t)

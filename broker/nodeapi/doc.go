@@ -1,5 +1,6 @@
 // Package nodeapi is the broker's side of the agent API: enrolment and renewal,
-// tasks and their results, secrets for a task, and packages. All routes stand
+// tasks and their results, secrets for a task, terminal sessions that were killed, and
+// packages. All routes stand
 // in one table, in routes.go.
 //
 // # Who may ask what

@@ -49,8 +49,8 @@ func TestEachRouteRefusesEachBadCertificate(t *testing.T) {
 			}
 		})
 	}
-	if needed != 5 {
-		t.Errorf("%d routes need a certificate, want 5: has one lost its check?", needed)
+	if needed != 6 {
+		t.Errorf("%d routes need a certificate, want 6: has one lost its check?", needed)
 	}
 	b.advance(DefaultCertLife)
 	for _, route := range routes {

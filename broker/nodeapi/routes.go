@@ -32,6 +32,7 @@ var routes = []struct {
 	{"POST", "/internal/v1/nodes/{id}/tasks/{task_id}/progress", member, (*API).progress},
 	{"POST", "/internal/v1/nodes/{id}/tasks/{task_id}/result", member, (*API).result},
 	{"POST", "/internal/v1/nodes/{id}/tasks/{task_id}/credentials/mint", member, (*API).mint},
+	{"POST", "/internal/v1/nodes/{id}/terminals/{session_id}/gone", member, (*API).terminalGone},
 	{"GET", "/internal/v1/packages/sha256/{digest}", anyone, (*API).packages},
 }
 

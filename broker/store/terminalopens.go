@@ -62,22 +62,3 @@ func (db *DB) ToldTerminal(ctx context.Context, id string) error {
 		return err
 	})
 }
-
-// AskTerminalEnd has the relay that holds a session end it; the first who asks counts.
-// Codes: terminal_session_not_found.
-func (db *DB) AskTerminalEnd(ctx context.Context, actor broker.Actor, id, code, reason string) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := terminal(ctx, t, id, t.forUpdate())
-		if err != nil || s.Status == broker.TerminalClosed {
-			return err
-		}
-		n, err := changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET end_asked_code = $2, end_asked_reason = $3, end_asked_by = $4
-			WHERE id = $1 AND end_asked_code = ''`, id, code, reason, actor.Name))
-		if err != nil || n == 0 {
-			return err
-		}
-		e := terminalEntry(actor, "terminal.close", s)
-		e.Reason, e.After = reason, small("code", code)
-		return t.audit(ctx, e)
-	})
-}

@@ -107,6 +107,12 @@ const (
 	HeaderReport       = "Hostler-Report" // digest of all that a report says
 )
 
+// TerminalGone says that the process of a terminal session did not end by itself, and is
+// gone.
+type TerminalGone struct {
+	How string `json:"how"` // as systemd says it: signal, core-dump, oom-kill …
+}
+
 // HeaderInstance is what an agent's polls have beside them: a random id of the
 // running process, by which two that hold one identity are told apart. An agent
 // from before it sends none.

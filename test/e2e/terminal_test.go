@@ -272,25 +272,29 @@ func theBrokerMayGo(s *site) {
 }
 
 // The process of a session that is killed takes all of the session with it, and the other
-// sides come to know.
+// sides come to know by the node's word: before a silence would tell them.
 func sessionsProcessKilled(s *site) {
 	t := s.shell()
 	t.says("setsid sleep 1000 & echo asleep=$((6*7))", "asleep=42")
+	killed := time.Now()
 	s.root("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "hostler-terminal-"+t.id+".service")
+	t.ends(1)
+	if took := time.Since(killed); took > silence {
+		s.t.Errorf("its operator came to know after %s", took)
+	}
 	if err := s.Wait(s.ctx, "nothing to be left", func() error { return s.remains(t.id) }); err != nil {
 		s.t.Fatal(err)
 	}
 	if r, _ := s.guest.Run(s.ctx, "pgrep", "-u", "alice"); strings.TrimSpace(r.Stdout) != "" {
 		s.t.Errorf("processes of alice are left: %s", r.Stdout)
 	}
-	if t.shows("the node is away", "error: ") == "the node is away" {
-		t.types("~.")
+	if is := t.closed(); is.EndCode != "terminal_gone" {
+		s.t.Errorf("it ended with %s", is.EndCode)
 	}
-	if _, err := t.End(s.ctx); err != nil {
-		s.t.Error(err)
-	}
-	t.closed()
 }
+
+// silence is how long a relay hears nothing of a node before that counts as away.
+const silence = 10 * time.Second
 
 // within is how long after what ends it a session may be there, on two cores that emulate
 // a machine; the rule of a second is kept to where the broker is tested alone.

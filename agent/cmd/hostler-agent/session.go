@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path"
@@ -87,10 +90,28 @@ func newSessionEnded() *cobra.Command {
 			// As systemd says it: what became of the process itself.
 			if result := os.Getenv("SERVICE_RESULT"); result != "success" && result != "" {
 				log.Warn("the process of a terminal session did not end by itself", zap.String("result", taskcatalog.Clean(result, 40)), zap.String("status", taskcatalog.Clean(os.Getenv("EXIT_STATUS"), 40)))
+				err = errors.Join(err, tellGone(cmd.Context(), args[0], result))
 			}
 			return err
 		},
 	}
+}
+
+// tellTime is how long the broker is told for: what is left of the session's unit waits, and
+// a broker that does not hear it finds out by itself.
+const tellTime = 5 * time.Second
+
+func tellGone(ctx context.Context, id, how string) error {
+	ctx, done := context.WithTimeout(ctx, tellTime)
+	defer done()
+	file, err := agent.LoadFile(agent.DefaultConfigFile)
+	if err == nil {
+		err = agent.TellTerminalGone(ctx, agent.Config{File: file, Version: version, Now: time.Now}, id, how)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot tell the broker that terminal session %s is gone: %w", id, err)
+	}
+	return nil
 }
 
 func sessionArg(cmd *cobra.Command, args []string) error {

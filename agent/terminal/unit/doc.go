@@ -8,7 +8,8 @@
 //   - A session outlives the agent that started it, its restart and its update: it has its
 //     own cgroup in a slice of its own, and hangs on no other unit.
 //   - Stopping it ends all that it started: terminated and hung up, and killed after a
-//     while. Its runtime directory goes with it, and who comes last ends its login.
+//     while. Its runtime directory goes with it, and who comes last ends its login, and tells
+//     the broker where its process was killed.
 //   - The same unit started again is the one that runs. So a task that is repeated hands
 //     over once more, and does nothing else twice.
 //   - A session that has begun, as the broker says, is never started again: where its

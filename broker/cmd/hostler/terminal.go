@@ -145,7 +145,7 @@ func (a *app) ended(t *resource.Terminal, e attach.End) error {
 }
 
 // failures are the codes of sessions that nobody wanted to end.
-var failures = []string{"terminal_node_gone", "terminal_node_never_came", "terminal_never_came", "terminal_node_ended", "recording_failed", "relay_lost"}
+var failures = []string{"terminal_gone", "terminal_node_gone", "terminal_node_never_came", "terminal_never_came", "terminal_node_ended", "recording_failed", "relay_lost"}
 
 func endKind(code string) broker.Kind {
 	if slices.Contains(failures, code) || strings.HasPrefix(code, "frame_") {

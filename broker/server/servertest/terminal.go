@@ -209,6 +209,12 @@ func (n *Node) OpenTerminal(t testing.TB) (*Frames, taskcatalog.TerminalOpenPara
 	return f, p
 }
 
+// TerminalGone says that the process of a session was killed, as whoever comes after it does.
+func (n *Node) TerminalGone(t testing.TB, id, how string) {
+	t.Helper()
+	n.must(t, http.MethodPost, n.path("/terminals/"+id+"/gone"), wire.TerminalGone{How: how}, nil)
+}
+
 // LetIn has an allocation's user made on the node.
 func (n *Node) LetIn(t testing.TB, allocationID, username string) {
 	t.Helper()
