@@ -100,7 +100,7 @@ func (s *session) keepPasses(w way, pass, before *Pass) {
 // waits to be sent on, with its program or, for as long as it may take to connect, before it
 // has one: the agent has another token minted when it is asked, or the relay has already.
 var needsPass = []taskcatalog.Code{
-	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_expired", "terminal_wrong_key",
+	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_superseded", "terminal_token_expired", "terminal_wrong_key",
 }
 
 func wantsPass(code taskcatalog.Code) bool { return slices.Contains(needsPass, code) }

@@ -82,6 +82,25 @@ func TestATokenIsGoodForOneConnectionOfOneNode(t *testing.T) {
 	}
 }
 
+// A node that has not heard yet that another token is minted for it is no attacker, and comes
+// with that.
+func TestATokenWhosePlaceAnotherTookIsNoAttack(t *testing.T) {
+	s := newSite(t)
+	old := s.token
+	token := s.mint("ts-1", s.node)
+	for range 20 {
+		late := s.dial("quic", s.node)
+		late.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: old})
+		if bye, ok := late.next().(frame.Bye); !ok || bye.Code != "terminal_token_superseded" || !bye.Lasts {
+			t.Errorf("%+v", bye)
+		}
+	}
+	if rows := must(s.db.ListAudit(ctx, store.AuditFilter{Action: "terminal.attack"}))(t); len(rows) > 0 {
+		t.Errorf("%+v", rows)
+	}
+	s.join("quic", token, frame.Hello{})
+}
+
 // A refused attempt takes nothing from the node that may come.
 func TestAThiefDoesNotUseATokenUp(t *testing.T) {
 	s := newSite(t)

@@ -59,6 +59,8 @@
 //     node in the same epoch since. The store compares hashes, and replaces them in the same
 //     transaction. As a Welcome may be lost, the token that it answered is good again, for
 //     the same key, until its successor is used; then it is an attack (terminal_token_used).
+//     One that was never used when another took its place is refused, and is no attack by whose
+//     it is (terminal_token_superseded): nobody may have told him.
 //     A token that is minted takes nothing from the one in use before it is used itself.
 //   - A node that breaks the protocol ends its session, and is in the audit log. An operator
 //     who does loses his connection, and the session waits for him. One whose place another

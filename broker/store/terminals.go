@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"crypto/subtle"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -164,125 +162,4 @@ func terminalOver(s broker.TerminalSession) *broker.Error {
 // terminalElsewhere is for a relay whose session another has taken: it lets go of it.
 func terminalElsewhere(s broker.TerminalSession) *broker.Error {
 	return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "terminal session %s is at the relay %q now (come again)", s.ID, s.Replica)
-}
-
-// TerminalToken is what is kept of a token that was minted for a task: its hash, until when
-// it is good, and the digest of the key whose holder alone may show it.
-type TerminalToken struct {
-	Hash      string
-	Expires   time.Time
-	KeyDigest string
-}
-
-// SetTerminalToken keeps a token that was minted, in place of one that was before. That of
-// the last Welcome stays good until this one is used. Codes: terminal_session_not_found,
-// terminal_session_over.
-func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		had, err := terminal(ctx, t, id, t.forUpdate())
-		if err != nil {
-			return err
-		}
-		if had.Status.Over() {
-			return terminalOver(had)
-		}
-		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, token_expires_at = $3, token_key_digest = $4 WHERE id = $1`,
-			id, k.Hash, micros(k.Expires), k.KeyDigest)
-		return err
-	})
-}
-
-// TerminalCaller is the node that shows a token, as its certificate says, and the relay that
-// it shows it to.
-type TerminalCaller struct {
-	NodeID    string
-	Epoch     int64
-	KeyDigest string
-	Replica   string
-}
-
-// terminalTokens are those of a session, by their hashes.
-type terminalTokens struct {
-	minted  string
-	expires time.Time
-	key     string // to show the minted one
-	next    string // that the last Welcome carried
-	used    string // that the last Welcome answered
-	spent   string // used before that
-	holder  string // the key that got the last Welcome
-}
-
-// UseTerminalToken lets a node in with a token of which the hash is kept: one that was
-// minted, or that of its last Welcome, which is replaced by next. Was that Welcome lost, the
-// token that it answered is good again, for the same key, until its successor is used.
-// What is refused is audited as an attack, since a node of ours has no reason for it. Codes:
-// terminal_session_not_found, terminal_session_over, terminal_session_elsewhere,
-// terminal_wrong_node, terminal_wrong_epoch, terminal_wrong_key, terminal_token_used,
-// terminal_token_unknown, terminal_token_expired.
-func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller, hash, next string) (s broker.TerminalSession, err error) {
-	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		e := broker.AuditEntry{Actor: nodeActor(by.NodeID).Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
-		s, err = terminal(ctx, t, id, t.forUpdate())
-		if refused := (*broker.Error)(nil); errors.As(err, &refused) {
-			return refuse(refused, e)
-		} else if err != nil {
-			return err
-		}
-		var k terminalTokens
-		if err := t.QueryRowContext(ctx, `SELECT token_hash, token_expires_at, token_key_digest, next_token_hash, used_token_hash, spent_token_hash, token_holder
-			FROM terminal_sessions WHERE id = $1`, id).Scan(&k.minted, at(&k.expires), &k.key, &k.next, &k.used, &k.spent, &k.holder); err != nil {
-			return err
-		}
-		no := func(code, format string, args ...any) error {
-			return refuse(broker.Errorf(broker.Forbidden, code, "cannot join terminal session %s: %s", id, fmt.Sprintf(format, args...)), e)
-		}
-		minted, following, again := sameHash(k.minted, hash), sameHash(k.next, hash), sameHash(k.used, hash)
-		may := sameHash(k.holder, by.KeyDigest)
-		if following && !may { // its key was replaced since
-			if may, err = t.replacedKey(ctx, by, k.holder); err != nil {
-				return err
-			}
-		}
-		switch {
-		case by.NodeID != s.NodeID:
-			return no("terminal_wrong_node", "it is not one of node %s", by.NodeID)
-		case by.Epoch != s.NodeEpoch:
-			return no("terminal_wrong_epoch", "it is of epoch %d of the node, and the certificate is of %d", s.NodeEpoch, by.Epoch)
-		case s.Status.Over():
-			return terminalOver(s) // a node that was not told is no attacker
-		case by.Replica != s.Replica:
-			return terminalElsewhere(s) // nor is one that knows of no other
-		case sameHash(k.spent, hash), again && !may:
-			return no("terminal_token_used", "its token was used before")
-		case !minted && !following && !again:
-			return no("terminal_token_unknown", "its token is another")
-		case minted && !sameHash(k.key, by.KeyDigest), following && !may:
-			return no("terminal_wrong_key", "its token is for another key of the node")
-		case minted && !t.now.Before(k.expires):
-			return no("terminal_token_expired", "its token was good until %s", k.expires.Format(time.RFC3339))
-		}
-		if !again {
-			k.spent, k.used = k.used, hash
-		}
-		if minted {
-			k.minted = ""
-		}
-		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, next_token_hash = $3, used_token_hash = $4, spent_token_hash = $5, token_holder = $6 WHERE id = $1`,
-			id, k.minted, next, k.used, k.spent, by.KeyDigest)
-		return err
-	})
-	return s, err
-}
-
-// replacedKey reports whether the node's key was certified in this epoch after the one that
-// a token was given to, as a rotation or a renewal with a new key does.
-func (t *tx) replacedKey(ctx context.Context, by TerminalCaller, holder string) (is bool, err error) {
-	return is, t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $3 AND denied_at = 0 AND issued_at >
-		COALESCE((SELECT MAX(issued_at) FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $4), 0))`,
-		by.NodeID, by.Epoch, by.KeyDigest, holder).Scan(&is)
-}
-
-// sameHash compares in constant time; an empty one is nobody's.
-func sameHash(kept, shown string) bool {
-	return kept != "" && subtle.ConstantTimeCompare([]byte(kept), []byte(shown)) == 1
 }

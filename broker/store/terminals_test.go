@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -122,9 +123,40 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("again")))
 		use("three", "four")
 		use("again", "five")
-		attack("terminal_token_unknown", "ts-1", mine, "four")
+		superseded := func(by store.TerminalCaller, hash string) {
+			t.Helper()
+			had := audited(t, db, "terminal.attack", "")
+			_, err := db.UseTerminalToken(ctx, "ts-1", by, hash, "late")
+			refused(t, err, "terminal_token_superseded")
+			if broker.AsError(err).Kind != broker.Unavailable {
+				t.Errorf("it is not to come again: %v", err)
+			}
+			if audited(t, db, "terminal.attack", "") != had {
+				t.Errorf("%s is an attack in the audit log", hash)
+			}
+		}
+		superseded(mine, "four") // the Welcome of the one that took its place may have been lost
+		attack("terminal_token_unknown", "ts-1", other, "four")
+		attack("terminal_wrong_node", "ts-1", store.TerminalCaller{NodeID: "n-other", Epoch: 1, KeyDigest: "key", Replica: "relay:1"}, "four")
 		attack("terminal_token_used", "ts-1", mine, "three")
 		use("again", "six")
+
+		// Two that were minted before the first of them was shown.
+		for _, hash := range []string{"first", "second"} {
+			ok(t, db.SetTerminalToken(ctx, "ts-1", minted(hash)))
+		}
+		superseded(mine, "first")
+		attack("terminal_token_unknown", "ts-1", other, "first")
+		attack("terminal_token_unknown", "ts-1", mine, "guessed")
+		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("third")))
+		use("third", "six")
+		superseded(mine, "first")
+		superseded(mine, "second")
+		for i := range 8 { // of those of long ago nobody knows
+			ok(t, db.SetTerminalToken(ctx, "ts-1", minted(strconv.Itoa(i))))
+		}
+		attack("terminal_token_unknown", "ts-1", mine, "first")
+		superseded(mine, "6")
 
 		must(db.MoveTerminalSession(ctx, admin, "ts-1", store.TerminalMove{To: broker.TerminalClosing}))(t)
 		_, err := db.UseTerminalToken(ctx, "ts-1", mine, "six", "seven")

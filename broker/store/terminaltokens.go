@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// TerminalToken is what is kept of a token that was minted for a task: its hash, until when
+// it is good, and the digest of the key whose holder alone may show it.
+type TerminalToken struct {
+	Hash      string
+	Expires   time.Time
+	KeyDigest string
+}
+
+// SetTerminalToken keeps a token that was minted, in place of one that was before. That of
+// the last Welcome stays good until this one is used. Codes: terminal_session_not_found,
+// terminal_session_over.
+func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		had, err := terminal(ctx, t, id, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		if had.Status.Over() {
+			return terminalOver(had)
+		}
+		kept, err := terminalTokensOf(ctx, t, id)
+		if err != nil {
+			return err
+		}
+		kept.supersede(kept.minted, kept.key)
+		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, token_expires_at = $3, token_key_digest = $4, superseded = $5 WHERE id = $1`,
+			id, k.Hash, micros(k.Expires), k.KeyDigest, text(kept.superseded))
+		return err
+	})
+}
+
+// TerminalCaller is the node that shows a token, as its certificate says, and the relay that
+// it shows it to.
+type TerminalCaller struct {
+	NodeID    string
+	Epoch     int64
+	KeyDigest string
+	Replica   string
+}
+
+// terminalTokens are those of a session, by their hashes.
+type terminalTokens struct {
+	minted  string
+	expires time.Time
+	key     string // to show the minted one
+	next    string // that the last Welcome carried
+	used    string // that the last Welcome answered
+	spent   string // used before that
+	holder  string // the key that got the last Welcome
+	// superseded are those that were never used, and in whose place another came: the last few.
+	superseded []supersededToken
+}
+
+type supersededToken struct {
+	Hash string `json:"hash"`
+	Key  string `json:"key"` // whose it was
+}
+
+// mostSuperseded is of how many it is known: they are minted seconds apart, and forgotten by
+// whoever has them within half a minute, or with the connection that brings another.
+const mostSuperseded = 8
+
+func terminalTokensOf(ctx context.Context, t *tx, id string) (k terminalTokens, err error) {
+	err = t.QueryRowContext(ctx, `SELECT token_hash, token_expires_at, token_key_digest, next_token_hash, used_token_hash, spent_token_hash, token_holder, superseded
+		FROM terminal_sessions WHERE id = $1`, id).Scan(&k.minted, at(&k.expires), &k.key, &k.next, &k.used, &k.spent, &k.holder, doc(&k.superseded))
+	return k, err
+}
+
+func (k *terminalTokens) supersede(hash, key string) {
+	if hash == "" {
+		return
+	}
+	k.superseded = append(k.superseded, supersededToken{hash, key})
+	k.superseded = k.superseded[max(0, len(k.superseded)-mostSuperseded):]
+}
+
+// holderOf says whose a token was in whose place another came; empty: it is none of those.
+func (k *terminalTokens) holderOf(hash string) string {
+	for _, s := range k.superseded {
+		if sameHash(s.Hash, hash) {
+			return s.Key
+		}
+	}
+	return ""
+}
+
+// UseTerminalToken lets a node in with a token of which the hash is kept: one that was
+// minted, or that of its last Welcome, which is replaced by next. Was that Welcome lost, the
+// token that it answered is good again, for the same key, until its successor is used.
+// What is refused is audited as an attack, since a node of ours has no reason for it: but for a
+// token that was not used before another came in its place (terminal_token_superseded). Codes:
+// terminal_session_not_found, terminal_session_over, terminal_session_elsewhere,
+// terminal_wrong_node, terminal_wrong_epoch, terminal_wrong_key, terminal_token_used,
+// terminal_token_unknown, terminal_token_superseded, terminal_token_expired.
+func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller, hash, next string) (s broker.TerminalSession, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		e := broker.AuditEntry{Actor: nodeActor(by.NodeID).Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
+		s, err = terminal(ctx, t, id, t.forUpdate())
+		if refused := (*broker.Error)(nil); errors.As(err, &refused) {
+			return refuse(refused, e)
+		} else if err != nil {
+			return err
+		}
+		k, err := terminalTokensOf(ctx, t, id)
+		if err != nil {
+			return err
+		}
+		no := func(code, format string, args ...any) error {
+			return refuse(broker.Errorf(broker.Forbidden, code, "cannot join terminal session %s: %s", id, fmt.Sprintf(format, args...)), e)
+		}
+		minted, following, again := sameHash(k.minted, hash), sameHash(k.next, hash), sameHash(k.used, hash)
+		holder, superseded := k.holder, false
+		if !minted && !following && !again {
+			if was := k.holderOf(hash); was != "" {
+				holder, superseded = was, true
+			}
+		}
+		may := sameHash(holder, by.KeyDigest)
+		if (following || superseded) && !may { // its key was replaced since
+			if may, err = t.replacedKey(ctx, by, holder); err != nil {
+				return err
+			}
+		}
+		switch {
+		case by.NodeID != s.NodeID:
+			return no("terminal_wrong_node", "it is not one of node %s", by.NodeID)
+		case by.Epoch != s.NodeEpoch:
+			return no("terminal_wrong_epoch", "it is of epoch %d of the node, and the certificate is of %d", s.NodeEpoch, by.Epoch)
+		case s.Status.Over():
+			return terminalOver(s) // a node that was not told is no attacker
+		case by.Replica != s.Replica:
+			return terminalElsewhere(s) // nor is one that knows of no other
+		case sameHash(k.spent, hash), again && !may:
+			return no("terminal_token_used", "its token was used before")
+		case superseded && may: // whom nobody has told
+			return broker.Errorf(broker.Unavailable, "terminal_token_superseded", "cannot join terminal session %s: another token has taken the place of this one (come with that)", id)
+		case !minted && !following && !again:
+			return no("terminal_token_unknown", "its token is another")
+		case minted && !sameHash(k.key, by.KeyDigest), following && !may:
+			return no("terminal_wrong_key", "its token is for another key of the node")
+		case minted && !t.now.Before(k.expires):
+			return no("terminal_token_expired", "its token was good until %s", k.expires.Format(time.RFC3339))
+		}
+		if !again {
+			k.spent, k.used = k.used, hash
+		}
+		if minted {
+			k.supersede(k.next, k.holder)
+			k.minted = ""
+		}
+		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, next_token_hash = $3, used_token_hash = $4, spent_token_hash = $5, token_holder = $6, superseded = $7 WHERE id = $1`,
+			id, k.minted, next, k.used, k.spent, by.KeyDigest, text(k.superseded))
+		return err
+	})
+	return s, err
+}
+
+// replacedKey reports whether the node's key was certified in this epoch after the one that
+// a token was given to, as a rotation or a renewal with a new key does.
+func (t *tx) replacedKey(ctx context.Context, by TerminalCaller, holder string) (is bool, err error) {
+	return is, t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $3 AND denied_at = 0 AND issued_at >
+		COALESCE((SELECT MAX(issued_at) FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $4), 0))`,
+		by.NodeID, by.Epoch, by.KeyDigest, holder).Scan(&is)
+}
+
+// sameHash compares in constant time; an empty one is nobody's.
+func sameHash(kept, shown string) bool {
+	return kept != "" && subtle.ConstantTimeCompare([]byte(kept), []byte(shown)) == 1
+}
