@@ -19,9 +19,11 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 const asyncAPI = "../../docs/asyncapi.yaml"
@@ -91,6 +93,7 @@ func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := []string{
 		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", upgrade.RolledBackEvent,
 		"site.reconciliation.stopped", "site.reconciliation.resumed",
+		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
 	}
 	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind(), rollout.Kind} {
 		sent = append(sent, chain.Types(kind)...)
@@ -175,4 +178,51 @@ func TestWhatIsToldOfADeliveryIsAsTheDocumentSays(t *testing.T) {
 		seen := documented(t, r.Broker)
 		return seen["agent.upgrade.failed"] == 1 && seen["agent.rollback.completed"] == 2
 	})
+}
+
+// What is told of a session has who did what in it, and nothing of what was typed or shown.
+func TestWhatIsToldOfATerminalIsAsTheDocumentSays(t *testing.T) {
+	s := newTerminalSite(t)
+	k, operator, node := s.joined(s.operator, resource.TerminalStart{Reason: "a look"})
+	node.Send(t, frame.Ack{Limit: 1 << 16})
+	servertest.Until[frame.Ack](t, operator)
+	operator.Send(t, frame.Data{Bytes: []byte("typed-by-olga")})
+	node.Send(t, frame.Data{Bytes: []byte("shown-to-olga")})
+	servertest.Until[frame.Data](t, operator)
+	operator.Close()
+	servertest.Eventually(t, "the session to be left", func() bool { return s.show(k.Terminal.ID).Status == "detached" })
+	again := answered[resource.TerminalTicket](t, s.b.Ask(t, s.b.Token, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", resource.TerminalTicketRequest{Columns: 80, Rows: 24}))
+	admin := s.b.JoinTerminal(t, s.b.Token, again)
+	servertest.Until[frame.Welcome](t, admin)
+	servertest.Eventually(t, "the session to go on", func() bool { return s.show(k.Terminal.ID).Status == "open" })
+	admin.Send(t, frame.Bye{})
+	servertest.ByeOf(t, node)
+	s.closed(k.Terminal.ID)
+	servertest.Eventually(t, "the end to be told", func() bool { return documented(t, s.b)[store.TerminalEndedEvent] == 1 })
+	stream := s.b.Ask(t, s.b.Token, http.MethodGet, "/events?follow=false&after=0&subject=terminal/"+k.Terminal.ID, nil)
+	if bytes.Contains(stream.Body, []byte("-olga")) || bytes.Contains(stream.Body, []byte(k.Ticket)) || bytes.Contains(stream.Body, []byte(again.Ticket)) {
+		t.Errorf("more is told than may be: %s", stream.Body)
+	}
+	var got []string
+	for line := range strings.Lines(string(stream.Body)) {
+		var e struct {
+			Type string
+			Data struct {
+				By, Code string
+				OpenedBy string `json:"opened_by"`
+			}
+		}
+		if data, is := strings.CutPrefix(strings.TrimSpace(line), "data: "); !is || data == "" {
+			continue
+		} else if err := json.Unmarshal([]byte(data), &e); err != nil || e.Data.OpenedBy != "olga" {
+			t.Errorf("%s (%v)", data, err)
+		}
+		got = append(got, strings.TrimSpace(e.Type+" "+e.Data.By+" "+e.Data.Code))
+	}
+	want := []string{
+		"terminal.opened", "terminal.joined olga", "terminal.attached", "terminal.detached", "terminal.joined admin", "terminal.attached", "terminal.ended admin terminal_operator_ended",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("it is told\n%q, want\n%q", got, want)
+	}
 }

@@ -67,6 +67,7 @@ func (s *session) fromNode(f frame.Frame) error {
 			return nil
 		}
 		s.finish("terminal_node_ended", "the node ended it: "+taskcatalog.Clean(string(f.Code)+": "+f.Text, maxText))
+		s.end.by = "node:" + s.peer.NodeID
 		if s.end.status == nil {
 			s.end.status = f.Status
 		}
@@ -158,6 +159,7 @@ func (s *session) fromOperator(f frame.Frame) error {
 	case frame.Bye:
 		if !f.Lasts {
 			s.finish("terminal_operator_ended", "its operator ended it")
+			s.end.by = s.by
 			return nil
 		}
 		s.dropOperator(broken)

@@ -170,7 +170,7 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 			return err
 		}
 		// No try will end it: the session is over all the same, and its recording has no end.
-		if err := db.Audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "recording.broken", Subject: "terminal/" + id, Code: "recording_broken", Reason: taskcatalog.Clean(err.Error(), maxText)}); err != nil {
+		if err := db.NoteRecordingBroken(ctx, actor, id, taskcatalog.Clean(err.Error(), maxText)); err != nil {
 			return err
 		}
 	}

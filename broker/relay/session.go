@@ -104,6 +104,7 @@ func (s *session) show() {
 type ending struct {
 	code   string
 	reason string
+	by     string // who ended it; empty: the relay
 	status *int32
 	lasts  bool // it goes on elsewhere: this relay lets go of it
 	attack bool // by the node: it is for the audit log
@@ -394,7 +395,7 @@ func (s *session) afterExit() {
 // that the session is still this relay's to end, or that nobody can say.
 func (s *session) close(ctx context.Context) {
 	s.tape.stop()
-	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, Replica: s.relay.c.Address}
+	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, By: s.end.by, Replica: s.relay.c.Address}
 	if s.end.status != nil {
 		status := int(*s.end.status)
 		end.ExitStatus = &status

@@ -156,10 +156,10 @@ func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cu
 	return &cut, err
 }
 
-// NoteRecordingCut writes into the audit log what was found gone: from then on it is not
-// found again by who goes on, and still missed by who verifies.
+// NoteRecordingCut writes into the audit log what was found gone, and says so to whoever
+// listens: from then on it is not found again by who goes on, and still missed by who verifies.
 func (db *DB) NoteRecordingCut(ctx context.Context, actor broker.Actor, c recording.Cut) error {
 	e := terminalEntry(actor, cutAction, broker.TerminalSession{ID: c.Told.SessionID})
 	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were kept, and %d of them are there", c.Told.Blocks, c.Left.Blocks), json.RawMessage(text(c))
-	return db.Audit(ctx, e)
+	return db.noteBroken(ctx, e, c.Told.SessionID)
 }

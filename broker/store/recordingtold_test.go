@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,16 @@ func TestEachAnchorOfARecordingCounts(t *testing.T) {
 		t.Fatalf("%+v", cut)
 	}
 	ok(t, db.NoteRecordingCut(ctx, admin, *cut))
+	ok(t, db.NoteRecordingBroken(ctx, admin, "ts-1", "it has no beginning"))
+	var events []string
+	for _, e := range placed(t, db, store.OutboxFilter{Subject: "terminal/ts-1", Types: []string{store.RecordingBrokenEvent}}) {
+		var data struct{ Code, Username string }
+		ok(t, json.Unmarshal(e.Data, &data))
+		events = append(events, data.Code+" "+data.Username)
+	}
+	if want := []string{"recording_cut tenant", "recording_broken tenant"}; !slices.Equal(events, want) {
+		t.Errorf("told is %q", events)
+	}
 	if again := must(db.RecordingCut(ctx, "ts-1"))(t); again != nil {
 		t.Errorf("what is on record is found again: %+v", again)
 	}

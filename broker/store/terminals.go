@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -67,6 +68,9 @@ func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s b
 		e := terminalEntry(actor, "terminal.create", made)
 		e.Reason = s.Reason
 		e.After = small("node", n.ID, "epoch", n.Epoch, "allocation", s.AllocationID, "username", s.Username, "max", s.Limits.Max.String(), "record_input", s.RecordInput)
+		if err := t.tellTerminal(ctx, TerminalOpenedEvent, made, map[string]any{"reason": s.Reason, "record_input": s.RecordInput}); err != nil {
+			return err
+		}
 		return t.audit(ctx, e)
 	})
 	return made, err
@@ -83,6 +87,7 @@ type TerminalMove struct {
 	Reason     string
 	ExitStatus *int   // of its program, where that has ended
 	Replica    string // of the relay that moves it, which must have it still; empty: whoever
+	By         string // who ends it, where the relay has heard it of a side; empty: nobody
 }
 
 // MoveTerminalSession moves a session on; to where it is already is no change, but for an
@@ -126,6 +131,11 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 			return err
 		}
 		e.After = small("status", moved.Status, "code", moved.EndCode, "exit_status", moved.ExitStatus, "recording", recording.HeadOf(last))
+		if had.Status != moved.Status {
+			if err := t.tellTerminalMove(ctx, moved, cmp.Or(m.By, actor.Name)); err != nil {
+				return err
+			}
+		}
 		return t.audit(ctx, e)
 	})
 	return moved, err

@@ -49,7 +49,8 @@ func (db *DB) AddTerminalTicket(ctx context.Context, actor broker.Actor, k Termi
 	})
 }
 
-// UseTerminalTicket lets an operator in with the ticket of that hash, once, and audits that.
+// UseTerminalTicket lets an operator in with the ticket of that hash, once, audits that and
+// says so.
 // What is refused is audited as an attack. Codes: terminal_ticket_unknown, terminal_ticket_wrong_operator,
 // terminal_ticket_wrong_session, terminal_ticket_used, terminal_ticket_expired,
 // terminal_session_over.
@@ -89,6 +90,9 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 		}
 		entry := terminalEntry(actor, "terminal.join", s)
 		entry.After = small("opened_by", s.OpenedBy)
+		if err := t.tellTerminal(ctx, TerminalJoinedEvent, s, map[string]any{"by": actor.Name}); err != nil {
+			return err
+		}
 		return t.audit(ctx, entry)
 	})
 	return k, err
