@@ -52,6 +52,11 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 		return nil, err
 	}
 	out.AgentReleases = int64(len(releases))
+	figures, err := a.c.DB.TerminalFigures(ctx, sites)
+	if err != nil {
+		return nil, err
+	}
+	out.Terminals = resource.StatusTerminals{Live: figures.Live, Relay: a.c.Terminals.Address(), RecordingsUnended: figures.Unended}
 	if r, open := a.c.Trust.Rotation(); open {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
 	}

@@ -243,3 +243,28 @@ func TestASessionMovesToAnotherRelay(t *testing.T) {
 		refused(t, db.SetTerminalReplica(ctx, admin, "ts-1", "relay:3"), "terminal_session_over")
 	})
 }
+
+func TestTerminalsAreCounted(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "alpha")
+		for _, id := range []string{"ts-live", "ts-ended", "ts-unended", "ts-none"} {
+			newTerminal(t, db, id, n)
+			if id == "ts-none" { // it was never recorded
+				continue
+			}
+			rec := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
+			if id == "ts-ended" {
+				ok(t, db.CloseRecording(ctx, admin, "relay:1", must(rec.End(ctx, "terminal_closed"))(t)))
+			}
+		}
+		for _, id := range []string{"ts-ended", "ts-unended", "ts-none"} {
+			must(db.MoveTerminalSession(ctx, admin, id, store.TerminalMove{To: broker.TerminalClosed}))(t)
+		}
+		if f := must(db.TerminalFigures(ctx, nil))(t); f != (store.TerminalFigures{Live: 1, Unended: 1}) {
+			t.Errorf("%+v", f)
+		}
+		if f := must(db.TerminalFigures(ctx, []string{"elsewhere"}))(t); f != (store.TerminalFigures{}) {
+			t.Errorf("%+v of a site that has none", f)
+		}
+	})
+}

@@ -61,3 +61,20 @@ func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, erro
 	return collect(ctx, db.reader(), scanTerminalView, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
 		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+` ORDER BY s.created_at DESC, s.id DESC`+w.limit(f.Limit), w.args...)
 }
+
+// TerminalFigures are about the sessions of sites; nil: of all.
+type TerminalFigures struct {
+	Live int64 // that are not over
+	// Unended are the recordings that are there and have no end, though their sessions are over.
+	Unended int64
+}
+
+// TerminalFigures counts sessions.
+func (db *DB) TerminalFigures(ctx context.Context, sites []string) (f TerminalFigures, err error) {
+	var w where
+	in(&w, "s.site", sites)
+	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN s.status <> 'closed' THEN 1 ELSE 0 END), 0),
+		COALESCE(SUM(CASE WHEN s.status = 'closed' AND s.recorded_at = 0 AND s.dropped_at = 0 AND EXISTS (SELECT 1 FROM recording_blocks b WHERE b.session_id = s.id) THEN 1 ELSE 0 END), 0)
+		FROM terminal_sessions s`+w.String(), w.args...).Scan(&f.Live, &f.Unended)
+	return f, err
+}

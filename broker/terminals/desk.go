@@ -69,6 +69,9 @@ func New(c Config) *Desk {
 	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
+// Address is where nodes reach this replica's relay.
+func (d *Desk) Address() string { return d.c.Address }
+
 // Size is that of the operator's terminal, in characters.
 type Size struct{ Columns, Rows int }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/agent"
+	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
@@ -16,9 +17,9 @@ func newStatus(at place) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running agent stands with its broker",
-		Long: `Status shows what the running agent last wrote of itself, and this node's versions of
-the agent, which it reads from the disk: they are shown where no agent runs, too. It
-fails with status 1 where no agent runs or where the agent is not connected.`,
+		Long: `Status shows what the running agent last wrote of itself, how many terminal sessions
+there are, and this node's versions of the agent, which it reads from the disk: the
+latter two are shown where no agent runs, too. It fails with status 1 where no agent runs or where the agent is not connected.`,
 		Example: "  hostler-agent status\n  hostler-agent status -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,14 +31,20 @@ fails with status 1 where no agent runs or where the agent is not connected.`,
 				return err
 			}
 			s, notRunning := agent.ReadStatus(file.StatusFile)
+			sessions, err := unit.Here(at.sessions)
+			if err != nil {
+				return err
+			}
 			full := struct {
 				*agent.Status
-				Update *seen `json:"update,omitempty"`
-			}{s, lookHere(at.lib, file.StateDir)}
+				Terminals []string `json:"terminals"` // sessions, which no agent need run for
+				Update    *seen    `json:"update,omitempty"`
+			}{s, sessions, lookHere(at.lib, file.StateDir)}
 			if err := show(cmd.OutOrStdout(), full, format, func(p *page) {
 				if s != nil {
 					statusPage(p, s, time.Now())
 				}
+				p.line("terminals", fmt.Sprint(len(full.Terminals)))
 				if full.Update != nil {
 					updatePage(p, full.Update)
 				}

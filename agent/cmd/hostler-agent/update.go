@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/agent/systemd"
+	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -22,6 +23,8 @@ type place struct {
 	lib     string
 	running string // slot; empty: the current one
 	systemd selfupdate.Systemd
+	// sessions is where each terminal session of the node has a directory.
+	sessions string
 }
 
 func newUpdate(at place) *cobra.Command {
@@ -257,4 +260,6 @@ func updatePage(p *page, s *seen) {
 }
 
 // here is the machine that this process runs on.
-func here() place { return place{lib: taskcatalog.AgentFolder, systemd: systemd.Bus{}} }
+func here() place {
+	return place{lib: taskcatalog.AgentFolder, systemd: systemd.Bus{}, sessions: unit.RuntimeDir}
+}

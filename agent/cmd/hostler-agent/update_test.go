@@ -148,11 +148,17 @@ func TestVersionsAreSteeredByHand(t *testing.T) {
 
 // An agent that is down is when the versions are asked for. systemd removes what it wrote
 // of itself.
-func TestStatusShowsTheVersionsWhereNoAgentRuns(t *testing.T) {
+func TestStatusShowsWhatIsThereWhereNoAgentRuns(t *testing.T) {
 	at, conf, _ := node(t)
+	at.sessions = t.TempDir()
+	for _, name := range []string{"ts-7k2m4q6s", "ts-aaaaaaaa", "x"} {
+		if err := os.Mkdir(filepath.Join(at.sessions, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for format, wants := range map[string][]string{
-		"table": {"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: it ended twice", "rolled_back"},
-		"json":  {`"pins": [ { "version": "1.2.0"`, `"outcome": "rolled_back"`},
+		"table": {"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: it ended twice", "rolled_back", "terminals 2 "},
+		"json":  {`"terminals": [ "ts-7k2m4q6s", "ts-aaaaaaaa" ]`, `"pins": [ { "version": "1.2.0"`, `"outcome": "rolled_back"`},
 	} {
 		cmd := newStatus(at)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

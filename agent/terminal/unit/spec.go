@@ -2,6 +2,10 @@ package unit
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -50,6 +54,22 @@ func IsSession(unit string) bool {
 
 // Dir is the runtime directory of a session.
 func Dir(id string) string { return filepath.Join(RuntimeDir, id) }
+
+// Here are the sessions whose units run, as their runtime directories in dir say: systemd makes
+// one with each unit, and removes it after. It is for who may find no systemd to ask.
+func Here(dir string) ([]string, error) {
+	all, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot look for terminal sessions: %w", err)
+	}
+	ids := []string{}
+	for _, d := range all {
+		if d.IsDir() && CheckID(d.Name()) == nil {
+			ids = append(ids, d.Name())
+		}
+	}
+	return ids, nil
+}
 
 // Spec is a session's unit to be started.
 type Spec struct {

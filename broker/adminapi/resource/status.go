@@ -28,6 +28,14 @@ type Status struct {
 	TrustVersion  int64            `json:"trust_version"`
 	Stragglers    int64            `json:"stragglers" doc:"nodes that have not confirmed the trust bundle in force"`
 	AgentReleases int64            `json:"agent_releases"`
+	Terminals     StatusTerminals  `json:"terminals"`
+}
+
+// StatusTerminals is how terminal sessions stand.
+type StatusTerminals struct {
+	Live              int64  `json:"live" doc:"sessions that are not over"`
+	Relay             string `json:"relay" doc:"HOST:PORT where nodes reach the relay of the broker that answers, over UDP and TCP"`
+	RecordingsUnended int64  `json:"recordings_unended" doc:"recordings without an end whose sessions are over: they are broken, or could not be kept"`
 }
 
 // Alert is something a person should look at.

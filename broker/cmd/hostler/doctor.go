@@ -29,10 +29,11 @@ func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "check the way to the broker, and what it needs", Args: exactly(),
 		Long: `Check, one after the other: the client file, the token, the connection and the
-certificate, who the broker takes you for, both clocks, and what the broker
-itself reports; then all that the broker runs on and that ends one day, with the
-command that renews it, and the MAAS of each site that you may use, with its key.
-It changes nothing. Exit status 1 if a check failed.`,
+certificate, who the broker takes you for, both clocks, what the broker itself
+reports, and whether its relay of terminals answers where nodes are told that it
+is; then all that the broker runs on and that ends one day, with the command that
+renews it, and the MAAS of each site that you may use, with its key. It changes
+nothing. Exit status 1 if a check failed.`,
 		Example: "  hostler doctor",
 		RunE: func(c *cobra.Command, _ []string) error {
 			findings := a.examine(c.Context())
@@ -92,6 +93,7 @@ func (a *app) examine(ctx context.Context) []finding {
 		return found
 	}
 	a.examineStatus(status, say)
+	a.examineTerminals(ctx, status.Terminals, say)
 	if len(who.Sites) == 0 { // keys and tokens are of all sites
 		a.examineExpiry(ctx, api, say)
 	}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+// relayWithin is how long the relay of terminals is waited for, over either protocol.
+const relayWithin = 2 * time.Second
+
+// examineTerminals looks whether the relay answers where nodes are told that it is. They may
+// reach it where this machine does not: so what fails is a warning.
+func (a *app) examineTerminals(ctx context.Context, t resource.StatusTerminals, say func(check, result, format string, args ...any)) {
+	if t.Relay == "" { // the broker is older
+		return
+	}
+	var not []string
+	if err := answersTCP(ctx, t.Relay); err != nil {
+		not = append(not, fmt.Sprintf("TCP (%v)", err))
+	}
+	if err := answersQUIC(ctx, t.Relay); err != nil {
+		not = append(not, fmt.Sprintf("UDP (%v)", err))
+	}
+	if len(not) > 0 {
+		say("terminal relay", "warn", "nodes are told %s, which does not answer from here over %s (open that port for UDP and TCP from the nodes, or see --relay-advertise)", t.Relay, strings.Join(not, " and "))
+	} else {
+		say("terminal relay", "ok", "nodes are told %s, which answers from here over UDP and TCP; %s", t.Relay, plural(int(t.Live), "session"))
+	}
+	if t.RecordingsUnended > 0 {
+		say("recordings", "warn", "%s no end, though the session is over: broken, or not kept (hostler recording list, hostler recording verify ID)", has(t.RecordingsUnended, "recording"))
+	} else {
+		say("recordings", "ok", "each that is over has its end")
+	}
+}
+
+func has(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what + " has"
+	}
+	return plural(int(n), what) + " have"
+}
+
+func answersTCP(ctx context.Context, address string) error {
+	ctx, done := context.WithTimeout(ctx, relayWithin)
+	defer done()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// answersQUIC asks for a version of QUIC that there is none of: a server answers which it
+// speaks (RFC 9000, 6.1), and nothing begins. Such a packet is one of 1,200 bytes.
+func answersQUIC(ctx context.Context, address string) error {
+	ctx, done := context.WithTimeout(ctx, relayWithin)
+	defer done()
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()      //nolint:errcheck // nothing is on its way
+	ids := make([]byte, 16) // of both ends
+	_, _ = rand.Read(ids)   // it does not fail
+	packet := append([]byte{0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8}, ids[:8]...)
+	packet = append(append(packet, 8), ids[8:]...)
+	packet = append(packet, make([]byte, 1200-len(packet))...)
+	answer := make([]byte, 1500)
+	for lost := 0; ; lost++ { // it is sent again: a datagram may be lost
+		if _, err := conn.Write(packet); err != nil {
+			return err
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(relayWithin / 4)); err != nil {
+			return err
+		}
+		n, err := conn.Read(answer)
+		switch {
+		case err == nil && n > 7+16 && bytes.Equal(answer[1:5], make([]byte, 4)) && bytes.Equal(answer[6:14], ids[8:]):
+			return nil
+		case err == nil:
+			return fmt.Errorf("what answers speaks no QUIC")
+		case lost == 3:
+			return err
+		}
+	}
+}

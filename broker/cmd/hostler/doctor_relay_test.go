@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+)
+
+func TestDoctorAsksTheRelayThatNodesAreTold(t *testing.T) {
+	s := newRealSite(t)
+	out := s.says("doctor")
+	if !regexp.MustCompile(`(?m)^terminal relay +ok +nodes are told \S+:\d+, which answers from here over UDP and TCP; 0 sessions$`).MatchString(out) ||
+		!regexp.MustCompile(`(?m)^recordings +ok `).MatchString(out) {
+		t.Error(out)
+	}
+	onTerminal(t, s.command("terminal", "gpu-07"))
+	s.node.OpenTerminal(t)
+	if out := s.says("doctor"); !strings.Contains(out, "UDP and TCP; 1 session\n") {
+		t.Error(out)
+	}
+}
+
+// A port that is open on one protocol alone, and what speaks another there, is told of.
+func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	echo, err := net.ListenPacket("udp", free.Addr().String())
+	if err != nil {
+		t.Skip(err) // somebody has that port
+	}
+	go func() {
+		b := make([]byte, 1500)
+		for {
+			n, from, err := echo.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			_, _ = echo.WriteTo(b[:n], from)
+		}
+	}()
+	examine := func(figures resource.StatusTerminals) (said string) {
+		new(app).examineTerminals(t.Context(), figures, func(check, result, format string, args ...any) {
+			said += check + " " + result + ": " + fmt.Sprintf(format, args...) + "\n"
+		})
+		return said
+	}
+	at := resource.StatusTerminals{Relay: free.Addr().String(), RecordingsUnended: 1}
+	for _, want := range []string{"terminal relay warn: ", "over UDP (what answers speaks no QUIC)", "recordings warn: 1 recording has no end"} {
+		if got := examine(at); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	_, _ = echo.Close(), free.Close()
+	at.RecordingsUnended = 2
+	for _, want := range []string{"over TCP (", " and UDP (", "2 recordings have no end"} {
+		if got := examine(at); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := examine(resource.StatusTerminals{}); got != "" { // a broker from before it says
+		t.Errorf("%q", got)
+	}
+}
