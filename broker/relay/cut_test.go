@@ -147,3 +147,76 @@ func TestAnOpenSessionTellsHowFarItsRecordingIs(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A relay that lets go of a session knows how far its recording was, and says so: what is cut
+// off between two of its anchors is missed, whether the other has gone on by then or not.
+func TestARelayThatLetsGoTellsHowFarTheRecordingWas(t *testing.T) {
+	for name, moves := range map[string]func(s *site, cut func()){
+		"another has taken it": func(s *site, cut func()) {
+			had := s.relay
+			cut()
+			s.begin()
+			if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+				t.Fatal(err)
+			}
+			if err := had.Release("ts-1"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"it stops": func(s *site, cut func()) {
+			s.closed()
+			cut()
+			s.begin()
+			if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, cutting := range []bool{true, false} {
+			s := newSiteWith(t, broker.TerminalLimits{Max: time.Hour, Detach: time.Hour})
+			n, _ := s.join("tls", s.token, frame.Hello{})
+			for at, text := range []string{"one", "two"} {
+				n.write(uint64(3*at), text)
+				s.eventually(text+" is kept", func() bool { return must(s.db.LastBlock(ctx, "ts-1"))(t).To == uint64(3*at+3) })
+			}
+			if told := s.said("recording.anchor"); len(told) != 0 {
+				t.Errorf("%s: it was told before: %+v", name, told)
+			}
+			moves(s, func() {
+				if cutting {
+					s.exec(`DELETE FROM recording_blocks WHERE upto = 6`)
+				}
+			})
+			s.eventually(name+", and how far it was is told", func() bool { return len(s.said("recording.anchor")) == 1 })
+			if err := s.relay.Close(ctx, "ts-1", "terminal_closed", "test"); err != nil {
+				t.Fatal(err)
+			}
+			if r := s.verify(); r.Complete == cutting || r.Intact == cutting {
+				t.Errorf("%s, and it is cut: %t, and this is found: %+v", name, cutting, r)
+			}
+		}
+	}
+}
+
+// Of a relay that was killed nobody says how far it was, but for the node: it knows what of its
+// output was acknowledged, and the recording has a gap where that is not there.
+func TestANodeThatComesBackKnowsWhatWasCut(t *testing.T) {
+	s := newSiteWith(t, broker.TerminalLimits{Max: time.Hour, Detach: time.Hour})
+	n, _ := s.join("tls", s.token, frame.Hello{})
+	for at, text := range []string{"one", "two"} {
+		n.write(uint64(3*at), text)
+		s.eventually(text+" is kept", func() bool { return must(s.db.LastBlock(ctx, "ts-1"))(t).To == uint64(3*at+3) })
+	}
+	s.exec(`DELETE FROM recording_blocks WHERE upto = 6`)
+	s.begin()
+	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
+		t.Fatal(err)
+	}
+	s.join("tls", s.mint("ts-1", s.node), frame.Hello{From: 6, Sent: 6})
+	if err := s.relay.Close(ctx, "ts-1", "terminal_closed", "test"); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.verify(); r.Complete || r.Lost != 3 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -40,7 +40,8 @@
 //   - Nothing is shown or acknowledged that is not kept. A recording that cannot be kept
 //     ends its session (recording_failed).
 //   - The audit log knows how far a recording is, at each move of its session and every two
-//     minutes while it grows. Whoever goes on with one, or ends it, has it say what is gone.
+//     minutes while it grows, also by a relay that lets go of it. Whoever goes on with one, or
+//     ends it, has it say what is gone.
 //   - A session is changed by the relay alone that its row names: each write to the store
 //     requires it, and a relay of which that is not true any more lets go.
 //   - Nobody fills memory: of output there is never more than the window (256 KiB, and up to

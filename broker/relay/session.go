@@ -415,10 +415,10 @@ func (s *session) close(ctx context.Context) {
 	}
 	ctx, done := context.WithTimeout(ctx, closeWithin)
 	defer done()
-	if !s.end.lasts {
-		if err := errors.Join(closing, s.closeRecord(ctx, end)); err != nil {
-			s.relay.c.Log.Error("cannot end the record of a terminal session", zap.String("session", s.row.ID), zap.Error(err))
-		}
+	if s.end.lasts {
+		s.leaveRecord(ctx)
+	} else if err := errors.Join(closing, s.closeRecord(ctx, end)); err != nil {
+		s.relay.c.Log.Error("cannot end the record of a terminal session", zap.String("session", s.row.ID), zap.Error(err))
 	}
 	s.group.Wait()
 }

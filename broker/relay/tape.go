@@ -222,6 +222,18 @@ func (t *tape) stop() {
 	t.notes, t.running = nil, false
 }
 
+// leaveRecord tells the audit log how far a recording is that goes on at another relay, if it
+// has not been told: what is cut off it meanwhile, or was before, is missed then.
+func (s *session) leaveRecord(ctx context.Context) {
+	t := &s.tape
+	if !t.ahead {
+		return
+	}
+	if err := s.relay.c.DB.AnchorRecording(ctx, actor, "", t.rec.Head()); err != nil {
+		s.relay.c.Log.Warn("cannot tell how far a recording is that goes on elsewhere", zap.String("session", s.row.ID), zap.Error(err))
+	}
+}
+
 // closeRecord ends the recording, and then the session. One whose recording cannot be ended
 // stays closing, for whoever reaps it.
 func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error {

@@ -111,15 +111,15 @@ func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[rec
 }
 
 // AnchorRecording writes into the audit log how far a recording is, for the relay that has
-// its session and knows what it has kept. Codes: terminal_session_not_found,
-// terminal_session_elsewhere.
+// its session and knows what it has kept; or for one that had it (an empty replica), and knows
+// what that was. Codes: terminal_session_not_found, terminal_session_elsewhere.
 func (db *DB) AnchorRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
 		if err != nil {
 			return err
 		}
-		if s.Replica != replica {
+		if replica != "" && s.Replica != replica {
 			return terminalElsewhere(s)
 		}
 		e := terminalEntry(actor, anchorAction, s)
