@@ -1,9 +1,7 @@
 package relay
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
-	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -98,16 +95,6 @@ func (s *session) show() {
 	if had := s.shown.Load(); had == nil || *had != now {
 		s.shown.Store(&now)
 	}
-}
-
-// ending is why a session is over.
-type ending struct {
-	code   string
-	reason string
-	by     string // who ended it; empty: the relay
-	status *int32
-	lasts  bool // it goes on elsewhere: this relay lets go of it
-	attack bool // by the node: it is for the audit log
 }
 
 func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from begun) *session {
@@ -209,16 +196,6 @@ func (s *session) run(ctx context.Context) {
 	s.close(context.WithoutCancel(ctx))
 }
 
-// finish ends the session when the loop comes round; the first reason is the one that counts.
-func (s *session) finish(code, reason string) {
-	if s.end == nil {
-		s.end = &ending{code: code, reason: reason}
-		if s.exit != nil {
-			s.end.status = &s.exit.Status
-		}
-	}
-}
-
 // look ends the session when its time is over, or its node is not to be here any more, and
 // lets go of a side that is dead.
 func (s *session) look(now time.Time) {
@@ -245,45 +222,6 @@ func (s *session) look(now time.Time) {
 		s.dropOperator(broken)
 	}
 	s.tape.waits = false
-}
-
-// denial is what the store says of a certificate that is denied.
-type denial struct {
-	serial  string
-	rotated bool // only since the node has another key
-	err     error
-}
-
-// lookAtCertificate asks about that of the node, if it is denied.
-func (s *session) lookAtCertificate(now time.Time) {
-	serial := s.peer.Serial
-	if s.node == nil || !s.relay.c.Denied(serial) {
-		s.deniedSince = time.Time{}
-		return
-	}
-	if s.deniedSince.IsZero() {
-		s.deniedSince = now
-	}
-	if !s.asking {
-		s.asking = true
-		s.group.Go(func() { s.denied <- s.relay.denial(serial) })
-	}
-}
-
-// judged takes what became of a certificate that is denied: a node that has another key now
-// comes again with that one, and any other is not to be here. A store that does not say is
-// asked again with the next tick, for a while.
-func (s *session) judged(d denial) {
-	s.asking = false
-	switch {
-	case s.node == nil || d.serial != s.peer.Serial || !s.relay.c.Denied(d.serial): // it has come again
-	case d.err != nil && s.relay.c.Now().Before(s.deniedSince.Add(denyWithin)):
-		s.relay.c.Log.Warn("cannot look at a certificate that is denied", zap.String("session", s.row.ID), zap.Error(d.err))
-	case d.rotated:
-		s.dropNode(frame.Bye{Code: pki.CodeCertificateDenied, Text: "the node's key was rotated", Lasts: true})
-	default:
-		s.finish(string(pki.CodeCertificateDenied), "the node's certificate is denied")
-	}
 }
 
 // status is where the session stands as its sides are.
@@ -362,63 +300,4 @@ func (s *session) dropNode(bye frame.Bye) {
 func (s *session) dropOperator(bye frame.Bye) {
 	s.operator.end(bye)
 	s.operator, s.operatorGone = nil, s.relay.c.Now()
-}
-
-// afterExit lets go of the node whose program has ended, once all that it wrote is kept, and
-// ends the session once the operator has seen it. One who is away may come back for it, and
-// so may one who takes nothing of it: he is let go of, and not his session.
-func (s *session) afterExit() {
-	if s.exit == nil || s.end != nil || s.tape.busy() || s.tape.partial {
-		return
-	}
-	now := s.relay.c.Now()
-	if s.node != nil {
-		status := s.exit.Status
-		s.dropNode(frame.Bye{Code: codeExited, Text: "its program ended", Status: &status})
-	}
-	since := s.operatorGone
-	if s.exitAt.After(since) {
-		since = s.exitAt
-	}
-	switch {
-	case s.operator == nil && !now.Before(since.Add(cmp.Or(s.row.Limits.Detach, exitKept))):
-		s.finish(codeExited, "its program ended")
-	case s.operator == nil:
-	case s.taken == s.out.kept && s.exitShown && s.operator.pending == nil:
-		s.finish(codeExited, "its program ended")
-	case !now.Before(s.progress.Add(lastWords)):
-		s.dropOperator(frame.Bye{Code: codeUnread, Text: "what the program wrote last is not taken", Lasts: true})
-	}
-}
-
-// close ends the recording and says so in the store, and tells both sides: once it is sure
-// that the session is still this relay's to end, or that nobody can say.
-func (s *session) close(ctx context.Context) {
-	s.tape.stop()
-	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, By: s.end.by, Replica: s.relay.c.Address}
-	if s.end.status != nil {
-		status := int(*s.end.status)
-		end.ExitStatus = &status
-	}
-	var closing error
-	if !s.end.lasts {
-		asked, done := context.WithTimeout(ctx, askWithin)
-		_, closing = s.relay.c.DB.MoveTerminalSession(asked, actor, s.row.ID, end)
-		done()
-		s.end.lasts = closing != nil && broker.AsError(closing).Code == codeElsewhere
-	}
-	bye := frame.Bye{Code: taskcatalog.Code(s.end.code), Text: taskcatalog.Clean(s.end.reason, maxText), Lasts: s.end.lasts, Status: s.end.status}
-	s.node.end(bye)
-	s.operator.end(bye)
-	if s.end.attack {
-		s.relay.attack(s.peer.NodeID, s.row.ID, s.end.code, s.end.reason)
-	}
-	ctx, done := context.WithTimeout(ctx, closeWithin)
-	defer done()
-	if s.end.lasts {
-		s.leaveRecord(ctx)
-	} else if err := errors.Join(closing, s.closeRecord(ctx, end)); err != nil {
-		s.relay.c.Log.Error("cannot end the record of a terminal session", zap.String("session", s.row.ID), zap.Error(err))
-	}
-	s.group.Wait()
 }
