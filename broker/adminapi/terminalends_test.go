@@ -262,7 +262,7 @@ func TestATokenIsMintedForASessionThatGoesOn(t *testing.T) {
 	d, _ := s.node.Next(t)
 	servertest.Must[resource.Terminal](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", resource.ReasonBody{Reason: "test"})
 	s.closed(k.Terminal.ID)
-	if _, code := s.node.Mint(t, d, taskcatalog.CredentialTerminalSession); code != "terminal_session_over" {
+	if _, code := s.node.Mint(t, d, taskcatalog.CredentialTerminalSession); code != "terminal_session_over" && code != "lease_lost" { // its task may be taken back already
 		t.Errorf("%q", code)
 	}
 	d, task := s.node.Next(t)
