@@ -101,7 +101,7 @@ func (a *API) holds(ctx context.Context, sites []string) ([]resource.Hold, error
 		return nil, err
 	}
 	out := make([]resource.Hold, 0, len(standing))
-	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {
+	for _, kind := range []chain.HoldKind{chain.Restored, chain.Freeze, chain.Unreachable} {
 		for _, h := range standing {
 			if h.Kind == kind {
 				out = append(out, holdResource(h))

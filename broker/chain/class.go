@@ -13,6 +13,9 @@ const (
 // CodeMarked is the code of a failure that is none: an operator stopped the run.
 const CodeMarked = "marked_by_operator"
 
+// CodeRestored is the code of a run that was stopped since its database was restored.
+const CodeRestored = "restored_from_backup"
+
 // Handling is what a class of failures leads to.
 type Handling struct {
 	Retry      bool   // within the stage's policy

@@ -12,6 +12,7 @@ type HoldKind string
 const (
 	Freeze      HoldKind = "freeze"      // an operator's stop button
 	Unreachable HoldKind = "unreachable" // a stage said Hold
+	Restored    HoldKind = "restored"    // the database is a restored one, and was not released yet
 )
 
 // SiteHold keeps stages from beginning at a site.

@@ -197,6 +197,21 @@ func (m *move) stop(h Handling) {
 	}
 }
 
+// Restored stops a run whose cursor came out of a backup: what its stages have done
+// since, and whether it is over, nobody here knows. Stores call it.
+func (r Record) Restored(now time.Time) Change {
+	c := Change{Record: r.Forsaken(now)}
+	b := &c.Record
+	f := Failure{Class: StateAmbiguity, Code: CodeRestored, Message: "the database was restored from a backup, and what this run did since is not in it"}
+	if b.Progress.Begun {
+		c.Events = append(c.Events, b.event(Failed, f.Message, nil))
+	}
+	b.Failure, b.Status, b.Asked, b.Waiting, b.Held = &f, FailedManual, AskNothing, "", false
+	b.NextAction = "compare the node and its machine in MAAS with this run; then resume it where it goes on from what is there, or cancel it"
+	c.Messages = append(c.Messages, b.tell(words[FailedManual]))
+	return c
+}
+
 // unknown stops a run that this version cannot go on with.
 func (m *move) unknown(code, format string, args ...any) {
 	f := Failure{Class: StateAmbiguity, Code: code, Message: bounded(fmt.Sprintf(format, args...), maxMessage)}

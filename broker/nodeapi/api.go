@@ -52,6 +52,7 @@ type Config struct {
 type API struct {
 	c        Config
 	deny     denyList
+	restored bool // the database came out of a backup: certificates may be from before
 	polls    polls
 	contacts contacts
 	refusals refusals
@@ -87,6 +88,11 @@ func New(ctx context.Context, c Config) (*API, error) {
 		requests:    newLimiter(c.NodeRate, nodeBurst, maxNodes),
 		renewals:    newLimiter(renewRate, renewBurst, maxNodes),
 	}
+	last, err := c.DB.LastRestore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.restored = !last.RestoredAt.IsZero()
 	return a, a.readDenyList(ctx)
 }
 

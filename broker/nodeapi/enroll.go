@@ -80,8 +80,12 @@ func (a *API) enroll(c *call) (any, error) {
 }
 
 // profilesFor is the task with the resolver profiles that a new member shall
-// have. The member is one without them: they follow by a poll.
+// have. The member is one without them: they follow by a poll, as they do once a
+// restored database is released.
 func (a *API) profilesFor(ctx context.Context, n broker.Node) *wire.CarriedTask {
+	if held, err := a.held(ctx); err != nil || held {
+		return nil
+	}
 	k, ok, err := resolver.AtEnrolment(ctx, a.c.DB, a.c.Queue, a.c.Now(), n)
 	if err != nil {
 		a.c.Log.Warn("cannot give a new node its resolver profiles with the answer", zap.String("node", n.ID), zap.Error(err))

@@ -69,6 +69,9 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	if err := a.limitNode(c.w, peer.NodeID, who); err != nil {
 		return nil, err
 	}
+	if c.before, err = a.fromBefore(c, who); err != nil || c.before {
+		return nil, err
+	}
 	c.node, err = a.meet(c)
 	return nil, err
 }

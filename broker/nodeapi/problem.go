@@ -48,7 +48,7 @@ func (a *API) problem(c *call, err error) *wire.Problem {
 	var done audited
 	switch {
 	case e.Kind == broker.Internal || e.Kind == broker.Unavailable:
-		if !errors.Is(err, context.Canceled) { // the node has left
+		if !errors.Is(err, context.Canceled) && e.Code != restoredUndecided { // the node has left, or all of them ask
 			a.c.Log.Error("cannot answer a node", logRoute(c), logError(err))
 		}
 	case e.Kind == broker.NotFound && c.peer == nil:

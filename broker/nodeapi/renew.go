@@ -38,7 +38,7 @@ func (a *API) renew(c *call) (any, error) {
 	if len(req.RotationTask) > maxTaskID {
 		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot renew: that is no task id")
 	}
-	if certified, err := pki.PublicKeyDigest(old.PublicKey); req.RotationTask == "" && (err != nil || digest != certified) {
+	if certified, err := pki.PublicKeyDigest(old.PublicKey); (req.RotationTask == "" || c.before) && (err != nil || digest != certified) {
 		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the key you have, or enrol again)", c.peer.NodeID)
 	}
 	issued, err := a.issue(csr, c.peer.NodeIdentity)
@@ -48,6 +48,9 @@ func (a *API) renew(c *call) (any, error) {
 	asked := store.Renewal{
 		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, OldSerial: c.peer.Serial, PublicKeyDigest: digest, Cert: issued,
 		Report: report, TrustVersion: min(req.TrustVersion, a.c.Trust.Version()), Late: late, Remote: remoteHost(c.r),
+	}
+	if c.before {
+		return a.renewRestored(c, asked, req.TrustVersion)
 	}
 	if req.RotationTask != "" {
 		issued, err = a.c.DB.Rotate(c.r.Context(), req.RotationTask, asked)

@@ -45,8 +45,11 @@ type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	peer *pki.Peer // nil where a route admits anyone
-	node *contact  // what is known of the peer's node
-	came time.Time
+	node *contact  // what is known of the peer's node; nil for whom before holds
+	// before says that the peer's certificate is from before the last restore. It asks
+	// to renew, and does nothing else.
+	before bool
+	came   time.Time
 }
 
 // streamed is returned by a handler that has written its answer itself.

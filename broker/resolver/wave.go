@@ -30,13 +30,13 @@ type step struct {
 	out  []broker.Node // who does not come in: every try ended without the set
 }
 
-// freezes are the sites that an operator has frozen; "" is all of them.
+// freezes are the sites that an operator has frozen, or a restore holds; "" is all of them.
 type freezes map[string]bool
 
 func freezesOf(holds []chain.SiteHold) freezes {
 	sites := freezes{}
 	for _, h := range holds {
-		sites[h.Site] = sites[h.Site] || h.Kind == chain.Freeze
+		sites[h.Site] = sites[h.Site] || h.Kind == chain.Freeze || h.Kind == chain.Restored
 	}
 	return sites
 }

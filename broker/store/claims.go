@@ -58,7 +58,8 @@ func (o openTask) deliverable(epoch int64, now time.Time) bool {
 
 // ClaimTasks leases tasks to the node in the order in which they were made,
 // attempt+1: of the exclusive lane one, and only while none is dispatched. What
-// may destroy a tenant's data stays where it is while the site is frozen. The
+// may destroy a tenant's data stays where it is while the site is frozen, and all
+// but probes while a restored database is held. The
 // tasks have what a delivery needs. cancel names tasks that the node may have
 // and is to stop. Codes: node_not_found, epoch_superseded.
 func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task, cancel []string, err error) {
@@ -81,7 +82,7 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 			return err
 		}
 		cancel = toStop(open)
-		held, err := t.destructiveHeld(ctx, site, open)
+		held, err := t.heldClasses(ctx, site, open)
 		if err != nil {
 			return err
 		}
@@ -115,14 +116,14 @@ func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
 }
 
-// choose picks what is delivered now. While the node's site is frozen nothing
-// destructive is, not even once more: the node may never have seen it.
-func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, frozen bool, now time.Time) []openTask {
+// choose picks what is delivered now. What is held is not, not even once more: the
+// node may never have seen it.
+func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, held []taskcatalog.Class, now time.Time) []openTask {
 	taken := busy(open)
 	var chosen []openTask
 	for _, o := range open {
 		exclusive := o.Lane == taskcatalog.LaneExclusive
-		if frozen && o.Class == taskcatalog.ClassDestructive {
+		if slices.Contains(held, o.Class) {
 			continue
 		}
 		if len(chosen) == limit || !slices.Contains(lanes, o.Lane) || !o.deliverable(epoch, now) || exclusive && taken {

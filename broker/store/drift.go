@@ -199,7 +199,7 @@ func (t *tx) keptFromDrift(ctx context.Context, n, judged broker.Node, acts bool
 		return true, err
 	}
 	var frozen bool
-	err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site IN ('', $1))`, n.Site).Scan(&frozen)
+	err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1))`, n.Site).Scan(&frozen)
 	return frozen, err
 }
 

@@ -109,7 +109,7 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 	}
 	holds, err := db.StandingHolds(ctx, []string{site})
 	for _, h := range holds {
-		v.Frozen = v.Frozen || h.Kind == chain.Freeze
+		v.Frozen = v.Frozen || h.Kind == chain.Freeze || h.Kind == chain.Restored
 	}
 	return v, err
 }

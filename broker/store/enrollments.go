@@ -136,7 +136,9 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if err := t.forgetEnrolment(ctx, &n); err != nil {
 		return out, err
 	}
-	n.Epoch++
+	if n.Epoch, err = t.nextEpoch(ctx, n); err != nil {
+		return out, err
+	}
 	cert, err := in.Issue(n, n.Epoch)
 	if err != nil {
 		return out, err
@@ -161,6 +163,9 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 		return out, err
 	}
 	if err := t.addCert(ctx, n.ID, n.Epoch, in.PublicKeyDigest, cert); err != nil {
+		return out, err
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET enrolled_at = $1 WHERE node_id = $2`, micros(t.now), n.ID); err != nil {
 		return out, err
 	}
 	if err := t.saveFacts(ctx, n.ID, in.Report.Facts); err != nil {

@@ -168,18 +168,25 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 	return tasks, runs, err
 }
 
-// destructiveHeld reports whether what may destroy a tenant's data stays where it is,
-// at the node's site. While this transaction lasts the answer stays true: a
-// freeze waits for it.
-func (t *tx) destructiveHeld(ctx context.Context, site string, open []openTask) (held bool, err error) {
-	if !slices.ContainsFunc(open, func(o openTask) bool { return o.Class == taskcatalog.ClassDestructive && o.Status == broker.TaskQueued }) {
-		return false, nil
+// heldClasses are the classes of tasks that stay where they are, at the node's site:
+// in a freeze what may destroy a tenant's data, in a restored database that was not
+// released yet all that changes anything. While this transaction lasts the answer
+// stays true: a freeze waits for it.
+func (t *tx) heldClasses(ctx context.Context, site string, open []openTask) (held []taskcatalog.Class, err error) {
+	if !slices.ContainsFunc(open, func(o openTask) bool { return o.Class != taskcatalog.ClassProbe && o.Status == broker.TaskQueued }) {
+		return nil, nil
 	}
 	if err := t.passFreezes(ctx); err != nil {
-		return false, err
+		return nil, err
 	}
-	err = t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site IN ('', $1))`, site).Scan(&held)
-	return held, err
+	kinds, err := collect(ctx, t, scanText, `SELECT kind FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1)`, site)
+	switch {
+	case err != nil || len(kinds) == 0:
+		return nil, err
+	case slices.Contains(kinds, string(chain.Restored)):
+		return []taskcatalog.Class{taskcatalog.ClassMutating, taskcatalog.ClassDestructive}, nil
+	}
+	return []taskcatalog.Class{taskcatalog.ClassDestructive}, nil
 }
 
 // frozenAt is the freeze at a node's site at a moment; nil: there was none.
@@ -192,10 +199,10 @@ func (t *tx) frozenAt(ctx context.Context, nodeID string, moment int64) (*chain.
 	return &holds[0], nil
 }
 
-// wakeFrozen wakes the nodes that were left waiting for a destructive task.
+// wakeFrozen wakes the nodes that were left waiting for a task that a hold kept.
 func (t *tx) wakeFrozen(ctx context.Context, site string) error {
 	ids, err := collect(ctx, t, func(row interface{ Scan(...any) error }) (id string, err error) { return id, row.Scan(&id) },
-		`SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched') AND status = 'queued' AND class = 'destructive'
+		`SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched') AND status = 'queued' AND class <> 'probe'
 			AND ($1 = '' OR node_id IN (SELECT id FROM nodes WHERE site = $1))`, site)
 	for _, id := range ids {
 		t.hint(HintTask, id)

@@ -25,11 +25,15 @@ func handout(ctx context.Context, r runner, n broker.Node) (h broker.Handout, er
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return h, err
 	}
-	holds, err := collect(ctx, r, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = $1 AND site IN ('', $2) ORDER BY id`, string(chain.Freeze), n.Site)
+	holds, err := collect(ctx, r, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1) ORDER BY id`, n.Site)
 	if err != nil {
 		return h, err
 	}
 	for _, f := range holds {
+		if f.Kind == chain.Restored {
+			h.Freezes = append(h.Freezes, "the database was restored and is held: "+taskcatalog.Clean(f.Reason, 200))
+			continue
+		}
 		h.Freezes = append(h.Freezes, cmp.Or(f.Site, "every site")+" is frozen by "+taskcatalog.Clean(f.By, 64)+": "+taskcatalog.Clean(f.Reason, 200))
 	}
 	if h.Allocations, err = allocations(ctx, r, n.ID, `certified_by = ''`); err != nil {

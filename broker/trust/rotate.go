@@ -208,10 +208,11 @@ func (a *Authority) holdsNewCertificate(ctx context.Context, n broker.Node, sinc
 	return false, nil
 }
 
-// next returns a copy of the bundle in force to be changed.
+// next returns a copy of the bundle in force to be changed. In a restored database its
+// version is one that none can have had which was issued since the backup.
 func (a *Authority) next() pki.TrustBundle {
 	b := a.current.Load().bundle
-	return pki.TrustBundle{Version: b.Version + 1, IssuedAt: a.o.Now().UTC(), Keys: slices.Clone(b.Keys)}
+	return pki.TrustBundle{Version: max(b.Version+1, a.floor), IssuedAt: a.o.Now().UTC(), Keys: slices.Clone(b.Keys)}
 }
 
 // publish signs a bundle with each trust key of the one before it and of its

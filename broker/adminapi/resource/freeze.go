@@ -9,7 +9,7 @@ const HeaderFrozen = "Hostler-Frozen"
 // Hold says that no stage begins at a site.
 type Hold struct {
 	Site   string    `json:"site" doc:"empty: all sites"`
-	Kind   string    `json:"kind" enum:"freeze,unreachable" doc:"freeze: an operator's, no destructive task is handed out either; unreachable: MAAS or its secrets do not answer"`
+	Kind   string    `json:"kind" enum:"freeze,unreachable,restored" doc:"freeze: an operator's, no destructive task is handed out either; unreachable: MAAS or its secrets do not answer; restored: the database was restored from a backup, and nothing but probes is handed out"`
 	Reason string    `json:"reason"`
 	By     string    `json:"by"`
 	Since  time.Time `json:"since"`

@@ -1,0 +1,59 @@
+package nodeapi
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const (
+	restoredUndecided = "restored_undecided"
+	// undecidedAgain is after how many seconds a node asks again for which nobody has
+	// spoken yet.
+	undecidedAgain = "30"
+)
+
+// fromBefore reports whether a certificate is from before the last restore of the
+// database. To a node that shows one it has run out: agents answer that by a renewal.
+func (a *API) fromBefore(c *call, who admit) (bool, error) {
+	if !a.restored || a.met(c.peer) {
+		return false, nil
+	}
+	before, err := a.c.DB.FromBefore(c.r.Context(), c.peer.Serial)
+	if err != nil || !before || who == renewing {
+		return before, err
+	}
+	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate is from before the broker's database was restored from a backup (renew it)", c.peer.NodeID)
+}
+
+// met reports whether the certificate's node was let in with it a moment ago.
+func (a *API) met(p *pki.Peer) bool {
+	a.contacts.mu.Lock()
+	defer a.contacts.mu.Unlock()
+	n := a.contacts.nodes[p.NodeID]
+	return n != nil && n.serial == p.Serial && a.c.Now().Sub(n.readAt) < recheckEvery
+}
+
+// renewRestored answers a renewal with a certificate from before the restore.
+func (a *API) renewRestored(c *call, asked store.Renewal, said int64) (any, error) {
+	_, err := a.c.DB.RenewRestored(c.r.Context(), store.RestoredRenewal{Renewal: asked, Since: c.peer.Cert.NotBefore.Add(pki.Backdate), Said: said})
+	if err != nil {
+		if broker.AsError(err).Code == restoredUndecided {
+			c.w.Header().Set("Retry-After", undecidedAgain)
+		}
+		return nil, err
+	}
+	return wire.RenewReply{Certificate: asked.Cert.PEM, Late: asked.Late, Now: a.c.Now().UTC()}, nil
+}
+
+// held reports whether the database was restored and is not released yet.
+func (a *API) held(ctx context.Context) (bool, error) {
+	if !a.restored {
+		return false, nil
+	}
+	last, err := a.c.DB.LastRestore(ctx)
+	return last.Held(), err
+}

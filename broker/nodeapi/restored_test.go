@@ -1,0 +1,294 @@
+package nodeapi
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// restore has the broker's database be one that came out of a backup just now.
+func (b *testBroker) restore() store.Voided {
+	b.t.Helper()
+	v, err := b.db.MarkRestored(b.t.Context(), admin, b.clock.Now().Add(-time.Hour), "a backup")
+	must0(b.t, err)
+	b.restored = true
+	b.advance(time.Minute)
+	return v
+}
+
+// lost is an identity that the broker has issued after the backup: nothing of it is on
+// record.
+func (b *testBroker) lost(id string, epoch int64, bundle *pki.TrustBundle) *testNode {
+	b.t.Helper()
+	n := b.machine()
+	n.id, n.epoch, n.bundle = id, epoch, bundle
+	csr := must(pki.ParseCSR([]byte(n.csr())))(b.t)
+	_, chain, err := b.trust.IssueNode(csr, pki.NodeIdentity{NodeID: id, Epoch: epoch}, b.clock.Now(), DefaultCertLife)
+	must0(b.t, err)
+	n.adopt(string(pki.MarshalCerts(chain...)))
+	return n
+}
+
+// says is MAAS's word on a node's machine.
+func (b *testBroker) says(n *testNode, word string) {
+	b.t.Helper()
+	must0(b.t, b.db.SaveMachineWords(b.t.Context(), []store.MachineWord{{NodeID: n.id, Word: word, Is: "as the test says"}}))
+}
+
+func (n *testNode) renews() {
+	n.b.t.Helper()
+	var reply wire.RenewReply
+	n.post(n.path("/renew"), n.renewRequest()).into(&reply)
+	n.adopt(reply.Certificate)
+}
+
+func (n *testNode) polls() {
+	n.b.t.Helper()
+	n.get(n.path("/tasks/wait?lanes=nothing")).refused(n.b, 422, "bad_lanes")
+}
+
+func (b *testBroker) differs(subject, code string) {
+	b.t.Helper()
+	for _, d := range must(b.db.Differences(b.t.Context()))(b.t) {
+		if d.Subject == subject && d.Code == code {
+			return
+		}
+	}
+	b.t.Errorf("no difference %s of %s is listed", code, subject)
+}
+
+func TestACertificateFromBeforeTheRestoreDoesNothingButAsk(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		n := b.member()
+		lost := b.lost(n.id, 2, n.bundle)
+		b.restore()
+		for _, who := range []*testNode{n, lost} {
+			who.get(who.path("/tasks/wait?lanes=exclusive,concurrent")).refused(b, 403, "certificate_expired")
+			for _, path := range []string{"/tasks/t-1/progress", "/tasks/t-1/result", "/tasks/t-1/credentials/mint"} {
+				who.post(who.path(path), []byte("{}")).refused(b, 403, "certificate_expired")
+			}
+		}
+		a := n.post(n.path("/renew"), n.renewRequest())
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			t.Errorf("with nobody's word on the node: %d %s", a.status, a.body)
+		}
+		if certs := must(db.Certificates(t.Context(), n.id))(t); len(certs) != 1 {
+			t.Errorf("%d certificates on record", len(certs))
+		}
+	})
+}
+
+func TestMAASSpeaksForANodeWhileTheDatabaseIsHeld(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		n := b.member()
+		must(db.Transition(t.Context(), admin, n.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+		b.restore()
+		b.says(n, store.MachineSame)
+		old := *n
+		n.renews()
+		n.polls()
+		old.get(old.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
+		old.renews() // its answer was lost
+		old.polls()
+
+		probe := b.enqueue(n, "node.heartbeat_check", `{}`)
+		drain := b.enqueue(n, "node.drain", `{}`)
+		var got wire.WaitReply
+		n.get(n.path("/tasks/wait?lanes=exclusive,concurrent")).into(&got)
+		if len(got.Tasks) != 1 || got.Tasks[0].TaskID != probe.ID {
+			t.Fatalf("handed out while held: %+v", got.Tasks)
+		}
+		must(db.ReleaseRestore(t.Context(), admin, "compared"))(t)
+		n.get(n.path("/tasks/wait?lanes=exclusive,concurrent")).into(&got)
+		if len(got.Tasks) != 1 || got.Tasks[0].TaskID != drain.ID {
+			t.Errorf("after the release: %+v", got.Tasks)
+		}
+	})
+}
+
+func TestWhoIsNotTheNodeOfNowIsNotLetIn(t *testing.T) {
+	for _, tt := range []struct {
+		name, word string
+		who        func(b *testBroker, n *testNode) *testNode
+		code       string
+		difference string
+	}{
+		{"a machine that was given back", store.MachineOther, func(_ *testBroker, n *testNode) *testNode { return n }, "restored_not_accepted", ""},
+		{"the system of before a reimage", store.MachineNewer, func(_ *testBroker, n *testNode) *testNode { return n }, "restored_not_accepted", ""},
+		{"one of an earlier epoch", store.MachineSame, func(b *testBroker, n *testNode) *testNode {
+			_, token := b.reissue(n.id)
+			b.machine().enroll(token) // and was not heard yet
+			return n
+		}, "epoch_superseded", ""},
+		{"a newer epoch on a machine that was given back", store.MachineOther, func(b *testBroker, n *testNode) *testNode { return b.lost(n.id, 2, n.bundle) }, "restored_not_accepted", ""},
+		{"a node that the backup does not know", store.MachineSame, func(b *testBroker, n *testNode) *testNode { return b.lost("n-aaaaaaaaaaaaaaaa", 1, n.bundle) }, "restored_unknown_node", "node_unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBroker(t)
+			n := b.member()
+			who := tt.who(b, n)
+			b.restore()
+			b.says(n, tt.word)
+			a := who.post(who.path("/renew"), who.renewRequest())
+			a.refused(b, 403, tt.code)
+			who.get(who.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
+			if tt.difference != "" {
+				b.differs("node/"+who.id, tt.difference)
+			}
+			if got := must(b.db.Certificates(t.Context(), n.id))(t); !got[len(got)-1].IssuedAt.Before(b.clock.Now()) {
+				t.Error("a certificate was issued all the same")
+			}
+		})
+	}
+}
+
+func TestANodeThatEnrolledAgainAfterTheBackupBringsItsEpoch(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		n := b.member()
+		must(db.Transition(t.Context(), admin, n.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+		b.advance(time.Minute)
+		now := b.lost(n.id, 3, n.bundle)
+		b.restore()
+		b.says(n, store.MachineNewer)
+		now.renews()
+		now.polls()
+		rec := must(db.Node(t.Context(), n.id))(t)
+		if rec.Epoch != 3 || rec.Status != broker.Quarantined {
+			t.Errorf("the node is %s at epoch %d", rec.Status, rec.Epoch)
+		}
+		b.differs("node/"+n.id, "enrolled_again")
+		b.advance(0) // what it replaced is on the deny list now
+		n.connect(n.cert)
+		n.post(n.path("/renew"), n.renewRequest()).shutOut(b, "certificate_denied")
+	})
+}
+
+// A thief with a key that was replaced after the backup may be faster than the node.
+func TestTheNewerOfTwoIdentitiesIsTheNodes(t *testing.T) {
+	for _, epoch := range []int64{1, 2} { // a rotation, and an enrolment
+		storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+			b := newBrokerOn(t, db, clock)
+			thief := b.member()
+			b.advance(time.Hour)
+			n := b.lost(thief.id, epoch, thief.bundle)
+			b.restore()
+			b.says(n, store.MachineSame)
+			before := *thief
+			thief.renews()
+			thief.polls()
+			n.renews()
+			n.polls()
+			b.differs("node/"+n.id, "two_identities")
+			b.advance(0)
+			thief.connect(thief.cert)
+			thief.get(thief.path("/tasks/wait?lanes=")).shutOut(b, "certificate_denied")
+			before.connect(before.cert)
+			before.post(before.path("/renew"), before.renewRequest()).shutOut(b, "certificate_denied")
+
+			late := b.lost(n.id, epoch, n.bundle) // issued in time, by a CA that is not asked
+			r := late.renewRequest()
+			r.CSR = n.csr()
+			late.post(late.path("/renew"), r).refused(b, 403, "renew_key_changed")
+		})
+	}
+}
+
+func TestAnOperatorSpeaksForANode(t *testing.T) {
+	b := newBroker(t)
+	n, other := b.member(), b.member()
+	b.restore()
+	if _, err := b.db.AcceptRestored(t.Context(), admin, n.id, "seen"); broker.AsError(err).Code != "restored_not_asked" {
+		t.Errorf("accepted before anybody asked: %v", err)
+	}
+	n.post(n.path("/renew"), n.renewRequest())
+	must(b.db.AcceptRestored(t.Context(), admin, n.id, "I stood before it"))(t)
+	must(b.db.ReleaseRestore(t.Context(), admin, "compared"))(t)
+	n.renews()
+	n.polls()
+
+	// The hold is over: MAAS's word lets nobody in any more.
+	b.says(other, store.MachineSame)
+	other.post(other.path("/renew"), other.renewRequest()).refused(b, 403, "restored_not_accepted")
+	must(b.db.AcceptRestored(t.Context(), admin, other.id, "it was off"))(t)
+	other.renews()
+	other.polls()
+}
+
+func TestWhatWasAcceptedIsAKeyAndNotANode(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.advance(time.Hour)
+	lost := b.lost(n.id, 1, n.bundle)
+	b.restore()
+	b.says(n, store.MachineOther)
+	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "restored_not_accepted")
+	must(b.db.AcceptRestored(t.Context(), admin, n.id, "it is this one"))(t)
+	lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "restored_not_accepted")
+	n.renews()
+	n.polls()
+	lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "restored_not_accepted")
+
+	// A person who was wrong may say so.
+	must(b.db.AcceptRestored(t.Context(), admin, n.id, "no, it is the other one"))(t)
+	b.advance(0)
+	n.connect(n.cert)
+	n.get(n.path("/tasks/wait?lanes=")).shutOut(b, "certificate_denied")
+	lost.renews()
+	lost.polls()
+}
+
+func TestTokensFromBeforeTheRestoreEnrolNobody(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		_, unused := b.create(store.NewNode{})
+		_, lostAnswer := b.create(store.NewNode{})
+		half := b.machine()
+		half.enroll(lostAnswer) // and was not heard
+		n := b.member()
+		b.lost(n.id, 4, n.bundle)
+		lost := b.lost(n.id, 4, n.bundle)
+		if v := b.restore(); v.EnrolTokens != 3 {
+			t.Errorf("%d tokens are void", v.EnrolTokens)
+		}
+		b.machine().post(enrollPath, b.machine().enrollRequest(unused)).refused(b, 409, "token_used")
+		half.post(enrollPath, half.enrollRequest(lostAnswer)).refused(b, 409, "token_used")
+
+		// A new token is the operator's word of now, and what it brings is beyond all that was seen.
+		lost.post(lost.path("/renew"), lost.renewRequest())
+		_, token := b.reissue(n.id)
+		anew := b.machine()
+		anew.enroll(token)
+		anew.polls()
+		if anew.epoch != 5 {
+			t.Errorf("enrolled at epoch %d, and one of epoch 4 was seen", anew.epoch)
+		}
+		lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "epoch_superseded")
+		b.advance(0)
+		n.connect(n.cert)
+		n.post(n.path("/renew"), n.renewRequest()).shutOut(b, "certificate_denied")
+	})
+}
+
+func TestNoTaskComesWithAnEnrolmentWhileTheDatabaseIsHeld(t *testing.T) {
+	b := newBroker(t)
+	b.wantSet()
+	id, _ := b.create(store.NewNode{})
+	b.want()
+	b.restore()
+	_, token := b.reissue(id)
+	n := b.machine()
+	var reply wire.EnrollReply
+	n.post(enrollPath, n.enrollRequest(token)).into(&reply)
+	if reply.ResolverConfig != nil {
+		t.Error("a task that changes the node came with the answer")
+	}
+}

@@ -1,0 +1,347 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// What MAAS says of the machine of a node in a restored database.
+const (
+	MachineSame  = "same"  // deployed, and marked for this node by a run that had ended in the backup
+	MachineNewer = "newer" // deployed, and marked for this node by a run that had not, or that it does not know
+	MachineOther = "other" // anything else: nothing there speaks for the node
+)
+
+// RestoredNode is a node since the last restore.
+type RestoredNode struct {
+	NodeID     string
+	Known      bool  // the backup has it
+	Epoch      int64 // in the backup
+	AskedEpoch int64 // the newest identity that has asked to renew
+	AskedSince time.Time
+	AskedKey   string
+	AskedAt    time.Time
+	AskedFrom  string
+	Machine    string // MachineSame …; empty: MAAS was not heard of it, or it is in none
+	MachineAt  time.Time
+	MachineIs  string
+	AcceptedBy string
+	AcceptKey  string
+	LetInAt    time.Time
+	LetInKey   string
+	EnrolledAt time.Time
+	ComparedAt time.Time
+}
+
+const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at`
+
+func scanRestoredNode(row interface{ Scan(...any) error }) (r RestoredNode, err error) {
+	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, at(&r.AskedSince), &r.AskedKey, at(&r.AskedAt), &r.AskedFrom, &r.Machine, at(&r.MachineAt), &r.MachineIs,
+		&r.AcceptedBy, &r.AcceptKey, at(&r.LetInAt), &r.LetInKey, at(&r.EnrolledAt), at(&r.ComparedAt))
+	return r, err
+}
+
+// RestoredNodes are those of the backup, and others that have asked to renew since.
+func (db *DB) RestoredNodes(ctx context.Context) ([]RestoredNode, error) {
+	return collect(ctx, db.reader(), scanRestoredNode, `SELECT `+restoredNodeColumns+` FROM restored_nodes ORDER BY node_id`)
+}
+
+// In reports whether the node is a member again.
+func (r RestoredNode) In() bool { return !r.LetInAt.IsZero() || !r.EnrolledAt.IsZero() }
+
+// FromBefore reports whether a certificate is none that was issued since the last
+// restore: it is marked, or not on record. Ask where there was a restore.
+func (db *DB) FromBefore(ctx context.Context, serial string) (bool, error) {
+	var restored bool
+	err := db.reader().QueryRowContext(ctx, `SELECT restored FROM certificates WHERE serial = $1`, serial).Scan(&restored)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil
+	}
+	return restored, err
+}
+
+// RestoredRenewal is a renewal that is asked for with a certificate from before the
+// restore.
+type RestoredRenewal struct {
+	Renewal
+	Since time.Time // from when the certificate that it shows is
+	Said  int64     // the trust bundle that the node says it has
+}
+
+// RenewRestored judges who asks to renew with a certificate from before the restore,
+// and keeps a new one for who is let in. Such a certificate says that our CA has issued
+// it and nothing more: whether it was denied since the backup, nobody here knows. So
+// somebody else has to speak for it: MAAS, while the database is held, or an operator.
+// Of several identities of a node the newest by epoch, and then by issue, is the node's;
+// one that a newer one was seen of is refused, and what it had got is denied. Codes:
+// restored_undecided, restored_unknown_node, restored_not_accepted, epoch_superseded,
+// certificate_denied, node_deleted.
+func (db *DB) RenewRestored(ctx context.Context, r RestoredRenewal) (n broker.Node, err error) {
+	var answer error // a refusal that leaves something behind
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		answer = nil
+		n, answer, err = t.renewRestored(ctx, r)
+		return err
+	})
+	if err == nil {
+		err = answer
+	}
+	return n, err
+}
+
+func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Node, answer, err error) {
+	e := entry(nodeActor(r.NodeID), "node.restored_renewal", r.NodeID)
+	e.Before = small("serial", r.OldSerial, "epoch", r.Epoch)
+	if n, err = node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
+		if broker.AsError(err).Code != "node_not_found" {
+			return n, nil, err
+		}
+		if err := t.askedBy(ctx, RestoredNode{NodeID: r.NodeID}, r); err != nil {
+			return n, nil, err
+		}
+		answer = broker.Errorf(broker.Forbidden, "restored_unknown_node", "cannot renew for node %s: it was made after the backup that this database was restored from (take it in anew: hostler node adopt, or node create)", r.NodeID)
+		err = t.noteDifference(ctx, Difference{Subject: "node/" + r.NodeID, Code: "node_unknown", Text: fmt.Sprintf("it has a certificate of ours, of epoch %d, and the backup does not know it: it was made afterwards", r.Epoch)})
+		return n, answer, err
+	}
+	if answer, err = t.mayRenewRestored(ctx, n, r); answer != nil || err != nil {
+		return n, answer, err
+	}
+	was, err := scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`, n.ID))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return n, nil, err
+	}
+	was.NodeID = n.ID
+	switch {
+	case !was.EnrolledAt.IsZero():
+		answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: it has enrolled anew since the restore", r.OldSerial, n.ID)
+		return n, answer, nil
+	case was.AskedKey == "" || was.AskedKey == r.PublicKeyDigest || was.accepts(r):
+	default:
+		if err := t.twoIdentities(ctx, was, r); err != nil {
+			return n, nil, err
+		}
+		if !newer(r, was) {
+			answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: a newer identity of the node has been seen", r.OldSerial, n.ID)
+			return n, answer, nil
+		}
+		if was.AcceptedBy == "" {
+			if err := t.putOut(ctx, &was, r.PublicKeyDigest); err != nil {
+				return n, nil, err
+			}
+		}
+	}
+	if was.AskedKey == "" || !was.accepts(r) {
+		if err := t.askedBy(ctx, was, r); err != nil {
+			return n, nil, err
+		}
+	}
+	held, err := lastRestore(ctx, t)
+	if err != nil {
+		return n, nil, err
+	}
+	if answer = judge(was, r, held.Held()); answer != nil {
+		return n, answer, nil
+	}
+	e.After = small("serial", r.Cert.Serial, "key", r.PublicKeyDigest, "accepted_by", was.AcceptedBy, "machine", was.Machine)
+	if n, err = t.readmit(ctx, n, r); err != nil {
+		return n, nil, err
+	}
+	return n, nil, t.audit(ctx, e)
+}
+
+// judge says whether somebody speaks for this identity.
+func judge(was RestoredNode, r RestoredRenewal, held bool) error {
+	const accept = "see hostler-broker restore --list; if it is the node: hostler-broker restore --accept %s"
+	switch {
+	case was.accepts(r):
+		return nil
+	case was.AcceptedBy != "":
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: %s has accepted another key as the node's ("+accept+")", r.OldSerial, r.NodeID, was.AcceptedBy, r.NodeID)
+	case !was.LetInAt.IsZero() && was.LetInKey == r.PublicKeyDigest:
+		return nil // the answer was lost
+	case !held:
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the hold has been released ("+accept+")", r.OldSerial, r.NodeID, r.NodeID)
+	case was.Machine == MachineNewer && r.Epoch > was.Epoch, was.Machine == MachineSame && r.Epoch >= was.Epoch:
+		return nil
+	case was.Machine == MachineNewer:
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: MAAS says that its machine was deployed again after the backup, and this is the identity of before", r.OldSerial, r.NodeID)
+	case was.Machine == MachineOther:
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: MAAS does not say that its machine is the node's (%s; "+accept+")", r.OldSerial, r.NodeID, was.MachineIs, r.NodeID)
+	}
+	return broker.Errorf(broker.Unavailable, "restored_undecided", "cannot renew for node %s yet: the database was restored from a backup, and nobody has said yet that this is the node ("+accept+")", r.NodeID, r.NodeID)
+}
+
+// newer reports whether an identity takes the place of the one that has asked before.
+func newer(r RestoredRenewal, was RestoredNode) bool {
+	return r.Epoch > was.AskedEpoch || r.Epoch == was.AskedEpoch && r.Since.After(was.AskedSince)
+}
+
+// mayRenewRestored is what the backup itself knows against it.
+func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRenewal) (answer, err error) {
+	old, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, r.OldSerial))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	switch {
+	case n.Status == broker.Deleted:
+		return nodeDeleted(n), nil
+	case r.Epoch < n.Epoch:
+		return superseded(n, r.Epoch), nil
+	case !old.DeniedAt.IsZero():
+		return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied (enrol the node again)", r.OldSerial, r.NodeID), nil
+	}
+	return nil, nil
+}
+
+// askedBy notes the newest identity that has asked.
+func (t *tx) askedBy(ctx context.Context, was RestoredNode, r RestoredRenewal) error {
+	epoch, since := max(was.AskedEpoch, r.Epoch), was.AskedSince
+	if was.AskedKey != r.PublicKeyDigest || r.Since.After(since) {
+		since = r.Since
+	}
+	_, err := t.ExecContext(ctx, `INSERT INTO restored_nodes (node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from) VALUES ($1, FALSE, 0, $2, $3, $4, $5, $6)
+		ON CONFLICT (node_id) DO UPDATE SET asked_epoch = excluded.asked_epoch, asked_since = excluded.asked_since, asked_key = excluded.asked_key, asked_at = excluded.asked_at, asked_from = excluded.asked_from`,
+		r.NodeID, epoch, micros(since), r.PublicKeyDigest, micros(t.now), r.Remote)
+	return err
+}
+
+// accepts reports whether it is the identity that an operator has spoken for: then no
+// other takes its place but by an operator.
+func (r RestoredNode) accepts(asked RestoredRenewal) bool {
+	return r.AcceptedBy != "" && r.AcceptKey == asked.PublicKeyDigest
+}
+
+func (t *tx) twoIdentities(ctx context.Context, was RestoredNode, r RestoredRenewal) error {
+	return t.noteDifference(ctx, Difference{Subject: "node/" + was.NodeID, Code: "two_identities", Text: fmt.Sprintf("two identities have asked to renew: one of epoch %d from %s, and one of epoch %d from %s (if the machine may have been copied, give it a new identity)", was.AskedEpoch, was.AskedFrom, r.Epoch, r.Remote)})
+}
+
+// putOut takes back what an identity was given that another takes the place of.
+func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
+	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND key_digest <> $4`, was.NodeID, key); err != nil {
+		return err
+	}
+	was.AcceptedBy, was.AcceptKey, was.LetInAt, was.LetInKey, was.ComparedAt = "", "", time.Time{}, "", time.Time{}
+	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = '', accepted_key = '', let_in_at = 0, let_in_key = '', compared_at = 0 WHERE node_id = $1`, was.NodeID)
+	return err
+}
+
+// readmit makes an identity the node's: its epoch counts, all that came before it is
+// denied, and a node that enrolled again since the backup serves nobody before a person
+// has looked, since what was done to it is not on record.
+func (t *tx) readmit(ctx context.Context, n broker.Node, r RestoredRenewal) (broker.Node, error) {
+	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND (epoch < $4 OR key_digest <> $5)`, n.ID, r.Epoch, r.PublicKeyDigest); err != nil {
+		return n, err
+	}
+	if err := t.addCert(ctx, n.ID, r.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
+		return n, err
+	}
+	since := r.Since.UTC()
+	if was, err := t.keyKnown(ctx, n.ID, r.PublicKeyDigest); err != nil || was {
+		since = n.IdentitySince
+		if err != nil {
+			return n, err
+		}
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, contacted_epoch = $1, cert_not_after = $2, identity_since = $3, last_contact_at = $4, updated_at = $4 WHERE id = $5`,
+		r.Epoch, micros(r.Cert.NotAfter), micros(since), micros(t.now), n.ID); err != nil {
+		return n, err
+	}
+	caught := r.Epoch > n.Epoch
+	n.Epoch, n.CertNotAfter, n.IdentitySince = r.Epoch, r.Cert.NotAfter.UTC(), since
+	if caught {
+		if err := t.caughtUp(ctx, &n); err != nil {
+			return n, err
+		}
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2 WHERE node_id = $3`, micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
+		return n, err
+	}
+	if err := t.saveReport(ctx, &n, r.Report); err != nil {
+		return n, err
+	}
+	if r.Said > r.TrustVersion {
+		return n, t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "trust_newer", Text: fmt.Sprintf("it has trust bundle %d, and the backup ends with %d: keys were changed afterwards", r.Said, r.TrustVersion)})
+	}
+	return n, t.confirmTrust(ctx, &n, r.TrustVersion)
+}
+
+func (t *tx) keyKnown(ctx context.Context, nodeID, key string) (bool, error) {
+	var known int
+	err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM certificates WHERE node_id = $1 AND key_digest = $2 AND restored`, nodeID, key).Scan(&known)
+	return known > 0, err
+}
+
+func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
+	if err := t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "enrolled_again", Text: fmt.Sprintf("it enrolled again after the backup, and is at epoch %d; who was on it since, and whether it was cleaned, is not on record", n.Epoch)}); err != nil {
+		return err
+	}
+	for _, by := range []broker.Owner{broker.OwnerReconciler, broker.OwnerTurnover, broker.OwnerOperator} {
+		if broker.Transition(*n, broker.Quarantined, by) != nil {
+			continue
+		}
+		moved, err := t.transition(ctx, broker.Actor{Name: "system"}, n.ID, Change{From: n.Status, To: broker.Quarantined, By: by, Reason: "restored_from_backup: it enrolled again after the backup"})
+		if err == nil {
+			*n = moved
+		}
+		return err
+	}
+	return nil
+}
+
+// nextEpoch is beyond what a restored database has seen of the node, too.
+func (t *tx) nextEpoch(ctx context.Context, n broker.Node) (int64, error) {
+	var seen int64
+	err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(asked_epoch), 0) FROM restored_nodes WHERE node_id = $1`, n.ID).Scan(&seen)
+	return max(n.Epoch, seen) + 1, err
+}
+
+// AcceptRestored is an operator's word that who has asked last for a node is that node.
+// Codes: not_restored, restored_not_asked.
+func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, reason string) (r RestoredNode, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.forUpdate(), nodeID))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return broker.Errorf(broker.NotFound, "restored_not_asked", "cannot accept %q: no such node was in the backup (see hostler-broker restore --list)", nodeID)
+		case err != nil:
+			return err
+		case r.AskedKey == "" || !r.Known:
+			return broker.Errorf(broker.Refused, "restored_not_asked", "cannot accept node %s: it is not in the backup, or nobody has asked to renew for it yet (wait until it has)", nodeID)
+		}
+		if r.LetInKey != r.AskedKey {
+			if err := t.putOut(ctx, &r, r.AskedKey); err != nil {
+				return err
+			}
+		}
+		r.AcceptedBy, r.AcceptKey = actor.Name, r.AskedKey
+		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = $1, accepted_key = asked_key WHERE node_id = $2`, actor.Name, nodeID); err != nil {
+			return err
+		}
+		e := entry(actor, "node.restored_accept", nodeID)
+		e.Reason, e.After = reason, small("key", r.AskedKey, "epoch", r.AskedEpoch, "from", r.AskedFrom)
+		return t.audit(ctx, e)
+	})
+	return r, err
+}
+
+// MachineWord is MAAS's word on the machine of a node.
+type MachineWord struct {
+	NodeID, Word, Is string
+}
+
+// SaveMachineWords keeps what MAAS says of nodes that are not members again yet.
+func (db *DB) SaveMachineWords(ctx context.Context, words []MachineWord) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		for _, w := range words {
+			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4 AND (machine <> $1 OR machine_is <> $2)`, w.Word, w.Is, micros(t.now), w.NodeID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

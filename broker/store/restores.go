@@ -1,0 +1,225 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Restore is one time that this database came out of a backup.
+type Restore struct {
+	RestoredAt time.Time
+	TakenAt    time.Time // when the backup was; zero: not known
+	Source     string    // which backup
+	TrustFloor int64     // the least version of the next trust bundle
+	ReleasedAt time.Time // zero: it is held
+	ReleasedBy string
+	Reason     string // of the release
+}
+
+// Held reports whether nothing that changes anything is handed out yet.
+func (r Restore) Held() bool { return !r.RestoredAt.IsZero() && r.ReleasedAt.IsZero() }
+
+const restoreColumns = `restored_at, taken_at, source, trust_floor, released_at, released_by, reason`
+
+func scanRestore(row interface{ Scan(...any) error }) (r Restore, err error) {
+	err = row.Scan(at(&r.RestoredAt), at(&r.TakenAt), &r.Source, &r.TrustFloor, at(&r.ReleasedAt), &r.ReleasedBy, &r.Reason)
+	return r, err
+}
+
+// LastRestore is the latest; zero: this database never came out of a backup.
+func (db *DB) LastRestore(ctx context.Context) (Restore, error) {
+	return lastRestore(ctx, db.reader())
+}
+
+func lastRestore(ctx context.Context, r runner) (Restore, error) {
+	found, err := scanRestore(r.QueryRowContext(ctx, `SELECT `+restoreColumns+` FROM restores ORDER BY id DESC LIMIT 1`))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Restore{}, nil
+	}
+	return found, err
+}
+
+// Counters that nodes and readers of events have seen go on from beyond what the
+// database can have given out since the backup.
+const (
+	trustLeap = 1_000
+	eventLeap = 1_000_000_000
+)
+
+// Voided counts what a restore has taken its force from.
+type Voided struct {
+	Nodes, EnrolTokens, OperatorTokens, Tasks, Runs int
+}
+
+// MarkRestored says, before any broker has opened it, that this database came out
+// of a backup, and holds it. From then on until ReleaseRestore no chain steps and
+// nothing but probes is handed out. What may have ended since the backup is over: enrol
+// tokens, operators' tokens, tasks; runs are stopped for a person. Certificates from
+// before are good for asking to renew (RenewRestored), also after the release.
+func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.shutOut(ctx); err != nil {
+			return err
+		}
+		if v, err = t.markRestored(ctx, actor, takenAt, source); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "broker.restore", Subject: "broker", Reason: source,
+			After: small("taken_at", takenAt, "nodes", v.Nodes, "enrol_tokens", v.EnrolTokens, "operator_tokens", v.OperatorTokens, "tasks", v.Tasks, "runs", v.Runs),
+		})
+	})
+	return v, err
+}
+
+func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
+	now := micros(t.now)
+	bundle, _, err := latestBundle(ctx, t)
+	if err != nil {
+		return v, err
+	}
+	last, err := lastRestore(ctx, t)
+	if err != nil {
+		return v, err
+	}
+	floor := max(bundle, last.TrustFloor) + trustLeap
+	for _, s := range []struct {
+		rows *int
+		sql  string
+		args []any
+	}{
+		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor) VALUES ($1, $2, $3, $4)`, []any{now, micros(takenAt), source, floor}},
+		{nil, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = 'restored'`, []any{now}},
+		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', 'restored', $1, $2, $3)`, []any{"compare it with the nodes and with MAAS, then hostler-broker restore --release", actor.Name, now}},
+		{nil, `DELETE FROM restored_differences`, nil},
+		{nil, `DELETE FROM restored_nodes`, nil},
+		{&v.Nodes, `INSERT INTO restored_nodes (node_id, known, epoch) SELECT id, TRUE, epoch FROM nodes WHERE status <> 'deleted'`, nil},
+		{nil, `UPDATE certificates SET restored = TRUE WHERE NOT restored`, nil},
+		{&v.EnrolTokens, `UPDATE enroll_tokens SET void_at = $1 WHERE consumed_at = 0 AND void_at = 0`, []any{now}},
+		{&v.OperatorTokens, `UPDATE operator_tokens SET revoked_at = $1 WHERE revoked_at = 0`, []any{now}},
+		{nil, `DELETE FROM terminal_tickets`, nil},
+		{nil, `UPDATE terminal_sessions SET token_hash = '', next_token_hash = '' WHERE status <> 'closed'`, nil},
+		{nil, `UPDATE outbox_tip SET position = position + $1`, []any{int64(eventLeap)}},
+	} {
+		n, err := changed(t.ExecContext(ctx, s.sql, s.args...))
+		if err != nil {
+			return v, err
+		}
+		if s.rows != nil {
+			*s.rows = int(n)
+		}
+	}
+	if v.Tasks, err = t.forsakeTasks(ctx, actor); err != nil {
+		return v, err
+	}
+	v.Runs, err = t.stopRuns(ctx)
+	return v, err
+}
+
+// forsakeTasks ends what was open in the backup: the node may have carried it out, and
+// an operator may have taken it back. What the node still says of it is kept beside.
+func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) {
+	open, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') ORDER BY id`)
+	for _, k := range open {
+		if err := t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the database was restored from a backup in which this task was open"); err != nil {
+			return 0, err
+		}
+		if err := t.auditEnd(ctx, actor, k); err != nil {
+			return 0, err
+		}
+	}
+	return len(open), err
+}
+
+// stopRuns stops what moved in the backup, each at the stage at which it was then.
+func (t *tx) stopRuns(ctx context.Context) (int, error) {
+	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE status IN ('pending', 'running', 'compensating') ORDER BY id`)
+	for _, id := range ids {
+		was, err := run(ctx, t, id, t.forUpdate())
+		if err != nil {
+			return 0, err
+		}
+		c := was.Restored(t.now)
+		if _, err := t.act(ctx, was, c); err != nil {
+			return 0, err
+		}
+		if err := t.noteDifference(ctx, Difference{Subject: "run/" + id, Code: "run_stopped", Text: "a " + was.Kind + " of " + was.Subject + " stood at " + was.Stage + " in the backup; it is stopped there"}); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), err
+}
+
+// ReleaseRestore ends the hold. Nodes that have not been let in stay out. Codes:
+// not_restored, restore_released.
+func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason string) (r Restore, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.shutOut(ctx); err != nil {
+			return err
+		}
+		if r, err = lastRestore(ctx, t); err != nil {
+			return err
+		}
+		switch {
+		case r.RestoredAt.IsZero():
+			return broker.Errorf(broker.Refused, "not_restored", "cannot release: this database was not restored from a backup")
+		case !r.Held():
+			return broker.Errorf(broker.Refused, "restore_released", "cannot release: %s has released it at %s", r.ReleasedBy, r.ReleasedAt.Format(time.RFC3339))
+		}
+		r.ReleasedAt, r.ReleasedBy, r.Reason = t.now, actor.Name, reason
+		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, micros(t.now), actor.Name, reason); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2`, micros(t.now), string(chain.Restored)); err != nil {
+			return err
+		}
+		t.hint(HintRun, "")
+		if err := t.wakeFrozen(ctx, ""); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "broker.release", Subject: "broker", Reason: reason, Before: small("restored_at", r.RestoredAt, "source", r.Source)})
+	})
+	return r, err
+}
+
+// Difference is one thing in which a restored database is not what is so.
+type Difference struct {
+	Subject string // node/ID, run/ID, task/ID, machine/SITE/ID
+	Code    string
+	Text    string
+	FoundAt time.Time
+}
+
+// Differences lists what was found since the last restore, by subject.
+func (db *DB) Differences(ctx context.Context) ([]Difference, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (d Difference, err error) {
+		return d, row.Scan(&d.Subject, &d.Code, &d.Text, at(&d.FoundAt))
+	}, `SELECT subject, code, text, found_at FROM restored_differences ORDER BY subject, code`)
+}
+
+// NoteDifferences writes down what was found; the same once more changes nothing.
+func (db *DB) NoteDifferences(ctx context.Context, found []Difference) error {
+	if len(found) == 0 {
+		return nil
+	}
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		for _, d := range found {
+			if err := t.noteDifference(ctx, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (t *tx) noteDifference(ctx context.Context, d Difference) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO restored_differences (subject, code, text, found_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+		d.Subject, d.Code, taskcatalog.Clean(d.Text, 500), micros(t.now))
+	return err
+}

@@ -1,0 +1,120 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What the backup has open may have ended since: none of it goes on by itself.
+func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+		queued := enqueueClass(t, db, n, taskcatalog.ClassProbe, taskcatalog.LaneConcurrent)
+		dispatched := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
+		claim(t, db, n, queued.ID, dispatched.ID)
+		enqueueClass(t, db, n, taskcatalog.ClassMutating, taskcatalog.LaneExclusive)
+		var runs []chain.NewRun
+		for id, status := range map[string]chain.Status{"waits": chain.Pending, "moves": chain.Pending, "ended": chain.Completed} {
+			runs = append(runs, chain.NewRun{Record: chain.Record{
+				ID: id, Kind: "k", Site: "dc1", Subject: "one", Status: status, Stage: "release", Direction: chain.Forward, Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
+			}})
+		}
+		ok(t, db.Insert(ctx, runs, nil))
+		wanted := chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}}
+		moving := must(db.Claim(ctx, wanted))(t)
+		ok(t, db.CreateOperatorToken(ctx, admin, broker.OperatorToken{Name: "revoked-after-the-backup", Role: broker.RolePlatformAdmin, ExpiresAt: clock.Now().Add(time.Hour)}, "hash-o"))
+		before, _, err := db.OutboxEnds(ctx)
+		ok(t, err)
+
+		clock.Advance(time.Hour)
+		v := must(db.MarkRestored(ctx, admin, clock.Now().Add(-time.Hour), "a backup"))(t)
+		if v != (store.Voided{Nodes: 1, OperatorTokens: 1, Tasks: 3, Runs: 2}) {
+			t.Errorf("voided %+v", v)
+		}
+		for _, id := range []string{queued.ID, dispatched.ID} {
+			if k := must(db.Task(ctx, id))(t); k.Status != broker.TaskFailed || k.Code != taskcatalog.CodeOutcomeUnknown {
+				t.Errorf("task %s is %s with %s", id, k.Status, k.Code)
+			}
+		}
+		claim(t, db, n)
+		for _, id := range []string{"waits", "moves"} {
+			r := must(db.Run(ctx, id))(t)
+			if r.Status != chain.FailedManual || r.Failure == nil || r.Failure.Code != chain.CodeRestored || r.Owner != "" {
+				t.Errorf("run %s: %+v", id, r)
+			}
+		}
+		if err := db.Save(ctx, chain.Change{Record: *moving}); err == nil {
+			t.Error("who had the run before the restore saves it")
+		}
+		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "new", Kind: "k", Site: "dc1", Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1, State: []byte(`{}`), DueAt: db.Now()}}}, nil))
+		held := func() bool { return must(db.Claim(ctx, wanted))(t) == nil }
+		if !held() {
+			t.Error("a run steps while the database is held")
+		}
+		if _, _, err := db.Unfreeze(ctx, admin, "", "go", true); err != nil || !held() {
+			t.Errorf("lifting freezes lifts the hold (%v)", err)
+		}
+		if got := reasons(t, db, n); len(got) == 0 || got[0] != "frozen" {
+			t.Errorf("a node is handed out while the database is held: %v", got)
+		}
+		if o := must(db.OperatorByHash(ctx, "hash-o"))(t); o.RevokedAt.IsZero() {
+			t.Error("an operator's token of before is good")
+		}
+		if tip, _, err := db.OutboxEnds(ctx); err != nil || tip < before+1_000_000 {
+			t.Errorf("events go on at %d, and a reader may have seen one of that number", tip)
+		}
+
+		must(db.ReleaseRestore(ctx, admin, "compared"))(t)
+		if held() {
+			t.Error("held after the release")
+		}
+		_, err = db.ReleaseRestore(ctx, admin, "twice")
+		refused(t, err, "restore_released")
+		if audited(t, db, "broker.restore", "") != 1 || audited(t, db, "broker.release", "") != 1 {
+			t.Error("it is not in the audit log")
+		}
+		if found := must(db.Differences(ctx))(t); len(found) != 2 || found[0].Subject != "run/moves" || !strings.Contains(found[0].Text, "release") {
+			t.Errorf("listed: %+v", found)
+		}
+	})
+}
+
+func TestADatabaseThatWasNotRestoredIsNotReleased(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		_, err := db.ReleaseRestore(ctx, admin, "r")
+		refused(t, err, "not_restored")
+		if r := must(db.LastRestore(ctx))(t); r.Held() {
+			t.Error("it is held")
+		}
+	})
+}
+
+// A backup that was taken of a restored broker is restored: what was let in, or
+// released, before counts for nothing.
+func TestASecondRestoreHoldsAgain(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		must(db.MarkRestored(ctx, admin, clock.Now(), "the first"))(t)
+		ok(t, db.SaveMachineWords(ctx, []store.MachineWord{{NodeID: n.ID, Word: store.MachineSame}}))
+		must(db.ReleaseRestore(ctx, admin, "compared"))(t)
+		clock.Advance(time.Hour)
+		floor := must(db.LastRestore(ctx))(t).TrustFloor
+		must(db.MarkRestored(ctx, admin, clock.Now(), "the second"))(t)
+		r := must(db.LastRestore(ctx))(t)
+		nodes := must(db.RestoredNodes(ctx))(t)
+		if !r.Held() || r.Source != "the second" || len(nodes) != 1 || nodes[0].Machine != "" {
+			t.Errorf("%+v, %+v", r, nodes)
+		}
+		if r.TrustFloor <= floor {
+			t.Errorf("the floor of trust bundles went back to %d", r.TrustFloor)
+		}
+	})
+}
