@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/backup"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/store"
@@ -27,8 +28,20 @@ type DataDir struct {
 
 // OpenDataDir makes the directory where there is none and takes its lock, which
 // ends with the process, however that ends. Codes: data_dir_unusable,
-// data_dir_in_use.
+// data_dir_in_use, restore_unfinished.
 func OpenDataDir(path string) (*DataDir, error) {
+	d, err := LockDataDir(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := backup.Unfinished(d.path); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// LockDataDir is OpenDataDir for who begins a restore, or begins it anew.
+func LockDataDir(path string) (*DataDir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, unusable(path, err)
@@ -36,7 +49,7 @@ func OpenDataDir(path string) (*DataDir, error) {
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, unusable(abs, err)
 	}
-	f, err := os.OpenFile(filepath.Join(abs, "broker.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(abs, backup.LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, unusable(abs, err)
 	}
@@ -49,6 +62,9 @@ func OpenDataDir(path string) (*DataDir, error) {
 	_, _ = fmt.Fprintln(f, os.Getpid())
 	return &DataDir{path: abs, lock: f}, nil
 }
+
+// Path is the directory's, from the root on.
+func (d *DataDir) Path() string { return d.path }
 
 // Close lets go of the directory.
 func (d *DataDir) Close() error { return d.lock.Close() }

@@ -54,6 +54,25 @@ func (db *DB) RestoredNodes(ctx context.Context) ([]RestoredNode, error) {
 // In reports whether the node is a member again.
 func (r RestoredNode) In() bool { return !r.LetInAt.IsZero() || !r.EnrolledAt.IsZero() }
 
+// State is how far the node is, in a word or two.
+func (r RestoredNode) State() string {
+	switch {
+	case !r.EnrolledAt.IsZero():
+		return "enrolled anew"
+	case !r.LetInAt.IsZero():
+		return "let in"
+	case !r.Known:
+		return "unknown"
+	case r.AcceptedBy != "":
+		return "accepted"
+	case r.AskedAt.IsZero():
+		return "not heard"
+	case r.Machine == MachineOther || r.Machine == MachineNewer && r.AskedEpoch <= r.Epoch:
+		return "refused"
+	}
+	return "undecided"
+}
+
 // FromBefore reports whether a certificate is none that was issued since the last
 // restore: it is marked, or not on record. Ask where there was a restore.
 func (db *DB) FromBefore(ctx context.Context, serial string) (bool, error) {

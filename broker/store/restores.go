@@ -64,6 +64,9 @@ type Voided struct {
 // before are good for asking to renew (RenewRestored), also after the release.
 func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.nobodyLeads(ctx); err != nil {
+			return err
+		}
 		if err := t.shutOut(ctx); err != nil {
 			return err
 		}
@@ -76,6 +79,19 @@ func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time
 		})
 	})
 	return v, err
+}
+
+// nobodyLeads refuses where a broker runs on a PostgreSQL: one of them always leads. On
+// SQLite the data directory's lock says it.
+func (t *tx) nobodyLeads(ctx context.Context) error {
+	if t.name() != "postgres" {
+		return nil
+	}
+	var free bool
+	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(leadLock)).Scan(&free); err != nil || free {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "broker_running", "cannot mark this database as restored: a broker runs on it (stop all of them)")
 }
 
 func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {

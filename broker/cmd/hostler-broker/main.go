@@ -83,7 +83,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, c.CommandPath())
 	})
-	root.AddCommand(newServe(), newMigrate(), newCA(), newToken(), newVersion())
+	root.AddCommand(newServe(), newMigrate(), newCA(), newToken(), newBackup(), newRestore(), newVersion())
 	return root
 }
 

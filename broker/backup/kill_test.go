@@ -1,0 +1,84 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const killAt = "HOSTLER_TEST_KILL_AT"
+
+// TestMain is a restore that ends at its nth step, where a test asks for one.
+func TestMain(m *testing.M) {
+	at, err := strconv.Atoi(os.Getenv(killAt))
+	if err != nil {
+		os.Exit(m.Run())
+	}
+	n := 0
+	step = func(string) {
+		if n++; n == at {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	_, _, err = Restore(context.Background(), RestoreOptions{
+		File: os.Args[1], DataDir: os.Args[2], Identity: os.Args[3], Now: noon.Add(time.Hour), Actor: admin,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A restore that is killed, wherever that is, leaves a directory that no broker starts
+// on, or one whose database is held; and the next restore goes through.
+func TestARestoreThatIsKilledLeavesNothingThatCouldServe(t *testing.T) {
+	p := newPlant(t)
+	file := p.write(t)
+	for n := 1; ; n++ {
+		o := p.into(t)
+		o.File = file
+		c := exec.CommandContext(t.Context(), os.Args[0], file, o.DataDir, p.identity)
+		c.Env = append(os.Environ(), killAt+"="+strconv.Itoa(n))
+		out, err := c.CombinedOutput()
+		if err == nil {
+			if n < 10 {
+				t.Fatalf("only %d steps", n)
+			}
+			break
+		}
+		if c.ProcessState.Exited() {
+			t.Fatalf("step %d: %v: %s", n, err, out)
+		}
+		if Unfinished(o.DataDir) == nil {
+			for _, name := range names(t, o.DataDir) {
+				if name != LockName {
+					t.Errorf("step %d: a broker may start on a directory with %s", n, name)
+				}
+			}
+		}
+		if _, err := os.Stat(filepath.Join(o.DataDir, "hostler.db")); err == nil {
+			if last := must(opened(t, o.DataDir).LastRestore(t.Context()))(t); !last.Held() {
+				t.Errorf("step %d: there is a database that is not held", n)
+			}
+		}
+		if _, _, err := Write(t.Context(), WriteOptions{DataDir: o.DataDir, File: filepath.Join(t.TempDir(), "b"), Recipients: []string{p.recipient}, Now: noon}); err == nil || n > 1 && broker.AsError(err).Code != "restore_unfinished" {
+			t.Errorf("step %d: what is half there can be backed up: %v", n, err)
+		}
+		if _, _, err := Restore(t.Context(), o); err != nil {
+			t.Fatalf("step %d: the next restore: %v", n, err)
+		}
+		if last := must(opened(t, o.DataDir).LastRestore(t.Context()))(t); !last.Held() || Unfinished(o.DataDir) != nil {
+			t.Errorf("step %d: the next restore left %+v", n, last)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/trust"
+)
+
+const (
+	copyPrefix  = ".backup-" // of the directory where the files are copied
+	tempPrefix  = ".new-"    // of a file that keys and secrets are written to before its name is theirs
+	keyTries    = 5
+	staleBackup = 24 * time.Hour // a copy that is older was left behind
+)
+
+// WriteOptions say what is written where.
+type WriteOptions struct {
+	DataDir    string
+	File       string
+	Force      bool // FILE may be there
+	Recipients []string
+	Version    string
+	Now        time.Time
+}
+
+// Write writes a backup of the broker in a data directory, beside which it may run.
+// digest is the file's. Codes: backup_exists, backup_unwritable, backup_keys_changed,
+// recipient_invalid, restore_unfinished, keys_missing, store_unavailable, disk_full.
+func Write(ctx context.Context, o WriteOptions) (m Manifest, digest string, err error) {
+	if err := Unfinished(o.DataDir); err != nil {
+		return m, "", err
+	}
+	if _, err := os.Lstat(o.File); err == nil && !o.Force {
+		return m, "", exists(o.File)
+	}
+	copied, err := os.MkdirTemp(o.DataDir, copyPrefix) // mode 0700, as large as the database
+	if err != nil {
+		return m, "", unwritable(o.DataDir, err)
+	}
+	defer func() { _ = os.RemoveAll(copied) }()
+	sweepCopies(o.DataDir, copied)
+	if m, err = collect(ctx, o, copied); err != nil {
+		return m, "", err
+	}
+	digest, err = o.write(m, copied)
+	return m, digest, err
+}
+
+// sweepCopies removes what a backup that was killed has left.
+func sweepCopies(dataDir, own string) {
+	left, _ := filepath.Glob(filepath.Join(dataDir, copyPrefix+"*"))
+	for _, dir := range left {
+		if info, err := os.Stat(dir); err == nil && dir != own && time.Since(info.ModTime()) > staleBackup {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+// collect copies what a backup holds to a directory, and says what it is.
+func collect(ctx context.Context, o WriteOptions, to string) (m Manifest, err error) {
+	m = Manifest{Format: format, Version: o.Version, TakenAt: o.Now.UTC().Truncate(time.Second)}
+	if m.Keys, m.Roots, err = snapshot(ctx, o.DataDir, to); err != nil {
+		return m, err
+	}
+	if m.Schema, err = store.CheckFile(ctx, filepath.Join(to, databaseName)); err != nil {
+		return m, err
+	}
+	from := filepath.Join(o.DataDir, secretsDir)
+	if _, err := os.Stat(from); err == nil {
+		if err := copyTree(from, filepath.Join(to, secretsDir)); err != nil {
+			return m, unwritable(o.DataDir, err)
+		}
+	}
+	m.Files, err = list(to)
+	m.Secrets = slices.ContainsFunc(m.Files, func(f File) bool { return strings.HasPrefix(f.Path, secretsDir+"/") })
+	return m, err
+}
+
+// snapshot copies keys and database so that they fit.
+func snapshot(ctx context.Context, dataDir, to string) ([]trust.KeyPlace, []string, error) {
+	keys, ring := filepath.Join(dataDir, keysDir), filepath.Join(dataDir, keysDir, "keyring.json")
+	for range keyTries {
+		before, err := os.ReadFile(ring)
+		if err != nil {
+			return nil, nil, broker.Errorf(broker.Refused, "keys_missing", "cannot back up %s: it has no keys", dataDir)
+		}
+		for _, name := range []string{keysDir, databaseName} {
+			if err := os.RemoveAll(filepath.Join(to, name)); err != nil {
+				return nil, nil, unwritable(dataDir, err)
+			}
+		}
+		if err := copyTree(keys, filepath.Join(to, keysDir)); err != nil {
+			return nil, nil, unwritable(dataDir, err)
+		}
+		if err := store.Snapshot(ctx, filepath.Join(dataDir, databaseName), filepath.Join(to, databaseName)); err != nil {
+			return nil, nil, err
+		}
+		after, err := os.ReadFile(ring)
+		if err != nil {
+			return nil, nil, unwritable(dataDir, err)
+		}
+		copied, err := os.ReadFile(filepath.Join(to, keysDir, "keyring.json"))
+		if err == nil && bytes.Equal(before, after) && bytes.Equal(before, copied) {
+			return trust.Inventory(filepath.Join(to, keysDir))
+		}
+	}
+	return nil, nil, broker.Errorf(broker.Unavailable, "backup_keys_changed", "cannot back up %s: its keys change all the while (try again when the rotation is through)", dataDir)
+}
+
+// copyTree copies the regular files beneath a directory. One that goes away meanwhile is
+// left out, and so is one whose name is not its own yet.
+func copyTree(from, to string) error {
+	root, err := os.OpenRoot(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, filepath.FromSlash(name)), 0o700)
+		case !d.Type().IsRegular() || strings.HasPrefix(d.Name(), tempPrefix):
+			return nil
+		}
+		in, err := root.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }()
+		out, err := os.OpenFile(filepath.Join(to, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	})
+}
+
+// list names the files of a copy, the database first.
+func list(dir string) (files []File, err error) {
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		f := File{Path: filepath.ToSlash(rel)}
+		if f.Size, f.SHA256, err = hashFile(name); err != nil {
+			return err
+		}
+		files = append(files, f)
+		return f.check()
+	})
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return files, err
+}
+
+func hashFile(name string) (int64, string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return n, hex.EncodeToString(h.Sum(nil)), err
+}
+
+// write writes the encrypted archive beside its place, and puts it there.
+func (o WriteOptions) write(m Manifest, from string) (digest string, err error) {
+	out, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".*") // mode 0600
+	if err != nil {
+		return "", unwritable(o.File, err)
+	}
+	defer func() { _ = os.Remove(out.Name()) }() // gone already where it was renamed
+	sum := sha256.New()
+	sealed, err := secrets.Seal(io.MultiWriter(out, sum), o.Recipients)
+	if err == nil {
+		err = archive(sealed, m, from)
+	}
+	if err == nil {
+		err = sealed.Close()
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return "", unwritable(o.File, err)
+	}
+	place := os.Rename
+	if !o.Force { // a rename would take the place of one that came meanwhile
+		place = os.Link
+	}
+	switch err := place(out.Name(), o.File); {
+	case errors.Is(err, fs.ErrExist):
+		return "", exists(o.File)
+	case err != nil:
+		return "", unwritable(o.File, err)
+	}
+	if err := syncDir(filepath.Dir(o.File)); err != nil {
+		return "", unwritable(o.File, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func archive(w io.Writer, m Manifest, from string) error {
+	t := tar.NewWriter(w)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	header := func(name string, size int64) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: m.TakenAt, Format: tar.FormatPAX}
+	}
+	if err := t.WriteHeader(header(manifestName, int64(len(raw)))); err != nil {
+		return err
+	}
+	if _, err := t.Write(raw); err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		if err := t.WriteHeader(header(f.Path, f.Size)); err != nil {
+			return err
+		}
+		in, err := os.Open(filepath.Join(from, filepath.FromSlash(f.Path)))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(t, in)
+		if err = errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func exists(file string) error {
+	return broker.Errorf(broker.Refused, "backup_exists", "cannot write %s: it is there already (use another name, or --force)", file)
+}
+
+func unwritable(name string, err error) error {
+	var own *broker.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return broker.Errorf(broker.Unavailable, "disk_full", "cannot write beside %s: the disk is full (a backup needs room for a copy of the database in the data directory, and for FILE)", path.Base(name))
+	}
+	return broker.Errorf(broker.Unavailable, "backup_unwritable", "cannot back up or restore %s: %v", name, err)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

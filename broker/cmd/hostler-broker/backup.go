@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/backup"
+)
+
+func newBackup() *cobra.Command {
+	var s settings
+	var recipients, files []string
+	var force bool
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "write database, keys and secrets into one encrypted file",
+		Long: `Writes the database as it is at one moment, the keys beside it and the secrets
+that are kept in files into FILE, encrypted to the recipients. The broker may run.
+It says which keys are in it: whoever can decrypt FILE can be the broker.
+With PostgreSQL the database is pg_dump's: see docs/backup.md.`,
+		Example: "  hostler-broker backup --data-dir /var/lib/hostler-broker --recipient age1… /backup/hostler-$(date +%F).age",
+		Args:    takes(1, "the name of a file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := s.load(c); err != nil {
+				return err
+			}
+			if s.DB != "" {
+				return broker.Errorf(broker.Refused, "backup_postgres", "cannot back up a PostgreSQL: that is pg_dump's to do (docs/backup.md says how, and what of the data directory goes with it)")
+			}
+			if err := s.mustHaveStore(); err != nil {
+				return err
+			}
+			for _, f := range files {
+				raw, err := readSmall(f)
+				if err != nil {
+					return err
+				}
+				recipients = append(recipients, strings.Split(raw, "\n")...)
+			}
+			if len(recipients) == 0 {
+				return usage("%s needs --recipient age1… or --recipients-file FILE: a backup holds the broker's keys", c.CommandPath())
+			}
+			m, digest, err := backup.Write(c.Context(), backup.WriteOptions{DataDir: s.DataDir, File: args[0], Force: force, Recipients: recipients, Version: version, Now: now()})
+			if err != nil {
+				return err
+			}
+			return tellBackup(c.OutOrStdout(), args[0], m, digest)
+		},
+	}
+	s.where(c)
+	c.Flags().StringArrayVar(&recipients, "recipient", nil, "whom it is encrypted to: age1… or age1pq…; may be given again, of one kind")
+	c.Flags().StringArrayVar(&files, "recipients-file", nil, "file with recipients, one a line")
+	c.Flags().BoolVar(&force, "force", false, "FILE may be there, and is replaced")
+	return c
+}
+
+const maxSmallFile = 1 << 20
+
+func readSmall(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", broker.Errorf(broker.Invalid, "bad_usage", "cannot read %v", err)
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxSmallFile))
+	return string(raw), err
+}
+
+func tellBackup(w io.Writer, file string, m backup.Manifest, digest string) error {
+	_, err := fmt.Fprintf(w, "wrote %s, sha256 %s\n", file, digest)
+	tellManifest(w, m)
+	return err
+}
+
+// tellManifest says what is in a backup, and above all which keys.
+func tellManifest(w io.Writer, m backup.Manifest) {
+	var database uint64
+	secrets := 0
+	for _, f := range m.Files {
+		switch {
+		case f.Path == "hostler.db":
+			database = uint64(max(f.Size, 0))
+		case strings.HasSuffix(f.Path, ".age"):
+			secrets++
+		}
+	}
+	_, _ = fmt.Fprintf(w, "  taken at  %s, by %s\n", m.TakenAt.UTC().Format(time.RFC3339), cmp.Or(m.Version, "an unknown version"))
+	_, _ = fmt.Fprintf(w, "  database  %s, schema %d\n", humanize.IBytes(database), m.Schema)
+	if m.Secrets {
+		_, _ = fmt.Fprintf(w, "  secrets   %d, and the identity they are encrypted to\n", secrets)
+	} else {
+		_, _ = fmt.Fprintln(w, "  secrets   none: they are not kept in files")
+	}
+	for _, root := range m.Roots {
+		_, _ = fmt.Fprintf(w, "  root CA   %s\n", root)
+	}
+	for _, k := range m.Keys {
+		if k.File != "" {
+			_, _ = fmt.Fprintf(w, "  key       %s %s: inside\n", k.Use, k.ID)
+		} else {
+			_, _ = fmt.Fprintf(w, "  key       %s %s: not inside, it is at %s\n", k.Use, k.ID, k.URI)
+		}
+	}
+}
