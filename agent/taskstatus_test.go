@@ -48,3 +48,21 @@ func TestANodeSaysWhatBecameOfATask(t *testing.T) {
 		}
 	})
 }
+
+func TestANodeSaysWhichTasksItTook(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		real, _ := tasks.Lookup("node.task_list", 1)
+		l.handle("node.task_list@1", real)
+		p := l.start()
+		q := l.broker.Enqueue(l.nodeID(p), "node.heartbeat_check", `{}`)
+		ended := l.broker.Wait(q, time.Minute)
+		r := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.task_list", `{}`), time.Minute)
+		var res taskcatalog.TaskListResult
+		if err := json.Unmarshal(r.Result, &res); err != nil || r.Outcome != taskcatalog.OutcomeSucceeded {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if len(res.Tasks) != 2 || res.Tasks[0].Type != "node.task_list" || res.Tasks[1].TaskID != q.ID || res.Tasks[1].State != "finished" || res.Tasks[1].Outcome != ended.Outcome {
+			t.Errorf("%+v", res)
+		}
+	})
+}

@@ -84,6 +84,7 @@ var catalog = []Type{
 	nodeSelfUpdate,
 	nodeDiagnostics,
 	nodeTaskProbe,
+	nodeTaskList,
 	allocationProvisionUser,
 	allocationRevokeUser,
 	terminalOpen,

@@ -64,6 +64,7 @@ var handlers = map[string]Handler{
 	"node.self_update@1":          {Do: selfUpdate, Resume: resumeSelfUpdate},
 	"node.diagnostics@1":          {Do: diagnostics},
 	"node.task_probe@1":           {Do: taskProbe},
+	"node.task_list@1":            {Do: taskList},
 	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
 	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},
 	"terminal.open@1":             {Do: terminalOpen, Probe: probeTerminal, Made: terminalOpened},

@@ -23,6 +23,9 @@ func (m Machine) Addresses(iface string) []string {
 // MarkedFor names the node that the machine is marked for; empty: none.
 func (m Machine) MarkedFor() string { return taskcatalog.Clean(m.Annotations[markNode], 64) }
 
+// MarkedBy is the run that marked the machine; empty: none.
+func (m Machine) MarkedBy() string { return taskcatalog.Clean(m.Annotations[markRun], 64) }
+
 // Interval is how often the machine shall report its hardware; zero: it need not.
 func (m Machine) Interval() (seconds int) {
 	if m.EnableHWSync {

@@ -31,6 +31,7 @@ import (
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/resolver"
+	"github.com/hostler/hostler/broker/restored"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -128,6 +129,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.db.Close)
+	if err := s.tellHeld(ctx); err != nil {
+		return err
+	}
 	s.clients = &clientKeeper{dir: dir, url: s.at.operators, roots: func() []byte { return s.trust.RootsPEM() }, log: c.Log}
 	if s.trust, err = trust.Open(ctx, trust.Options{
 		Dir: dir.join("keys"), DB: s.db, Now: c.Now, Advertise: s.at.names, Changed: s.clients.keep, Log: c.Log.Named("trust"),
@@ -322,7 +326,11 @@ func (s *Server) lead(ctx context.Context) {
 	old := &retention.Keeper{DB: s.db, Log: s.c.Log.Named("retention")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
-	for _, f := range []func(context.Context) error{sealer.Run, watch.Run, drift.Run, profiles.Run, keeper.Run, leftovers.Run, silence.Run, kept.Run, old.Run, s.sweep} {
+	compare := &restored.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restored")}
+	for _, f := range []func(context.Context) error{
+		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, compare.Run,
+		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),
+	} {
 		group.Go(func() error {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				s.c.Log.Error("periodic work ended", zap.Error(err))

@@ -348,6 +348,19 @@ func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, re
 	return r, err
 }
 
+// SaveCompared keeps that a node's ledger was compared, and what was found.
+func (db *DB) SaveCompared(ctx context.Context, nodeID string, found []Difference) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		for _, d := range found {
+			if err := t.noteDifference(ctx, d); err != nil {
+				return err
+			}
+		}
+		_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET compared_at = $1 WHERE node_id = $2`, micros(t.now), nodeID)
+		return err
+	})
+}
+
 // MachineWord is MAAS's word on the machine of a node.
 type MachineWord struct {
 	NodeID, Word, Is string

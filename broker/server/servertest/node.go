@@ -323,3 +323,53 @@ func (n *Node) Renew(t testing.TB, version string, build *taskcatalog.AgentBuild
 		CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Agent: build, TrustVersion: n.Trust.Version,
 	}, nil)
 }
+
+// TryRenew renews the certificate, and goes by the new one where there is one: the code
+// of the refusal otherwise.
+func (n *Node) TryRenew(t testing.TB) (code string) {
+	t.Helper()
+	csr, err := pki.NewCSR(n.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, raw := n.do(t, http.MethodPost, n.path("/renew"), wire.RenewRequest{
+		CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, TrustVersion: n.Trust.Version,
+	})
+	if status/100 != 2 {
+		var p wire.Problem
+		if err := json.Unmarshal(raw, &p); err != nil {
+			t.Fatal(err)
+		}
+		return string(p.Code)
+	}
+	var reply wire.RenewReply
+	if err := taskcatalog.DecodeStrict(raw, &reply); err != nil {
+		t.Fatal(err)
+	}
+	n.adopt(t, n.key, reply.Certificate)
+	return ""
+}
+
+// Offered is what there is for the node just now, without waiting for more.
+func (n *Node) Offered(t testing.TB) []wire.Delivery {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.b.AgentURL()+n.path("/tasks/wait?lanes=exclusive,concurrent"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(wire.HeaderPrefer, wire.PreferNoWait)
+	res, err := n.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	var found wire.WaitReply
+	if err == nil && res.StatusCode != http.StatusNoContent {
+		err = taskcatalog.DecodeStrict(raw, &found)
+	}
+	if err != nil || res.StatusCode/100 != 2 {
+		t.Fatalf("%d %s, %v", res.StatusCode, raw, err)
+	}
+	return found.Tasks
+}

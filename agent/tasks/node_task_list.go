@@ -1,0 +1,23 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// taskList says what the agent remembers of the tasks that it took: a broker whose
+// database was restored from a backup does not know the newest. Itself is among them.
+func taskList(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+	remembered, more, err := r.Host.Memory.Remembered(taskcatalog.MaxTaskList)
+	if err != nil {
+		return nil, taskcatalog.Report{}, err
+	}
+	res := taskcatalog.TaskListResult{More: more, Tasks: []taskcatalog.TaskMemory{}}
+	for _, k := range remembered {
+		res.Tasks = append(res.Tasks, taskcatalog.TaskMemory{
+			TaskID: k.TaskID, Type: k.Type, State: k.State, AcceptedAt: k.AcceptedAt, StartedAt: k.StartedAt, FinishedAt: k.FinishedAt, Outcome: k.Outcome, Code: k.Code,
+		})
+	}
+	return &res, taskcatalog.Report{}, nil
+}

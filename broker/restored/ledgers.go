@@ -1,0 +1,122 @@
+package restored
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Asker has nodes do tasks: a taskqueue.Queue.
+type Asker interface {
+	Enqueue(ctx context.Context, actor broker.Actor, r taskqueue.Request) (k broker.Task, repeat bool, err error)
+}
+
+var _ Asker = (*taskqueue.Queue)(nil)
+
+// askedFor is how many tries a node has to tell of its ledger: each is a task that
+// expires after minutes.
+const askedFor = 3
+
+// ledgers asks each node that is let in which tasks it has taken, and compares.
+func (w *Watch) ledgers(ctx context.Context, last store.Restore) error {
+	nodes, err := w.DB.RestoredNodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.LetInAt.IsZero() || !n.ComparedAt.IsZero() {
+			continue
+		}
+		found, done, err := w.ledger(ctx, n, last)
+		if err != nil {
+			return err
+		}
+		if !done {
+			continue
+		}
+		if err := w.DB.SaveCompared(ctx, n.NodeID, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ledger is what one node's memory differs in; done says that there is an answer, or
+// that there will be none.
+func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Restore) (found []store.Difference, done bool, err error) {
+	why := ""
+	for try := range askedFor {
+		key := fmt.Sprintf("restore-%d-%d-%d", last.RestoredAt.UnixMicro(), n.LetInAt.UnixMicro(), try)
+		k, asked, err := w.DB.TaskByKey(ctx, n.NodeID, key)
+		if err != nil {
+			return nil, false, err
+		}
+		switch {
+		case !asked:
+			_, _, err := w.Ask.Enqueue(ctx, broker.Actor{Name: "system"}, taskqueue.Request{NodeID: n.NodeID, Type: "node.task_list", IdempotencyKey: key})
+			if err == nil {
+				return nil, false, nil
+			}
+			if e := broker.AsError(err); e.Kind == broker.Internal || e.Kind == broker.Unavailable {
+				return nil, false, err
+			}
+			why = err.Error() // an agent from before it could tell, for one
+		case !k.Status.Ended():
+			return nil, false, nil
+		case k.Status == broker.TaskSucceeded:
+			found, err = w.compare(ctx, n.NodeID, k.ID)
+			return found, err == nil, err
+		default:
+			why = "its answer was " + string(k.Status) + " " + string(k.Code)
+		}
+	}
+	return []store.Difference{{Subject: "node/" + n.NodeID, Code: "ledger_unread", Text: "which tasks it has carried out since the backup is not known: " + why}}, true, nil
+}
+
+// compare holds what a node remembers against what is on record.
+func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Difference, error) {
+	answer, err := w.DB.Task(ctx, taskID)
+	if err != nil {
+		return nil, err
+	}
+	var told taskcatalog.TaskListResult
+	if err := json.Unmarshal(answer.Result, &told); err != nil {
+		return []store.Difference{{Subject: "node/" + nodeID, Code: "ledger_unread", Text: "which tasks it has carried out since the backup is not known: its answer cannot be read"}}, nil
+	}
+	var found []store.Difference
+	differ := func(m taskcatalog.TaskMemory, code, form string, args ...any) {
+		found = append(found, store.Difference{Subject: "task/" + taskcatalog.Clean(m.TaskID, 80), Code: code, Text: fmt.Sprintf(form, args...)})
+	}
+	for i, m := range told.Tasks {
+		if i == taskcatalog.MaxTaskList {
+			break
+		}
+		did := fmt.Sprintf("node %s took a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64), m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(became(m), 64))
+		k, err := w.DB.Asked(ctx, m.TaskID)
+		switch {
+		case err != nil && broker.AsError(err).Code != "task_not_found":
+			return nil, err
+		case err != nil || k.NodeID != nodeID:
+			differ(m, "task_unknown", "%s; it is not in the backup", did)
+		case m.Outcome != "" && k.Outcome != m.Outcome:
+			differ(m, "task_outcome", "%s; on record it is %s %s", did, k.Status, k.Code)
+		}
+	}
+	if told.More > 0 {
+		found = append(found, store.Difference{Subject: "node/" + nodeID, Code: "ledger_long", Text: fmt.Sprintf("it remembers %d more tasks, which are older than those that were compared", told.More)})
+	}
+	return found, nil
+}
+
+// became is how far the node says that it came.
+func became(m taskcatalog.TaskMemory) string {
+	if m.Outcome == "" {
+		return m.State
+	}
+	return string(m.Outcome) + " " + string(m.Code)
+}

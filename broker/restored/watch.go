@@ -1,0 +1,55 @@
+package restored
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// Every is how often a Watch looks.
+const Every = 5 * time.Second
+
+// Watch compares a restored database with what is so, until it is released. Run one in
+// the process that leads.
+type Watch struct {
+	DB      *store.DB
+	Regions *maas.Sites
+	Ask     Asker
+	Log     *zap.Logger
+}
+
+// Run looks until the database is released, or ctx ends. Where it was never restored, or
+// is released, there is nothing to do.
+func (w *Watch) Run(ctx context.Context) error {
+	tick := time.NewTicker(Every)
+	defer tick.Stop()
+	for {
+		last, err := w.DB.LastRestore(ctx)
+		switch {
+		case err == nil && !last.Held():
+			return nil
+		case err == nil:
+			err = w.Look(ctx, last)
+		}
+		if err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot compare the restored database", zap.Error(err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Look compares once.
+func (w *Watch) Look(ctx context.Context, last store.Restore) error {
+	if err := w.machines(ctx, last.RestoredAt); err != nil {
+		return err
+	}
+	return w.ledgers(ctx, last)
+}

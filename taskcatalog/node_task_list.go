@@ -1,0 +1,35 @@
+package taskcatalog
+
+import "time"
+
+var nodeTaskList = define[TaskListParams, TaskListResult](Type{
+	Name: "node.task_list", Version: 1,
+	Summary: "say which tasks the node has taken and what became of them, the newest first; changes nothing",
+	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: time.Minute,
+	Example: `{}`,
+})
+
+// TaskListParams is empty.
+type TaskListParams struct{}
+
+// MaxTaskList is how many tasks a node tells of at once.
+const MaxTaskList = 500
+
+// TaskListResult is what the node's ledger has. What was settled a day ago the node has
+// forgotten.
+type TaskListResult struct {
+	Tasks []TaskMemory `json:"tasks"`
+	More  int          `json:"more"` // older ones, which are not told
+}
+
+// TaskMemory is one task as the node remembers it.
+type TaskMemory struct {
+	TaskID     string    `json:"task_id"`
+	Type       string    `json:"type"`
+	State      string    `json:"state"` // accepted, started, finished
+	AcceptedAt time.Time `json:"accepted_at"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	Outcome    Outcome   `json:"outcome,omitempty"`
+	Code       Code      `json:"code,omitempty"`
+}
