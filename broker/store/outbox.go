@@ -106,6 +106,13 @@ func (db *DB) OutboxEnds(ctx context.Context) (newest, forgotten int64, err erro
 	return newest, forgotten, err
 }
 
+// lostEvent reports whether an event of this position was given out after the backup
+// that the database was restored from, or could have been.
+func (db *DB) lostEvent(ctx context.Context, position int64) (lost bool, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM restores WHERE events_upto < $1 AND events_from > $1)`, position).Scan(&lost)
+	return lost, err
+}
+
 // Outbox returns a page of events in their order, and the position up to which
 // it has looked, which may be past the last that the filter let through. What
 // would leave a gap is refused. Codes: events_forgotten, event_unknown.
@@ -118,6 +125,11 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot go on after event %d: the newest is %d (was the broker restored from a backup? read the state anew, and go on after %d)", f.After, newest, newest)
 	case f.After == newest:
 		return nil, newest, nil
+	}
+	if lost, err := db.lostEvent(ctx, f.After); err != nil {
+		return nil, f.After, err
+	} else if lost {
+		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot go on after event %d: the broker was restored from a backup of before it (read the state anew, and go on after %d)", f.After, newest)
 	}
 	if f.Limit == 0 {
 		f.Limit = 100

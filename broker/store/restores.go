@@ -49,7 +49,7 @@ func lastRestore(ctx context.Context, r runner) (Restore, error) {
 // database can have given out since the backup.
 const (
 	trustLeap = 1_000
-	eventLeap = 1_000_000_000
+	eventLeap = 500_000 // less than is kept: the keeper counts positions
 )
 
 // Voided counts what a restore has taken its force from.
@@ -110,7 +110,8 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 		sql  string
 		args []any
 	}{
-		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor) VALUES ($1, $2, $3, $4)`, []any{now, micros(takenAt), source, floor}},
+		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from)
+			SELECT $1, $2, $3, $4, position, position + $5 FROM outbox_tip WHERE one = 1`, []any{now, micros(takenAt), source, floor, int64(eventLeap)}},
 		{nil, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = 'restored'`, []any{now}},
 		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', 'restored', $1, $2, $3)`, []any{"compare it with the nodes and with MAAS, then hostler-broker restore --release", actor.Name, now}},
 		{nil, `DELETE FROM restored_differences`, nil},

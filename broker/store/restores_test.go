@@ -68,9 +68,13 @@ func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
 		if o := must(db.OperatorByHash(ctx, "hash-o"))(t); o.RevokedAt.IsZero() {
 			t.Error("an operator's token of before is good")
 		}
-		if tip, _, err := db.OutboxEnds(ctx); err != nil || tip < before+1_000_000 {
+		if tip, _, err := db.OutboxEnds(ctx); err != nil || tip < before+100_000 {
 			t.Errorf("events go on at %d, and a reader may have seen one of that number", tip)
 		}
+		_, _, err = db.Outbox(ctx, store.OutboxFilter{After: before + 7})
+		refused(t, err, "event_unknown") // its reader saw what is lost
+		_, _, err = db.Outbox(ctx, store.OutboxFilter{After: before})
+		ok(t, err)
 
 		must(db.ReleaseRestore(ctx, admin, "compared"))(t)
 		if held() {

@@ -6,6 +6,8 @@ CREATE TABLE restores (
 	taken_at    BIGINT NOT NULL, -- when the backup was; 0: not known
 	source      TEXT NOT NULL,
 	trust_floor BIGINT NOT NULL, -- the least version of the next trust bundle
+	events_upto BIGINT NOT NULL, -- the newest position of an event in the backup
+	events_from BIGINT NOT NULL, -- positions go on after this one; readers may have seen others in between
 	released_at BIGINT NOT NULL DEFAULT 0,
 	released_by TEXT NOT NULL DEFAULT '',
 	reason      TEXT NOT NULL DEFAULT '' -- of the release
