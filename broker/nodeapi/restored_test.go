@@ -159,8 +159,12 @@ func TestANodeThatEnrolledAgainAfterTheBackupBringsItsEpoch(t *testing.T) {
 		now := b.lost(n.id, 3, n.bundle)
 		b.restore()
 		b.says(n, store.MachineNewer)
+		earlier := b.enqueue(n, "node.heartbeat_check", `{}`)
 		now.renews()
 		now.polls()
+		if k := must(db.Task(t.Context(), earlier.ID))(t); k.Status != broker.TaskFailed || k.Code != "node_reenrolled" {
+			t.Errorf("a task for the system of before is %s with %s", k.Status, k.Code)
+		}
 		rec := must(db.Node(t.Context(), n.id))(t)
 		if rec.Epoch != 3 || rec.Status != broker.Quarantined {
 			t.Errorf("the node is %s at epoch %d", rec.Status, rec.Epoch)
@@ -290,5 +294,31 @@ func TestNoTaskComesWithAnEnrolmentWhileTheDatabaseIsHeld(t *testing.T) {
 	n.post(enrollPath, n.enrollRequest(token)).into(&reply)
 	if reply.ResolverConfig != nil {
 		t.Error("a task that changes the node came with the answer")
+	}
+}
+
+// In the backup a node has been given a certificate for another key, and was not heard
+// with it yet. Which of the two it goes by now, it shows.
+func TestARotationThatTheBackupCutInTwoIsDecidedByWhoAsks(t *testing.T) {
+	for name, taken := range map[string]bool{"the node took the new key": true, "it never did": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			r := b.rotating()
+			b.advance(30 * time.Second)
+			next := r.successor()
+			b.restore()
+			b.says(next, store.MachineSame)
+			n := r.testNode
+			if taken {
+				n = next
+			}
+			n.renews()
+			n.polls()
+			b.advance(16 * time.Hour)
+			n.renews() // as ever
+			if got := b.node(n); got.Status != broker.Active || b.conflicts(n) > 0 {
+				t.Errorf("the node is %s: %s", got.Status, got.StatusReason)
+			}
+		})
 	}
 }

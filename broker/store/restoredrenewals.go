@@ -295,7 +295,11 @@ func (t *tx) keyKnown(ctx context.Context, nodeID, key string) (bool, error) {
 	return known > 0, err
 }
 
+// caughtUp is what follows from an epoch that the backup does not have.
 func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
+	if err := t.failOpen(ctx, nodeActor(n.ID), n.ID, n.Epoch, "node_reenrolled"); err != nil {
+		return err
+	}
 	if err := t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "enrolled_again", Text: fmt.Sprintf("it enrolled again after the backup, and is at epoch %d; who was on it since, and whether it was cleaned, is not on record", n.Epoch)}); err != nil {
 		return err
 	}

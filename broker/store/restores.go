@@ -120,6 +120,8 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 		{nil, `UPDATE certificates SET restored = TRUE WHERE NOT restored`, nil},
 		{&v.EnrolTokens, `UPDATE enroll_tokens SET void_at = $1 WHERE consumed_at = 0 AND void_at = 0`, []any{now}},
 		{&v.OperatorTokens, `UPDATE operator_tokens SET revoked_at = $1 WHERE revoked_at = 0`, []any{now}},
+		// Which key the node has by now, its certificates say. Neither is denied for it here.
+		{nil, `UPDATE rotations SET void_at = $1 WHERE used_at = 0 AND void_at = 0`, []any{now}},
 		{nil, `DELETE FROM terminal_tickets`, nil},
 		{nil, `UPDATE terminal_sessions SET token_hash = '', next_token_hash = '' WHERE status <> 'closed'`, nil},
 		{nil, `UPDATE outbox_tip SET position = position + $1`, []any{int64(eventLeap)}},
