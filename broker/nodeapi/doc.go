@@ -16,6 +16,8 @@
 //	the node of the path        wrong_node
 //	not run out                 certificate_expired, except for renewal
 //	not too often               too_many_requests, too_many_renewals
+//	not from before a restore   certificate_expired; a renewal is judged apart, see
+//	                            package restored
 //	the node is a member        node_not_found, node_deleted
 //	of the present enrolment    epoch_superseded
 //

@@ -27,6 +27,9 @@
 // was moved to another name is refused, not served. Paths are opened beneath
 // the directory only; a link that leads out of it is not followed.
 //
+// Seal and Unseal are for whole backups of a broker (package backup), to recipients that
+// an operator names: one package has age.
+//
 // # Vault
 //
 // A secret is an entry of a KV engine, version 2. The members of a document are

@@ -6,7 +6,7 @@
 // A noun has a file: nodes, tokens, enrollments, certificates, denials,
 // contacts, tasks (with claims, results and sweeps), audit and seals, operators,
 // trust, baselines, packages, mints, terminals, recordings, policy, chains (runs, their claims and saves,
-// batches and holds, as chain.Store says). An exported method owns its
+// batches and holds, as chain.Store says), restores (what a database that came out of a backup lets in). An exported method owns its
 // transaction and writes its audit row inside it; an unexported one takes the
 // transaction it is in. What is refused inside a transaction undoes it, and
 // leaves an audit row behind where the refusal is worth one.
