@@ -101,20 +101,24 @@ func (s *site) typing(ctx context.Context, keys int) (p pair[echo], err error) {
 	return pair[echo]{echoOf(took[0]), echoOf(took[1])}, nil
 }
 
-// bulk is how much a program's output comes to in a second: a text that no compression
-// makes much of, in lines.
-func (s *site) bulk(ctx context.Context) (p pair[float64], err error) {
-	raw := make([]byte, bulkSize/4*3)
+// text is one that no compression makes much of, in lines.
+func text(size int) []byte {
+	raw := make([]byte, size/4*3)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(raw) // never fails
 	var lines bytes.Buffer
 	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(raw)), 76) {
 		lines.Write(append(line[:len(line):len(line)], '\n'))
 	}
-	file := "/var/tmp/text"
-	if err := os.WriteFile(file, lines.Bytes(), 0o644); err != nil {
+	return lines.Bytes()
+}
+
+// bulk is how much a program's output comes to in a second.
+func (s *site) bulk(ctx context.Context) (p pair[float64], err error) {
+	lines, file := text(bulkSize), "/var/tmp/text"
+	if err := os.WriteFile(file, lines, 0o644); err != nil {
 		return p, err
 	}
-	text := bytes.ReplaceAll(lines.Bytes(), []byte("\n"), []byte("\r\n")) // as a terminal has it
+	text := bytes.ReplaceAll(lines, []byte("\n"), []byte("\r\n")) // as a terminal has it
 	argv := s.clients("echo ready; exec cat " + file)
 	var rates [2][]float64
 	for range bulkRuns {

@@ -170,7 +170,7 @@ func (n *Node) TakeTerminal(t testing.TB) (wire.Delivery, *taskcatalog.Task, tas
 // DialRelay is a connection of a session's process, over TCP.
 func (n *Node) DialRelay(t testing.TB, address string) *Frames {
 	t.Helper()
-	config := n.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config := n.TLS()
 	config.NextProtos, config.ServerName = []string{relay.ALPN}, strings.Split(address, ":")[0]
 	c, err := tls.Dial("tcp", address, config)
 	if err != nil {
@@ -198,6 +198,9 @@ func (n *Node) DialRelay(t testing.TB, address string) *Frames {
 		Close: func() { _ = c.NetConn().Close() },
 	}
 }
+
+// TLS is what the node shows and believes, as a client.
+func (n *Node) TLS() *tls.Config { return n.client.Transport.(*http.Transport).TLSClientConfig.Clone() }
 
 // OpenTerminal takes the task of a session and joins its relay, as what there is there.
 func (n *Node) OpenTerminal(t testing.TB) (*Frames, taskcatalog.TerminalOpenParams) {
