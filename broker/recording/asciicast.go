@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -59,9 +61,13 @@ func (h Header) line() []byte {
 	return encode(v2{2, h})
 }
 
-// line is an event as it is written: the time in seconds, with six places.
-func (e Event) line() []byte {
-	return encode([]any{json.RawMessage(fmt.Sprintf("%.6f", e.After.Seconds())), string(e.Kind), e.Text})
+// appendEvent adds an event as it is written: the time in seconds, with six places. What of
+// the text is no UTF-8 is U+FFFD.
+func appendEvent[T []byte | string](to []byte, after time.Duration, k EventKind, text T) []byte {
+	to = strconv.AppendFloat(append(to, '['), after.Seconds(), 'f', 6, 64)
+	to = append(append(append(to, `,"`...), k...), `",`...)
+	to, _ = jsontext.AppendQuote(to, text) // its only error is that of bytes that are no UTF-8
+	return append(to, ']', '\n')
 }
 
 func encode(v any) []byte {

@@ -1,8 +1,10 @@
 package recording
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -66,10 +68,12 @@ func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now f
 // Output adds what the terminal has written at a time. It is safe when Flush says so.
 func (r *Recorder) Output(at time.Time, b []byte) {
 	r.to += uint64(len(b))
-	b = append(r.partial, b...)
+	if len(r.partial) > 0 {
+		b = append(r.partial, b...)
+	}
 	n := len(b) - tail(b)
-	r.partial = append([]byte(nil), b[n:]...)
-	r.event(at, Output, string(b[:n]))
+	r.partial = bytes.Clone(b[n:])
+	event(r, at, Output, b[:n])
 }
 
 // Waits reports whether the beginning of a character is held back for the rest of it.
@@ -79,7 +83,7 @@ func (r *Recorder) Waits() bool { return len(r.partial) > 0 }
 func (r *Recorder) Settle(at time.Time) {
 	b := r.partial
 	r.partial = nil
-	r.event(at, Output, string(b))
+	event(r, at, Output, b)
 }
 
 // tail is how many bytes at the end of b are the beginning of a character.
@@ -96,11 +100,11 @@ func tail(b []byte) int {
 }
 
 // Input adds what the operator has typed, where policy says so.
-func (r *Recorder) Input(at time.Time, b []byte) { r.event(at, Input, string(b)) }
+func (r *Recorder) Input(at time.Time, b []byte) { event(r, at, Input, b) }
 
 // Resize adds a change of the terminal's size.
 func (r *Recorder) Resize(at time.Time, columns, rows uint16) {
-	r.event(at, Resize, fmt.Sprintf("%dx%d", columns, rows))
+	event(r, at, Resize, fmt.Sprintf("%dx%d", columns, rows))
 }
 
 // Gap says that bytes of output are lost, and why. They count as recorded: nobody has
@@ -123,17 +127,21 @@ func (r *Recorder) Cut(told Head) {
 func (r *Recorder) Head() Head { return HeadOf(r.last) }
 
 func (r *Recorder) mark(at time.Time, text string) {
-	r.event(at, Marker, "hostler: "+taskcatalog.Clean(text, 500))
+	event(r, at, Marker, "hostler: "+taskcatalog.Clean(text, 500))
 }
 
 // event adds a line. A file's times never go back, whatever a clock does.
-func (r *Recorder) event(at time.Time, k EventKind, text string) {
-	if text == "" && k != Marker {
+func event[T []byte | string](r *Recorder, at time.Time, k EventKind, text T) {
+	if len(text) == 0 && k != Marker {
 		return
 	}
 	r.after = max(at.Sub(r.began), r.after)
-	r.lines = append(r.lines, Event{After: r.after, Kind: k, Text: text}.line()...)
+	r.lines = appendEvent(r.lines, r.after, k, text)
 }
+
+// Expect makes room for so many bytes of output and input, so that none of what was added is
+// copied for the next.
+func (r *Recorder) Expect(bytes int) { r.lines = slices.Grow(r.lines, bytes+bytes/16) }
 
 // Flush keeps what was added, and says up to which byte of output the recording goes: so
 // far the operator may be shown it, and the node may forget it. What could not be kept is

@@ -266,7 +266,7 @@ func (s *session) nextForOperator() frame.Frame {
 		s.toldOp = a
 		return a
 	}
-	if b := s.out.shown(s.sent, s.limit, frame.MaxData); b != nil {
+	if b := s.out.shown(s.sent, s.limit); b != nil {
 		f := frame.Data{Offset: s.sent, Bytes: b}
 		s.sent += uint64(len(b))
 		return f

@@ -1,8 +1,10 @@
 package relay
 
 import (
-	"bytes"
+	"slices"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 // Bounds of what a session has in memory.
@@ -14,27 +16,44 @@ const (
 )
 
 // output is the end of what a terminal has written: what is kept, and then what is not
-// kept yet. Nothing of the second may leave it.
+// kept yet. Nothing of the second may leave it. Its bytes never change, so that whoever was
+// given some has them for as long as he likes.
 type output struct {
-	held []byte
-	from uint64 // of the first byte held
-	kept uint64 // up to where the recording has it
+	held [][]byte // none of them empty
+	size int      // of all of them
+	from uint64   // of the first byte held
+	kept uint64   // up to where the recording has it
 }
 
-func (o *output) end() uint64 { return o.from + uint64(len(o.held)) }
+func (o *output) end() uint64 { return o.from + uint64(o.size) }
 
-func (o *output) add(b []byte) { o.held = append(o.held, b...) }
+// add takes bytes over, which nobody changes any more. What fits into one frame is together.
+func (o *output) add(b []byte) {
+	o.size += len(b)
+	if last := len(o.held) - 1; last >= 0 && len(o.held[last])+len(b) <= frame.MaxData {
+		o.held[last] = append(o.held[last], b...)
+		return
+	}
+	o.held = append(o.held, b[:len(b):len(b)])
+}
 
 // reset goes on after bytes that nobody has.
-func (o *output) reset(at uint64) { o.held, o.from = nil, at }
+func (o *output) reset(at uint64) { o.held, o.size, o.from = nil, 0, at }
 
-// shown is what may be shown after a byte, up to a limit and a length.
-func (o *output) shown(after, limit uint64, most int) []byte {
-	to := min(o.kept, limit, after+uint64(most))
+// shown is some of what may be shown after a byte, up to a limit, for one frame; nil: nothing.
+func (o *output) shown(after, limit uint64) []byte {
+	to := min(o.kept, limit)
 	if after < o.from || to <= after {
 		return nil
 	}
-	return bytes.Clone(o.held[after-o.from : to-o.from])
+	at := o.from
+	for _, b := range o.held {
+		if end := at + uint64(len(b)); after < end {
+			return b[after-at : min(end, to)-at]
+		}
+		at += uint64(len(b))
+	}
+	return nil // never: what is kept was added
 }
 
 // forget lets go of what an operator has taken who has it up to taken, but for a screenful.
@@ -42,12 +61,12 @@ func (o *output) forget(taken uint64) {
 	if o.kept < screenful {
 		return
 	}
-	before := min(taken, o.kept-screenful)
-	if before < o.from+screenful/2 { // not for each byte
-		return
+	before, n := min(taken, o.kept-screenful), 0
+	for n < len(o.held) && o.from+uint64(len(o.held[n])) <= before {
+		o.from, o.size = o.from+uint64(len(o.held[n])), o.size-len(o.held[n])
+		n++
 	}
-	o.held = append(o.held[:0], o.held[before-o.from:]...)
-	o.from = before
+	o.held = slices.Delete(o.held, 0, n)
 }
 
 // paceTime is how soon an operator takes a window of output who may have a larger one: so

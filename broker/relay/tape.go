@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -61,7 +60,7 @@ type note struct {
 	gap   uint64 // bytes of output that are lost
 }
 
-// add notes an event. What comes byte by byte at one time is one, as are sizes that nobody
+// add notes an event, whose bytes nobody changes any more. What comes byte by byte at one time is one, as are sizes that nobody
 // sees: a recording has no use for each, and nobody is to fill memory with them.
 func (t *tape) add(n note) {
 	if n.kind == recording.Output {
@@ -78,9 +77,7 @@ func (t *tape) add(n note) {
 			return
 		}
 	}
-	if n.bytes != nil {
-		n.bytes = bytes.Clone(n.bytes)
-	}
+	n.bytes = n.bytes[:len(n.bytes):len(n.bytes)] // others have them too
 	t.notes = append(t.notes, n)
 }
 
@@ -137,7 +134,11 @@ func (s *session) write(ctx context.Context) {
 	cancel := t.cancel
 	s.group.Go(func() {
 		defer cancel()
-		w := written{input: input}
+		w, size := written{input: input}, 0
+		for _, n := range notes {
+			size += len(n.bytes)
+		}
+		t.rec.Expect(size)
 		for _, n := range notes {
 			n.record(t.rec)
 		}
