@@ -52,7 +52,8 @@ type shell struct {
 	live   *machine.Machine
 	cmd    *exec.Cmd
 	master *os.File
-	slave  *os.File // held, so that the terminal outlasts a program that closes it
+	raw    syscall.RawConn // master's: its descriptor, without making it one that blocks
+	slave  *os.File        // held, so that the terminal outlasts a program that closes it
 	grace  time.Duration
 
 	mu     sync.Mutex // over whether it is reaped, while somebody signals
@@ -95,6 +96,9 @@ func (s *shell) open(size frame.Resize) error {
 		return errors.Join(err, unix.Close(fd))
 	}
 	s.master = os.NewFile(uintptr(fd), master.Name())
+	if s.raw, err = s.master.SyscallConn(); err != nil {
+		return err
+	}
 	return s.Resize(size)
 }
 
@@ -149,7 +153,7 @@ func keepDescriptors() error {
 
 func (s *shell) Read(b []byte) (int, error) {
 	if !s.ended.Load() {
-		n, err := s.master.Read(b)
+		n, err := s.readAll(b)
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, endOf(err)
 		}
@@ -165,6 +169,33 @@ func (s *shell) Read(b []byte) (int, error) {
 	}
 	s.rest -= n
 	return n, nil
+}
+
+// readAll waits until there is something, and reads all there is: the kernel gives no more
+// than 4 KiB of a terminal at a time.
+func (s *shell) readAll(b []byte) (n int, err error) {
+	failed := s.raw.Read(func(fd uintptr) bool {
+		for n < len(b) {
+			more := 0
+			more, err = unix.Read(int(fd), b[n:])
+			switch {
+			case more > 0:
+				n += more
+			case !errors.Is(err, unix.EINTR):
+				return n > 0 || !errors.Is(err, unix.EAGAIN)
+			}
+		}
+		return true
+	})
+	switch {
+	case n > 0: // an end comes with the next
+		return n, nil
+	case failed != nil:
+		return 0, failed
+	case err == nil:
+		err = io.EOF
+	}
+	return 0, err
 }
 
 // endOf tells the end of a terminal from what is none: nobody is at its other end.
@@ -204,14 +235,10 @@ func (s *shell) Resize(r frame.Resize) error {
 	return err
 }
 
-// control uses the descriptor without making it one that blocks.
+// control uses the descriptor.
 func (s *shell) control(f func(fd int) error) error {
-	raw, err := s.master.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = f(int(fd)) }); err != nil {
+	if err := s.raw.Control(func(fd uintptr) { failed = f(int(fd)) }); err != nil {
 		return err
 	}
 	return failed

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,18 +86,23 @@ func (s *socket) Next() (frame.Frame, error) {
 	return frame.Parse(raw)
 }
 
+// messages are for what is being sent, of whichever operator.
+var messages = sync.Pool{New: func() any { return new([]byte) }}
+
 // errGone says that nothing more comes; why is in no code.
 var errGone = errors.New("the operator's side is gone")
 
 // Send implements relay.Side.
 func (s *socket) Send(f frame.Frame) error {
-	raw, err := frame.Append(nil, f)
-	if err != nil {
+	raw := messages.Get().(*[]byte)
+	defer messages.Put(raw)
+	var err error
+	if *raw, err = frame.Append((*raw)[:0], f); err != nil {
 		return err
 	}
 	ctx, done := context.WithTimeout(s.ctx, takeFrame)
 	defer done()
-	return s.conn.Write(ctx, websocket.MessageBinary, raw)
+	return s.conn.Write(ctx, websocket.MessageBinary, *raw)
 }
 
 // Close implements relay.Side. It does not wait for an operator who does not listen.

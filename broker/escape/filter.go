@@ -1,6 +1,9 @@
 package escape
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Policy says what may pass beyond drawing.
 type Policy struct {
@@ -55,9 +58,10 @@ const (
 
 // Append adds to what was written what may be shown of b.
 func (f *Filter) Append(to, b []byte) []byte {
+	to = slices.Grow(to, len(b)) // most of it passes
 	for i := 0; i < len(b); {
 		if f.state == text {
-			n := printable(b[i:])
+			n := passing(b[i:])
 			to = append(to, b[i:i+n]...)
 			if i += n; i == len(b) {
 				break
@@ -72,15 +76,23 @@ func (f *Filter) Append(to, b []byte) []byte {
 // Lost says that the stream goes on in another place: what has begun will not be completed.
 func (f *Filter) Lost() { f.toText() }
 
-// printable is how many bytes at the beginning are ASCII that is shown.
-func printable(b []byte) int {
+// passing is how many bytes at the beginning pass as they are, each by itself.
+func passing(b []byte) int {
 	for i, c := range b {
-		if c < ' ' || c > '~' {
+		if !passes[c] {
 			return i
 		}
 	}
 	return len(b)
 }
+
+// passes are the ASCII that is shown, and the controls that are no sequences.
+var passes = func() (all [256]bool) {
+	for c := range all {
+		all[c] = c >= ' ' && c <= '~' || len(single(nil, byte(c))) > 0
+	}
+	return all
+}()
 
 func (f *Filter) toText() { f.begin(text) }
 

@@ -210,8 +210,8 @@ func (s *session) nextForNode() frame.Frame {
 	if f := s.node.begin(); f != nil {
 		return f
 	}
-	if a := s.allow(); a != s.told {
-		s.told = a
+	if a := s.allow(); a != s.told && s.worthTelling(a) {
+		s.told, s.late = a, false
 		return a
 	}
 	if !s.sizeTold && s.size.Columns > 0 {

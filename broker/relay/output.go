@@ -13,6 +13,7 @@ const (
 	outputMost   = 1 << 20   // where he takes as much at once
 	screenful    = 64 << 10  // of output for an operator who comes back
 	inputWindow  = 64 << 10  // of input that the node has not taken
+	few          = 4 << 10   // of output, such as the answer to a key
 )
 
 // output is the end of what a terminal has written: what is kept, and then what is not

@@ -43,6 +43,7 @@ type session struct {
 	in        *frame.Inflow // nil: the node has not come yet
 	out       output
 	told      frame.Ack // to the node
+	late      bool      // it is to be told what it was not at once
 	sent      uint64    // to the operator
 	taken     uint64    // by him
 	limit     uint64    // given by him
@@ -221,7 +222,7 @@ func (s *session) look(now time.Time) {
 	if s.operator.dead(s.relay.c.DeadAfter) {
 		s.dropOperator(broken)
 	}
-	s.tape.waits = false
+	s.tape.waits, s.late = false, true
 }
 
 // status is where the session stands as its sides are.
@@ -259,6 +260,13 @@ func (s *session) seen() uint64 {
 // nobody has that.
 func (s *session) allow() frame.Ack {
 	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
+}
+
+// worthTelling has the node be told of much output together, or with the next tick, as long
+// as it has room for more.
+func (s *session) worthTelling(a frame.Ack) bool {
+	kept, room := a.Taken-s.told.Taken, s.told.Limit-min(s.in.Taken(), s.told.Limit)
+	return kept < few && a.Limit-s.told.Limit < few || kept >= outputWindow/4 || room < s.window.size/2 || s.late || s.nodeEOF
 }
 
 // nodeBroke ends the session of a node that breaks the protocol.

@@ -249,10 +249,17 @@ func (o *operator) allow() frame.Ack {
 	return o.in.Pass(written, written+window)
 }
 
+// worthTelling has what is written in the middle of much output be acknowledged together,
+// or with the next tick.
+func (o *operator) worthTelling(a frame.Ack) bool {
+	n := a.Taken - o.told.Taken
+	return o.told.Limit == 0 || n < few || n >= window/4 || o.link.late || o.exit != nil || o.in.Ended()
+}
+
 // due is what the flows of a session that is joined have to send.
 func (o *operator) due() frame.Frame {
-	if a := o.allow(); a != o.told {
-		o.told = a
+	if a := o.allow(); a != o.told && o.worthTelling(a) {
+		o.told, o.link.late = a, false
 		return a
 	}
 	n := min(o.out.Room(), len(o.typed))

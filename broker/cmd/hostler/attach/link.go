@@ -32,6 +32,7 @@ type link struct {
 	since   time.Time // it is welcome
 	pinged  bool      // since something was heard
 	eofSent bool
+	late    bool // an Ack is due that was put off
 }
 
 func newLink(group *sync.WaitGroup, conn Conn, first ...frame.Frame) *link {

@@ -19,6 +19,7 @@ type screen struct {
 	filter   *escape.Filter
 
 	pending []piece
+	spare   []byte // of a piece that is written, for one that comes
 	unseen  uint64 // bytes of the node's among what is pending or being written
 	busy    bool
 	to      chan piece
@@ -33,7 +34,7 @@ type piece struct {
 }
 
 type wrote struct {
-	of  uint64
+	piece
 	err error
 }
 
@@ -46,11 +47,11 @@ func (s *screen) run() {
 	for p := range s.to {
 		if p.note != "" {
 			_, _ = io.WriteString(s.err, p.note)
-			s.written <- wrote{}
+			s.written <- wrote{piece: p}
 			continue
 		}
 		_, err := s.out.Write(p.bytes)
-		s.written <- wrote{p.of, err}
+		s.written <- wrote{p, err}
 	}
 }
 
@@ -61,7 +62,8 @@ func (s *screen) show(b []byte) {
 		last.bytes, last.of = s.filter.Append(last.bytes, b), last.of+uint64(len(b))
 		return
 	}
-	s.pending = append(s.pending, piece{bytes: s.filter.Append(nil, b), of: uint64(len(b))})
+	s.pending = append(s.pending, piece{bytes: s.filter.Append(s.spare, b), of: uint64(len(b))})
+	s.spare = nil
 }
 
 // note says a line of our own.
@@ -94,6 +96,9 @@ func (s *screen) taken() {
 func (s *screen) wrote(w wrote) {
 	s.busy = false
 	s.unseen -= w.of
+	if w.bytes != nil {
+		s.spare = w.bytes[:0]
+	}
 }
 
 // idle: all is written.

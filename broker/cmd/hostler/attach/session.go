@@ -15,6 +15,7 @@ import (
 
 const (
 	window       = 256 << 10        // of output that is not written
+	few          = 4 << 10          // bytes of output, such as the answer to a key
 	maxTyped     = 64 << 10         // that is not in a frame yet
 	tick         = time.Second / 10 // how often time is looked at
 	quiet        = 5 * time.Second  // after which the relay is asked whether it is there
@@ -210,6 +211,9 @@ func (o *operator) note(format string, args ...any) {
 
 // look is all that time does.
 func (o *operator) look(now time.Time) {
+	if o.link != nil {
+		o.link.late = true
+	}
 	switch {
 	case o.over():
 	case o.leaving != 0 && now.After(o.leaveBy):

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/coder/websocket"
@@ -68,7 +70,7 @@ var errBroken = errors.New("the connection to the broker broke")
 // Next waits for a frame. An error with a code is that of what is no frame of ours; without
 // one, nothing more comes.
 func (a *Attachment) Next() (frame.Frame, error) {
-	kind, raw, err := a.conn.Read(a.ctx) // bytes of their own
+	kind, raw, err := a.read()
 	switch {
 	case errors.Is(err, websocket.ErrMessageTooBig):
 		return nil, taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of more than %d bytes", frame.Largest)
@@ -78,6 +80,28 @@ func (a *Attachment) Next() (frame.Frame, error) {
 		return nil, taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of text")
 	}
 	return frame.Parse(raw)
+}
+
+// read gives a message in bytes of its own: most are short, and the others may be as long as
+// a frame.
+func (a *Attachment) read() (websocket.MessageType, []byte, error) {
+	kind, from, err := a.conn.Reader(a.ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	raw := make([]byte, 0, 512)
+	for {
+		n, err := from.Read(raw[len(raw):cap(raw)])
+		raw = raw[:len(raw)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return kind, raw, nil
+		case err != nil:
+			return 0, nil, err
+		case len(raw) == cap(raw):
+			raw = slices.Grow(raw, frame.Largest)
+		}
+	}
 }
 
 // Send returns when the frame is on its way.
