@@ -156,6 +156,7 @@ func (l *link) welcome(w frame.Welcome) error {
 	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
 	l.out.Anew(w.Limit)
+	l.given.Broadcast()
 	return nil
 }
 

@@ -150,7 +150,7 @@ func (l *link) write(ctx context.Context) error {
 	for {
 		var err error
 		l.mu.Lock()
-		ok := l.await(ctx, func() bool {
+		ok := l.await(ctx, l.changed, func() bool {
 			buf, err = l.due(buf[:0])
 			return err != nil || len(buf) > 0
 		})

@@ -19,7 +19,7 @@ func (l *link) sendEarly(ctx context.Context, d Datagrams) {
 	for {
 		var raw []byte
 		l.mu.Lock()
-		ok := l.await(ctx, func() bool {
+		ok := l.await(ctx, l.changed, func() bool {
 			part, later := r.Next(time.Now(), &l.out, d.RTT())
 			if !later.IsZero() {
 				again.Reset(time.Until(later))

@@ -55,14 +55,15 @@ type Result struct {
 	Code taskcatalog.Code
 }
 
-// session is the state that outlasts connections. Everything below mu is under it, and
-// changed tells whoever waits.
+// session is the state that outlasts connections. Everything below mu is under it. Whoever
+// waits for something to be sent is told by changed, and who waits for the relay by given.
 type session struct {
 	Options
 	begin func() (program, error)
 
 	mu      sync.Mutex
 	changed *sync.Cond
+	given   *sync.Cond
 	program program
 	in      *frame.Inflow
 	inOver  bool   // it has ended over a connection before
@@ -81,7 +82,7 @@ type session struct {
 
 func newSession(o Options, begin func() (program, error)) *session {
 	s := &session{Options: o, begin: begin, in: frame.NewInflow(0), pass: &o.Pass, way: way{moved: make(chan struct{})}, pause: newPause()}
-	s.changed = sync.NewCond(&s.mu)
+	s.changed, s.given = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.in.Allow(inputWindow) // before anything is read; the first Ack tells it
 	return s
 }
@@ -231,19 +232,22 @@ func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc
 	})
 }
 
-// await holds until ready, which is asked under mu, or the context ends.
-func (s *session) await(ctx context.Context, ready func() bool) bool {
+// await holds until ready, which is asked under mu whenever told is, or the context ends.
+func (s *session) await(ctx context.Context, told *sync.Cond, ready func() bool) bool {
+	if ctx.Err() == nil && ready() {
+		return true
+	}
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.changed.Broadcast()
+		told.Broadcast()
 	})
 	defer stop()
 	for ctx.Err() == nil {
-		if ready() {
+		told.Wait()
+		if ctx.Err() == nil && ready() {
 			return true
 		}
-		s.changed.Wait()
 	}
 	return false
 }
@@ -259,7 +263,7 @@ func (s *session) pumpOutput(ctx context.Context) {
 	buf := make([]byte, frame.MaxData)
 	for {
 		s.mu.Lock()
-		ok := s.await(ctx, func() bool { return s.room() > 0 })
+		ok := s.await(ctx, s.given, func() bool { return s.room() > 0 })
 		n := s.room()
 		s.mu.Unlock()
 		if !ok {
@@ -283,7 +287,7 @@ func (s *session) pumpOutput(ctx context.Context) {
 func (s *session) pumpInput(ctx context.Context) {
 	for told := false; ; {
 		s.mu.Lock()
-		ok := s.await(ctx, func() bool { return len(s.queue) > 0 || (s.inOver || s.in.Ended()) && !told })
+		ok := s.await(ctx, s.given, func() bool { return len(s.queue) > 0 || (s.inOver || s.in.Ended()) && !told })
 		chunk := append([]byte(nil), s.queue[:min(len(s.queue), 4<<10)]...)
 		s.mu.Unlock()
 		if !ok {
@@ -321,7 +325,7 @@ const resizePause = 50 * time.Millisecond
 func (s *session) resize(ctx context.Context) {
 	for {
 		s.mu.Lock()
-		ok := s.await(ctx, func() bool { return s.size != nil })
+		ok := s.await(ctx, s.given, func() bool { return s.size != nil })
 		size := s.size
 		s.size = nil
 		s.mu.Unlock()

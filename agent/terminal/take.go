@@ -34,6 +34,7 @@ func (l *link) take(f frame.Frame) error {
 		return nil
 	}
 	l.mu.Lock()
+	defer l.given.Broadcast()
 	defer l.changed.Broadcast()
 	defer l.mu.Unlock()
 	l.heard = time.Now()
