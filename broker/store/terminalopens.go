@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -52,7 +53,9 @@ const UntoldAtOnce = 64
 // UntoldTerminals are sessions that are over and whose nodes are not told of it yet, after an
 // id and in the order of ids: some of them, where there are many.
 func (db *DB) UntoldTerminals(ctx context.Context, after string) ([]broker.TerminalSession, error) {
-	return collect(ctx, db.reader(), scanTerminal, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT $2`, after, UntoldAtOnce)
+	// SQLite makes a plan for each limit that it is given, which takes 15 times as long as the
+	// rest, four times a second.
+	return collect(ctx, db.reader(), scanTerminal, fmt.Sprintf(`SELECT %s FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT %d`, terminalColumns, UntoldAtOnce), after)
 }
 
 // ToldTerminal notes that a session's node is told that it is over, or cannot be.

@@ -142,7 +142,7 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 	if err != nil {
 		return a, err
 	}
-	asked, err := revokes(ctx, db.reader(), `node_id = $2`, nodeID)
+	asked, err := revokes(ctx, db.reader(), `node_id = $1`, nodeID)
 	if err != nil {
 		return a, err
 	}
@@ -184,7 +184,7 @@ func revokes(ctx context.Context, r runner, which string, args ...any) (map[ofNo
 	}
 	all, err := collect(ctx, r, func(s interface{ Scan(...any) error }) (k row, err error) {
 		return k, s.Scan(&k.nodeID, doc(&k.params))
-	}, `SELECT node_id, params FROM tasks WHERE status IN ('queued', 'dispatched') AND type = $1 AND `+which, append([]any{"allocation.revoke_user"}, args...)...)
+	}, `SELECT node_id, params FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'allocation.revoke_user' AND `+which, args...)
 	out := make(map[ofNode]bool, len(all))
 	for _, k := range all {
 		out[ofNode{k.nodeID, k.params.AllocationID}] = true
