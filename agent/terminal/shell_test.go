@@ -151,6 +151,29 @@ func mustAppend(f frame.Frame) []byte {
 	return raw
 }
 
+// The kernel gives 4 KiB of a terminal at a time, and each piece costs a frame.
+func TestAllThatATerminalHasIsReadTogether(t *testing.T) {
+	leavesNothing(t)
+	root, self := box(t)
+	live, err := machine.Open("/")
+	ok(t, err)
+	defer live.Close()
+	p, err := Options{Root: root, User: "alice", Command: []string{self, "be", "flood"}, AllowRoot: true, Grace: 100 * time.Millisecond}.start(live)
+	ok(t, err)
+	buf, most := make([]byte, frame.MaxData), 0
+	for read := 0; most <= 4096 && read < 64<<20; {
+		n, err := p.Read(buf)
+		ok(t, err)
+		read, most = read+n, max(most, n)
+	}
+	if most <= 4096 {
+		t.Errorf("no more than %d bytes were read at a time", most)
+	}
+	p.HangUp(0)
+	p.Wait()
+	ok(t, p.Close())
+}
+
 func TestWhatAProgramWroteBeforeItsEndIsReadToTheEnd(t *testing.T) {
 	run, r := runs(t, "lines")
 	p, _ := r.welcome(t, frame.Welcome{Limit: 1000})

@@ -70,6 +70,38 @@ func TestARecordingHasTheTimesOfTheTerminal(t *testing.T) {
 	}
 }
 
+// Of much output the node is told together, as long as it may send more: the answer to a key
+// at once, and the rest with the next tick.
+func TestTheNodeIsToldOfMuchOutputTogether(t *testing.T) {
+	s := newSite(t, func(c *relay.Config) { c.Tick = time.Hour })
+	o := s.attach(frame.Hello{})
+	n, _ := s.join("quic", s.token, frame.Hello{})
+	until[frame.Welcome](t, o.next, nil)
+	o.send(frame.Ack{Limit: 1 << 20})
+	at := uint64(0)
+	shows := func(bytes int) { // which is after it was kept
+		n.send(frame.Data{Offset: at, Bytes: make([]byte, bytes)})
+		at += uint64(bytes)
+		until(t, o.next, func(d frame.Data) bool { return d.Offset+uint64(len(d.Bytes)) == at })
+	}
+	for range 3 {
+		shows(frame.MaxData)
+	}
+	n.send(frame.Ping{Nonce: 1})
+	for told := true; told; {
+		switch f := n.next().(type) {
+		case frame.Ack:
+			t.Errorf("%+v, for %d bytes", f, at)
+		case frame.Pong:
+			told = false
+		}
+	}
+	shows(frame.MaxData)
+	until(t, n.next, func(a frame.Ack) bool { return a.Taken == at })
+	shows(1)
+	until(t, n.next, func(a frame.Ack) bool { return a.Taken == at })
+}
+
 // What is typed is recorded, and so is held up where it cannot be: a store that hangs fills
 // nobody's memory, and ends the session if that lasts.
 func TestInputThatIsNotKeptIsHeldUp(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -34,6 +35,49 @@ func TestASession(t *testing.T) {
 		if s.notes.String() != "" || s.closed != 0 {
 			t.Errorf("%q", s.notes.String())
 		}
+	})
+}
+
+// The answer to a key is acknowledged at once, and of much output a good part together; what
+// is left of it with the next tick.
+func TestMuchOutputIsAcknowledgedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil)
+		c := s.join()
+		until(c, func(r frame.Resize) bool { return true })
+		until(c, func(a frame.Ack) bool { return a == frame.Ack{Limit: window} })
+		at := uint64(0)
+		shows := func(n int) {
+			c.send(frame.Data{Offset: at, Bytes: bytes.Repeat([]byte("y"), n)})
+			at += uint64(n)
+		}
+		acked := func() bool {
+			return until(c, func(frame.Ack) bool { return true }) == frame.Ack{Taken: at, Limit: at + window}
+		}
+		began := time.Now()
+		shows(1)
+		if !acked() || time.Since(began) > 0 {
+			t.Errorf("one byte is not acknowledged at once")
+		}
+		shows(frame.MaxData)
+		synctest.Wait()
+		select {
+		case f := <-c.from:
+			t.Errorf("%+v, for %d bytes", f, frame.MaxData)
+		default:
+		}
+		if !acked() || time.Since(began) != tick {
+			t.Errorf("what is left is acknowledged after %s", time.Since(began))
+		}
+		began = time.Now()
+		for range window / 4 / frame.MaxData {
+			shows(frame.MaxData)
+		}
+		if !acked() || time.Since(began) > 0 {
+			t.Errorf("a quarter of the window is not acknowledged at once")
+		}
+		c.send(frame.Bye{Code: "terminal_closed"})
+		s.over()
 	})
 }
 
