@@ -54,6 +54,9 @@
 //     ends the session (frame_beyond_limit).
 //   - No side costs a processor: small frames are read at a pace, and frames that bring
 //     nothing new are counted (frame_flood).
+//   - Bytes that came are copied once, where they are read: the operator's frames and what is
+//     recorded are parts of the same, which nobody changes. Of much output the node is told
+//     together, 32 KiB or more, and of the rest with the next tick.
 //   - A token lets in one connection, of one session's node, in one epoch. One that was
 //     minted is good for half a minute and for one key. The one of a Welcome lasts as long
 //     as the session, and is for the key that got it, or one that was certified for the

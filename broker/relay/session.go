@@ -262,11 +262,11 @@ func (s *session) allow() frame.Ack {
 	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
 }
 
-// worthTelling has the node be told of much output together, or with the next tick, as long
-// as it has room for more.
+// worthTelling has the node be told of much output together, or with the next tick. What it
+// is told late is little of its window, so that a long way is as well used.
 func (s *session) worthTelling(a frame.Ack) bool {
-	kept, room := a.Taken-s.told.Taken, s.told.Limit-min(s.in.Taken(), s.told.Limit)
-	return kept < few && a.Limit-s.told.Limit < few || kept >= outputWindow/4 || room < s.window.size/2 || s.late || s.nodeEOF
+	kept, more := a.Taken-s.told.Taken, a.Limit-s.told.Limit
+	return kept < few && more < few || max(kept, more) >= outputWindow/8 || s.late || s.nodeEOF
 }
 
 // nodeBroke ends the session of a node that breaks the protocol.

@@ -18,7 +18,8 @@
 //     says. Nothing that may have been typed into another session is ever sent.
 //   - An Ack says what was written, not what has come: of output there is never more here
 //     than the window. So a program that prints without end is held up at its terminal, on
-//     the node.
+//     the node. Of much output one is sent for an eighth of the window, and for the rest with
+//     the next tick; the answer to a key is acknowledged at once.
 //   - Of what is typed there is never more here than the window of input and 64 KiB.
 //   - Ctrl-C is a byte as any other. It passes by output, and is not made a Signal: the
 //     program on the node decides what its terminal makes of it.

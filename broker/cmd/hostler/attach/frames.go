@@ -250,10 +250,11 @@ func (o *operator) allow() frame.Ack {
 }
 
 // worthTelling has what is written in the middle of much output be acknowledged together,
-// or with the next tick.
+// or with the next tick. What is told late is little of the window, so that a long way is as
+// well used.
 func (o *operator) worthTelling(a frame.Ack) bool {
 	n := a.Taken - o.told.Taken
-	return o.told.Limit == 0 || n < few || n >= window/4 || o.link.late || o.exit != nil || o.in.Ended()
+	return o.told.Limit == 0 || n < few || n >= window/8 || o.link.late || o.exit != nil || o.in.Ended()
 }
 
 // due is what the flows of a session that is joined have to send.

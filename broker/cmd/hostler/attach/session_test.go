@@ -70,11 +70,11 @@ func TestMuchOutputIsAcknowledgedTogether(t *testing.T) {
 			t.Errorf("what is left is acknowledged after %s", time.Since(began))
 		}
 		began = time.Now()
-		for range window / 4 / frame.MaxData {
+		for range window / 8 / frame.MaxData {
 			shows(frame.MaxData)
 		}
 		if !acked() || time.Since(began) > 0 {
-			t.Errorf("a quarter of the window is not acknowledged at once")
+			t.Errorf("an eighth of the window is not acknowledged at once")
 		}
 		c.send(frame.Bye{Code: "terminal_closed"})
 		s.over()
