@@ -80,7 +80,9 @@ func (p *path) session(t testing.TB, screen *counter, command ...string) (status
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := func(ctx context.Context, relay string) (nodeside.Conn, error) { return nodeside.Dial(ctx, relay, p.node.TLS()) }
+	dial := func(ctx context.Context, relay string) (nodeside.Conn, error) {
+		return nodeside.Dial(ctx, relay, p.node.TLS())
+	}
 	var sides sync.WaitGroup
 	sides.Go(func() {
 		pprof.Do(ctx, pprof.Labels("side", "node"), func(ctx context.Context) {
@@ -100,7 +102,9 @@ func (p *path) session(t testing.TB, screen *counter, command ...string) (status
 				ID: params.SessionID, In: nothing{ctx}, Out: screen, Err: os.Stderr, Quiet: true, New: true, Filter: escape.Policy{},
 				Size:  func() frame.Resize { return frame.Resize{Columns: 80, Rows: 24} },
 				Begin: func() error { return nil },
-				Dial:  func(ctx context.Context) (attach.Conn, error) { return p.client.AttachTerminal(ctx, params.SessionID, k.Ticket) },
+				Dial: func(ctx context.Context) (attach.Conn, error) {
+					return p.client.AttachTerminal(ctx, params.SessionID, k.Ticket)
+				},
 			})
 		})
 	})
