@@ -306,7 +306,7 @@ func (a *Agent) patience() time.Duration {
 	if a.tried() {
 		return 2 * trialPause
 	}
-	return 2 * maxPause
+	return 2 * uplink.MaxPause
 }
 
 func (a *Agent) allocations() ([]string, error) {

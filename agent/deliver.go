@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/ledger"
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -53,7 +54,7 @@ func (a *Agent) takeCarried(ctx, work context.Context) {
 	if r == nil {
 		return
 	}
-	long := time.NewTimer(longPause)
+	long := time.NewTimer(uplink.LongPause)
 	defer long.Stop()
 	select {
 	case <-r.done:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -74,7 +75,7 @@ const shortTask = 500 * time.Millisecond
 // for: cancels come in the answers to progress. It returns with none after a
 // minute, so that the main loop is seen to turn.
 func (a *Agent) awaitLane(ctx context.Context) []taskcatalog.Lane {
-	short, long := time.NewTimer(shortTask), time.NewTimer(longPause)
+	short, long := time.NewTimer(shortTask), time.NewTimer(uplink.LongPause)
 	defer short.Stop()
 	defer long.Stop()
 	impatient := false

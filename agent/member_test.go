@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/agent/agenttest"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -44,7 +45,7 @@ func TestABrokerThatIsAwayAtFirstBootIsWaitedFor(t *testing.T) {
 		l.broker.ComeBack()
 		back := time.Now()
 		l.works(p)
-		if took := time.Since(back); took > 2*longPause {
+		if took := time.Since(back); took > 2*uplink.LongPause {
 			t.Fatalf("it took %s to notice the broker", took)
 		}
 	})
@@ -138,7 +139,7 @@ func TestABrokerThreeDaysAwayFindsItsNodesAgain(t *testing.T) {
 		l.broker.ComeBack()
 		back := time.Now()
 		l.works(p)
-		if took := time.Since(back); took > 3*longPause {
+		if took := time.Since(back); took > 3*uplink.LongPause {
 			t.Fatalf("it took %s", took)
 		}
 	})
@@ -193,7 +194,7 @@ func TestATokenThatExpiredAndWasExtendedEnrols(t *testing.T) {
 		l.broker.Unlock()
 		back := time.Now()
 		l.works(p)
-		if took := time.Since(back); took > 2*maxPause {
+		if took := time.Since(back); took > 2*uplink.MaxPause {
 			t.Fatalf("it took %s to notice", took)
 		}
 	})

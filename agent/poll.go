@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/uplink"
@@ -15,17 +14,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Between two tries of something that failed the agent waits from a second to a
-// minute, or to five minutes where the broker answered that it does not want it.
-const (
-	firstPause = time.Second
-	longPause  = time.Minute
-	maxPause   = 5 * time.Minute
-	// trialPause is the longest of a version on trial, or in its proof: its watcher believes
-	// that a broker which answers has been asked by then (see selfupdate's reachGrace), and
-	// what stands still for twice as long hangs.
-	trialPause = 90 * time.Second
-)
+// trialPause is the longest of a version on trial, or in its proof: its watcher believes
+// that a broker which answers has been asked by then (see selfupdate's reachGrace), and
+// what stands still for twice as long hangs.
+const trialPause = 90 * time.Second
 
 var (
 	errLaneFreed = errors.New("a lane has room again")
@@ -40,7 +32,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 		}
 		a.joined()
 	}
-	pause := newPause()
+	pause := uplink.NewPause()
 	for ctx.Err() == nil && !a.ending.Load() {
 		a.turns.Add(1)
 		err := a.turn(ctx, work)
@@ -52,7 +44,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		wait := pauseFor(pause, err)
+		wait := pause.After(err)
 		if a.tried() {
 			wait = min(wait, trialPause)
 		}
@@ -112,7 +104,7 @@ func (a *Agent) outcast(ctx context.Context, err error) error {
 		return err
 	}
 	if a.state.Rotating() != "" {
-		return sleep(ctx, firstPause) // it may have heard the new key before this node knows
+		return sleep(ctx, uplink.FirstPause) // it may have heard the new key before this node knows
 	}
 	if r, ok := uplink.RefusalOf(err); ok && r.Code == pki.CodeCertificateExpired && a.Now().Before(a.renewAt) {
 		a.renewAt = a.Now() // by the broker's clock it is time
@@ -217,25 +209,4 @@ func (a *Agent) troubled(err error, wait time.Duration) {
 	}
 	a.Log.Warn(problem.Message, zap.String("code", problem.Code), zap.Duration("again_in", wait.Round(time.Millisecond)))
 	a.publish(func(s *Status) { s.Phase, s.Problem = phase, problem })
-}
-
-func newPause() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.Multiplier, b.RandomizationFactor, b.MaxInterval = firstPause, 2, 0.5, longPause
-	return b
-}
-
-// pauseFor is how long to wait after err: longer each time, jittered, and never
-// less than the broker asked for.
-func pauseFor(b *backoff.ExponentialBackOff, err error) time.Duration {
-	b.MaxInterval = longPause
-	r, ok := uplink.RefusalOf(err)
-	if ok && r.Lasting() {
-		b.MaxInterval = maxPause
-	}
-	wait := min(b.NextBackOff(), maxPause)
-	if ok && r.RetryAfter > 0 {
-		wait = r.RetryAfter + wait/8
-	}
-	return wait
 }

@@ -21,14 +21,14 @@ const giveUp = 7 * 24 * time.Hour
 // sendResults sends what the broker does not have yet until it has it: now, and
 // after each failure a little later.
 func (a *Agent) sendResults(ctx context.Context) error {
-	pause := newPause()
+	pause := uplink.NewPause()
 	for {
 		var wait <-chan time.Time
 		if err := a.sendAll(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			again := time.NewTimer(pauseFor(pause, err))
+			again := time.NewTimer(pause.After(err))
 			defer again.Stop()
 			wait = again.C
 			a.Log.Warn("cannot report results yet", zap.Error(err))

@@ -26,7 +26,7 @@ const longestPause = 15 * time.Second
 // the broker has said that it will not be. Where its time ends before, the main loop
 // goes on from what is on disk.
 func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog.RotateIdentityResult, error) {
-	pause := newPause()
+	pause := uplink.NewPause()
 	for {
 		err := a.tryRotation(ctx, taskID)
 		if err == nil {
@@ -35,7 +35,7 @@ func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog
 		if errors.Is(err, identity.ErrRotationOver) || ctx.Err() != nil {
 			return nil, rotationError(err)
 		}
-		wait := pauseFor(pause, err)
+		wait := pause.After(err)
 		if refusal, ok := uplink.RefusalOf(err); !ok || refusal.RetryAfter == 0 {
 			wait = min(wait, longestPause)
 		}

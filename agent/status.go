@@ -154,7 +154,7 @@ func ReadStatus(name string) (*Status, error) {
 }
 
 // stale is how old a status may be: an agent that is well polls more often.
-const stale = 2 * maxPause
+const stale = 2 * uplink.MaxPause
 
 // Judge says what is wrong with an agent of this status, or nil.
 func (s *Status) Judge(now time.Time) error {
