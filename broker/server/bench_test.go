@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,7 +20,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki"
-	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/fleet"
 )
 
 var bencher = broker.Actor{Name: "bench", Role: broker.RoleOperator}
@@ -33,7 +29,7 @@ var bencher = broker.Actor{Name: "bench", Role: broker.RoleOperator}
 // the call that enqueues it, over a long poll on mutual TLS to a node and back
 // with its signed evidence, until whoever asked reads the result that was
 // stored. SQLite runs with synchronous=FULL and PostgreSQL with fsync. The nodes
-// live in another process (fleet_test.go), and so does PostgreSQL; all share
+// live in another process (test/fleet), and so does PostgreSQL; all share
 // the processors.
 //
 //   - agents=N: each node has one task at a time and gets the next with the
@@ -50,43 +46,15 @@ func BenchmarkEnqueueToResult(b *testing.B) {
 		b.Run(engine, func(b *testing.B) {
 			s := newBenchBroker(b, engine)
 			for _, agents := range []int{1, 10, 100} {
-				f := s.fleet(b, agents)
-				stop := f.start(b)
-				b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) { s.inTurn(b, f.Nodes) })
+				nodes, stop := s.fleet(b, agents)
+				b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) { s.inTurn(b, nodes) })
 				if agents == 100 {
-					b.Run("agents=100/s=500", func(b *testing.B) { s.atRate(b, f.Nodes, 500) })
+					b.Run("agents=100/s=500", func(b *testing.B) { s.atRate(b, nodes, 500) })
 				}
 				stop()
 			}
 		})
 	}
-}
-
-// BenchmarkWaitingAgent is what one of a thousand nodes that wait costs a whole
-// broker: resident memory, and Go's own account of heap and stacks. The nodes
-// have just come (new), or each has had a task (worked). It is measured once, as
-// memory that a first round left behind would flatter a second.
-func BenchmarkWaitingAgent(b *testing.B) {
-	const agents = 1000
-	s := newBenchBroker(b, "sqlite")
-	f := s.fleet(b, agents)
-	before := memory(b)
-	stop := f.start(b)
-	defer stop()
-	report := func(name string) {
-		s.awaitPolls(b, agents)
-		now := memory(b)
-		b.Run(name, func(b *testing.B) {
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(now.resident-before.resident)/agents/1000, "rss-kB/agent")
-			b.ReportMetric(float64(now.inUse-before.inUse)/agents/1000, "go-kB/agent")
-		})
-	}
-	report("new")
-	for _, n := range f.Nodes {
-		s.one(b, n)
-	}
-	report("worked")
 }
 
 // benchBroker is a whole broker that runs.
@@ -115,12 +83,12 @@ func newBenchBroker(b *testing.B, engine string) benchBroker {
 	return benchBroker{s}
 }
 
-// fleet makes nodes that are in service. They are enrolled in the store itself:
-// one address may not enrol a thousand at once.
-func (s benchBroker) fleet(b *testing.B, agents int) fleet {
+// fleet starts a process of nodes, which enrol and are in service.
+func (s benchBroker) fleet(b *testing.B, agents int) (nodes []string, stop func()) {
 	b.Helper()
-	_, bundle := s.trust.Bundle()
-	f := fleet{Address: strings.TrimPrefix(s.at.agents, "https://"), Bundle: string(bundle)}
+	p, err := fleet.Start(fleet.Site{Broker: s.AgentURL(), CASHA256: s.RootSHA256()}, "")
+	must(b, err)
+	var tokens []string
 	for range agents {
 		token, err := pki.NewEnrollToken(rand.Reader)
 		must(b, err)
@@ -129,51 +97,27 @@ func (s benchBroker) fleet(b *testing.B, agents int) fleet {
 			ID: id, Hostname: id, Bootstrap: "command", TokenHash: pki.HashToken(token.Reveal()), TokenExpires: time.Now().Add(time.Hour),
 		})
 		must(b, err)
-		key, err := pki.GenerateKey(pki.Ed25519)
-		must(b, err)
-		digest, err := pki.PublicKeyDigest(key.Public())
-		must(b, err)
-		raw, err := pki.NewCSR(key)
-		must(b, err)
-		csr, err := pki.ParseCSR(raw)
-		must(b, err)
-		enrolled, err := s.db.Enroll(b.Context(), store.EnrollInput{
-			TokenHash: pki.HashToken(token.Reveal()), PublicKeyDigest: digest, TrustVersion: s.trust.Version(),
-			Report: store.NodeReport{AgentVersion: "1.0.0", TaskTypes: taskcatalog.IDs(), Digest: "bench"},
-			Issue: func(n broker.Node, epoch int64) (store.IssuedCert, error) {
-				leaf, chain, err := s.trust.IssueNode(csr, pki.NodeIdentity{NodeID: n.ID, Epoch: epoch}, time.Now(), time.Hour)
-				if err != nil {
-					return store.IssuedCert{}, err
-				}
-				return store.IssuedCert{
-					Serial: pki.Serial(leaf), PEM: string(pki.MarshalCerts(chain...)), PublicKey: leaf.RawSubjectPublicKeyInfo,
-					NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
-				}, nil
-			},
-		})
-		must(b, err)
-		_, err = s.db.Transition(b.Context(), bencher, id, store.Change{To: broker.Active, By: broker.OwnerOnboarding})
-		must(b, err)
-		secret, err := pki.MarshalKey(key)
-		must(b, err)
-		f.Nodes = append(f.Nodes, fleetNode{ID: id, Epoch: enrolled.Node.Epoch, Chain: enrolled.Cert.PEM, Key: string(secret)})
+		tokens, nodes = append(tokens, token.Reveal()), append(nodes, id)
 	}
-	return f
+	must(b, p.Join(tokens))
+	all := int64(agents)
+	must(b, p.Until(b.Context(), "all nodes are in service", func(c fleet.Counts) bool { return c.Ended == all && c.Waiting == all }))
+	return nodes, func() { must(b, p.Close()) }
 }
 
 // one gives a node a task and reads its result.
-func (s benchBroker) one(b *testing.B, n fleetNode) {
-	k, _, err := s.queue.Enqueue(b.Context(), bencher, taskqueue.Request{NodeID: n.ID, Type: "node.heartbeat_check"})
+func (s benchBroker) one(b *testing.B, id string) {
+	k, _, err := s.queue.Enqueue(b.Context(), bencher, taskqueue.Request{NodeID: id, Type: "node.heartbeat_check"})
 	if err == nil {
 		k, err = s.queue.AwaitEnd(b.Context(), k.ID, 30*time.Second)
 	}
 	if err != nil || k.Status != broker.TaskSucceeded || len(k.Evidence) == 0 {
-		b.Errorf("task %s on %s is %s (%v)", k.ID, n.ID, k.Status, err)
+		b.Errorf("task %s on %s is %s (%v)", k.ID, id, k.Status, err)
 	}
 }
 
 // inTurn keeps one task on the way for each node.
-func (s benchBroker) inTurn(b *testing.B, nodes []fleetNode) {
+func (s benchBroker) inTurn(b *testing.B, nodes []string) {
 	s.awaitPolls(b, len(nodes))
 	var left atomic.Int64
 	left.Store(int64(b.N))
@@ -195,7 +139,7 @@ func (s benchBroker) inTurn(b *testing.B, nodes []fleetNode) {
 }
 
 // atRate gives out tasks at a steady rate, to one node after the other.
-func (s benchBroker) atRate(b *testing.B, nodes []fleetNode, perSecond int) {
+func (s benchBroker) atRate(b *testing.B, nodes []string, perSecond int) {
 	s.awaitPolls(b, len(nodes))
 	times := make([]time.Duration, b.N)
 	var work sync.WaitGroup
@@ -253,22 +197,10 @@ func (s benchBroker) awaitPolls(b *testing.B, polls int) {
 	}
 }
 
-// footprint is memory in bytes.
-type footprint struct{ resident, inUse int64 }
-
-// memory returns the resident set of this process, and what Go has in use of
-// heap and stacks, after what is garbage has gone.
-func memory(b *testing.B) footprint {
-	b.Helper()
-	runtime.GC()
-	debug.FreeOSMemory()
-	statm, err := os.ReadFile("/proc/self/statm")
-	must(b, err)
-	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
-	must(b, err)
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return footprint{resident: pages * int64(os.Getpagesize()), inUse: int64(m.HeapInuse + m.StackInuse)}
+// TestMain lets this binary be the nodes.
+func TestMain(m *testing.M) {
+	fleet.Serve()
+	os.Exit(m.Run())
 }
 
 func must(b *testing.B, err error) {

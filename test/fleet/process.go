@@ -1,0 +1,208 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// processEnv turns a program into a fleet.
+const processEnv = "HOSTLER_TEST_FLEET"
+
+// tellEvery is how often a fleet says how it stands.
+const tellEvery = 50 * time.Millisecond
+
+// order is a line that a fleet's process is told, and told one that it says.
+type (
+	order struct {
+		Site *Site    `json:"site,omitempty"` // the first
+		Join []string `json:"join,omitempty"`
+		Cut  bool     `json:"cut,omitempty"`
+		// Events is a file to write what happens to; with Site.
+		Events string `json:"events,omitempty"`
+	}
+	told struct {
+		Counts Counts `json:"counts"`
+		Error  string `json:"error,omitempty"` // that came last
+	}
+)
+
+// Serve makes this program a fleet if Start has started it, and does not return then. It is
+// the first that main, or TestMain, calls.
+func Serve() {
+	if os.Getenv(processEnv) == "" {
+		return
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve does as it is told until in ends.
+func serve(in io.Reader, out io.Writer) error {
+	orders := json.NewDecoder(in)
+	var first order
+	if err := orders.Decode(&first); err != nil {
+		return err
+	}
+	if first.Site == nil {
+		return errors.New("the first order names no site")
+	}
+	f := New(*first.Site)
+	if first.Events != "" {
+		done, err := f.writeEvents(first.Events)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	ctx, end := context.WithCancel(context.Background())
+	defer f.Wait()
+	defer end()
+	go f.tell(ctx, out)
+	for {
+		var o order
+		switch err := orders.Decode(&o); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		f.Join(ctx, o.Join)
+		if o.Cut {
+			f.Cut()
+		}
+	}
+}
+
+func (f *Fleet) tell(ctx context.Context, out io.Writer) {
+	say := json.NewEncoder(out)
+	for sleep(ctx, tellEvery) {
+		t := told{Counts: f.Counts()}
+		if err := f.LastError(); err != nil {
+			t.Error = err.Error()
+		}
+		if say.Encode(t) != nil {
+			return
+		}
+	}
+}
+
+// writeEvents appends what happens to a file, a line each, until the returned function is
+// called.
+func (f *Fleet) writeEvents(path string) (done func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	say := json.NewEncoder(file)
+	f.Saw = func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = say.Encode(e) // unbuffered: what was written survives a kill of this process
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// Process is a fleet in a process of its own, which ends with the one that started it.
+type Process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	say   *json.Encoder
+	ended chan struct{} // closed when it says nothing more
+
+	mu   sync.Mutex
+	last told
+	next chan struct{} // closed when it says the next
+}
+
+// Start starts this program again as a fleet (see Serve). What happens to tasks it appends
+// to the file events, unless that is empty.
+func Start(s Site, events string) (*Process, error) {
+	p := &Process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{}), next: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), processEnv+"=1")
+	p.cmd.Stderr = os.Stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.say = json.NewEncoder(p.in)
+	go p.listen(out)
+	return p, p.say.Encode(order{Site: &s, Events: events})
+}
+
+func (p *Process) listen(out io.Reader) {
+	defer close(p.ended)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var t told
+		if json.Unmarshal(lines.Bytes(), &t) != nil {
+			continue
+		}
+		p.mu.Lock()
+		p.last = t
+		close(p.next)
+		p.next = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+// PID is the process's.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Join has nodes join by tokens.
+func (p *Process) Join(tokens []string) error { return p.say.Encode(order{Join: tokens}) }
+
+// Cut breaks every connection once, in the middle of whatever is on its way.
+func (p *Process) Cut() error { return p.say.Encode(order{Cut: true}) }
+
+// Counts are as the fleet said last.
+func (p *Process) Counts() Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last.Counts
+}
+
+// Until returns when what the fleet says satisfies ok. The error says how it stood when ctx
+// ended, and what went wrong last.
+func (p *Process) Until(ctx context.Context, what string, ok func(Counts) bool) error {
+	for {
+		p.mu.Lock()
+		last, next := p.last, p.next
+		p.mu.Unlock()
+		if ok(last.Counts) {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-p.ended:
+			return fmt.Errorf("the fleet ended before %s", what)
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %+v (the last error: %s)", what, last.Counts, last.Error)
+		}
+	}
+}
+
+// Close ends the fleet.
+func (p *Process) Close() error {
+	err := p.in.Close()
+	<-p.ended
+	return errors.Join(err, p.cmd.Wait())
+}
