@@ -111,6 +111,14 @@ func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool
 	return err == nil && has == epoch && open == 0, err
 }
 
+// NodesWithOpenTasks are all of which a task has not ended.
+func (db *DB) NodesWithOpenTasks(ctx context.Context) ([]string, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched')`)
+}
+
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
 	return collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,7 +32,8 @@ type DB struct {
 	log   *zap.Logger
 	hints *hub
 
-	refusals broker.Repeats[refusedKind]
+	statements atomic.Int64
+	refusals   broker.Repeats[refusedKind]
 }
 
 // engine is what differs between the two databases. SQL text does not: it
@@ -118,7 +120,10 @@ func (r *refusal) Error() string { return r.err.Error() }
 // write runs fn in a transaction of its own. A refusal undoes what fn did and
 // is audited in a transaction after it, see AuditRefusal.
 func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
-	hints, err := db.engine.write(ctx, fn)
+	hints, err := db.engine.write(ctx, func(ctx context.Context, t *tx) error {
+		t.runner = counted{t.runner, &db.statements}
+		return fn(ctx, t)
+	})
 	var r *refusal
 	if errors.As(err, &r) {
 		if err := db.AuditRefusal(ctx, r.entry); err != nil {

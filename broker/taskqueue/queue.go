@@ -42,6 +42,7 @@ type Config struct {
 type Queue struct {
 	c        Config
 	waiters  waiters
+	idle     idle
 	packages contents
 
 	probed broker.Task // the last of which ProbeUnknown has tried to ask; its own
@@ -59,17 +60,33 @@ func New(c Config) *Queue {
 	return &Queue{c: c, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
-// Run hands hints to waiting polls, until ctx ends.
+// Run hands hints to waiting polls, and looks itself now and then, until ctx ends.
 func (q *Queue) Run(ctx context.Context) error {
-	for h := range q.c.DB.Hints(ctx) {
-		switch h.Kind {
-		case store.HintTask, store.HintCancel:
-			q.waiters.wake("node/" + h.ID)
-		case store.HintEnded:
-			q.waiters.wake("task/" + h.ID)
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	hints := q.c.DB.Hints(ctx)
+	defer q.idle.follow()()
+	for {
+		select {
+		case h, more := <-hints:
+			if !more {
+				return ctx.Err()
+			}
+			q.heard(h)
+		case <-look.C:
+			q.lookForOpen(ctx)
 		}
 	}
-	return ctx.Err()
+}
+
+func (q *Queue) heard(h store.Hint) {
+	switch h.Kind {
+	case store.HintTask, store.HintCancel:
+		q.idle.over(h.ID)
+		q.waiters.wake("node/" + h.ID)
+	case store.HintEnded:
+		q.waiters.wake("task/" + h.ID)
+	}
 }
 
 // Peer is the node that asks, as its certificate says.

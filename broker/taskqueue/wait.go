@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// lookAgain is how often a sleeping poll looks although nothing woke it.
-	lookAgain = 20 * time.Second
 	// tellAgain is how long a node that was told to stop a task is left to do
 	// so before it is told again: an answer may have been lost, and a node that
 	// is busy stopping must not be answered in a circle.
@@ -27,8 +25,6 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 	defer leave()
 	end := time.NewTimer(min(hold, wire.MaxWait))
 	defer end.Stop()
-	look := time.NewTicker(lookAgain)
-	defer look.Stop()
 	for told := false; ; {
 		reply, err := q.look(ctx, p, lanes, told)
 		if err != nil || len(reply.Tasks)+len(reply.Cancel) > 0 {
@@ -37,8 +33,6 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 		select {
 		case <-woken:
 			told = true
-		case <-look.C:
-			told = false
 		case <-end.C:
 			return reply, nil
 		case <-ctx.Done():
@@ -47,11 +41,20 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 	}
 }
 
-// look takes what there is for a node. One that was not told of anything reads
-// first: most find nothing, and to claim it would write.
+// look takes what there is for a node. One that was not told of anything asks
+// nothing where that is known to be nothing, and else reads first: most find
+// nothing, and to claim it would write.
 func (q *Queue) look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told bool) (reply wire.WaitReply, err error) {
 	if !told {
-		if nothing, err := q.c.DB.NothingOpen(ctx, p.NodeID, p.Epoch); err != nil || nothing {
+		if q.idle.at(p.NodeID, p.Epoch) {
+			return reply, nil
+		}
+		found := q.idle.asking(p.NodeID)
+		nothing, err := q.c.DB.NothingOpen(ctx, p.NodeID, p.Epoch)
+		if err == nil && nothing {
+			found(p.Epoch)
+		}
+		if err != nil || nothing {
 			return reply, err
 		}
 	}

@@ -2,12 +2,14 @@ package taskqueue_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
@@ -17,17 +19,24 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.Open(t, "sqlite", nil)
 		w := newWorld(t, db, nil)
-		run, stop := context.WithCancel(ctx)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = w.queue.Run(run)
-		}()
-		synctest.Wait()
+		defer w.follow()()
 		f(t, w)
+	})
+}
+
+// follow runs the queue until the returned function is called.
+func (w *world) follow() (end func()) {
+	run, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.queue.Run(run)
+	}()
+	synctest.Wait()
+	return func() {
 		stop()
 		<-ended
-	})
+	}
 }
 
 type waited struct {
@@ -106,14 +115,57 @@ func TestAPollEndsWithItsRequest(t *testing.T) {
 	})
 }
 
+// What another process puts into the database without a word.
 func TestAHintThatWasLostCostsTwentySecondsAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, storetest.Open(t, "sqlite", nil), nil) // nothing runs the queue: no hint arrives
+		url := storetest.URL(t, "sqlite")
+		w := newWorld(t, storetest.Reopen(t, url, nil), nil)
+		other := *w
+		other.db = storetest.Reopen(t, url, nil)
+		other.queue = taskqueue.New(taskqueue.Config{DB: other.db, Signer: w, Rand: rand.Reader})
+		defer w.follow()()
 		n := w.active("one")
 		got := w.wait(ctx, n, wire.MaxWait)
 		time.Sleep(time.Second)
-		w.enqueue(n, "node.heartbeat_check", "")
-		if r := <-got; len(r.reply.Tasks) != 1 || r.after != 20*time.Second {
+		other.enqueue(n, "node.heartbeat_check", "")
+		if r := <-got; len(r.reply.Tasks) != 1 || r.after < time.Second || r.after > 20*time.Second {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// A node that comes again and again, with nothing open, is answered from memory; what it is
+// given reaches it all the same, from its next poll on.
+func TestAnIdlePollAsksTheDatabaseNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n := w.active("one")
+		<-w.wait(ctx, n, wire.MaxWait)
+		const cycles = 10
+		before := w.db.Statements()
+		begun := time.Now()
+		for range cycles {
+			<-w.wait(ctx, n, wire.MaxWait)
+		}
+		// The queue's own looks do not follow the number of nodes.
+		if asked, looks := w.db.Statements()-before, int64(time.Since(begun)/(20*time.Second))+1; asked > looks {
+			t.Fatalf("%d idle polls: %d statements, of which %d are not the polls'", cycles, asked, looks)
+		}
+		k := w.enqueue(n, "node.heartbeat_check", "")
+		synctest.Wait()
+		if r := <-w.wait(ctx, n, wire.MaxWait); len(r.reply.Tasks) != 1 || r.reply.Tasks[0].TaskID != k.ID || r.after != 0 {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// An earlier enrolment of a node learns nothing from what is known of the present one.
+func TestWhatIsKnownOfANodeIsOfItsEnrolment(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		n := w.active("one")
+		<-w.wait(ctx, n, wire.MaxWait)
+		earlier := n
+		earlier.Epoch--
+		if r := <-w.wait(ctx, earlier, wire.MaxWait); r.err == nil || r.after != 0 {
 			t.Fatalf("%+v", r)
 		}
 	})

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"sync/atomic"
+)
+
+// counted is a runner whose statements are counted.
+type counted struct {
+	runner
+	n *atomic.Int64
+}
+
+func (c counted) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c.n.Add(1)
+	return c.runner.ExecContext(ctx, query, args...)
+}
+
+func (c counted) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c.n.Add(1)
+	return c.runner.QueryContext(ctx, query, args...)
+}
+
+func (c counted) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	c.n.Add(1)
+	return c.runner.QueryRowContext(ctx, query, args...)
+}
+
+// reader is the engine's, counted.
+func (db *DB) reader() runner { return counted{db.engine.reader(), &db.statements} }
+
+// Statements is how many statements the database was given so far, besides those that
+// begin and end transactions.
+func (db *DB) Statements() int64 { return db.statements.Load() }
