@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -15,10 +14,9 @@ import (
 )
 
 const (
-	contactsEvery = 5 * time.Second // how often contacts are written
-	recheckEvery  = time.Minute     // how often a node's record is read again
-	askEvery      = time.Minute     // how often a node is asked for its report
-	maxPolls      = 4               // of one node at a time
+	recheckEvery = time.Minute // for how long a node's record is gone by
+	askEvery     = time.Minute // how often a node is asked for its report
+	maxPolls     = 4           // of one node at a time
 )
 
 var system = broker.Actor{Name: "system"}
@@ -28,6 +26,7 @@ type contact struct {
 	serial  string // of the certificate that it showed
 	epoch   int64
 	readAt  time.Time // when its record was read
+	heardAt time.Time
 	trust   int64     // bundle version that it says it has
 	report  string    // digest of the report on record
 	askedAt time.Time // when it was last asked for its report
@@ -52,10 +51,10 @@ func newContacts() contacts {
 	return contacts{nodes: map[string]*contact{}, heard: map[string]time.Time{}}
 }
 
-func (s *contacts) touch(nodeID string, at time.Time) {
+func (s *contacts) touch(n *contact, nodeID string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard[nodeID] = at
+	n.heardAt, s.heard[nodeID] = at, at
 }
 
 // beginPoll counts a node's waiting polls: a node that opens many costs itself.
@@ -73,7 +72,7 @@ func (s *contacts) endPoll(n *contact, nodeID string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.polls--
-	s.heard[nodeID] = at
+	n.heardAt, s.heard[nodeID] = at, at
 }
 
 // meet returns what is known of the peer's node and notes that it was heard.
@@ -92,7 +91,7 @@ func (a *API) meet(c *call) (*contact, error) {
 			return nil, err
 		}
 	}
-	a.contacts.touch(p.NodeID, now)
+	a.contacts.touch(n, p.NodeID, now)
 	return n, a.followTrust(c.r, p, n)
 }
 
@@ -138,44 +137,6 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 	n.serial, n.epoch, n.readAt, n.told = p.Serial, p.Epoch, a.c.Now(), false
 	n.trust, n.report = node.TrustVersion, node.ReportDigest
 	return n, nil
-}
-
-// writeContacts writes down who was heard, until ctx ends and once more then.
-func (a *API) writeContacts(ctx context.Context) {
-	tick := time.NewTicker(contactsEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			a.flushContacts(ctx)
-		case <-ctx.Done():
-			last, done := context.WithTimeout(context.WithoutCancel(ctx), contactsEvery)
-			defer done()
-			a.flushContacts(last)
-			return
-		}
-	}
-}
-
-// flushContacts writes a batch. One that cannot be written is kept, unless a
-// node was heard again since.
-func (a *API) flushContacts(ctx context.Context) {
-	a.contacts.mu.Lock()
-	batch := a.contacts.heard
-	a.contacts.heard = map[string]time.Time{}
-	a.contacts.mu.Unlock()
-	if len(batch) == 0 {
-		return
-	}
-	err := a.c.DB.TouchNodes(ctx, batch)
-	if err == nil {
-		return
-	}
-	a.c.Log.Warn("cannot write when nodes were heard", zap.Error(err))
-	a.contacts.mu.Lock()
-	defer a.contacts.mu.Unlock()
-	maps.Copy(batch, a.contacts.heard)
-	a.contacts.heard = batch
 }
 
 // wantsReport reports whether a node is to be asked for a renewal: what it can

@@ -526,6 +526,13 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 
 // Two brokers on one database see what each has seen.
 func TestAgentsAreToldApartAcrossBrokers(t *testing.T) {
+	t.Run("each record read by itself", func(t *testing.T) { toldApartAcrossBrokers(t, func(*API) {}) })
+	t.Run("all records read together", func(t *testing.T) {
+		toldApartAcrossBrokers(t, func(api *API) { api.reread(t.Context()) })
+	})
+}
+
+func toldApartAcrossBrokers(t *testing.T, reread func(*API)) {
 	b := newBroker(t)
 	r := b.rotating()
 	there := must(New(t.Context(), b.c))(t)
@@ -533,6 +540,7 @@ func TestAgentsAreToldApartAcrossBrokers(t *testing.T) {
 		t.Helper()
 		b.advance(recheckEvery)
 		must0(t, there.readDenyList(t.Context()))
+		reread(api)
 		n := must(b.db.Node(t.Context(), r.id))(t)
 		call := &call{r: must(http.NewRequest(http.MethodGet, "/", nil))(t), came: b.clock.Now(), peer: &pki.Peer{
 			NodeIdentity: pki.NodeIdentity{NodeID: n.ID, Epoch: n.Epoch}, Cert: r.cert.Leaf, Serial: pki.Serial(r.cert.Leaf),

@@ -206,7 +206,7 @@ func TestABatchThatCouldNotBeWrittenIsKept(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
 	at := b.clock.Now().Add(time.Minute)
-	b.contacts.touch(n.id, at)
+	b.contacts.touch(new(contact), n.id, at)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.flushContacts(gone)

@@ -163,3 +163,35 @@ func (db *DB) Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, er
 	}
 	return out, nil
 }
+
+// Record is what a broker goes by that a node is in contact with.
+type Record struct {
+	Epoch        int64
+	Status       broker.NodeStatus
+	TrustVersion int64
+	ReportDigest string
+	// Instance is the running agent that polled last, with this epoch; Polled: there was one.
+	Instance string
+	Polled   bool
+}
+
+// Records are those of nodes, of a few hundred with one question; one that is gone is not
+// in it.
+func (db *DB) Records(ctx context.Context, nodeIDs []string) (map[string]Record, error) {
+	out := make(map[string]Record, len(nodeIDs))
+	for ids := range slices.Chunk(nodeIDs, 500) {
+		var w where
+		in(&w, "nodes.id", ids)
+		_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
+			var r Record
+			err = row.Scan(&id, &r.Epoch, &r.Status, &r.TrustVersion, &r.ReportDigest, &r.Polled, &r.Instance)
+			out[id] = r
+			return id, err
+		}, `SELECT nodes.id, nodes.epoch, nodes.status, nodes.trust_version, nodes.report_digest, i.node_id IS NOT NULL, COALESCE(i.present, '')
+			FROM nodes LEFT JOIN node_instances i ON i.node_id = nodes.id AND i.epoch = nodes.epoch`+w.String(), w.args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,78 @@
+package nodeapi
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// idlePoll is answered at once, as nothing is open for the node.
+func (n *testNode) idlePoll() { n.get(n.path("/tasks/wait?lanes=exclusive,concurrent")).nothing() }
+
+// idles makes a node that is in service and polls.
+func (b *testBroker) idles(i int) *testNode {
+	b.t.Helper()
+	n := b.member()
+	n.header.Set(wire.HeaderInstance, fmt.Sprintf("%032x", i+1))
+	n.header.Set(wire.HeaderPrefer, wire.PreferNoWait)
+	n.fetch("node.validate_clean")
+	for _, k := range n.baselines() {
+		must(b.queue.Cancel(b.t.Context(), admin, k.ID, ""))(b.t)
+		n.get(n.path("/tasks/wait?lanes=")).into(new(wire.WaitReply)) // it is told to stop
+		n.post(n.path("/tasks/"+k.ID+"/result"), wire.ResultRequest{Attempt: 1, Outcome: "canceled", Code: "canceled"}).into(new(wire.ResultReply))
+	}
+	must(b.db.Transition(b.t.Context(), admin, n.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(b.t)
+	n.idlePoll()
+	return n
+}
+
+// A node that is there and has nothing to do costs its broker no statement: its polls are
+// answered from memory. The few that are made meanwhile are the broker's own.
+func TestAnIdlePollCostsNoStatement(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		var nodes []*testNode
+		for i := range 3 {
+			nodes = append(nodes, b.idles(i))
+		}
+		const each, own = 30, 25
+		before := db.Statements()
+		for range each {
+			for _, n := range nodes {
+				n.idlePoll()
+			}
+		}
+		if asked := db.Statements() - before; asked > own {
+			t.Errorf("%d idle polls: %d statements", each*len(nodes), asked)
+		}
+		// Their records are read again together, and are good for another minute.
+		for range 4 {
+			b.clock.Advance(rereadEvery)
+			must0(t, b.readDenyList(t.Context()))
+			before = db.Statements()
+			b.reread(t.Context())
+			for _, n := range nodes {
+				n.idlePoll()
+			}
+			if asked := db.Statements() - before; asked > 1+3 {
+				t.Errorf("to read %d records and answer their polls took %d statements", len(nodes), asked)
+			}
+		}
+	})
+}
+
+// What was changed elsewhere is seen when the records are read again: another broker may
+// have done it.
+func TestAReadingOfAllRecordsLetsNoEarlierEnrolmentIn(t *testing.T) {
+	b := newBroker(t)
+	n := b.idles(1)
+	_, token := b.reissue(n.id)
+	b.machine().enroll(token)
+	b.advance(recheckEvery)
+	b.reread(t.Context())
+	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "epoch_superseded")
+}
