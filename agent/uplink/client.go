@@ -35,6 +35,11 @@ const (
 	dialTimeout    = 15 * time.Second
 )
 
+// idleTime is for how long a connection is kept besides that of the poll: longer than a task
+// that runs lets pass between two reports, and no longer, as it costs the broker as much as
+// another node. To open one again costs little (see ClientSessionCache).
+const idleTime = wire.ProgressTick + 5*time.Second
+
 // DialFunc opens a connection.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
@@ -73,12 +78,15 @@ func New(o Options) (*Client, error) {
 	config := pki.PinnedConfig(o.CASHA256, base.Hostname(), o.Now)
 	if o.Trust != nil {
 		config = pki.ClientConfig(o.Trust.Roots(o.Now()), o.Cert, o.Now)
+		// A session is of the certificate that it began with, so it is this client's alone:
+		// whoever shows another one, or believes another broker, begins anew.
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
 	return &Client{Options: o, base: base, http: &http.Client{
 		// HTTP/1.1: a waiting node costs the broker least that way.
 		Transport: &http.Transport{
 			DialContext: o.Dial, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
-			Proxy: http.ProxyFromEnvironment, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 2,
+			Proxy: http.ProxyFromEnvironment, IdleConnTimeout: idleTime, MaxIdleConnsPerHost: 2,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -98,6 +98,36 @@ func TestAMemberTrustsTheRootsOfItsBundleAlone(t *testing.T) {
 	}
 }
 
+// A second connection resumes the session of the first. A client with another certificate
+// resumes nothing: a broker takes whoever resumes for whoever began.
+func TestASessionIsResumedByTheCertificateThatBeganItAlone(t *testing.T) {
+	auth := pkitest.New(t)
+	type seen struct {
+		resumed bool
+		serial  string
+	}
+	saw := make(chan seen, 1)
+	url := serve(t, auth, auth.Server, func(w http.ResponseWriter, r *http.Request) {
+		saw <- seen{r.TLS.DidResume, pki.Serial(r.TLS.PeerCertificates[0])}
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusNoContent)
+	})
+	old := auth.NewNode(t)
+	renewed := auth.Enroll(t, old.NodeIdentity, time.Hour)
+	for _, cert := range []*tls.Certificate{&old.Cert, &renewed.Cert} {
+		c := client(t, Options{Broker: url, Cert: cert, Trust: auth.Bundle, NodeID: old.NodeID})
+		for again := range 2 {
+			if _, err := c.Wait(context.Background(), nil, false); err != nil {
+				t.Fatal(err)
+			}
+			want := seen{again == 1, pki.Serial(cert.Leaf)}
+			if got := <-saw; got != want {
+				t.Errorf("connection %d: %+v, want %+v", again+1, got, want)
+			}
+		}
+	}
+}
+
 func TestARefusalKeepsItsCodeAndIsCleaned(t *testing.T) {
 	auth := pkitest.New(t)
 	for _, test := range []struct {

@@ -2,8 +2,8 @@ package nodeapi
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -103,49 +103,94 @@ func TestADeniedCertificateIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// resuming gives the node a connection after another, each of which resumes the session of
+// the one before where the broker lets it. ask makes a request and returns the status of
+// the answer.
+func (n *testNode) resuming(b *testBroker) (next func() (resumed bool, ask func(method, path string) (string, error))) {
+	cache := tls.NewLRUClientSessionCache(1)
+	return func() (bool, func(string, string) (string, error)) {
+		b.t.Helper()
+		config := pki.PinnedConfig(b.trust.RootSHA256(), "127.0.0.1", b.clock.Now)
+		config.ClientSessionCache = cache
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return n.cert, nil }
+		conn := must(tls.Dial("tcp", b.addr, config))(b.t)
+		b.t.Cleanup(func() { _ = conn.Close() })
+		return conn.ConnectionState().DidResume, func(method, path string) (string, error) {
+			_, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: broker\r\nContent-Length: 0\r\n\r\n", method, n.path(path))
+			if err != nil {
+				return "", err
+			}
+			line := make([]byte, 12)
+			_, err = conn.Read(line)
+			return string(line), err
+		}
+	}
+}
+
+// good makes a request that gets as far as its query.
+const good = "/tasks/wait?lanes=nothing"
+
 // A resumed session skips VerifyPeerCertificate; VerifyConnection sees it.
 func TestAResumedSessionOfADeniedCertificateIsRefused(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
-	cache := tls.NewLRUClientSessionCache(1)
-	resume := func() *tls.Conn {
-		t.Helper()
-		config := pki.PinnedConfig(b.trust.RootSHA256(), "127.0.0.1", b.clock.Now)
-		config.ClientSessionCache = cache
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return n.cert, nil }
-		conn := must(tls.Dial("tcp", b.addr, config))(t)
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
-	ask := func(conn *tls.Conn) (string, error) {
-		_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: broker\r\n\r\n", n.path("/tasks/wait?lanes=nothing"))
-		must0(t, err)
-		line := make([]byte, 12)
-		_, err = conn.Read(line)
-		return string(line), err
-	}
-	first := resume()
-	if got, err := ask(first); got != "HTTP/1.1 422" {
-		t.Fatalf("%q (%v)", got, err)
-	}
-	second := resume()
-	if !second.ConnectionState().DidResume {
-		t.Fatal("the session was not resumed: the test shows nothing")
-	}
-	if got, err := ask(second); got != "HTTP/1.1 422" {
-		t.Fatalf("resumed: %q (%v)", got, err)
+	next := n.resuming(b)
+	for again := range 2 {
+		resumed, ask := next()
+		if got, err := ask("GET", good); got != "HTTP/1.1 422" || resumed != (again == 1) {
+			t.Fatalf("connection %d: resumed %v, %q (%v)", again+1, resumed, got, err)
+		}
 	}
 	must0(t, b.db.Deny(t.Context(), admin, pki.Serial(n.cert.Leaf), "stolen"))
 	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(n.cert.Leaf)) })
-	third := resume()
-	if !third.ConnectionState().DidResume {
+	resumed, ask := next()
+	if !resumed {
 		t.Fatal("the session was not resumed: the test shows nothing")
 	}
-	var alert tls.AlertError
-	if _, err := third.Read(make([]byte, 1)); !errors.As(err, &alert) && !strings.Contains(fmt.Sprint(err), "bad certificate") {
-		t.Errorf("a resumed session of a denied certificate got in (%v)", err)
+	if got, err := ask("GET", good); err == nil {
+		t.Errorf("a resumed session of a denied certificate got in: %q", got)
 	}
 	b.audited("certificate_denied")
+}
+
+// A session that lives longer than its certificate gives nothing that the certificate
+// would not: it is begun anew, and then good for a renewal alone.
+func TestASessionOfAnExpiredCertificateIsNotResumed(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	next := n.resuming(b)
+	for again := range 2 {
+		resumed, ask := next()
+		if got, err := ask("GET", good); got != "HTTP/1.1 422" || resumed != (again == 1) {
+			t.Fatalf("connection %d: resumed %v, %q (%v)", again+1, resumed, got, err)
+		}
+	}
+	b.advance(DefaultCertLife + time.Second)
+	resumed, ask := next()
+	if got, err := ask("GET", good); resumed || got != "HTTP/1.1 403" {
+		t.Errorf("resumed %v, %q (%v)", resumed, got, err)
+	}
+}
+
+// The keys of sessions are of one process: what another broker on the same keys and the
+// same database wrote down, as before a restart, is nothing here, and costs a whole
+// handshake, no more.
+func TestASessionOfAnotherBrokerIsBegunAnew(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	next := n.resuming(b)
+	if _, ask := next(); true {
+		must(ask("GET", good))(t)
+	}
+	other := must(New(t.Context(), b.c))(t)
+	server, listener := other.Server(), must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+	b.addr = listener.Addr().String() // the session is of the name, which is the same
+	resumed, ask := next()
+	if got, err := ask("GET", good); resumed || got != "HTTP/1.1 422" {
+		t.Errorf("resumed %v, %q (%v)", resumed, got, err)
+	}
 }
 
 func TestAnOldCertificateIsRefusedAfterReEnrolment(t *testing.T) {
