@@ -41,6 +41,7 @@
 //	hostler_expiring{what}                                how much of it is to be renewed now
 //	hostler_waiting_polls                                 polls of nodes that wait at this broker
 //	hostler_trust_version                                 of the trust bundle in force
+//	hostler_store_statements_total                        statements that this broker gave its database
 //	hostler_store_up                                      1 while the store answers
 //	hostler_frozen                                        1 while a freeze of all sites stands
 //	hostler_frozen_sites                                  sites with a freeze of their own

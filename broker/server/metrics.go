@@ -50,7 +50,10 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, v
 		}
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority}, &turnovers{db: db}, &expiries{of: ends})
+		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority}, &turnovers{db: db}, &expiries{of: ends},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "hostler_store_statements_total", Help: "Statements that this broker gave its database.",
+		}, func() float64 { return float64(db.Statements()) }))
 	return m
 }
 

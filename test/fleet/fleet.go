@@ -52,6 +52,7 @@ type Fleet struct {
 	// Saw is told of what happens to tasks, from many goroutines; nil: nobody is.
 	Saw func(Event)
 
+	script atomic.Pointer[Script]
 	counts tally
 	work   sync.WaitGroup
 	mu     sync.Mutex
@@ -64,7 +65,14 @@ type Fleet struct {
 const atOnce = 64
 
 // New makes a fleet without nodes.
-func New(s Site) *Fleet { return &Fleet{Site: s, boots: make(chan struct{}, atOnce)} }
+func New(s Site) *Fleet {
+	f := &Fleet{Site: s, boots: make(chan struct{}, atOnce)}
+	f.Play(s.Script)
+	return f
+}
+
+// Play has the tasks that begin from now on be as another script says.
+func (f *Fleet) Play(s Script) { f.script.Store(&s) }
 
 // Event is one thing that happened to a task at its node: what to compare a broker's word
 // with afterwards.

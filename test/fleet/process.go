@@ -26,6 +26,7 @@ type (
 		Site *Site    `json:"site,omitempty"` // the first
 		Join []string `json:"join,omitempty"`
 		Cut  bool     `json:"cut,omitempty"`
+		Play *Script  `json:"play,omitempty"`
 		// Events is a file to write what happens to; with Site.
 		Events string `json:"events,omitempty"`
 	}
@@ -81,6 +82,9 @@ func serve(in io.Reader, out io.Writer) error {
 		f.Join(ctx, o.Join)
 		if o.Cut {
 			f.Cut()
+		}
+		if o.Play != nil {
+			f.Play(*o.Play)
 		}
 	}
 }
@@ -172,6 +176,9 @@ func (p *Process) Join(tokens []string) error { return p.say.Encode(order{Join: 
 
 // Cut breaks every connection once, in the middle of whatever is on its way.
 func (p *Process) Cut() error { return p.say.Encode(order{Cut: true}) }
+
+// Play has the tasks that begin from now on be as another script says.
+func (p *Process) Play(s Script) error { return p.say.Encode(order{Play: &s}) }
 
 // Counts are as the fleet said last.
 func (p *Process) Counts() Counts {

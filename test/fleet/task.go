@@ -22,6 +22,7 @@ type entry struct {
 	started  time.Time
 	result   *wire.ResultRequest // nil: it has not ended
 	told     bool                // the broker has it
+	silent   bool
 }
 
 func (n *node) entry(taskID string) *entry {
@@ -55,14 +56,15 @@ func (n *node) deliver(ctx context.Context, d wire.Delivery) {
 		return
 	}
 	n.fleet.counts.accepted.Add(1)
-	e := &entry{admitted: admitted, attempt: d.Attempt, started: time.Now()}
+	script := n.fleet.script.Load()
+	act := script.Act(d.TaskID)
+	e := &entry{admitted: admitted, attempt: d.Attempt, started: time.Now(), silent: act == Silent}
 	n.mu.Lock()
 	n.forget()
 	n.ledger[d.TaskID] = e
 	n.mu.Unlock()
-	act := n.fleet.Script.Act(d.TaskID)
 	n.saw(e, Event{What: Started, Act: act})
-	n.fleet.work.Go(func() { n.run(ctx, e, act) })
+	n.fleet.work.Go(func() { n.run(ctx, e, act, script.Takes) })
 }
 
 // remembered is how many tasks a node keeps besides those that are not over.
@@ -81,8 +83,8 @@ func (n *node) forget() {
 }
 
 // run carries a task out as the script says.
-func (n *node) run(ctx context.Context, e *entry, act Act) {
-	if takes := n.fleet.Script.Takes; takes > 0 && !n.work(ctx, e, takes) {
+func (n *node) run(ctx context.Context, e *entry, act Act, takes time.Duration) {
+	if takes > 0 && !n.work(ctx, e, takes) {
 		return
 	}
 	switch act {
@@ -198,7 +200,7 @@ func (n *node) recover(ctx context.Context) {
 	n.mu.Lock()
 	var open []*entry
 	for _, e := range n.ledger {
-		if !e.told && n.fleet.Script.Act(e.admitted.Task.TaskID) != Silent {
+		if !e.told && !e.silent {
 			open = append(open, e)
 		}
 	}

@@ -127,6 +127,16 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	}
 }
 
+// BrokerPID is the process of the broker that runs; 0: none does.
+func (l *Lab) BrokerPID() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broker == nil {
+		return 0
+	}
+	return l.broker.Process.Pid
+}
+
 // KillBroker ends the broker as a power cut would.
 func (l *Lab) KillBroker() error { return l.signalBroker(syscall.SIGKILL) }
 

@@ -1,0 +1,148 @@
+package hall
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/test/fleet"
+)
+
+func TestMain(m *testing.M) {
+	fleet.Serve()
+	os.Exit(m.Run())
+}
+
+// BenchmarkConnectedAgents is what nodes cost a broker that wait and have nothing to do: the
+// broker as it is built (make build), on SQLite, and the nodes in another process.
+//
+//   - restart-s: from the death of the broker, which is killed, until every node waits at the
+//     one that takes its place at once. Tasks are under way meanwhile, each of which must
+//     succeed.
+//   - rss-kB/agent: resident memory of that new process beyond what it has without nodes, as
+//     it lies there after half a minute, with whatever its collector has not collected.
+//   - core-%: its processor time in those thirty seconds, of one core.
+//   - statements/s: what its database was asked in them.
+//
+// -short leaves out the ten thousand.
+func BenchmarkConnectedAgents(b *testing.B) {
+	sizes := []int{100, 1000, 10000}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Minute)
+	defer cancel()
+	h, err := New(ctx, "../../../bin", sizes[len(sizes)-1], fleet.Script{}, "")
+	must(b, err)
+	defer func() { must(b, h.Close()) }()
+	empty := h.idles(ctx, b, 0)
+	for _, size := range sizes {
+		must(b, h.Grow(ctx, size))
+		took := h.restart(ctx, b, size)
+		idle := h.idles(ctx, b, size)
+		b.Run(fmt.Sprintf("agents=%d", size), func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(took.Seconds(), "restart-s")
+			b.ReportMetric(float64(idle.Resident-empty.Resident)/float64(size)/1000, "rss-kB/agent")
+			b.ReportMetric(100*idle.Processor.Seconds()/idleFor.Seconds(), "core-%")
+			b.ReportMetric(idle.statements, "statements/s")
+		})
+	}
+}
+
+const (
+	idleFor = 30 * time.Second
+	tasks   = 40 // under way while the broker restarts
+)
+
+type idling struct {
+	Usage              // Processor: in the time that was measured
+	statements float64 // a second
+}
+
+// idles measures the broker while nothing happens, once what came before is over.
+func (h *Hall) idles(ctx context.Context, b *testing.B, nodes int) idling {
+	b.Helper()
+	wait(ctx, b, idleFor)
+	if n, err := h.Metric(ctx, "hostler_waiting_polls"); err != nil || int(n) < nodes-nodes/100 {
+		b.Fatalf("%v of %d nodes wait (%v)", n, nodes, err)
+	}
+	before, asked := h.usage(b), h.statements(ctx, b)
+	wait(ctx, b, idleFor)
+	after := h.usage(b)
+	return idling{
+		Usage:      Usage{Resident: after.Resident, Processor: after.Processor - before.Processor},
+		statements: (h.statements(ctx, b) - asked) / idleFor.Seconds(),
+	}
+}
+
+func (h *Hall) usage(b *testing.B) Usage {
+	b.Helper()
+	u, err := h.Usage()
+	must(b, err)
+	return u
+}
+
+func (h *Hall) statements(ctx context.Context, b *testing.B) float64 {
+	b.Helper()
+	n, err := h.Metric(ctx, "hostler_store_statements_total")
+	must(b, err)
+	return n
+}
+
+// restart kills the broker in the middle of tasks and starts it again, and returns how long
+// it took until all nodes wait again. Each task must succeed.
+func (h *Hall) restart(ctx context.Context, b *testing.B, nodes int) time.Duration {
+	b.Helper()
+	had := h.Counts()
+	must(b, h.Play(fleet.Script{Takes: 2 * time.Second}))
+	defer func() { must(b, h.Play(fleet.Script{})) }()
+	var begun []string
+	for i := range tasks {
+		k, err := h.Operator.Enqueue(ctx, h.Nodes[i*nodes/tasks], resource.TaskCreate{Type: "node.heartbeat_check"})
+		must(b, err)
+		begun = append(begun, k.ID)
+	}
+	must(b, h.Until(ctx, "the tasks are under way", func(c fleet.Counts) bool { return c.Accepted >= had.Accepted+tasks }))
+	must(b, h.KillBroker())
+	died := time.Now()
+	must(b, h.StartBroker(ctx))
+	must(b, h.Until(ctx, "all nodes wait again", func(c fleet.Counts) bool { return c.Waiting == int64(nodes) }))
+	must(b, h.Lab.Wait(ctx, "the broker has all polls", func() error {
+		n, err := h.Metric(ctx, "hostler_waiting_polls")
+		if err == nil && int(n) < nodes {
+			err = fmt.Errorf("it has %v", n)
+		}
+		return err
+	}))
+	took := time.Since(died)
+	must(b, h.Until(ctx, "the tasks have ended", func(c fleet.Counts) bool { return c.Ended+c.Unwelcome >= had.Ended+tasks }))
+	for _, id := range begun {
+		k, err := h.Operator.Task(ctx, id)
+		if must(b, err); k.Status != "succeeded" {
+			b.Errorf("task %s, which the restart was in the middle of, is %s %s", id, k.Status, k.Code)
+		}
+	}
+	return took
+}
+
+func wait(ctx context.Context, b *testing.B, d time.Duration) {
+	b.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		b.Fatal(ctx.Err())
+	}
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
