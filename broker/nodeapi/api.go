@@ -46,6 +46,9 @@ type Config struct {
 	// Refused is told of each request, or connection ("connect"), that was refused, with the
 	// broker's code for it; nil: nobody is.
 	Refused func(route, code string)
+	// Observe is told of the answers that no handler's return stands for: those to polls that
+	// have waited; nil: nobody is.
+	Observe func(route string, status int, took time.Duration)
 }
 
 // API answers nodes.
@@ -54,6 +57,7 @@ type API struct {
 	deny     denyList
 	restored bool // the database came out of a backup: certificates may be from before
 	polls    polls
+	lot      *lot
 	contacts contacts
 	refusals refusals
 
@@ -82,6 +86,7 @@ func New(ctx context.Context, c Config) (*API, error) {
 	a := &API{
 		c:        c,
 		polls:    newPolls(),
+		lot:      newLot(),
 		contacts: newContacts(),
 
 		enrollments: newLimiter(enrollRate, enrollBurst, maxAddresses),
@@ -97,8 +102,10 @@ func New(ctx context.Context, c Config) (*API, error) {
 }
 
 // Run keeps the deny list and writes contacts until ctx ends; then it lets the
-// waiting polls go, so that the server can shut down. Call it once.
+// waiting polls go and returns when they are answered. Call it once.
 func (a *API) Run(ctx context.Context) error {
+	defer a.lot.work.Wait()
+	defer func() { _ = a.lot.Close() }()
 	defer a.polls.stop()
 	done := make(chan struct{})
 	go func() {
@@ -121,7 +128,7 @@ func (a *API) Server() *http.Server {
 		Protocols:         plain,
 		ConnContext:       withConnection,
 		ReadHeaderTimeout: 10 * time.Second, // of the TLS handshake too
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(a.c.Log.Named("nodeapi")),
 	}
@@ -143,6 +150,10 @@ type connection struct {
 
 type connectionKey struct{}
 
-func withConnection(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connectionKey{}, new(connection))
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	of := new(connection)
+	if back, ok := c.(*returned); ok && back.of != nil {
+		of = back.of
+	}
+	return context.WithValue(ctx, connectionKey{}, of)
 }

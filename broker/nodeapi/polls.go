@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"context"
 	"errors"
 	"sync"
 )
@@ -20,14 +19,14 @@ type polls struct {
 }
 
 type poll struct {
-	serial string // of the certificate
-	end    context.CancelCauseFunc
+	serial string            // of the certificate
+	end    func(cause error) // must not block
 }
 
 func newPolls() polls { return polls{waiting: map[*poll]struct{}{}} }
 
 // join notes a poll, so that it can be ended, until leave is called.
-func (s *polls) join(serial string, end context.CancelCauseFunc) (leave func()) {
+func (s *polls) join(serial string, end func(cause error)) (leave func()) {
 	p := &poll{serial: serial, end: end}
 	s.mu.Lock()
 	defer s.mu.Unlock()

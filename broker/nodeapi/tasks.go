@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -32,47 +31,21 @@ func (a *API) wait(c *call) (any, error) {
 	if !a.contacts.beginPoll(c.node) {
 		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d of its polls wait already (end one)", c.peer.NodeID, maxPolls)
 	}
-	defer func() { a.contacts.endPoll(c.node, c.peer.NodeID, a.c.Now()) }()
 	report := a.wantsReport(c)
-	reply, err := a.hold(c, lanes, report || atOnce)
-	if err != nil {
-		if errors.Is(err, errStopping) {
-			c.w.Header().Set("Connection", "close")
-			return nil, nil
-		}
-		return nil, err
-	}
-	reply.Report = report
-	if len(reply.Tasks) == 0 && len(reply.Cancel) == 0 && !report {
-		return nil, nil
-	}
-	return reply, nil
-}
-
-// hold is where a poll spends its time. Thousands do: it and what calls it keep
-// little on the stack, which is halved only while most of it is free.
-func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (*wire.WaitReply, error) {
-	ctx, end := context.WithCancelCause(c.r.Context())
-	leave := a.polls.join(c.peer.Serial, end)
-	defer leave()
-	defer end(nil)
-	if a.deny.denied(c.peer.Serial) { // since the request was let in
-		return nil, deniedError(c.peer)
-	}
-	hold := wire.MaxWait
-	if brief {
-		hold = 0
-	}
-	reply, err := a.c.Queue.Wait(ctx, c.queuePeer(), lanes, hold)
-	cause := context.Cause(ctx)
+	value, err := a.hold(c, lanes, report || atOnce)
 	switch {
-	case errors.Is(cause, errDenied) || a.deny.denied(c.peer.Serial):
-		// What was leased meanwhile is not handed over; its lease runs out.
-		return nil, deniedError(c.peer)
-	case err != nil && errors.Is(cause, errStopping):
-		return nil, errStopping
+	case errors.Is(err, errStopping):
+		c.w.Header().Set("Connection", "close")
+		return nil, nil
+	case err != nil || !report:
+		return value, err
 	}
-	return &reply, err
+	reply := new(wire.WaitReply)
+	if has, ok := value.(*wire.WaitReply); ok {
+		reply = has
+	}
+	reply.Report = true
+	return reply, nil
 }
 
 // progress renews a task's lease and tells how far it is.
@@ -101,10 +74,12 @@ func (a *API) result(c *call) (any, error) {
 	return reply, nil
 }
 
-func (c *call) queuePeer() taskqueue.Peer {
+func (c *call) queuePeer() taskqueue.Peer { return queuePeer(c.peer) }
+
+func queuePeer(p *pki.Peer) taskqueue.Peer {
 	return taskqueue.Peer{
-		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, Serial: c.peer.Serial, Key: c.peer.Cert.PublicKey,
-		Certified: c.peer.Cert.NotBefore.Add(pki.Backdate),
+		NodeID: p.NodeID, Epoch: p.Epoch, Serial: p.Serial, Key: p.Cert.PublicKey,
+		Certified: p.Cert.NotBefore.Add(pki.Backdate),
 	}
 }
 

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -161,6 +163,9 @@ func (m *metrics) measured(next http.Handler, now func() time.Time) http.Handler
 		begun := now()
 		seen := &status{ResponseWriter: w, code: http.StatusOK}
 		next.ServeHTTP(seen, r)
+		if seen.taken {
+			return // whoever has it now observes the answer
+		}
 		route := r.Pattern
 		if route == "" {
 			route = "none"
@@ -172,7 +177,15 @@ func (m *metrics) measured(next http.Handler, now func() time.Time) http.Handler
 // status remembers the status of an answer.
 type status struct {
 	http.ResponseWriter
-	code int
+	code  int
+	taken bool // its connection was, see Hijack
+}
+
+// Hijack is of http.Hijacker.
+func (s *status) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(s.ResponseWriter).Hijack()
+	s.taken = err == nil
+	return conn, rw, err
 }
 
 func (s *status) WriteHeader(code int) {

@@ -185,6 +185,7 @@ func (s *Server) join(ctx context.Context) error {
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
 		Refused: s.metrics.refused,
+		Observe: func(route string, status int, took time.Duration) { s.metrics.observe("agents", route, status, took) },
 	})
 	if err != nil {
 		return err

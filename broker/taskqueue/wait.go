@@ -26,7 +26,7 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 	end := time.NewTimer(min(hold, wire.MaxWait))
 	defer end.Stop()
 	for told := false; ; {
-		reply, err := q.look(ctx, p, lanes, told)
+		reply, err := q.Look(ctx, p, lanes, told)
 		if err != nil || len(reply.Tasks)+len(reply.Cancel) > 0 {
 			return reply, err
 		}
@@ -41,10 +41,16 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 	}
 }
 
-// look takes what there is for a node. One that was not told of anything asks
+// Watch calls wake whenever there may be something new for a node, until it is left: a poll
+// of its own making looks then. wake must not block.
+func (q *Queue) Watch(nodeID string, wake func()) (leave func()) {
+	return q.waiters.watch("node/"+nodeID, wake)
+}
+
+// Look takes what there is for a node. One that was not told of anything asks
 // nothing where that is known to be nothing, and else reads first: most find
 // nothing, and to claim it would write.
-func (q *Queue) look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told bool) (reply wire.WaitReply, err error) {
+func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told bool) (reply wire.WaitReply, err error) {
 	if !told {
 		if q.idle.at(p.NodeID, p.Epoch) {
 			return reply, nil

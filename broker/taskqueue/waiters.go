@@ -5,26 +5,40 @@ import "sync"
 // waiters are the polls that sleep, by what they wait for.
 type waiters struct {
 	mu sync.Mutex
-	by map[string]map[chan struct{}]struct{}
+	by map[string]map[*waiter]struct{}
 }
+
+// waiter is one of them. What it does must not block.
+type waiter struct{ wake func() }
 
 // join returns a channel that gets a word after every wake of key, and how to
 // leave. Join before looking, so that nothing falls in between.
 func (w *waiters) join(key string) (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
+	return c, w.watch(key, func() {
+		select {
+		case c <- struct{}{}:
+		default: // it has a word already
+		}
+	})
+}
+
+// watch calls wake at every wake of key, until it is left.
+func (w *waiters) watch(key string, wake func()) (leave func()) {
+	one := &waiter{wake}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.by == nil {
-		w.by = map[string]map[chan struct{}]struct{}{}
+		w.by = map[string]map[*waiter]struct{}{}
 	}
 	if w.by[key] == nil {
-		w.by[key] = map[chan struct{}]struct{}{}
+		w.by[key] = map[*waiter]struct{}{}
 	}
-	w.by[key][c] = struct{}{}
-	return c, func() {
+	w.by[key][one] = struct{}{}
+	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.by[key], c)
+		delete(w.by[key], one)
 		if len(w.by[key]) == 0 {
 			delete(w.by, key)
 		}
@@ -34,10 +48,7 @@ func (w *waiters) join(key string) (<-chan struct{}, func()) {
 func (w *waiters) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := range w.by[key] {
-		select {
-		case c <- struct{}{}:
-		default: // it has a word already
-		}
+	for one := range w.by[key] {
+		one.wake()
 	}
 }

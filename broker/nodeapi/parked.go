@@ -1,0 +1,228 @@
+package nodeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+const (
+	idleTime = 2 * time.Minute // how long a connection may be quiet between two requests
+	lookTime = 30 * time.Second
+	// spread is by how much less than wire.MaxWait a poll is held at most. Nodes that came
+	// together, as after a restart, do not come together again and again.
+	spread = wire.MaxWait / 10
+)
+
+// parked is a poll for which there is nothing yet. It is what one of thousands costs that
+// wait: the server's goroutine, its buffers and the request are gone, and one goroutine
+// that reads the connection is left. That sees at once when the node leaves; a read that
+// is broken off by its deadline is the poll's clock, and how it is woken.
+type parked struct {
+	a     *API
+	conn  net.Conn
+	of    *connection
+	peer  *pki.Peer
+	node  *contact
+	lanes []taskcatalog.Lane
+	came  time.Time // by the broker's clock
+	route string
+	from  string
+	leave func() // the queue and the list of polls
+
+	mu    sync.Mutex
+	end   time.Time // by this machine's clock, as deadlines are
+	woken bool
+	cause error // why it ends before there is anything; nil: it need not
+}
+
+// long ago; a read with that deadline returns at once.
+var past = time.Unix(1, 0)
+
+// wake has the poll look whether there is something for it.
+func (p *parked) wake() { p.interrupt(nil) }
+
+// interrupt wakes the poll, and ends it where there is a cause.
+func (p *parked) interrupt(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.woken = true
+	if p.cause == nil {
+		p.cause = cause
+	}
+	if p.conn != nil {
+		_ = p.conn.SetReadDeadline(past)
+	}
+}
+
+// hold answers a poll at once where there is something for the node, or it must not wait, and
+// parks it otherwise. It gives up the contact's poll when that is over.
+func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
+	p := &parked{a: a, peer: c.peer, node: c.node, lanes: lanes, came: c.came, route: c.r.Pattern, from: c.r.RemoteAddr}
+	p.of, _ = c.r.Context().Value(connectionKey{}).(*connection)
+	unwatch := a.c.Queue.Watch(c.peer.NodeID, p.wake) // before looking, so that nothing falls in between
+	leave := a.polls.join(c.peer.Serial, p.interrupt)
+	p.leave = func() {
+		unwatch()
+		leave()
+		a.contacts.endPoll(p.node, p.peer.NodeID, a.c.Now())
+	}
+	reply, err := p.look(c.r.Context(), false)
+	if err != nil || brief || reply != nil {
+		p.leave()
+		return reply, err
+	}
+	conn, buffered, err := http.NewResponseController(c.w).Hijack()
+	if back, ok := conn.(*returned); ok {
+		conn = back.Conn
+	}
+	if err == nil && buffered.Reader.Buffered() > 0 {
+		err = errors.New("a request came before the answer to the one before it")
+		_ = conn.Close()
+	}
+	if err != nil {
+		p.leave()
+		return streamed, nil // the node has left, or must come again
+	}
+	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok {
+		a.lot.serveBy(server)
+	}
+	p.park(conn)
+	return streamed, nil
+}
+
+// park has the poll wait by itself.
+func (p *parked) park(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn, p.end = conn, time.Now().Add(wire.MaxWait-rand.N(spread))
+	p.a.lot.work.Go(p.wait)
+}
+
+// wait is the poll's goroutine: it waits, answers, and gives the connection back to the
+// server with its next request.
+func (p *parked) wait() {
+	defer func() {
+		if why := recover(); why != nil { // as of a request: it ends this poll alone
+			p.a.c.Log.Error("a poll panicked", zap.String("node", p.peer.NodeID), zap.Any("panic", why), zap.Stack("stack"))
+			_ = p.conn.Close()
+		}
+	}()
+	value, err, there := p.await()
+	p.leave()
+	if !there || !p.answer(value, err) {
+		_ = p.conn.Close()
+		return
+	}
+	p.a.lot.idle(&returned{Conn: p.conn, of: p.of})
+}
+
+// await waits until there is an answer, or the node is not there any more.
+func (p *parked) await() (value any, err error, there bool) {
+	for {
+		p.mu.Lock()
+		woken, cause := p.woken, p.cause
+		p.woken = false
+		if !woken {
+			_ = p.conn.SetReadDeadline(p.end)
+		}
+		p.mu.Unlock()
+		if woken {
+			ctx, done := context.WithTimeout(context.Background(), lookTime)
+			reply, err := p.look(ctx, true)
+			done()
+			if reply != nil || err != nil || cause != nil {
+				return reply, err, true
+			}
+			continue
+		}
+		var early [1]byte
+		n, err := p.conn.Read(early[:])
+		if timeout, ok := errors.AsType[net.Error](err); n > 0 || !ok || !timeout.Timeout() {
+			return nil, nil, false // it left, or asks for something else before its answer
+		}
+		if !time.Now().Before(p.end) {
+			return nil, nil, true
+		}
+	}
+}
+
+// look takes what there is for the node; nil: nothing. Whoever is denied gets nothing.
+func (p *parked) look(ctx context.Context, told bool) (any, error) {
+	a := p.a
+	if a.deny.denied(p.peer.Serial) { // since the request was let in
+		return nil, deniedError(p.peer)
+	}
+	p.mu.Lock()
+	cause := p.cause
+	p.mu.Unlock()
+	if errors.Is(cause, errStopping) {
+		return nil, errStopping
+	}
+	reply, err := a.c.Queue.Look(ctx, queuePeer(p.peer), p.lanes, told)
+	if err == nil && a.deny.denied(p.peer.Serial) {
+		// What was leased meanwhile is not handed over; its lease runs out.
+		return nil, deniedError(p.peer)
+	}
+	if err != nil || len(reply.Tasks)+len(reply.Cancel) == 0 {
+		return nil, err
+	}
+	return &reply, nil
+}
+
+// answer writes an answer as the server would, and reports whether the connection is good
+// for another request.
+func (p *parked) answer(value any, err error) bool {
+	w := &written{header: http.Header{}}
+	if errors.Is(err, errStopping) {
+		value, err = nil, nil
+		w.header.Set("Connection", "close")
+	}
+	c := &call{w: w, r: &http.Request{Pattern: p.route, RemoteAddr: p.from}, peer: p.peer, node: p.node}
+	p.a.answer(c, value, err)
+	if p.a.c.Observe != nil {
+		p.a.c.Observe(p.route, w.status, p.a.c.Now().Sub(p.came))
+	}
+	_ = p.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
+	_, err = p.conn.Write(w.bytes(p.a.c.Now()))
+	return err == nil && w.header.Get("Connection") != "close"
+}
+
+// written is the answer to a request whose server has let go of it.
+type written struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *written) Header() http.Header { return w.header }
+
+func (w *written) WriteHeader(status int) { w.status = status }
+
+func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
+
+// bytes is the answer as it goes over the wire.
+func (w *written) bytes(now time.Time) []byte {
+	var out bytes.Buffer
+	out.WriteString("HTTP/1.1 " + strconv.Itoa(w.status) + " " + http.StatusText(w.status) + "\r\n")
+	w.header.Set("Date", now.UTC().Format(http.TimeFormat))
+	if w.status != http.StatusNoContent {
+		w.header.Set("Content-Length", strconv.Itoa(w.body.Len()))
+	}
+	_ = w.header.Write(&out) // to memory
+	out.WriteString("\r\n")
+	out.Write(w.body.Bytes())
+	return out.Bytes()
+}

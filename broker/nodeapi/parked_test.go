@@ -1,0 +1,129 @@
+package nodeapi
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
+)
+
+// line is one connection of a node, on which a test writes requests byte by byte.
+type line struct {
+	n *testNode
+	*tls.Conn
+	answers *bufio.Reader
+}
+
+func (n *testNode) line() *line {
+	n.b.t.Helper()
+	config := pki.PinnedConfig(n.b.trust.RootSHA256(), "127.0.0.1", n.b.clock.Now)
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return n.cert, nil }
+	conn := must(tls.Dial("tcp", n.b.addr, config))(n.b.t)
+	n.b.t.Cleanup(func() { _ = conn.Close() })
+	return &line{n, conn, bufio.NewReader(conn)}
+}
+
+// polls sends a poll and returns when it waits.
+func (l *line) polls(waiting int) {
+	l.n.b.t.Helper()
+	l.write(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: broker\r\n\r\n", l.n.path("/tasks/wait?lanes=concurrent")))
+	eventually(l.n.b.t, fmt.Sprintf("%d polls wait", waiting), func() bool { return l.n.b.WaitingPolls() == waiting })
+}
+
+func (l *line) write(text string) {
+	l.n.b.t.Helper()
+	_, err := l.Write([]byte(text))
+	must0(l.n.b.t, err)
+}
+
+func (l *line) read(status int) *http.Response {
+	l.n.b.t.Helper()
+	answer := must(http.ReadResponse(l.answers, nil))(l.n.b.t)
+	_ = answer.Body.Close()
+	if answer.StatusCode != status {
+		l.n.b.t.Fatalf("answered %s, want %d", answer.Status, status)
+	}
+	return answer
+}
+
+// quiet makes a node for which nothing is open.
+func (b *testBroker) quiet() *testNode {
+	b.t.Helper()
+	return b.idles(1)
+}
+
+// A connection carries one poll after another, and what comes between them, as if each had
+// been answered by its handler.
+func TestAConnectionGoesOnAfterAPollThatWaited(t *testing.T) {
+	b := newBroker(t)
+	n := b.quiet()
+	l := n.line()
+	for range 3 {
+		l.polls(1)
+		k := b.enqueue(n, "node.heartbeat_check", "")
+		answer := l.read(200)
+		if answer.Header.Get("Date") == "" || answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("the answer's header: %v", answer.Header)
+		}
+		eventually(t, "no poll waits", func() bool { return b.WaitingPolls() == 0 })
+		l.write(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: broker\r\n\r\n", n.path("/tasks/wait?lanes=nothing")))
+		l.read(422)
+		must(b.queue.Cancel(t.Context(), admin, k.ID, "done"))(t)
+		n.get(n.path("/tasks/wait?lanes=")) // it is told to stop
+	}
+}
+
+// A task for a node that has left is not leased to nobody.
+func TestAPollThatIsParkedEndsWhenItsNodeLeaves(t *testing.T) {
+	b := newBroker(t)
+	n := b.quiet()
+	l := n.line()
+	l.polls(1)
+	must0(t, l.Close())
+	eventually(t, "no poll waits", func() bool { return b.WaitingPolls() == 0 })
+	k := b.enqueue(n, "node.heartbeat_check", "")
+	if got := must(b.db.Task(t.Context(), k.ID))(t); got.Status != broker.TaskQueued {
+		t.Errorf("its task is %s", got.Status)
+	}
+}
+
+func TestAPollThatIsParkedEndsWithItsCertificate(t *testing.T) {
+	b := newBroker(t)
+	n := b.quiet()
+	l := n.line()
+	l.polls(1)
+	must0(t, b.db.Deny(t.Context(), admin, pki.Serial(n.cert.Leaf), "stolen"))
+	if answer := l.read(403); !answer.Close {
+		t.Error("the connection is kept")
+	}
+	b.audited("certificate_denied")
+}
+
+// Requests that do not wait for their answers are not what an agent sends: the connection
+// ends, and nobody's place is kept.
+func TestARequestBeforeTheAnswerEndsTheConnection(t *testing.T) {
+	b := newBroker(t)
+	n := b.quiet()
+	l := n.line()
+	l.polls(1)
+	l.write("GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
+	if _, err := http.ReadResponse(l.answers, nil); err == nil {
+		t.Error("it was answered")
+	}
+	eventually(t, "no poll waits", func() bool { return b.WaitingPolls() == 0 })
+}
+
+func TestAPollThatIsParkedIsAnsweredWhenTheBrokerStops(t *testing.T) {
+	b := newBroker(t)
+	n := b.quiet()
+	l := n.line()
+	l.polls(1)
+	b.stop()
+	if answer := l.read(204); !answer.Close {
+		t.Error("the connection is kept")
+	}
+}
