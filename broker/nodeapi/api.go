@@ -60,6 +60,7 @@ type API struct {
 	lot      *lot
 	contacts contacts
 	refusals refusals
+	arrivals arrivals
 
 	// How often each may ask.
 	enrollments, requests, renewals *limiter

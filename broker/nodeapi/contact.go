@@ -87,7 +87,7 @@ func (a *API) meet(c *call) (*contact, error) {
 	a.contacts.mu.Unlock()
 	if !known {
 		var err error
-		if n, err = a.introduce(c.r.Context(), p, heard); err != nil {
+		if n, err = a.arrive(c.r.Context(), c, heard); err != nil {
 			return nil, err
 		}
 	}

@@ -18,6 +18,7 @@
 //	not too often               too_many_requests, too_many_renewals
 //	not from before a restore   certificate_expired; a renewal is judged apart, see
 //	                            package restored
+//	room for another arrival    broker_busy (503, with Retry-After)
 //	the node is a member        node_not_found, node_deleted
 //	of the present enrolment    epoch_superseded
 //
@@ -75,10 +76,22 @@
 //
 // # What a waiting node costs
 //
-// A poll asks the database nothing while it waits, and little when it comes
-// in: what the broker must know of a node is in memory from its first request
-// on and read again when its certificate changes. Contacts are written in
-// batches. HTTP is 1.1: one connection carries one poll, and costs less so.
+// A poll asks the database nothing, neither when it comes in nor while it waits:
+// what the broker must know of a node is in memory from its first request on, and
+// read again every twenty seconds, for all nodes together. Contacts are written
+// in batches. That nothing is open for a node package taskqueue knows.
+//
+// A poll for which there is nothing is parked (parked.go): its connection is taken
+// from the server, whose buffers and goroutine go, and given back to it with the
+// next request (lot.go). HTTP is 1.1: one connection carries one poll, and costs
+// less so. Polls are held for 45 to 50 s, so that nodes that came together part.
+//
+// # A herd
+//
+// After a broker's start all its nodes come at once, and none is known. So many are
+// looked up at a time, and the others are told when to come again, spread over as
+// long as that takes (arrivals.go). A connection resumes the session of the one
+// before it at the same process; after a start each begins anew.
 //
 // # Adding a route
 //

@@ -47,6 +47,8 @@ func (a *API) problem(c *call, err error) *wire.Problem {
 	e := asError(err)
 	var done audited
 	switch {
+	case e.Code == codeBusy:
+		// Neither a refusal nor a failure: it comes again.
 	case e.Kind == broker.Internal || e.Kind == broker.Unavailable:
 		if !errors.Is(err, context.Canceled) && e.Code != restoredUndecided { // the node has left, or all of them ask
 			a.c.Log.Error("cannot answer a node", logRoute(c), logError(err))

@@ -13,7 +13,14 @@ import (
 // at the first: the token is spent, certificates of earlier epochs are denied,
 // and what was open for them fails with node_reenrolled. first reports whether
 // this call was it. Codes: node_not_found, epoch_superseded.
+//
+// That it was not the first is only read: after a broker's start each node comes, and none
+// for the first time.
 func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, serial string) (first bool, err error) {
+	var has, contacted int64
+	if err := db.reader().QueryRowContext(ctx, `SELECT epoch, contacted_epoch FROM nodes WHERE id = $1`, nodeID).Scan(&has, &contacted); err == nil && has == epoch && contacted >= epoch {
+		return false, nil
+	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		first = false
 		n, err := node(ctx, t, nodeID, t.forUpdate())
