@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz bench bench-update bench-terminal maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-update bench-terminal maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
 	@echo 'make test-cosign  signatures of releases, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
+	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make bench-update  how long a node has no agent that works when a new version crashes, in a QEMU guest (RUNS=5 times)'
 	@echo 'make bench-terminal  a terminal against ssh on a link that is slow and loses packets: echo and output, in a QEMU guest (KEYS=600 typed)'
@@ -113,6 +114,11 @@ KEYS ?= 600
 bench-terminal: export KEYS := $(KEYS)
 bench-terminal: setup-guest build package
 	$(GO) test -tags e2e -timeout 60m -v -run '^$$' -bench TerminalAgainstSSH -benchtime 1x ./test/link
+
+# N is that of the simulations where nobody says another.
+fleet: build
+	@go build -o bin/fleet ./test/fleet/cmd/fleet
+	@bin/fleet -n $(if $(filter command line environment,$(origin N)),$(N),1000) $(ARGS)
 
 maassim: ; @$(GO) run ./test/maassim/cmd/maassim $(ARGS)
 
