@@ -25,3 +25,6 @@ const RecentEventsQuery = recentEvents
 func VerifyBlocks(ctx context.Context, db *DB, id string, blocks iter.Seq2[recording.Block, error]) (recording.Report, *recording.Head, error) {
 	return db.verify(ctx, id, blocks)
 }
+
+// DenyListQuery is that of DenyList.
+const DenyListQuery = denyList
