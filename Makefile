@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-update bench-terminal maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-update bench-terminal chaos maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
@@ -26,6 +26,7 @@ help:
 	@echo 'make test-cosign  signatures of releases, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
+	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make bench-update  how long a node has no agent that works when a new version crashes, in a QEMU guest (RUNS=5 times)'
 	@echo 'make bench-terminal  a terminal against ssh on a link that is slow and loses packets: echo and output, in a QEMU guest (KEYS=600 typed)'
@@ -92,9 +93,9 @@ e2e-all: setup-guest setup-test build package
 lint:
 	@bad=$$($(TOOL) gofumpt -l .); if [ -n "$$bad" ]; then echo "not gofumpt-ed:"; echo "$$bad"; exit 1; fi
 	go vet ./...
-	go vet -tags e2e,e2e_all ./test/... ./packaging/...
+	go vet -tags e2e,e2e_all,chaos ./test/... ./packaging/...
 	$(TOOL) staticcheck ./...
-	$(TOOL) staticcheck -tags e2e,e2e_all ./test/... ./packaging/...
+	$(TOOL) staticcheck -tags e2e,e2e_all,chaos ./test/... ./packaging/...
 	@.ci/rules
 
 # Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`. By
@@ -119,6 +120,11 @@ bench-terminal: setup-guest build package
 fleet: build
 	@go build -o bin/fleet ./test/fleet/cmd/fleet
 	@bin/fleet -n $(if $(filter command line environment,$(origin N)),$(N),1000) $(ARGS)
+# Needs root: it makes network namespaces of its own.
+FOR ?= 10m
+chaos: export CHAOS_FOR := $(FOR)
+chaos: setup-test
+	go test -tags chaos -count=1 -timeout 90m -v ./test/chaos
 
 maassim: ; @$(GO) run ./test/maassim/cmd/maassim $(ARGS)
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Site is where a fleet belongs.
@@ -108,16 +109,28 @@ func (f *Fleet) Counts() Counts {
 	}
 }
 
+// Machine is what the agent of a machine that MAAS has deployed says of it when it enrols.
+type Machine struct {
+	Hostname, SystemID string
+	Facts              *taskcatalog.Facts
+}
+
 // Join has a node enrol with each token, and work until ctx ends. It returns at once.
 func (f *Fleet) Join(ctx context.Context, tokens []string) {
 	for _, token := range tokens {
-		f.mu.Lock()
-		n := newNode(f, len(f.nodes)+1, token)
-		f.nodes = append(f.nodes, n)
-		f.mu.Unlock()
-		f.counts.nodes.Add(1)
-		f.work.Go(func() { n.live(ctx) })
+		f.JoinMachine(ctx, token, Machine{})
 	}
+}
+
+// JoinMachine does so for one, on a machine.
+func (f *Fleet) JoinMachine(ctx context.Context, token string, of Machine) {
+	f.mu.Lock()
+	n := newNode(f, len(f.nodes)+1, token)
+	n.of = of
+	f.nodes = append(f.nodes, n)
+	f.mu.Unlock()
+	f.counts.nodes.Add(1)
+	f.work.Go(func() { n.live(ctx) })
 }
 
 // Cut breaks every connection once, in the middle of whatever is on its way.

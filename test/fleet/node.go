@@ -30,6 +30,7 @@ type node struct {
 	fleet *Fleet
 	index int
 	token string
+	of    Machine
 	key   crypto.Signer
 	id    pki.NodeIdentity
 	inbox inbox.Inbox
@@ -219,6 +220,7 @@ func (n *node) enrol(ctx context.Context) error {
 	defer client.Close()
 	reply, err := client.Enroll(ctx, wire.EnrollRequest{
 		Token: n.token, CSR: string(csr), AgentVersion: version, TaskTypes: taskTypes, Capabilities: map[string]string{}, Now: time.Now().UTC(),
+		Hostname: n.of.Hostname, MAASSystemID: n.of.SystemID, Facts: n.of.Facts,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,222 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/test/fleet"
+	"github.com/hostler/hostler/test/maassim"
+)
+
+const (
+	nodes    = 500
+	machines = 60
+	// healing is how long everything may take to come to an end once nothing is wrong any
+	// more: a task that was handed out and lost waits for its lease and its latest start.
+	healing = 15 * time.Minute
+)
+
+// TestFaults is minutes of faults (CHAOS_FOR, 10m), and what was kept of what was promised.
+func TestFaults(t *testing.T) {
+	long, err := time.ParseDuration(orElse(os.Getenv("CHAOS_FOR"), "10m"))
+	must(t, err)
+	s := newScene(t)
+	ids := s.setUp(nodes)
+	begun := time.Now()
+	s.until("all nodes are in service", 5*time.Minute, func() bool {
+		c := s.fleet.Counts()
+		return c.Ended >= nodes && c.Waiting >= nodes*9/10
+	})
+	t.Logf("%d nodes are in service after %v", nodes, time.Since(begun).Round(time.Second))
+	batch := s.onboard(s.lives, machines)
+
+	ctx, heal := context.WithTimeout(t.Context(), long)
+	defer heal()
+	working := make(chan struct{})
+	go func() { s.operate(ctx, ids); close(working) }()
+	happened := s.trouble(ctx)
+	<-working
+	begun = time.Now()
+	t.Logf("all is whole again: %+v", s.fleet.Counts())
+	s.until("no task is open, and no onboarding", healing, func() bool { return s.settled(batch) })
+	t.Logf("everything has ended %v later: %+v", time.Since(begun).Round(time.Second), s.fleet.Counts())
+	s.die()
+	s.fleet.Wait()
+
+	for _, name := range slices.Sorted(maps.Keys(happened)) {
+		t.Logf("%3d times: %s", happened[name], name)
+	}
+	s.judgeTasks()
+	s.judgeAudit()
+	s.judgeOnboardings(batch)
+}
+
+func orElse(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+// until polls a condition.
+func (s *scene) until(what string, patience time.Duration, ok func() bool) {
+	s.t.Helper()
+	for late := time.Now().Add(patience); !ok(); <-time.After(time.Second) {
+		if time.Now().After(late) {
+			s.t.Fatalf("waited in vain until %s: %+v (the last error: %v)", what, s.fleet.Counts(), s.fleet.LastError())
+		}
+	}
+}
+
+func (s *scene) settled(batch string) bool {
+	for _, status := range []string{"queued", "dispatched"} {
+		open, err := s.api.Tasks(s.t.Context(), client.TaskFilter{Status: status, Limit: 1})
+		if err != nil || len(open) > 0 {
+			return false
+		}
+	}
+	runs, err := s.api.Onboardings(s.t.Context(), client.OnboardingFilter{RunFilter: client.RunFilter{Batch: batch}})
+	return err == nil && len(runs.Items) == machines && !slices.ContainsFunc(runs.Items, func(o resource.Onboarding) bool { return !o.Ended && !strings.HasPrefix(o.Status, "failed") })
+}
+
+// judgeTasks holds what brokers say of tasks against what nodes and operators saw.
+func (s *scene) judgeTasks() {
+	t := s.t
+	all, err := s.api.Tasks(t.Context(), client.TaskFilter{})
+	must(t, err)
+	said := map[string]resource.Task{}
+	for _, k := range all {
+		said[k.ID] = k
+	}
+	ends, wrong := map[string]int{}, 0
+	bad := func(format string, args ...any) {
+		if wrong++; wrong <= 20 {
+			t.Errorf(format, args...)
+		}
+	}
+	for id := range s.seen.accepted {
+		k, there := said[id]
+		if !there {
+			bad("task %s was accepted, and is not there", id)
+			continue
+		}
+		began, outcomes := 0, map[string]bool{}
+		for _, e := range s.seen.events[id] {
+			switch e.What {
+			case fleet.Started:
+				began++
+			case fleet.Reported:
+				outcomes[e.Outcome] = true
+			}
+		}
+		switch {
+		case !k.Ended:
+			bad("task %s is %s", id, k.Status)
+		case began > 1:
+			bad("task %s began %d times", id, began)
+		case began == 0 && k.Outcome != "":
+			bad("task %s never began and is %s", id, k.Outcome)
+		case len(outcomes) > 1:
+			bad("of task %s the node was told %v", id, slices.Sorted(maps.Keys(outcomes)))
+		case len(outcomes) == 1 && !outcomes[k.Outcome]:
+			bad("of task %s the node was told %v, and it is %s %s %s", id, slices.Sorted(maps.Keys(outcomes)), k.Status, k.Outcome, k.Code)
+		case k.Status == "succeeded" && !outcomes["succeeded"] && began == 0:
+			bad("task %s succeeded and never began", id)
+		}
+		ends[strings.TrimSpace(k.Status+" "+k.Code)]++
+	}
+	for id, events := range s.seen.events {
+		if _, there := said[id]; !there {
+			bad("a node was given task %s (%s), of which no broker knows", id, events[0].Type)
+		}
+	}
+	if len(s.seen.accepted) < 100 {
+		t.Errorf("only %d tasks were accepted", len(s.seen.accepted))
+	}
+	t.Logf("held: %d tasks were accepted, and each ended once: %v; refused: %v; %d wrong", len(s.seen.accepted), ends, s.seen.refused, wrong)
+}
+
+// judgeAudit looks whether each task's beginning and end is in the audit log, once, and
+// whether the seals fit.
+func (s *scene) judgeAudit() {
+	t := s.t
+	var verified *resource.AuditVerification
+	s.until("all rows are sealed", 2*time.Minute, func() bool {
+		var err error
+		verified, err = s.api.VerifyAudit(t.Context())
+		return err == nil && verified.Unsealed == 0
+	})
+	if !verified.OK {
+		t.Errorf("the seals do not fit: %+v", verified)
+	}
+	var out bytes.Buffer
+	must(t, s.api.ExportAudit(t.Context(), client.AuditFilter{}, &out))
+	rows := map[string]int{}
+	n := 0
+	lines := bufio.NewScanner(&out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e resource.AuditEntry
+		if json.Unmarshal(lines.Bytes(), &e) == nil && e.Action != "" {
+			n++
+			rows[e.Action+" "+e.Subject]++
+		}
+	}
+	wrong := 0
+	for id := range s.seen.accepted {
+		for _, action := range []string{"task.enqueue", "task.end"} {
+			if got := rows[action+" task/"+id]; got != 1 {
+				if wrong++; wrong <= 10 {
+					t.Errorf("%d rows of %s of task %s", got, action, id)
+				}
+			}
+		}
+	}
+	t.Logf("held: %d rows of the audit log, %d of them sealed, and the seals fit; %d wrong", n, verified.Rows, wrong)
+}
+
+// judgeOnboardings holds what is said of runs against what MAAS saw.
+func (s *scene) judgeOnboardings(batch string) {
+	t := s.t
+	runs, err := s.api.Onboardings(t.Context(), client.OnboardingFilter{RunFilter: client.RunFilter{Batch: batch}})
+	must(t, err)
+	status := map[string]int{}
+	deployed := map[string]maassim.Machine{}
+	for _, m := range s.region.Machines() {
+		if m.Status == maassim.Deployed {
+			deployed[m.SystemID] = m
+		}
+	}
+	for n, o := range runs.Items {
+		status[o.Status]++
+		if o.Status != "completed" {
+			t.Errorf("the onboarding of %s is %s at %s: %s %s", o.Hostname, o.Status, o.CurrentStage, o.ErrorCode, o.ErrorMessage)
+			continue
+		}
+		m, there := deployed[*o.MAASSystemID]
+		if !there {
+			t.Errorf("the onboarding of %s is completed, and its machine is not deployed", o.Hostname)
+			continue
+		}
+		if times := s.region.Happened(m.SystemID, "deploy"); times != 1 {
+			t.Errorf("the machine of %s was deployed %d times", o.Hostname, times)
+		}
+		node, err := s.api.Node(t.Context(), *o.NodeID)
+		if err != nil || node.Status != "active" && node.Status != "offline" {
+			t.Errorf("%d: node %s is %+v, %v", n, o.Hostname, node, err)
+		}
+	}
+	t.Logf("held: %d onboardings: %v; no machine was deployed twice", len(runs.Items), status)
+}

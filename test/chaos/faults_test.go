@@ -1,0 +1,142 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// fault is something that happens to one broker, or to what all need. It has healed when do
+// returns.
+type fault struct {
+	name   string
+	shared bool // it strikes what all need: one at a time
+	do     func(ctx context.Context, s *scene, b *replica, long time.Duration)
+}
+
+var faults = []fault{
+	{"broker killed", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		b.kill()
+		after(ctx, long/4)
+		b.boot()
+	}},
+	{"broker stopped", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		b.end(syscall.SIGTERM)
+		after(ctx, long/8)
+		b.boot()
+	}},
+	// Longer than a lease, at its longest.
+	{"broker paused", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		b.signal(syscall.SIGSTOP)
+		after(ctx, 2*long)
+		b.signal(syscall.SIGCONT)
+	}},
+	{"broker cut off from the database", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		b.cut(s.t, s.pg.address, true)
+		after(ctx, long)
+		b.cut(s.t, s.pg.address, false)
+	}},
+	{"broker cut off from all but the database", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		b.cut(s.t, world, true)
+		after(ctx, long)
+		b.cut(s.t, world, false)
+	}},
+	{"broker cut off from all", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		b.unplug(s.t, true)
+		after(ctx, long)
+		b.unplug(s.t, false)
+	}},
+	{"broker's clock wrong", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
+		wrong := rand.N(90*time.Second) - 45*time.Second
+		b.setClock(wrong)
+		after(ctx, long)
+		b.setClock(0)
+	}},
+	{"database killed", true, func(ctx context.Context, s *scene, _ *replica, long time.Duration) {
+		s.pg.end()
+		after(ctx, long/8)
+		s.pg.boot()
+	}},
+	// Nothing is refused and nothing comes back, as where a switch has died.
+	{"database cut off from all", true, func(ctx context.Context, s *scene, _ *replica, long time.Duration) {
+		s.pg.unplug(s.t, true)
+		after(ctx, long/2)
+		s.pg.unplug(s.t, false)
+	}},
+	{"database takes no connections", true, func(ctx context.Context, s *scene, _ *replica, long time.Duration) {
+		s.pg.signal(syscall.SIGSTOP) // who is connected goes on
+		after(ctx, long/2)
+		s.pg.signal(syscall.SIGCONT)
+	}},
+	{"all connections of nodes broken", true, func(_ context.Context, s *scene, _ *replica, _ time.Duration) {
+		s.fleet.Cut()
+	}},
+}
+
+func (b *replica) setClock(ahead time.Duration) {
+	err := os.WriteFile(b.clock()+".new", strconv.AppendInt(nil, int64(ahead), 10), 0o600)
+	if err == nil {
+		err = os.Rename(b.clock()+".new", b.clock())
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+const (
+	longest  = 40 * time.Second // of most faults; a pause lasts twice as long
+	shortest = 2 * time.Second
+)
+
+// trouble makes faults until ctx ends, and returns how often each happened once all have
+// healed. Of the brokers one is left alone at any time.
+func (s *scene) trouble(ctx context.Context) map[string]int {
+	var work sync.WaitGroup
+	free := make(chan *replica, replicas)
+	for _, b := range s.brokers {
+		free <- b
+	}
+	spare := <-free // who comes back takes its place
+	var shared sync.Mutex
+	happened := map[string]int{}
+	for after(ctx, time.Second+rand.N(6*time.Second)) {
+		f := faults[rand.N(len(faults))]
+		long := shortest + rand.N(longest-shortest)
+		if f.shared {
+			happened[f.name]++
+			work.Go(func() {
+				shared.Lock()
+				defer shared.Unlock()
+				s.t.Logf("%s: %s", stamp(), f.name)
+				f.do(ctx, s, nil, long)
+			})
+			continue
+		}
+		select {
+		case b := <-free:
+			happened[f.name]++
+			work.Go(func() {
+				s.t.Logf("%s: %s: %s, %v", stamp(), b.name, f.name, long.Round(time.Second))
+				f.do(ctx, s, b, long)
+				free <- b
+			})
+		default:
+		}
+		select { // another is left alone from now on
+		case b := <-free:
+			free <- spare
+			spare = b
+		default:
+		}
+	}
+	work.Wait()
+	return happened
+}
+
+func stamp() string { return time.Now().UTC().Format("15:04:05") }

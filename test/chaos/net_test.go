@@ -1,0 +1,125 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/test/fleet"
+)
+
+const inside = "HOSTLER_TEST_CHAOS_INSIDE"
+
+// TestMain goes on in a network namespace of the test's own.
+func TestMain(m *testing.M) {
+	fleet.Serve()
+	if os.Getenv(inside) != "" {
+		os.Exit(m.Run())
+	}
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+	cmd := exec.Command("unshare", append([]string{"--net", "--mount", "--propagation", "private", self}, os.Args[1:]...)...)
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos (needs root, for namespaces):", err)
+		os.Exit(1)
+	}
+}
+
+// world is where everything but brokers and database is.
+const world = "10.77.0.1"
+
+// machine is a network namespace with a way to the world, and through it to the others.
+type machine struct {
+	name, address string
+	ns            int // descriptor
+}
+
+// ip runs iproute2's.
+func ip(t *testing.T, args string) {
+	t.Helper()
+	if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s", args, err, out)
+	}
+}
+
+// network makes the bridge of the world.
+func network(t *testing.T) {
+	t.Helper()
+	if err := unix.Mount("none", "/run/netns", "tmpfs", 0, ""); err != nil { // the mount namespace is ours, too
+		if err := os.MkdirAll("/run/netns", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ip(t, "link set lo up")
+	ip(t, "link add hub type bridge")
+	ip(t, "addr add "+world+"/24 dev hub")
+	ip(t, "link set hub up")
+}
+
+// newMachine is the n-th.
+func newMachine(t *testing.T, n int, name string) *machine {
+	t.Helper()
+	m := &machine{name: name, address: fmt.Sprintf("10.77.0.%d", 10+n)}
+	ip(t, "netns add "+name)
+	ip(t, fmt.Sprintf("link add to-%s type veth peer name eth0 netns %s", name, name))
+	ip(t, fmt.Sprintf("link set to-%s master hub up", name))
+	ip(t, fmt.Sprintf("-n %s link set lo up", name))
+	ip(t, fmt.Sprintf("-n %s addr add %s/24 dev eth0", name, m.address))
+	ip(t, fmt.Sprintf("-n %s link set eth0 up", name))
+	var err error
+	if m.ns, err = unix.Open("/run/netns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// start starts a process there. It ends with the test.
+func (m *machine) start(cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	home, err := unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(home) }()
+	if err := unix.Setns(m.ns, unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	err = cmd.Start()
+	if back := unix.Setns(home, unix.CLONE_NEWNET); back != nil {
+		return back // the thread stays locked, and ends with its goroutine
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// cut takes the way to another away, or gives it back: what comes and goes is dropped.
+func (m *machine) cut(t *testing.T, other string, cut bool) {
+	verb := "del"
+	if cut {
+		verb = "add"
+	}
+	ip(t, fmt.Sprintf("-n %s route %s blackhole %s/32", m.name, verb, other))
+}
+
+// unplug takes the whole way away, or gives it back.
+func (m *machine) unplug(t *testing.T, unplugged bool) {
+	state := "up"
+	if unplugged {
+		state = "down"
+	}
+	ip(t, fmt.Sprintf("link set to-%s %s", m.name, state))
+}
