@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-update bench-terminal chaos maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
 	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
+	@echo 'make upgrade   three brokers of an earlier release (PREVIOUS=commit) are replaced one by one under 200 onboardings; as root'
 	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
 	@echo 'make bench-update  how long a node has no agent that works when a new version crashes, in a QEMU guest (RUNS=5 times)'
 	@echo 'make bench-terminal  a terminal against ssh on a link that is slow and loses packets: echo and output, in a QEMU guest (KEYS=600 typed)'
@@ -124,7 +125,15 @@ fleet: build
 FOR ?= 10m
 chaos: export CHAOS_FOR := $(FOR)
 chaos: setup-test
-	go test -tags chaos -count=1 -timeout 90m -v ./test/chaos
+	go test -tags chaos -count=1 -timeout 90m -v -run Faults ./test/chaos
+
+# The brokers of the earlier release are built from its source, in the history.
+PREVIOUS ?= 038cd5e
+upgrade: export CHAOS_PREVIOUS := $(CURDIR)/bin/previous/hostler-broker
+upgrade: setup-test
+	rm -rf bin/previous && mkdir -p bin/previous/source && git archive $(PREVIOUS) | tar -x -C bin/previous/source
+	cd bin/previous/source && $(GO) build -o $(CURDIR)/bin/previous/hostler-broker ./broker/cmd/hostler-broker
+	go test -tags chaos -count=1 -timeout 60m -v -run ARollingUpgrade ./test/chaos
 
 maassim: ; @$(GO) run ./test/maassim/cmd/maassim $(ARGS)
 

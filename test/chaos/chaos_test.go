@@ -32,14 +32,9 @@ const (
 func TestFaults(t *testing.T) {
 	long, err := time.ParseDuration(orElse(os.Getenv("CHAOS_FOR"), "10m"))
 	must(t, err)
-	s := newScene(t)
-	ids := s.setUp(nodes)
-	begun := time.Now()
-	s.until("all nodes are in service", 5*time.Minute, func() bool {
-		c := s.fleet.Counts()
-		return c.Ended >= nodes && c.Waiting >= nodes*9/10
-	})
-	t.Logf("%d nodes are in service after %v", nodes, time.Since(begun).Round(time.Second))
+	s := newScene(t, "")
+	ids := s.setUp(nodes, fleet.Script{Fail: 0.05, Crash: 0.02, Duplicate: 0.05, Takes: 200 * time.Millisecond, Cut: 5 * time.Minute, Renew: 5 * time.Minute})
+	s.inService(nodes)
 	batch := s.onboard(s.lives, machines)
 
 	ctx, heal := context.WithTimeout(t.Context(), long)
@@ -48,9 +43,9 @@ func TestFaults(t *testing.T) {
 	go func() { s.operate(ctx, ids); close(working) }()
 	happened := s.trouble(ctx)
 	<-working
-	begun = time.Now()
+	begun := time.Now()
 	t.Logf("all is whole again: %+v", s.fleet.Counts())
-	s.until("no task is open, and no onboarding", healing, func() bool { return s.settled(batch) })
+	s.until("no task is open, and no onboarding", healing, func() bool { return s.settled(batch, machines) })
 	t.Logf("everything has ended %v later: %+v", time.Since(begun).Round(time.Second), s.fleet.Counts())
 	s.die()
 	s.fleet.Wait()
@@ -61,6 +56,17 @@ func TestFaults(t *testing.T) {
 	s.judgeTasks()
 	s.judgeAudit()
 	s.judgeOnboardings(batch)
+}
+
+// inService returns when all nodes are.
+func (s *scene) inService(nodes int64) {
+	s.t.Helper()
+	begun := time.Now()
+	s.until("all nodes are in service", 5*time.Minute, func() bool {
+		c := s.fleet.Counts()
+		return c.Ended >= nodes && c.Waiting >= nodes*9/10
+	})
+	s.t.Logf("%d nodes are in service after %v", nodes, time.Since(begun).Round(time.Second))
 }
 
 func orElse(s, fallback string) string {
@@ -80,7 +86,8 @@ func (s *scene) until(what string, patience time.Duration, ok func() bool) {
 	}
 }
 
-func (s *scene) settled(batch string) bool {
+// settled reports whether nothing is open any more; runs that failed wait for a person.
+func (s *scene) settled(batch string, machines int) bool {
 	for _, status := range []string{"queued", "dispatched"} {
 		open, err := s.api.Tasks(s.t.Context(), client.TaskFilter{Status: status, Limit: 1})
 		if err != nil || len(open) > 0 {
@@ -145,7 +152,24 @@ func (s *scene) judgeTasks() {
 	if len(s.seen.accepted) < 100 {
 		t.Errorf("only %d tasks were accepted", len(s.seen.accepted))
 	}
-	t.Logf("held: %d tasks were accepted, and each ended once: %v; refused: %v; %d wrong", len(s.seen.accepted), ends, s.seen.refused, wrong)
+	if len(s.seen.refused) > 0 { // who insists is told to come again, and nothing else
+		t.Errorf("operators were refused: %v; the brokers' logs: %v", s.seen.refused, s.internals())
+	}
+	t.Logf("held: %d tasks were accepted, and each ended once: %v; %d wrong", len(s.seen.accepted), ends, wrong)
+}
+
+// internals are the lines of the brokers' logs about errors that nobody has named.
+func (s *scene) internals() (lines []string) {
+	for _, b := range s.brokers {
+		text, err := os.ReadFile(b.log.Name())
+		must(s.t, err)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, `"code":"internal"`) && len(lines) < 20 {
+				lines = append(lines, b.name+" "+strings.TrimSpace(line))
+			}
+		}
+	}
+	return lines
 }
 
 // judgeAudit looks whether each task's beginning and end is in the audit log, once, and

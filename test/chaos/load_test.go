@@ -27,7 +27,7 @@ const operators = 4
 type seen struct {
 	mu       sync.Mutex
 	accepted map[string]string        // task by its id: the node
-	refused  map[string]int           // by code
+	refused  map[string]int           // by what was said
 	events   map[string][]fleet.Event // by task
 }
 
@@ -42,7 +42,7 @@ func (s *seen) saw(e fleet.Event) {
 }
 
 // setUp makes a site, and nodes that are in service.
-func (s *scene) setUp(nodes int) (ids []string) {
+func (s *scene) setUp(nodes int, script fleet.Script) (ids []string) {
 	s.t.Helper()
 	b := servertest.Attach(s.t, filepath.Join(s.brokers[0].dir, "data"), "https://"+net.JoinHostPort(world, operatorPort), "https://"+net.JoinHostPort(world, agentPort), time.Now)
 	post := func(method, path, body string) {
@@ -53,9 +53,7 @@ func (s *scene) setUp(nodes int) (ids []string) {
 	post(http.MethodPost, "/maas-sites/dc1/credentials", fmt.Sprintf(`{"maas_token":%q,"power_user":"root","power_password":"a-bmc"}`, s.region.APIKey()))
 	post(http.MethodPost, "/skus", `{"id":"h100.8gpu","nics":["eno8303","eno8403"],"gpu_vendor":"nvidia","gpu_model":"H100","gpu_count":8,"gpu_memory_bytes":85899345920}`)
 	post(http.MethodPatch, "/maas-sites/dc1/profiles/default", `{"require_hw_sync":false,"enable_phase2_roce":false,"batch_max_parallel":500}`)
-	s.fleet = fleet.New(fleet.Site{Broker: "https://" + net.JoinHostPort(world, agentPort), CASHA256: s.root, Script: fleet.Script{
-		Fail: 0.05, Crash: 0.02, Duplicate: 0.05, Takes: 200 * time.Millisecond, Cut: 5 * time.Minute, Renew: 5 * time.Minute,
-	}})
+	s.fleet = fleet.New(fleet.Site{Broker: "https://" + net.JoinHostPort(world, agentPort), CASHA256: s.root, Script: script})
 	s.fleet.Saw = s.seen.saw
 	var tokens []string
 	for n := range nodes {
@@ -104,7 +102,7 @@ func (s *scene) operate(ctx context.Context, nodes []string) {
 				if err == nil {
 					s.seen.accepted[k.ID] = node
 				} else {
-					s.seen.refused[broker.AsError(err).Code]++
+					s.seen.refused[err.Error()]++
 				}
 				s.seen.mu.Unlock()
 			}

@@ -59,6 +59,7 @@ type replica struct {
 type scene struct {
 	t       *testing.T
 	dir     string
+	program string // the broker of this source
 	pg      *database
 	brokers []*replica
 	region  *maassim.Region
@@ -70,14 +71,18 @@ type scene struct {
 	die     context.CancelFunc
 }
 
-func newScene(t *testing.T) *scene {
+// newScene has brokers run that are a program, or, where that is empty, this one's.
+func newScene(t *testing.T, program string) *scene {
 	t.Helper()
 	network(t)
 	s := &scene{t: t, dir: t.TempDir(), seen: newSeen()}
 	s.lives, s.die = context.WithCancel(t.Context())
-	program := filepath.Join(s.dir, "hostler-broker") // the program's own tests have its clock in hand
-	if out, err := exec.Command("go", "test", "-c", "-o", program, "../../broker/cmd/hostler-broker").CombinedOutput(); err != nil {
+	s.program = filepath.Join(s.dir, "hostler-broker") // the program's own tests have its clock in hand
+	if out, err := exec.Command("go", "test", "-c", "-o", s.program, "../../broker/cmd/hostler-broker").CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the broker: %v: %s", err, out)
+	}
+	if program == "" {
+		program = s.program
 	}
 	s.pg = newDatabase(t, newMachine(t, 0, "database"))
 	vault := s.serveVault()
