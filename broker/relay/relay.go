@@ -35,6 +35,8 @@ const (
 	maxSide      = 4096           // characters of a terminal
 	resizeRate   = rate.Limit(20) // a second
 	resizeBurst  = 100
+	moveRate     = rate.Limit(1) / 60 // of rows and events that say where a session stands: a node may come and go as it likes
+	moveBurst    = 20
 	controlRate  = rate.Limit(20) // of frames that are neither bytes nor their acknowledgement
 	controlBurst = 200
 	idleRate     = rate.Limit(1000) // of frames that bring nothing new

@@ -70,6 +70,7 @@ type session struct {
 	resizes     *rate.Limiter
 	nodeControl *rate.Limiter
 	opControl   *rate.Limiter
+	moves       *rate.Limiter // of where it stands, that are told
 	nodeIdle    *rate.Limiter // frames that bring nothing new
 	opIdle      *rate.Limiter
 
@@ -107,6 +108,7 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 		window:      newWindow(now, from.at),
 		again:       time.NewTimer(time.Hour),
 		resizes:     rate.NewLimiter(resizeRate, resizeBurst),
+		moves:       rate.NewLimiter(moveRate, moveBurst),
 		nodeControl: rate.NewLimiter(controlRate, controlBurst), opControl: rate.NewLimiter(controlRate, controlBurst),
 		nodeIdle: rate.NewLimiter(idleRate, idleBurst), opIdle: rate.NewLimiter(idleRate, idleBurst),
 	}

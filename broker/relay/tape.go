@@ -114,8 +114,8 @@ func (s *session) write(ctx context.Context) {
 		status := int(s.exit.Status)
 		to.ExitStatus = &status
 	}
-	moves := to.To != s.row.Status || to.ExitStatus != nil && s.row.ExitStatus == nil
 	now := s.relay.c.Now()
+	moves := to.ExitStatus != nil && s.row.ExitStatus == nil || to.To != s.row.Status && s.moves.TokensAt(now) >= 1
 	if t.partial && !t.running && !now.Before(t.output.Add(quietFor)) {
 		t.partial = false
 		s.settle()
@@ -167,6 +167,7 @@ func (s *session) wrote(w written) {
 	t.running, t.unkept = false, w.err != nil
 	if w.row != nil {
 		s.row = *w.row
+		s.moves.AllowN(s.relay.c.Now(), 1)
 	}
 	if !w.anchored.IsZero() {
 		t.anchored, t.ahead = w.anchored, false
