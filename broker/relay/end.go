@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -21,6 +22,7 @@ type ending struct {
 	status *int32
 	lasts  bool // it goes on elsewhere: this relay lets go of it
 	attack bool // by the node: it is for the audit log
+	cut    bool // its process is gone, and of what that wrote last some may be on its way yet
 }
 
 // finish ends the session when the loop comes round; the first reason is the one that counts.
@@ -57,6 +59,29 @@ func (s *session) afterExit() {
 		s.finish(codeExited, "its program ended")
 	case !now.Before(s.progress.Add(lastWords)):
 		s.dropOperator(frame.Bye{Code: codeUnread, Text: "what the program wrote last is not taken", Lasts: true})
+	}
+}
+
+// askedToEnd ends the session, at once but for one whose process is gone on the node: word of
+// that may overtake what it wrote last.
+func (s *session) askedToEnd(code, reason string) {
+	switch {
+	case code != codeGone:
+		s.finish(code, reason)
+	case s.goneBy.IsZero():
+		s.goneBy, s.goneWhy = time.Now().Add(s.relay.c.GoneWithin), reason
+	}
+}
+
+// afterGone ends the session of such a process once all has come that was on its way, or
+// nothing says that it has.
+func (s *session) afterGone() {
+	if s.goneBy.IsZero() || s.end != nil {
+		return
+	}
+	if came := s.node == nil && !s.tape.busy() && !s.tape.partial; came || !time.Now().Before(s.goneBy) {
+		s.finish(codeGone, s.goneWhy)
+		s.end.cut = s.node != nil
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // Codes of what ends a connection.
 const (
 	codeExited                      = "terminal_exited"
+	codeGone                        = "terminal_gone"
 	codeElsewhere                   = "terminal_session_elsewhere" // of the store, too
 	codeLost       taskcatalog.Code = "connection_lost"
 	codeReplaced   taskcatalog.Code = "connection_replaced"

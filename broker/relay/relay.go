@@ -68,6 +68,8 @@ type Config struct {
 	Unfinished int
 	// DeadAfter is how long a side may say nothing, which is asked in time; 0: 10 s.
 	DeadAfter time.Duration
+	// GoneWithin is how long what a process wrote last is waited for, that is gone; 0: 1 s.
+	GoneWithin time.Duration
 	// ResetKey lets a relay that began anew tell the nodes of the one before that their
 	// connections are gone: a secret that is the same after a start. nil: made at random.
 	ResetKey []byte
@@ -111,6 +113,9 @@ func New(c Config) *Relay {
 	}
 	if c.DeadAfter == 0 {
 		c.DeadAfter = 10 * time.Second
+	}
+	if c.GoneWithin == 0 {
+		c.GoneWithin = time.Second
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -190,7 +195,7 @@ func (r *Relay) Close(ctx context.Context, id, code, reason string) error {
 	if err != nil {
 		return err
 	}
-	s.do(func() { s.finish(code, taskcatalog.Clean(reason, maxText)) })
+	s.do(func() { s.askedToEnd(code, taskcatalog.Clean(reason, maxText)) })
 	select {
 	case <-s.over:
 		return nil

@@ -76,6 +76,9 @@ type session struct {
 
 	tape tape
 	end  *ending
+
+	goneBy  time.Time // its process on the node is gone: when it ends at the latest; zero: it is not
+	goneWhy string
 }
 
 // standing is where a session's node is.
@@ -194,6 +197,7 @@ func (s *session) run(ctx context.Context) {
 		}
 		s.out.forget(s.seen())
 		s.afterExit()
+		s.afterGone()
 	}
 	close(s.ended)
 	s.close(context.WithoutCancel(ctx))

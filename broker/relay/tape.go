@@ -240,7 +240,11 @@ func (s *session) leaveRecord(ctx context.Context) {
 // stays closing, for whoever reaps it.
 func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error {
 	db := s.relay.c.DB
-	head, err := s.tape.rec.End(ctx, s.end.code)
+	why := s.end.code
+	if s.end.cut {
+		why += ", and what its node had sent last may not be here"
+	}
+	head, err := s.tape.rec.End(ctx, why)
 	if err == nil {
 		err = db.CloseRecording(ctx, actor, s.relay.c.Address, head)
 	}
