@@ -22,6 +22,8 @@ func (s *terminalSite) joined(token string, in resource.TerminalStart) (k resour
 	s.Helper()
 	k = s.open(token, in)
 	operator = s.b.JoinTerminal(s, token, k)
+	operator.Send(s, frame.Ping{Nonce: 1}) // the relay has him before the node comes: what is told has one order
+	servertest.Until[frame.Pong](s, operator)
 	node, _ = s.node.OpenTerminal(s)
 	servertest.Until[frame.Welcome](s, operator)
 	operator.Send(s, frame.Ack{Limit: 1 << 16})
