@@ -56,7 +56,7 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if err != nil {
 		return nil, err
 	}
-	out.Terminals = resource.StatusTerminals{Live: figures.Live, Relay: a.c.Terminals.Address(), RecordingsUnended: figures.Unended}
+	out.Terminals = resource.StatusTerminals{Live: figures.Live, Relay: a.c.Terminals.Address(), RecordingsBroken: figures.Broken}
 	if r, open := a.c.Trust.Rotation(); open {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
 	}

@@ -16,6 +16,7 @@ const (
 	dropAction   = "recording.drop"
 	anchorAction = "recording.anchor"
 	cutAction    = "recording.cut"
+	brokenAction = "recording.broken"
 	moveAction   = "terminal.move"
 )
 

@@ -245,26 +245,30 @@ func TestASessionMovesToAnotherRelay(t *testing.T) {
 }
 
 func TestTerminalsAreCounted(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "alpha")
-		for _, id := range []string{"ts-live", "ts-ended", "ts-unended", "ts-none"} {
+		for _, id := range []string{"ts-live", "ts-ended", "ts-broken", "ts-cut", "ts-none"} {
 			newTerminal(t, db, id, n)
-			if id == "ts-none" { // it was never recorded
-				continue
-			}
-			rec := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
-			if id == "ts-ended" {
-				ok(t, db.CloseRecording(ctx, admin, "relay:1", must(rec.End(ctx, "terminal_closed"))(t)))
-			}
 		}
-		for _, id := range []string{"ts-ended", "ts-unended", "ts-none"} {
+		rec := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), "ts-ended", recording.Header{Width: 80, Height: 24}, db.Now))(t)
+		ok(t, db.CloseRecording(ctx, admin, "relay:1", must(rec.End(ctx, "terminal_closed"))(t)))
+		// Of these no block is left; the second was cut more than once.
+		ok(t, db.NoteRecordingBroken(ctx, admin, "ts-broken", "test"))
+		for range 2 {
+			ok(t, db.NoteRecordingCut(ctx, admin, recording.Cut{Told: recording.Head{SessionID: "ts-cut", Blocks: 2}}))
+		}
+		for _, id := range []string{"ts-ended", "ts-broken", "ts-cut", "ts-none"} {
 			must(db.MoveTerminalSession(ctx, admin, id, store.TerminalMove{To: broker.TerminalClosed}))(t)
 		}
-		if f := must(db.TerminalFigures(ctx, nil))(t); f != (store.TerminalFigures{Live: 1, Unended: 1}) {
+		if f := must(db.TerminalFigures(ctx, nil))(t); f != (store.TerminalFigures{Live: 1, Broken: 2}) {
 			t.Errorf("%+v", f)
 		}
 		if f := must(db.TerminalFigures(ctx, []string{"elsewhere"}))(t); f != (store.TerminalFigures{}) {
 			t.Errorf("%+v of a site that has none", f)
+		}
+		clock.Advance(31 * 24 * time.Hour) // nothing mends it, and nobody is to be told for ever
+		if f := must(db.TerminalFigures(ctx, nil))(t); f != (store.TerminalFigures{Live: 1}) {
+			t.Errorf("%+v after a month", f)
 		}
 	})
 }

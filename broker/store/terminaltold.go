@@ -56,7 +56,7 @@ func (t *tx) tellTerminalMove(ctx context.Context, s broker.TerminalSession, by 
 // NoteRecordingBroken writes into the audit log that a recording cannot be ended as it is no
 // longer whole, and says so to whoever listens.
 func (db *DB) NoteRecordingBroken(ctx context.Context, actor broker.Actor, sessionID, reason string) error {
-	e := terminalEntry(actor, "recording.broken", broker.TerminalSession{ID: sessionID})
+	e := terminalEntry(actor, brokenAction, broker.TerminalSession{ID: sessionID})
 	e.Code, e.Reason = "recording_broken", reason
 	return db.noteBroken(ctx, e, sessionID)
 }

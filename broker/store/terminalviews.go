@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -65,16 +66,21 @@ func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, erro
 // TerminalFigures are about the sessions of sites; nil: of all.
 type TerminalFigures struct {
 	Live int64 // that are not over
-	// Unended are the recordings that are there and have no end, though their sessions are over.
-	Unended int64
+	// Broken are the recordings of which a part was found gone, or that could not be ended, and
+	// whose sessions were over in the last brokenFor.
+	Broken int64
 }
 
-// TerminalFigures counts sessions.
+// brokenFor is how long a recording is counted that is broken: nothing mends it.
+const brokenFor = 30 * 24 * time.Hour
+
+// TerminalFigures counts sessions. Which recordings are broken, the audit log says: whoever
+// broke one may have left no block of it.
 func (db *DB) TerminalFigures(ctx context.Context, sites []string) (f TerminalFigures, err error) {
-	var w where
+	w := where{args: []any{cutAction, brokenAction, micros(db.Now().Add(-brokenFor))}}
 	in(&w, "s.site", sites)
 	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN s.status <> 'closed' THEN 1 ELSE 0 END), 0),
-		COALESCE(SUM(CASE WHEN s.status = 'closed' AND s.recorded_at = 0 AND s.dropped_at = 0 AND EXISTS (SELECT 1 FROM recording_blocks b WHERE b.session_id = s.id) THEN 1 ELSE 0 END), 0)
-		FROM terminal_sessions s`+w.String(), w.args...).Scan(&f.Live, &f.Unended)
+		COALESCE(SUM(CASE WHEN s.status = 'closed' AND s.closed_at >= $3 AND EXISTS (SELECT 1 FROM audit_logs a WHERE a.subject = 'terminal/' || s.id AND a.action IN ($1, $2)) THEN 1 ELSE 0 END), 0)
+		FROM terminal_sessions s`+w.String(), w.args...).Scan(&f.Live, &f.Broken)
 	return f, err
 }

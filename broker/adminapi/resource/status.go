@@ -33,9 +33,9 @@ type Status struct {
 
 // StatusTerminals is how terminal sessions stand.
 type StatusTerminals struct {
-	Live              int64  `json:"live" doc:"sessions that are not over"`
-	Relay             string `json:"relay" doc:"HOST:PORT where nodes reach the relay of the broker that answers, over UDP and TCP"`
-	RecordingsUnended int64  `json:"recordings_unended" doc:"recordings without an end whose sessions are over: they are broken, or could not be kept"`
+	Live             int64  `json:"live" doc:"sessions that are not over"`
+	Relay            string `json:"relay" doc:"HOST:PORT where nodes reach the relay of the broker that answers, over UDP and TCP"`
+	RecordingsBroken int64  `json:"recordings_broken" doc:"recordings of sessions that were over in the last 30 days, of which a part was found gone, or that could not be ended"`
 }
 
 // Alert is something a person should look at.

@@ -33,18 +33,11 @@ func (a *app) examineTerminals(ctx context.Context, t resource.StatusTerminals, 
 	} else {
 		say("terminal relay", "ok", "nodes are told %s, which answers from here over UDP and TCP; %s", t.Relay, plural(int(t.Live), "session"))
 	}
-	if t.RecordingsUnended > 0 {
-		say("recordings", "warn", "%s no end, though the session is over: broken, or not kept (hostler recording list, hostler recording verify ID)", has(t.RecordingsUnended, "recording"))
+	if t.RecordingsBroken > 0 {
+		say("recordings", "warn", "a part was found gone, or they could not be ended, in the last 30 days: %s (hostler audit list --action recording.cut, and recording.broken; hostler recording verify ID)", plural(int(t.RecordingsBroken), "recording"))
 	} else {
-		say("recordings", "ok", "each that is over has its end")
+		say("recordings", "ok", "none of the last 30 days is known to be broken")
 	}
-}
-
-func has(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what + " has"
-	}
-	return plural(int(n), what) + " have"
 }
 
 func answersTCP(ctx context.Context, address string) error {

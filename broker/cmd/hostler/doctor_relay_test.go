@@ -51,15 +51,15 @@ func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 		})
 		return said
 	}
-	at := resource.StatusTerminals{Relay: free.Addr().String(), RecordingsUnended: 1}
-	for _, want := range []string{"terminal relay warn: ", "over UDP (what answers speaks no QUIC)", "recordings warn: 1 recording has no end"} {
+	at := resource.StatusTerminals{Relay: free.Addr().String(), RecordingsBroken: 1}
+	for _, want := range []string{"terminal relay warn: ", "over UDP (what answers speaks no QUIC)", "recordings warn: a part was found gone", " 1 recording ("} {
 		if got := examine(at); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	_, _ = echo.Close(), free.Close()
-	at.RecordingsUnended = 2
-	for _, want := range []string{"over TCP (", " and UDP (", "2 recordings have no end"} {
+	at.RecordingsBroken = 2
+	for _, want := range []string{"over TCP (", " and UDP (", " 2 recordings ("} {
 		if got := examine(at); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
