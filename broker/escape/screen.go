@@ -23,8 +23,10 @@ type screen struct {
 	shape  bool          // of the cursor
 	keypad bool
 	titled bool
-	tabs   bool    // stops
-	sets   [4]bool // of characters, G0 to G3, that are not ASCII
+	tabs   bool // stops
+	// sets of characters, G0 to G3, that were another than ASCII once: a saved cursor has them,
+	// also over a reset, and brings them back.
+	sets [4]bool
 }
 
 // tabStops is up to how many stops are put back: a terminal is hardly ever wider.
@@ -54,7 +56,8 @@ func (s *screen) escape(to []byte, p Policy, between string, final byte) []byte 
 	case between == "" && final == 'c':
 		return append(append(to, s.restore()...), "\x1b[!p\x1b[H\x1b[2J"...)
 	case len(between) == 1 && among(between[0], "()*+") && among(final, "0AB"):
-		s.sets[between[0]-'('] = final != 'B'
+		g := between[0] - '('
+		s.sets[g] = s.sets[g] || final != 'B'
 		return append(to, whole...)
 	case between == "#" && among(final, "34568"):
 		return append(to, whole...)
@@ -181,6 +184,7 @@ func (f *Filter) Restore(to []byte) []byte {
 	tabs := f.screen.tabs
 	f.screen.tabs = false
 	to = append(to, f.screen.restore()...)
+	f.screen.sets = [4]bool{}
 	if tabs { // by hand, and then as terminals do by themselves that know the sequence: at their own width
 		to = append(to, "\x1b7\x1b[3g\r"...)
 		for range tabStops {
@@ -191,7 +195,8 @@ func (f *Filter) Restore(to []byte) []byte {
 	return to
 }
 
-// restore is all of that but the tab stops, which are too much to write for each reset.
+// restore is all of that but the tab stops, which are too much to write for each reset. It
+// forgets neither these nor the sets of characters.
 func (s *screen) restore() []byte {
 	var to []byte
 	if s.set[origin] { // whose end moves the cursor: to where it is out of the way
@@ -225,6 +230,6 @@ func (s *screen) restore() []byte {
 			to = append(to, esc, "()*+"[g], 'B')
 		}
 	}
-	*s = screen{set: map[mode]bool{}, tabs: s.tabs}
+	*s = screen{set: map[mode]bool{}, tabs: s.tabs, sets: s.sets}
 	return append(to, "\x1b[0m\x1b(B\x0f"...)
 }
