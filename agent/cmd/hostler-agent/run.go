@@ -48,7 +48,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config.Terminals = terminals(&config, taskcatalog.AgentFolder, executable, util.IsRunningSystemd())
+			config.Terminals = terminals(&config, configFile, taskcatalog.AgentFolder, executable, util.IsRunningSystemd())
 			config.Updates = updates(&config, taskcatalog.AgentFolder, executable, filepath.Join(config.ConfigDir, filepath.Base(configFile)))
 			if config.Updates != nil {
 				defer func() { _ = config.Updates.Store.Close() }()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -30,7 +31,7 @@ const codeNotRoot taskcatalog.Code = "not_root"
 
 // terminals are the sessions that this program starts: each with this version's own file,
 // and ended by whichever version is installed then. Without systemd there are none.
-func terminals(config *agent.Config, lib, executable string, underSystemd bool) *unit.Sessions {
+func terminals(config *agent.Config, configFile, lib, executable string, underSystemd bool) *unit.Sessions {
 	if !underSystemd {
 		return nil
 	}
@@ -38,8 +39,14 @@ func terminals(config *agent.Config, lib, executable string, underSystemd bool) 
 	if selfupdate.SlotOf(lib, executable) != "" {
 		after = path.Join(lib, "current", "hostler-agent")
 	}
+	if file, err := filepath.Abs(configFile); err == nil { // systemd starts it elsewhere
+		configFile = file
+	}
+	if configFile == agent.DefaultConfigFile { // an older version, which may come after, takes no other
+		configFile = ""
+	}
 	return &unit.Sessions{
-		Systemd: systemd.Bus{}, Machine: config.Machine, Program: executable, After: after, StateDir: config.StateDir, Ask: handover.Ask,
+		Systemd: systemd.Bus{}, Machine: config.Machine, Program: executable, After: after, Config: configFile, StateDir: config.StateDir, Ask: handover.Ask,
 	}
 }
 
@@ -75,7 +82,8 @@ func newSession() *cobra.Command {
 
 // newSessionEnded comes after a session's process, however that ended.
 func newSessionEnded() *cobra.Command {
-	return &cobra.Command{
+	var configFile string
+	cmd := &cobra.Command{
 		Use: "session-ended ID", Hidden: true, Args: sessionArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := onlyRoot(cmd); err != nil {
@@ -87,24 +95,31 @@ func newSessionEnded() *cobra.Command {
 			if was {
 				log.Info("a user is logged out", zap.String("user", login.User), zap.String("tty", login.TTY), zap.Time("at", book.Now().UTC().Truncate(time.Second)))
 			}
-			// As systemd says it: what became of the process itself.
-			if result := os.Getenv("SERVICE_RESULT"); result != "success" && result != "" {
-				log.Warn("the process of a terminal session did not end by itself", zap.String("result", taskcatalog.Clean(result, 40)), zap.String("status", taskcatalog.Clean(os.Getenv("EXIT_STATUS"), 40)))
-				err = errors.Join(err, tellGone(cmd.Context(), args[0], result))
-			}
-			return err
+			return errors.Join(err, ifKilled(log, func(how string) error { return tellGone(cmd.Context(), configFile, args[0], how) }))
 		},
 	}
+	cmd.Flags().StringVar(&configFile, "config", agent.DefaultConfigFile, "the agent's config `FILE`")
+	return cmd
+}
+
+// ifKilled tells how the process of a session ended that did not end by itself, as systemd says.
+func ifKilled(log *zap.Logger, tell func(how string) error) error {
+	result := os.Getenv("SERVICE_RESULT")
+	if result == "success" || result == "" {
+		return nil
+	}
+	log.Warn("the process of a terminal session did not end by itself", zap.String("result", taskcatalog.Clean(result, 40)), zap.String("status", taskcatalog.Clean(os.Getenv("EXIT_STATUS"), 40)))
+	return tell(result)
 }
 
 // tellTime is how long the broker is told for: what is left of the session's unit waits, and
 // a broker that does not hear it finds out by itself.
 const tellTime = 5 * time.Second
 
-func tellGone(ctx context.Context, id, how string) error {
+func tellGone(ctx context.Context, configFile, id, how string) error {
 	ctx, done := context.WithTimeout(ctx, tellTime)
 	defer done()
-	file, err := agent.LoadFile(agent.DefaultConfigFile)
+	file, err := agent.LoadFile(configFile)
 	if err == nil {
 		err = agent.TellTerminalGone(ctx, agent.Config{File: file, Version: version, Now: time.Now}, id, how)
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/agent"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -43,13 +45,31 @@ func TestOnlyRootHoldsATerminalSession(t *testing.T) {
 func TestASessionIsOfThisVersionAndItsEndOfWhicheverIsThere(t *testing.T) {
 	config := &agent.Config{File: agent.File{StateDir: "/var/lib/hostler-agent"}}
 	slot := taskcatalog.AgentFolder + "/versions/1.4.0/hostler-agent"
-	if s := terminals(config, taskcatalog.AgentFolder, slot, true); s.Program != slot || s.After != taskcatalog.AgentFolder+"/current/hostler-agent" || s.StateDir != config.StateDir {
+	if s := terminals(config, agent.DefaultConfigFile, taskcatalog.AgentFolder, slot, true); s.Program != slot || s.After != taskcatalog.AgentFolder+"/current/hostler-agent" || s.StateDir != config.StateDir || s.Config != "" {
 		t.Errorf("%+v", s)
 	}
-	if s := terminals(config, taskcatalog.AgentFolder, "/opt/hostler-agent", true); s.Program != "/opt/hostler-agent" || s.After != s.Program {
+	if s := terminals(config, agent.DefaultConfigFile, taskcatalog.AgentFolder, "/opt/hostler-agent", true); s.Program != "/opt/hostler-agent" || s.After != s.Program {
 		t.Errorf("%+v", s)
 	}
-	if s := terminals(config, taskcatalog.AgentFolder, slot, false); s != nil {
+	t.Chdir("/tmp")
+	for given, want := range map[string]string{"/srv/agent.yaml": "/srv/agent.yaml", "agent.yaml": "/tmp/agent.yaml"} {
+		if s := terminals(config, given, taskcatalog.AgentFolder, slot, true); s.Config != want {
+			t.Errorf("with a config file of its own: %+v", s)
+		}
+	}
+	if s := terminals(config, agent.DefaultConfigFile, taskcatalog.AgentFolder, slot, false); s != nil {
 		t.Errorf("without systemd: %+v", s)
+	}
+}
+
+// The broker is told of a process that did not end by itself, and of no other.
+func TestOnlyAProcessThatWasKilledIsTold(t *testing.T) {
+	for result, want := range map[string]string{"": "", "success": "", "signal": "signal", "oom-kill": "oom-kill", "exit-code": "exit-code", "timeout": "timeout"} {
+		t.Setenv("SERVICE_RESULT", result)
+		told, refusal := "", errors.New("nobody hears it")
+		err := ifKilled(zap.NewNop(), func(how string) error { told = how; return refusal })
+		if told != want || (err == nil) != (want == "") {
+			t.Errorf("after %q it is told %q (%v)", result, told, err)
+		}
 	}
 }

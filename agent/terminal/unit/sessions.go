@@ -42,6 +42,7 @@ type Sessions struct {
 	Program string // this agent's own file, which holds a session
 	// After is the file of whichever agent is installed when a session ends.
 	After    string
+	Config   string // the agent's config file, for After; empty: the one that it takes by itself
 	StateDir string // of the agent: its key is what a session dials with
 	// Ask speaks with a session's process: handover.Ask.
 	Ask func(ctx context.Context, dir string, r handover.Request) (handover.Reply, error)

@@ -114,9 +114,13 @@ func (s State) isOf(user string) bool {
 }
 
 func (s *Sessions) spec(p *taskcatalog.TerminalOpenParams) Spec {
+	after := []string{s.After, "session-ended", p.SessionID}
+	if s.Config != "" {
+		after = append(after, "--config", s.Config)
+	}
 	return Spec{
 		Unit: Name(p.SessionID), Description: describe(p.SessionID, p.Username), Slice: Slice, SessionID: p.SessionID,
-		Start: []string{s.Program, "session", p.SessionID}, After: []string{s.After, "session-ended", p.SessionID},
+		Start: []string{s.Program, "session", p.SessionID}, After: after,
 		Directory: filepath.Join(filepath.Base(RuntimeDir), p.SessionID), Longest: time.Duration(p.MaxSeconds)*time.Second + margin,
 	}
 }

@@ -155,6 +155,10 @@ func TestASessionIsStartedOnceAndHandedOverAgain(t *testing.T) {
 		spec.Directory != "hostler-terminal/"+session || spec.Longest != 2*time.Minute || spec.Slice != Slice {
 		t.Errorf("the unit is %+v", spec)
 	}
+	s.Config = "/etc/other.yaml"
+	if after := s.spec(&taskcatalog.TerminalOpenParams{SessionID: session}).After; !slices.Equal(after, []string{"/usr/bin/hostler-agent", "session-ended", session, "--config", "/etc/other.yaml"}) {
+		t.Errorf("after it comes %q", after)
+	}
 	if strings.Contains(fmt.Sprintf("%+v", spec), "token") {
 		t.Errorf("the unit has the token: %+v", spec)
 	}
