@@ -78,7 +78,7 @@ func TestASessionIsSentElsewhereInTheMidstOfAGreeting(t *testing.T) {
 // more does not ask again. Each waits to be sent on, and the program with it.
 func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 	for _, bye := range []frame.Bye{
-		{Code: CodeReplaced, Lasts: true}, {Code: "terminal_token_used"}, {Code: "terminal_token_unknown"}, {Code: "terminal_token_superseded", Lasts: true}, {Code: "terminal_token_expired"}, {Code: "terminal_wrong_key"},
+		{Code: CodeReplaced, Lasts: true}, {Code: "terminal_token_used"}, {Code: "terminal_token_unknown"}, {Code: "terminal_token_unknown", Lasts: true}, {Code: "terminal_token_superseded", Lasts: true}, {Code: "terminal_token_expired"}, {Code: "terminal_wrong_key"},
 	} {
 		for _, comes := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,8 @@
 //     transaction. As a Welcome may be lost, the token that it answered is good again, for
 //     the same key, until its successor is used; then it is an attack (terminal_token_used).
 //     One that was never used when another took its place is refused, and is no attack by whose
-//     it is (terminal_token_superseded): nobody may have told him.
+//     it is (terminal_token_superseded): nobody may have told him. He is told that it is not
+//     known (terminal_token_unknown, which lasts), as each version of a session waits after that.
 //     A token that is minted takes nothing from the one in use before it is used itself.
 //   - A node that breaks the protocol ends its session, and is in the audit log. An operator
 //     who does loses his connection, and the session waits for him. One whose place another

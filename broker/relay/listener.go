@@ -28,8 +28,10 @@ const (
 	// deadAfter is when QUIC gives up a node that sends nothing at all.
 	deadAfter = 10 * time.Second
 
-	codeStreams taskcatalog.Code = "streams_too_many"
-	codeHello   taskcatalog.Code = "hello_missing"
+	codeSuperseded                  = "terminal_token_superseded" // of the store
+	codeUnknown    taskcatalog.Code = "terminal_token_unknown"
+	codeStreams    taskcatalog.Code = "streams_too_many"
+	codeHello      taskcatalog.Code = "hello_missing"
 )
 
 // Listen takes an address for both protocols; port 0 is any port that both have free.
@@ -222,6 +224,9 @@ func refusal(err error) frame.Bye {
 		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText), Lasts: code == codeHello || code == pki.CodeCertificateExpired}
 	}
 	e := broker.AsError(err)
+	if e.Code == codeSuperseded { // to a session's process of the release before, any other code than this says nothing of its token
+		return frame.Bye{Code: codeUnknown, Text: taskcatalog.Clean(e.Message, maxText), Lasts: true}
+	}
 	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal || e.Kind == broker.Unavailable}
 }
 
