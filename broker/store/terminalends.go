@@ -35,11 +35,13 @@ func (t *tx) askTerminalEnd(ctx context.Context, actor broker.Actor, s broker.Te
 // any more, which was killed: how, as systemd says it. That is all that a node's word does.
 // Nothing ends that is over, of which it is known how its program ended, that no relay has
 // seen the node in, or that is of another enrolment of the node, which all have an end of their
-// own. A session of another node is not this one's to end, which is audited as an attack.
+// own. A session of another node is not this one's to end. That is audited as refused, and as no
+// attack: a session's process may have outlived that this machine was another node, or the
+// broker's memory of it.
 // Codes: terminal_session_not_found, terminal_wrong_node.
 func (db *DB) TerminalGone(ctx context.Context, nodeID string, epoch int64, id, how string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		e := broker.AuditEntry{Actor: nodeActor(nodeID).Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
+		e := broker.AuditEntry{Actor: nodeActor(nodeID).Name, Action: "terminal.refused", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
 		s, err := terminal(ctx, t, id, t.forUpdate())
 		if refused := (*broker.Error)(nil); errors.As(err, &refused) {
 			return refuse(refused, e)
@@ -52,6 +54,6 @@ func (db *DB) TerminalGone(ctx context.Context, nodeID string, epoch int64, id, 
 		case s.NodeEpoch != epoch, s.Status.Over(), s.Status == broker.TerminalOpening, s.ExitStatus != nil:
 			return nil
 		}
-		return t.askTerminalEnd(ctx, nodeActor(nodeID), s, "terminal_gone", "its process on the node was killed ("+taskcatalog.Clean(how, 40)+")")
+		return t.askTerminalEnd(ctx, nodeActor(nodeID), s, "terminal_gone", "its process on the node did not end by itself ("+taskcatalog.Clean(how, 40)+")")
 	})
 }

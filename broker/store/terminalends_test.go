@@ -39,8 +39,8 @@ func TestANodeEndsItsOwnSessionThatWasKilled(t *testing.T) {
 		refused(t, db.TerminalGone(ctx, other.ID, 1, "ts-open", "signal"), "terminal_wrong_node")
 		refused(t, db.TerminalGone(ctx, n.ID, 1, "ts-none\n", "signal"), "terminal_session_not_found")
 		for _, code := range []string{"terminal_wrong_node", "terminal_session_not_found"} {
-			if got := audited(t, db, "terminal.attack", code); got != 1 {
-				t.Errorf("%d attacks with %s", got, code)
+			if got := audited(t, db, "terminal.refused", code); got != 1 || audited(t, db, "terminal.attack", code) != 0 {
+				t.Errorf("%d refusals with %s", got, code)
 			}
 		}
 		// Nor what has an end of its own.
@@ -57,7 +57,7 @@ func TestANodeEndsItsOwnSessionThatWasKilled(t *testing.T) {
 			ok(t, db.TerminalGone(ctx, n.ID, 1, "ts-open", "oom-kill\x1b[2J"+strings.Repeat("x", 1000)))
 		}
 		code, reason := end(t, db, "ts-open")
-		if code != "terminal_gone" || !strings.Contains(reason, "oom-kill") || len(reason) > 100 || strings.Contains(reason, "\x1b") {
+		if code != "terminal_gone" || !strings.Contains(reason, "did not end by itself (oom-kill") || len(reason) > 100 || strings.Contains(reason, "\x1b") {
 			t.Errorf("%s: %q", code, reason)
 		}
 		rows := must(db.ListAudit(ctx, store.AuditFilter{Action: "terminal.close", Limit: 10}))(t)
