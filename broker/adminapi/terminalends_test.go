@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,8 +84,12 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 		"the user is taken away": {cause: ask(http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{
 			Type: "allocation.revoke_user", Params: json.RawMessage(`{"allocation_id":"a-1","username":"alice"}`),
 		}), code: "allocation_revoking"},
-		"its process is killed": {cause: func(s *terminalSite, id string) { s.node.TerminalGone(s, id, "signal") }, code: "terminal_gone"},
-		"the token runs out":    {who: "short", cause: func(s *terminalSite, _ string) { s.b.Advance(2 * time.Minute) }, code: "token_expired"},
+		"its process is killed": {cause: func(s *terminalSite, id string) {
+			if code := s.node.TerminalGone(s, id, "signal"); code != "" {
+				s.Errorf("its node is refused: %s", code)
+			}
+		}, code: "terminal_gone"},
+		"the token runs out": {who: "short", cause: func(s *terminalSite, _ string) { s.b.Advance(2 * time.Minute) }, code: "token_expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTerminalSite(t)
@@ -119,6 +124,30 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 			}
 			s.told(k.Terminal.ID, c.code)
 		})
+	}
+}
+
+// A node's word ends a session of its own and no other's, whatever id it names.
+func TestANodeEndsNoOtherNodesSession(t *testing.T) {
+	s := newTerminalSite(t)
+	k, _, node := s.joined(s.operator, resource.TerminalStart{})
+	other := s.b.NewNode(t, resource.NodeCreate{Hostname: "h2", Site: "dc1"}).Settle(t)
+	for id, want := range map[string]string{k.Terminal.ID: "terminal_wrong_node", "ts-none": "terminal_session_not_found"} {
+		if code := other.TerminalGone(t, id, "signal"); code != want {
+			t.Errorf("of %s it is told %q, want %s", id, code, want)
+		}
+	}
+	node.Send(t, frame.Data{Bytes: []byte("words")})
+	servertest.Until[frame.Ack](t, node)
+	if row := s.show(k.Terminal.ID); row.Status != "open" || row.EndCode != "" {
+		t.Errorf("%+v", row)
+	}
+	var refused []string
+	for _, e := range servertest.Must[resource.AuditList](t, s.b, http.MethodGet, "/audit?action=terminal.refused&actor=node:"+other.NodeID, nil).Items {
+		refused = append(refused, e.Subject)
+	}
+	if slices.Sort(refused); !slices.Equal(refused, slices.Sorted(slices.Values([]string{"terminal/" + k.Terminal.ID, "terminal/ts-none"}))) {
+		t.Errorf("on record are %q", refused)
 	}
 }
 

@@ -213,9 +213,18 @@ func (n *Node) OpenTerminal(t testing.TB) (*Frames, taskcatalog.TerminalOpenPara
 }
 
 // TerminalGone says that the process of a session was killed, as whoever comes after it does.
-func (n *Node) TerminalGone(t testing.TB, id, how string) {
+// code says why it is refused; empty: it is not.
+func (n *Node) TerminalGone(t testing.TB, id, how string) (code string) {
 	t.Helper()
-	n.must(t, http.MethodPost, n.path("/terminals/"+id+"/gone"), wire.TerminalGone{How: how}, nil)
+	status, raw := n.do(t, http.MethodPost, n.path("/terminals/"+id+"/gone"), wire.TerminalGone{How: how})
+	if status/100 == 2 {
+		return ""
+	}
+	var p wire.Problem
+	if err := json.Unmarshal(raw, &p); err != nil {
+		t.Fatal(err)
+	}
+	return string(p.Code)
 }
 
 // LetIn has an allocation's user made on the node.
