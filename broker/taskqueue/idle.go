@@ -12,6 +12,9 @@ import (
 // hint said so: hints may be lost.
 const lookAgain = 20 * time.Second
 
+// lookTimeout is how long that may take.
+const lookTimeout = 5 * time.Second
+
 // idle are the nodes of which the database said that nothing is open for them, and of
 // which nothing was heard since: their polls need not ask it. What is wrong here for
 // lack of a hint is put right by the next look. While nobody follows the hints none
@@ -66,11 +69,36 @@ func (i *idle) over(nodeID string) {
 	delete(i.of, nodeID)
 }
 
+// forget has nothing known: what was being asked meanwhile neither.
+func (i *idle) forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.of)
+}
+
+// keepLooking looks now and then until ctx ends.
+func (q *Queue) keepLooking(ctx context.Context) {
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			q.lookForOpen(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // lookForOpen wakes the polls of all nodes that have something open: one question,
-// however many wait.
+// however many wait. Where there is no answer nothing is known any more, and polls ask
+// for themselves: what no hint told of would stay unseen.
 func (q *Queue) lookForOpen(ctx context.Context) {
-	nodes, err := q.c.DB.NodesWithOpenTasks(ctx)
+	asked, done := context.WithTimeout(ctx, lookTimeout)
+	defer done()
+	nodes, err := q.open(asked)
 	if err != nil {
+		q.idle.forget()
 		if ctx.Err() == nil {
 			q.c.Log.Warn("cannot look which nodes have tasks", zap.Error(err))
 		}

@@ -44,6 +44,8 @@ type Queue struct {
 	waiters  waiters
 	idle     idle
 	packages contents
+	// open asks the database which nodes have something open.
+	open func(context.Context) ([]string, error)
 
 	probed broker.Task // the last of which ProbeUnknown has tried to ask; its own
 
@@ -57,26 +59,23 @@ func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Queue{c: c, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
+	return &Queue{c: c, open: c.DB.NodesWithOpenTasks, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
-// Run hands hints to waiting polls, and looks itself now and then, until ctx ends.
+// Run hands hints to waiting polls, and looks itself now and then, until ctx ends. No hint
+// waits for a look.
 func (q *Queue) Run(ctx context.Context) error {
-	look := time.NewTicker(lookAgain)
-	defer look.Stop()
+	ctx, stop := context.WithCancel(ctx)
 	hints := q.c.DB.Hints(ctx)
 	defer q.idle.follow()()
-	for {
-		select {
-		case h, more := <-hints:
-			if !more {
-				return ctx.Err()
-			}
-			q.heard(h)
-		case <-look.C:
-			q.lookForOpen(ctx)
-		}
+	var looking sync.WaitGroup
+	looking.Go(func() { q.keepLooking(ctx) })
+	defer looking.Wait()
+	defer stop()
+	for h := range hints {
+		q.heard(h)
 	}
+	return ctx.Err()
 }
 
 func (q *Queue) heard(h store.Hint) {

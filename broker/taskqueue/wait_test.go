@@ -134,6 +134,42 @@ func TestAHintThatWasLostCostsTwentySecondsAtMost(t *testing.T) {
 	})
 }
 
+// A database that does not answer the queue's own question keeps no hint waiting, and what
+// no hint told of reaches the node's next poll.
+func TestALookThatHangsKeepsNoTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		url := storetest.URL(t, "sqlite")
+		w := newWorld(t, storetest.Reopen(t, url, nil), nil)
+		w.queue.AskWith(func(ctx context.Context) ([]string, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		other := *w
+		other.db = storetest.Reopen(t, url, nil)
+		other.queue = taskqueue.New(taskqueue.Config{DB: other.db, Signer: w, Rand: rand.Reader})
+		n, quiet := w.active("one"), w.active("two")
+		defer w.follow()()
+		got := w.wait(ctx, n, wire.MaxWait)
+		<-w.wait(ctx, quiet, 0)
+		time.Sleep(22 * time.Second) // it hangs since two
+		k := w.enqueue(n, "node.heartbeat_check", "")
+		unhinted := other.enqueue(quiet, "node.heartbeat_check", "")
+		synctest.Wait()
+		select {
+		case r := <-got:
+			if len(r.reply.Tasks) != 1 || r.reply.Tasks[0].TaskID != k.ID || r.after != 22*time.Second {
+				t.Errorf("%+v", r)
+			}
+		default:
+			t.Error("the hint has not woken the poll")
+		}
+		time.Sleep(4 * time.Second)
+		if r := <-w.wait(ctx, quiet, 0); len(r.reply.Tasks) != 1 || r.reply.Tasks[0].TaskID != unhinted.ID {
+			t.Errorf("what no hint told of: %+v", r)
+		}
+	})
+}
+
 // A node that comes again and again, with nothing open, is answered from memory; what it is
 // given reaches it all the same, from its next poll on.
 func TestAnIdlePollAsksTheDatabaseNothing(t *testing.T) {
