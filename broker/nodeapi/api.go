@@ -89,6 +89,7 @@ func New(ctx context.Context, c Config) (*API, error) {
 		polls:    newPolls(),
 		lot:      newLot(),
 		contacts: newContacts(),
+		arrivals: newArrivals(),
 
 		enrollments: newLimiter(enrollRate, enrollBurst, maxAddresses),
 		requests:    newLimiter(c.NodeRate, nodeBurst, maxNodes),

@@ -22,39 +22,64 @@ const (
 
 const codeBusy = "broker_busy"
 
-// arrivals counts them.
+// arrivals is the room for them, and who was put off.
 type arrivals struct {
+	places chan struct{}
+
 	mu   sync.Mutex
-	here int
 	away int // put off, and not taken since: about how many are to come
 }
 
-// enter takes one, or says how long it shall stay away.
-func (s *arrivals) enter() (leave func(), putOff time.Duration) {
+func newArrivals() arrivals { return arrivals{places: make(chan struct{}, maxArrivals)} }
+
+// enter takes one that waits for its place while ctx lasts.
+func (s *arrivals) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.places <- struct{}{}:
+		return s.leave, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// tryEnter takes one where there is a place, or says how long it shall stay away.
+func (s *arrivals) tryEnter() (leave func(), putOff time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.here >= maxArrivals {
+	select {
+	case s.places <- struct{}{}:
+		s.away = max(s.away-1, 0)
+		return s.leave, 0
+	default:
 		s.away++
 		over := time.Duration(s.away) * time.Second / arrivalRate
 		return nil, min(time.Second+rand.N(over+time.Second), maxPutOff)
 	}
-	s.here++
-	s.away = max(s.away-1, 0)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.here--
-	}, 0
 }
 
-// arrive is introduce, for as many at a time as there is room for.
-func (a *API) arrive(ctx context.Context, c *call, heard bool) (*contact, error) {
-	leave, putOff := a.arrivals.enter()
-	if leave == nil {
-		e := broker.Errorf(broker.Unavailable, codeBusy, "cannot answer node %s yet: many nodes come at once (come again in %s)", c.peer.NodeID, putOff.Round(time.Second))
-		e.RetryAfter = putOff
-		return nil, e
+func (s *arrivals) leave() { <-s.places }
+
+// arrive is introduce, for as many at a time as there is room for. A poll is put off where
+// there is none: it has all the time. What else a node asks waits for its place, before any
+// poll's: a task would fail for it, or its lease run out.
+func (a *API) arrive(ctx context.Context, c *call, heard, mayWait bool) (*contact, error) {
+	leave, err := a.enter(ctx, c.peer.NodeID, mayWait)
+	if err != nil {
+		return nil, err
 	}
 	defer leave()
 	return a.introduce(ctx, c.peer, heard)
+}
+
+func (a *API) enter(ctx context.Context, nodeID string, mayWait bool) (leave func(), err error) {
+	if mayWait {
+		return a.arrivals.enter(ctx)
+	}
+	leave, putOff := a.arrivals.tryEnter()
+	if leave == nil {
+		e := broker.Errorf(broker.Unavailable, codeBusy, "cannot answer node %s yet: many nodes come at once (come again in %s)", nodeID, putOff.Round(time.Second))
+		e.RetryAfter = putOff
+		return nil, e
+	}
+	return leave, nil
 }

@@ -1,10 +1,17 @@
 package nodeapi
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hostler/hostler/pki"
 )
 
 // A broker that was started again takes so many nodes at a time that it does not know, and
@@ -17,7 +24,7 @@ func TestNodesThatComeAtOnceArePutOff(t *testing.T) {
 	b.contacts.mu.Unlock()
 	var leaves []func()
 	for range maxArrivals {
-		leave, _ := b.arrivals.enter()
+		leave, _ := b.arrivals.tryEnter()
 		leaves = append(leaves, leave)
 	}
 	before := b.db.Statements()
@@ -43,14 +50,14 @@ func TestNodesThatComeAtOnceArePutOff(t *testing.T) {
 
 // The more are put off, the longer the time over which they are told to come.
 func TestAHerdIsSpread(t *testing.T) {
-	var s arrivals
+	s := newArrivals()
 	for range maxArrivals {
-		s.enter()
+		s.tryEnter()
 	}
 	const herd = 10000
 	second := map[time.Duration]int{}
 	for range herd {
-		leave, putOff := s.enter()
+		leave, putOff := s.tryEnter()
 		if leave != nil || putOff < time.Second || putOff > maxPutOff {
 			t.Fatalf("put off by %v", putOff)
 		}
@@ -63,5 +70,51 @@ func TestAHerdIsSpread(t *testing.T) {
 	}
 	if len(second) < herd/arrivalRate/2 {
 		t.Errorf("they are spread over %d seconds", len(second))
+	}
+}
+
+// asks is a request of the node, on a connection that has been seen, as the handler has it.
+func (n *testNode) asks(ctx context.Context) *call {
+	peer := &pki.Peer{NodeIdentity: pki.NodeIdentity{NodeID: n.id, Epoch: n.epoch}, Serial: pki.Serial(n.cert.Leaf), Cert: n.cert.Leaf}
+	ctx = context.WithValue(ctx, connectionKey{}, &connection{peer: peer, roots: n.b.trust.Roots()})
+	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{n.cert.Leaf}}
+	r.SetPathValue("id", n.id)
+	return &call{w: httptest.NewRecorder(), r: r}
+}
+
+// What a task needs is not put off with the polls: it waits for a place while its request
+// lasts. A task would fail for it, or its lease run out.
+func TestWhatATaskNeedsWaitsForItsPlace(t *testing.T) {
+	b := newBroker(t)
+	n := b.idles(1)
+	for _, route := range routes {
+		if route.admit == anyone {
+			continue
+		}
+		t.Run(route.path, func(t *testing.T) {
+			b.contacts.mu.Lock()
+			delete(b.contacts.nodes, n.id) // as after a start
+			b.contacts.mu.Unlock()
+			for range maxArrivals {
+				b.arrivals.tryEnter()
+			}
+			left, leave := context.WithCancel(t.Context())
+			leave()
+			_, err := b.identify(n.asks(left), route.admit)
+			if strings.HasSuffix(route.path, "/tasks/wait") {
+				if asError(err).Code != codeBusy {
+					t.Errorf("a poll that finds no place: %v", err)
+				}
+			} else if !errors.Is(err, context.Canceled) {
+				t.Errorf("whose request ended before there was a place: %v", err)
+			}
+			for range maxArrivals {
+				b.arrivals.leave()
+			}
+			if _, err := b.identify(n.asks(t.Context()), route.admit); err != nil {
+				t.Errorf("with a place: %v", err)
+			}
+		})
 	}
 }

@@ -78,7 +78,7 @@ func (s *contacts) endPoll(n *contact, nodeID string, at time.Time) {
 // meet returns what is known of the peer's node and notes that it was heard.
 // On the first request with a certificate it reads the node's record, and what
 // follows from a first contact is done.
-func (a *API) meet(c *call) (*contact, error) {
+func (a *API) meet(c *call, who admit) (*contact, error) {
 	now, p := a.c.Now(), c.peer
 	a.contacts.mu.Lock()
 	n := a.contacts.nodes[p.NodeID]
@@ -87,7 +87,7 @@ func (a *API) meet(c *call) (*contact, error) {
 	a.contacts.mu.Unlock()
 	if !known {
 		var err error
-		if n, err = a.arrive(c.r.Context(), c, heard); err != nil {
+		if n, err = a.arrive(c.r.Context(), c, heard, who != polling); err != nil {
 			return nil, err
 		}
 	}

@@ -18,7 +18,7 @@
 //	not too often               too_many_requests, too_many_renewals
 //	not from before a restore   certificate_expired; a renewal is judged apart, see
 //	                            package restored
-//	room for another arrival    broker_busy (503, with Retry-After)
+//	room for another arrival    broker_busy (503, with Retry-After), for a poll alone
 //	the node is a member        node_not_found, node_deleted
 //	of the present enrolment    epoch_superseded
 //

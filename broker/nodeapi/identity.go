@@ -72,7 +72,7 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	if c.before, err = a.fromBefore(c, who); err != nil || c.before {
 		return nil, err
 	}
-	c.node, err = a.meet(c)
+	c.node, err = a.meet(c, who)
 	return nil, err
 }
 

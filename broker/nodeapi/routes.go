@@ -17,6 +17,7 @@ type admit int
 const (
 	anyone   admit = iota // no certificate needed
 	member                // a node, with a certificate in force
+	polling               // a member that may be told to come again later
 	renewing              // a node, also with one that ran out
 )
 
@@ -28,7 +29,7 @@ var routes = []struct {
 }{
 	{"POST", "/internal/v1/nodes/enroll", anyone, (*API).enroll},
 	{"POST", "/internal/v1/nodes/{id}/renew", renewing, (*API).renew},
-	{"GET", "/internal/v1/nodes/{id}/tasks/wait", member, (*API).wait},
+	{"GET", "/internal/v1/nodes/{id}/tasks/wait", polling, (*API).wait},
 	{"POST", "/internal/v1/nodes/{id}/tasks/{task_id}/progress", member, (*API).progress},
 	{"POST", "/internal/v1/nodes/{id}/tasks/{task_id}/result", member, (*API).result},
 	{"POST", "/internal/v1/nodes/{id}/tasks/{task_id}/credentials/mint", member, (*API).mint},
