@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"crypto/tls"
 	"net/http"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -46,8 +47,7 @@ func (a *API) verifyPeer(cs tls.ConnectionState) (*pki.Peer, error) {
 // identify makes the checks of the package's documentation, in their order.
 func (a *API) identify(c *call, who admit) (any, error) {
 	if a.deny.unknown(a.c.Now()) {
-		c.w.Header().Set("Retry-After", "5")
-		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the deny list could not be read for %v (is the database there?)", denyListGrace)
+		return nil, denyListUnknownError()
 	}
 	if who == anyone {
 		return nil, nil
@@ -64,7 +64,7 @@ func (a *API) identify(c *call, who admit) (any, error) {
 		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode), "cannot act for node %s: the certificate is of node %s", taskcatalog.Clean(id, 40), peer.NodeID)
 	}
 	if a.c.Now().After(peer.Cert.NotAfter) && who != renewing {
-		return nil, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate ran out at %s (renew it)", peer.NodeID, stamp(peer.Cert.NotAfter))
+		return nil, expiredError(peer)
 	}
 	if err := a.limitNode(c.w, peer.NodeID, who); err != nil {
 		return nil, err
@@ -119,6 +119,30 @@ func (a *API) deniedPeer(c *call, who admit) error {
 		return err
 	}
 	return inAudit(a.c.DB.OldKeyRenews(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)))
+}
+
+// stillGood makes those checks of identify again that time may have changed for a poll since.
+func (a *API) stillGood(p *pki.Peer) error {
+	now := a.c.Now()
+	switch {
+	case a.deny.unknown(now):
+		return denyListUnknownError()
+	case a.deny.denied(p.Serial):
+		return deniedError(p)
+	case now.After(p.Cert.NotAfter):
+		return expiredError(p)
+	}
+	return nil
+}
+
+func denyListUnknownError() error {
+	e := broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the deny list could not be read for %v (is the database there?)", denyListGrace)
+	e.RetryAfter = 5 * time.Second
+	return e
+}
+
+func expiredError(p *pki.Peer) error {
+	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate ran out at %s (renew it)", p.NodeID, stamp(p.Cert.NotAfter))
 }
 
 func deniedError(p *pki.Peer) error {

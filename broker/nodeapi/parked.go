@@ -159,11 +159,12 @@ func (p *parked) await() (value any, err error, there bool) {
 	}
 }
 
-// look takes what there is for the node; nil: nothing. Whoever is denied gets nothing.
+// look takes what there is for the node; nil: nothing. Who would not be let in any more gets
+// nothing.
 func (p *parked) look(ctx context.Context, told bool) (any, error) {
 	a := p.a
-	if a.deny.denied(p.peer.Serial) { // since the request was let in
-		return nil, deniedError(p.peer)
+	if err := a.stillGood(p.peer); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	cause := p.cause
@@ -172,9 +173,9 @@ func (p *parked) look(ctx context.Context, told bool) (any, error) {
 		return nil, errStopping
 	}
 	reply, err := a.c.Queue.Look(ctx, queuePeer(p.peer), p.lanes, told)
-	if err == nil && a.deny.denied(p.peer.Serial) {
-		// What was leased meanwhile is not handed over; its lease runs out.
-		return nil, deniedError(p.peer)
+	if err == nil {
+		// What was leased meanwhile is not handed over where this fails; its lease runs out.
+		err = a.stillGood(p.peer)
 	}
 	if err != nil || len(reply.Tasks)+len(reply.Cancel) == 0 {
 		return nil, err

@@ -5,10 +5,14 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // line is one connection of a node, on which a test writes requests byte by byte.
@@ -101,6 +105,47 @@ func TestAPollThatIsParkedEndsWithItsCertificate(t *testing.T) {
 		t.Error("the connection is kept")
 	}
 	b.audited("certificate_denied")
+}
+
+// A poll that waits gets no task that a new one would not get: not while nobody can tell
+// whether its certificate is denied, and not after that has run out; not even where time
+// passed while it looked.
+func TestAPollThatIsParkedGetsNothingThatANewOneWouldNot(t *testing.T) {
+	for code, test := range map[string]struct {
+		later time.Duration
+		known bool // the deny list is
+	}{
+		"deny_list_unknown":   {denyListGrace + time.Second, false},
+		"certificate_expired": {DefaultCertLife + time.Second, true},
+	} {
+		for _, during := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, during the look: %v", code, during), func(t *testing.T) {
+				clock := storetest.NewClock()
+				var passes atomic.Bool
+				b := newBrokerOn(t, storetest.Open(t, "sqlite", func() time.Time {
+					if passes.CompareAndSwap(true, false) {
+						clock.Advance(test.later)
+					}
+					return clock.Now()
+				}), clock)
+				n := b.quiet()
+				there := must(New(t.Context(), b.c))(t) // it does not read the list again by itself
+				if test.known {
+					there.deny.replace(nil, clock.Now().Add(test.later))
+				}
+				c := n.asks(t.Context())
+				must(there.identify(c, polling))(t)
+				p := &parked{a: there, peer: c.peer, node: c.node, lanes: []taskcatalog.Lane{taskcatalog.LaneConcurrent}}
+				b.enqueue(n, "node.heartbeat_check", "")
+				if passes.Store(during); !during {
+					clock.Advance(test.later)
+				}
+				if reply, err := p.look(t.Context(), true); asError(err).Code != code || reply != nil {
+					t.Errorf("%v, %v", reply, err)
+				}
+			})
+		}
+	}
 }
 
 // Requests that do not wait for their answers are not what an agent sends: the connection
