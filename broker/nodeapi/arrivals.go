@@ -27,7 +27,7 @@ type arrivals struct {
 	places chan struct{}
 
 	mu   sync.Mutex
-	away int // put off, and not taken since: about how many are to come
+	next time.Time // when whoever is put off next may come; in the past: none are to come
 }
 
 func newArrivals() arrivals { return arrivals{places: make(chan struct{}, maxArrivals)} }
@@ -43,21 +43,33 @@ func (s *arrivals) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // tryEnter takes one where there is a place, or says how long it shall stay away.
-func (s *arrivals) tryEnter() (leave func(), putOff time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *arrivals) tryEnter(now time.Time) (leave func(), putOff time.Duration) {
 	select {
 	case s.places <- struct{}{}:
-		s.away = max(s.away-1, 0)
 		return s.leave, 0
 	default:
-		s.away++
-		over := time.Duration(s.away) * time.Second / arrivalRate
-		return nil, min(time.Second+rand.N(over+time.Second), maxPutOff)
+		return nil, s.putOff(now)
 	}
 }
 
 func (s *arrivals) leave() { <-s.places }
+
+// putOff gives out one time after the other, at the rate, and a second or two for those that
+// are looked up. Nobody waits for longer than maxPutOff: where more are to come than that
+// holds, they share its second half.
+func (s *arrivals) putOff(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next.Before(now) {
+		s.next = now
+	}
+	off := s.next.Sub(now) + time.Second
+	if off >= maxPutOff-time.Second {
+		return maxPutOff - rand.N(maxPutOff/2)
+	}
+	s.next = s.next.Add(time.Second / arrivalRate)
+	return off + rand.N(time.Second)
+}
 
 // arrive is introduce, for as many at a time as there is room for. A poll is put off where
 // there is none: it has all the time. What else a node asks waits for its place, before any
@@ -75,7 +87,7 @@ func (a *API) enter(ctx context.Context, nodeID string, mayWait bool) (leave fun
 	if mayWait {
 		return a.arrivals.enter(ctx)
 	}
-	leave, putOff := a.arrivals.tryEnter()
+	leave, putOff := a.arrivals.tryEnter(time.Now())
 	if leave == nil {
 		e := broker.Errorf(broker.Unavailable, codeBusy, "cannot answer node %s yet: many nodes come at once (come again in %s)", nodeID, putOff.Round(time.Second))
 		e.RetryAfter = putOff

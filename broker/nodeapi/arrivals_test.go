@@ -24,7 +24,7 @@ func TestNodesThatComeAtOnceArePutOff(t *testing.T) {
 	b.contacts.mu.Unlock()
 	var leaves []func()
 	for range maxArrivals {
-		leave, _ := b.arrivals.tryEnter()
+		leave, _ := b.arrivals.tryEnter(time.Now())
 		leaves = append(leaves, leave)
 	}
 	before := b.db.Statements()
@@ -48,28 +48,32 @@ func TestNodesThatComeAtOnceArePutOff(t *testing.T) {
 	other.idlePoll()
 }
 
-// The more are put off, the longer the time over which they are told to come.
+// The more are put off, the longer the time over which they are told to come, and at no time
+// do many more come than can be looked up; who is put off when they are over comes soon.
 func TestAHerdIsSpread(t *testing.T) {
-	s := newArrivals()
-	for range maxArrivals {
-		s.tryEnter()
-	}
-	const herd = 10000
-	second := map[time.Duration]int{}
-	for range herd {
-		leave, putOff := s.tryEnter()
-		if leave != nil || putOff < time.Second || putOff > maxPutOff {
-			t.Fatalf("put off by %v", putOff)
-		}
-		second[putOff.Truncate(time.Second)]++
-	}
-	for at, n := range second {
-		if n > 4*arrivalRate {
-			t.Errorf("%d of them are to come in the %vth second", n, at.Seconds())
-		}
-	}
-	if len(second) < herd/arrivalRate/2 {
-		t.Errorf("they are spread over %d seconds", len(second))
+	for _, herd := range []int{1000, 10000, 60000} {
+		t.Run(strconv.Itoa(herd), func(t *testing.T) {
+			s, now := newArrivals(), time.Now()
+			tenths := map[time.Duration]int{}
+			for range herd {
+				off := s.putOff(now)
+				if off < time.Second || off > maxPutOff {
+					t.Fatalf("put off by %v", off)
+				}
+				tenths[off.Truncate(100*time.Millisecond)]++
+			}
+			for at, n := range tenths {
+				if n > 5*arrivalRate/10 {
+					t.Errorf("%d of them are to come in the tenth of a second at %v", n, at)
+				}
+			}
+			if over := min(time.Duration(herd)*time.Second/arrivalRate, maxPutOff); len(tenths) < int(over/(100*time.Millisecond))*9/10 {
+				t.Errorf("they are spread over %d tenths of a second, of %v", len(tenths), over)
+			}
+			if off := s.putOff(now.Add(maxPutOff)); off > 2*time.Second {
+				t.Errorf("who comes when they are over is put off by %v", off)
+			}
+		})
 	}
 }
 
@@ -97,7 +101,7 @@ func TestWhatATaskNeedsWaitsForItsPlace(t *testing.T) {
 			delete(b.contacts.nodes, n.id) // as after a start
 			b.contacts.mu.Unlock()
 			for range maxArrivals {
-				b.arrivals.tryEnter()
+				b.arrivals.tryEnter(time.Now())
 			}
 			left, leave := context.WithCancel(t.Context())
 			leave()
