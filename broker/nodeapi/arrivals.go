@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/pki"
 )
 
 // What a broker takes of nodes that it does not know yet, since it has started or they come
@@ -27,10 +28,39 @@ type arrivals struct {
 	places chan struct{}
 
 	mu   sync.Mutex
+	of   map[string]chan struct{} // by node that is being looked up; closed when it was
 	next time.Time // when whoever is put off next may come; in the past: none are to come
 }
 
-func newArrivals() arrivals { return arrivals{places: make(chan struct{}, maxArrivals)} }
+func newArrivals() arrivals {
+	return arrivals{places: make(chan struct{}, maxArrivals), of: map[string]chan struct{}{}}
+}
+
+// turn waits until no other arrival of the node is there: one node, whatever certificates it
+// has, takes one place.
+func (s *arrivals) turn(ctx context.Context, nodeID string) (end func(), err error) {
+	for {
+		s.mu.Lock()
+		before := s.of[nodeID]
+		if before == nil {
+			mine := make(chan struct{})
+			s.of[nodeID] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.of, nodeID)
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // enter takes one that waits for its place while ctx lasts.
 func (s *arrivals) enter(ctx context.Context) (leave func(), err error) {
@@ -74,13 +104,22 @@ func (s *arrivals) putOff(now time.Time) time.Duration {
 // arrive is introduce, for as many at a time as there is room for. A poll is put off where
 // there is none: it has all the time. What else a node asks waits for its place, before any
 // poll's: a task would fail for it, or its lease run out.
-func (a *API) arrive(ctx context.Context, c *call, heard, mayWait bool) (*contact, error) {
-	leave, err := a.enter(ctx, c.peer.NodeID, mayWait)
+func (a *API) arrive(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, error) {
+	end, err := a.arrivals.turn(ctx, p.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	n, heard := a.contacts.known(p, a.c.Now())
+	if n != nil {
+		return n, nil // since it came
+	}
+	leave, err := a.enter(ctx, p.NodeID, mayWait)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return a.introduce(ctx, c.peer, heard)
+	return a.introduce(ctx, p, heard)
 }
 
 func (a *API) enter(ctx context.Context, nodeID string, mayWait bool) (leave func(), err error) {

@@ -122,3 +122,44 @@ func TestWhatATaskNeedsWaitsForItsPlace(t *testing.T) {
 		})
 	}
 }
+
+// One node takes one place, however often it comes at once and with whatever certificates.
+func TestANodeTakesOnePlace(t *testing.T) {
+	s := newArrivals()
+	end := must(s.turn(t.Context(), "n-one"))(t)
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := s.turn(left, "n-one"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second arrival of the node: %v", err)
+	}
+	must(s.turn(t.Context(), "n-other"))(t)()
+	second := make(chan error)
+	go func() {
+		end, err := s.turn(t.Context(), "n-one")
+		if err == nil {
+			end()
+		}
+		second <- err
+	}()
+	end()
+	must0(t, <-second)
+	if len(s.of) != 0 {
+		t.Errorf("nodes that are thought to be looked up: %v", s.of)
+	}
+}
+
+func TestANodeThatIsLookedUpIsNotLookedUpTwice(t *testing.T) {
+	b := newBroker(t)
+	n := b.idles(1)
+	b.contacts.mu.Lock()
+	delete(b.contacts.nodes, n.id) // as after a start
+	b.contacts.mu.Unlock()
+	end := must(b.arrivals.turn(t.Context(), n.id))(t)
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := b.identify(n.asks(left), polling); !errors.Is(err, context.Canceled) {
+		t.Errorf("a poll beside it: %v", err)
+	}
+	end()
+	n.idlePoll()
+}

@@ -75,19 +75,27 @@ func (s *contacts) endPoll(n *contact, nodeID string, at time.Time) {
 	n.heardAt, s.heard[nodeID] = at, at
 }
 
+// known returns what may be gone by, or nil, and whether the enrolment was heard of before.
+func (s *contacts) known(p *pki.Peer, now time.Time) (n *contact, heard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = s.nodes[p.NodeID]
+	heard = n != nil && n.epoch == p.Epoch
+	if heard && n.serial == p.Serial && now.Sub(n.readAt) < recheckEvery {
+		return n, true
+	}
+	return nil, heard
+}
+
 // meet returns what is known of the peer's node and notes that it was heard.
 // On the first request with a certificate it reads the node's record, and what
 // follows from a first contact is done.
 func (a *API) meet(c *call, who admit) (*contact, error) {
 	now, p := a.c.Now(), c.peer
-	a.contacts.mu.Lock()
-	n := a.contacts.nodes[p.NodeID]
-	heard := n != nil && n.epoch == p.Epoch
-	known := heard && n.serial == p.Serial && now.Sub(n.readAt) < recheckEvery
-	a.contacts.mu.Unlock()
-	if !known {
+	n, _ := a.contacts.known(p, now)
+	if n == nil {
 		var err error
-		if n, err = a.arrive(c.r.Context(), c, heard, who != polling); err != nil {
+		if n, err = a.arrive(c.r.Context(), p, who != polling); err != nil {
 			return nil, err
 		}
 	}
