@@ -40,7 +40,7 @@ type parked struct {
 	came  time.Time // by the broker's clock
 	route string
 	from  string
-	leave func() // the queue and the list of polls
+	leave func() // the queue, the list of polls and the contact's; good for more than one call
 
 	mu    sync.Mutex
 	end   time.Time // by this machine's clock, as deadlines are
@@ -74,14 +74,19 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	p.of, _ = c.r.Context().Value(connectionKey{}).(*connection)
 	unwatch := a.c.Queue.Watch(c.peer.NodeID, p.wake) // before looking, so that nothing falls in between
 	leave := a.polls.join(c.peer.Serial, p.interrupt)
-	p.leave = func() {
+	p.leave = sync.OnceFunc(func() {
 		unwatch()
 		leave()
 		a.contacts.endPoll(p.node, p.peer.NodeID, a.c.Now())
-	}
+	})
+	waits := false
+	defer func() {
+		if !waits { // also where it panicked
+			p.leave()
+		}
+	}()
 	reply, err := p.look(c.r.Context(), false)
 	if err != nil || brief || reply != nil {
-		p.leave()
 		return reply, err
 	}
 	conn, buffered, err := http.NewResponseController(c.w).Hijack()
@@ -93,12 +98,12 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 		_ = conn.Close()
 	}
 	if err != nil {
-		p.leave()
 		return streamed, nil // the node has left, or must come again
 	}
 	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		a.lot.serveBy(server)
 	}
+	waits = true
 	p.park(conn)
 	return streamed, nil
 }
@@ -114,6 +119,7 @@ func (p *parked) park(conn net.Conn) {
 // wait is the poll's goroutine: it waits, answers, and gives the connection back to the
 // server with its next request.
 func (p *parked) wait() {
+	defer p.leave()
 	defer func() {
 		if why := recover(); why != nil { // as of a request: it ends this poll alone
 			p.a.c.Log.Error("a poll panicked", zap.String("node", p.peer.NodeID), zap.Any("panic", why), zap.Stack("stack"))

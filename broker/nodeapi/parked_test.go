@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,6 +148,54 @@ func TestAPollThatIsParkedGetsNothingThatANewOneWouldNot(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A poll that panics, as of a record that no code expects, costs its node no poll of the few
+// that it may have.
+func TestAPollThatPanicsIsOver(t *testing.T) {
+	over := func(t *testing.T, b *testBroker, c *call) {
+		t.Helper()
+		eventually(t, "no poll waits", func() bool {
+			b.contacts.mu.Lock()
+			defer b.contacts.mu.Unlock()
+			return b.WaitingPolls() == 0 && c.node.polls == 0
+		})
+	}
+	t.Run("before it waits", func(t *testing.T) {
+		b := newBroker(t)
+		c := b.quiet().asks(t.Context())
+		must(b.identify(c, polling))(t)
+		b.contacts.beginPoll(c.node)
+		c.peer = &pki.Peer{NodeIdentity: c.peer.NodeIdentity, Serial: c.peer.Serial} // it has no certificate
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("it has not panicked: the test shows nothing")
+				}
+			}()
+			_, _ = b.hold(c, nil, false)
+		}()
+		over(t, b, c)
+	})
+	t.Run("while it waits", func(t *testing.T) {
+		b := newBroker(t)
+		c := b.quiet().asks(t.Context())
+		must(b.identify(c, polling))(t)
+		b.contacts.beginPoll(c.node)
+		ours, theirs := net.Pipe()
+		p := &parked{a: b.API, peer: &pki.Peer{NodeIdentity: c.peer.NodeIdentity, Serial: c.peer.Serial}, node: c.node}
+		leave := b.polls.join(c.peer.Serial, p.interrupt)
+		p.leave = sync.OnceFunc(func() {
+			leave()
+			b.contacts.endPoll(c.node, c.peer.NodeID, b.clock.Now())
+		})
+		p.wake()
+		p.park(ours)
+		if _, err := theirs.Read(make([]byte, 1)); err == nil {
+			t.Error("it was answered")
+		}
+		over(t, b, c)
+	})
 }
 
 // Requests that do not wait for their answers are not what an agent sends: the connection
