@@ -106,15 +106,14 @@ func New(ctx context.Context, c Config) (*API, error) {
 // Run keeps the deny list and writes contacts until ctx ends; then it lets the
 // waiting polls go and returns when they are answered. Call it once.
 func (a *API) Run(ctx context.Context) error {
-	defer a.lot.work.Wait()
-	defer func() { _ = a.lot.Close() }()
-	defer a.polls.stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		a.writeContacts(ctx)
 	}()
 	a.followDenyList(ctx)
+	a.polls.stop()
+	a.lot.clear()
 	<-done
 	return nil
 }

@@ -29,7 +29,7 @@ type arrivals struct {
 
 	mu   sync.Mutex
 	of   map[string]chan struct{} // by node that is being looked up; closed when it was
-	next time.Time // when whoever is put off next may come; in the past: none are to come
+	next time.Time                // when whoever is put off next may come; in the past: none are to come
 }
 
 func newArrivals() arrivals {

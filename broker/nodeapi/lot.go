@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -8,21 +9,51 @@ import (
 	"time"
 )
 
+// lotGrace is how long what is in a lot may still take once that is cleared: less than the
+// broker has to stop in.
+const lotGrace = 3 * time.Second
+
 // lot is where connections are whose poll is parked, or was answered: the server has let
 // go of them, and gets them back with their next request. To the server it is a listener.
 type lot struct {
 	work sync.WaitGroup // polls that wait, and connections that are quiet
+	// looks is the context of what they ask the database.
+	looks    context.Context
+	endLooks context.CancelFunc
 
 	back   chan net.Conn
 	mu     sync.Mutex
-	served *http.Server // that takes them back; nil: none was told yet
-	quiet  map[net.Conn]struct{}
+	served *http.Server      // that takes them back; nil: none was told yet
+	conns  map[net.Conn]bool // to whether it is quiet
 	over   chan struct{}
 	closed bool
 }
 
 func newLot() *lot {
-	return &lot{back: make(chan net.Conn), quiet: map[net.Conn]struct{}{}, over: make(chan struct{})}
+	l := &lot{back: make(chan net.Conn), conns: map[net.Conn]bool{}, over: make(chan struct{})}
+	l.looks, l.endLooks = context.WithCancel(context.Background())
+	return l
+}
+
+// take has a connection wait by itself, in a goroutine of its own, unless the lot is closed.
+func (l *lot) take(c net.Conn, wait func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.conns[c] = false
+	l.work.Go(func() {
+		defer l.let(c)
+		wait()
+	})
+	return true
+}
+
+func (l *lot) let(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
 }
 
 // serveBy has a server take connections back, from the first that it lets go of.
@@ -41,11 +72,8 @@ func (l *lot) idle(c *returned) {
 		_ = c.Close()
 		return
 	}
-	_ = c.Conn.SetReadDeadline(time.Now().Add(idleTime))
 	n, err := c.Conn.Read(c.first[:])
-	l.mu.Lock()
-	delete(l.quiet, c.Conn)
-	l.mu.Unlock()
+	l.let(c.Conn)
 	if n == 0 || err != nil {
 		_ = c.Close()
 		return
@@ -59,13 +87,15 @@ func (l *lot) idle(c *returned) {
 	}
 }
 
+// rest notes that a connection is quiet, and for how long it may be.
 func (l *lot) rest(c *returned) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return false
 	}
-	l.quiet[c.Conn] = struct{}{}
+	l.conns[c.Conn] = true
+	_ = c.Conn.SetReadDeadline(time.Now().Add(idleTime)) // not after Close has set another
 	return true
 }
 
@@ -89,10 +119,33 @@ func (l *lot) Close() error {
 	}
 	l.closed = true
 	close(l.over)
-	for c := range l.quiet {
-		_ = c.SetReadDeadline(past)
+	for c, quiet := range l.conns {
+		if quiet {
+			_ = c.SetReadDeadline(past)
+		}
 	}
 	return nil
+}
+
+// clear closes the lot and returns when nothing is left in it. What hangs is broken off: a
+// question that the database does not answer, and an answer that the node does not read.
+func (l *lot) clear() {
+	_ = l.Close()
+	defer l.endLooks()
+	defer time.AfterFunc(lotGrace, l.breakOff).Stop()
+	l.work.Wait()
+}
+
+func (l *lot) breakOff() {
+	l.endLooks()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if over, ok := c.(*tls.Conn); ok {
+			c = over.NetConn() // without a word, for which it might wait
+		}
+		_ = c.Close()
+	}
 }
 
 // Addr is of net.Listener.

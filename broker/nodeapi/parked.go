@@ -103,17 +103,19 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		a.lot.serveBy(server)
 	}
-	waits = true
-	p.park(conn)
+	if waits = p.park(conn); !waits {
+		p.answer(nil, errStopping)
+		_ = conn.Close()
+	}
 	return streamed, nil
 }
 
-// park has the poll wait by itself.
-func (p *parked) park(conn net.Conn) {
+// park has the poll wait by itself, unless the broker has stopped since.
+func (p *parked) park(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conn, p.end = conn, time.Now().Add(wire.MaxWait-rand.N(spread))
-	p.a.lot.work.Go(p.wait)
+	return p.a.lot.take(conn, p.wait)
 }
 
 // wait is the poll's goroutine: it waits, answers, and gives the connection back to the
@@ -146,7 +148,7 @@ func (p *parked) await() (value any, err error, there bool) {
 		}
 		p.mu.Unlock()
 		if woken {
-			ctx, done := context.WithTimeout(context.Background(), lookTime)
+			ctx, done := context.WithTimeout(p.a.lot.looks, lookTime)
 			reply, err := p.look(ctx, true)
 			done()
 			if reply != nil || err != nil || cause != nil {
