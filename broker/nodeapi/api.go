@@ -109,7 +109,7 @@ func (a *API) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		a.writeContacts(ctx)
+		a.keepContacts(ctx)
 	}()
 	a.followDenyList(ctx)
 	a.polls.stop()

@@ -2,7 +2,9 @@ package nodeapi
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,28 +13,36 @@ import (
 )
 
 const (
-	contactsEvery = 5 * time.Second // how often contacts are written
+	contactsEvery   = 5 * time.Second  // how often contacts are written
+	contactsTimeout = 30 * time.Second // in which as many as there may be are written
 	// rereadEvery is how often the records of the nodes that are heard are read again, all
 	// together: before one is too old to go by, so that no request waits for that.
 	rereadEvery = recheckEvery / 3
 )
 
-// writeContacts writes down who was heard, until ctx ends and once more then, and reads
-// the records of those again.
-func (a *API) writeContacts(ctx context.Context) {
-	tick, reread := time.NewTicker(contactsEvery), time.NewTicker(rereadEvery)
+// keepContacts writes down who was heard, until ctx ends and once more then, and reads
+// the records of those again. Neither waits for the other.
+func (a *API) keepContacts(ctx context.Context) {
+	var rereading sync.WaitGroup
+	rereading.Go(func() { every(ctx, rereadEvery, rereadEvery, a.reread) })
+	defer rereading.Wait()
+	every(ctx, contactsEvery, contactsTimeout, a.flushContacts)
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), contactsEvery)
+	defer done()
+	a.flushContacts(last)
+}
+
+// every does something now and then until ctx ends, and gives it up when it takes too long.
+func every(ctx context.Context, period, timeout time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(period)
 	defer tick.Stop()
-	defer reread.Stop()
 	for {
 		select {
 		case <-tick.C:
-			a.flushContacts(ctx)
-		case <-reread.C:
-			a.reread(ctx)
+			once, done := context.WithTimeout(ctx, timeout)
+			do(once)
+			done()
 		case <-ctx.Done():
-			last, done := context.WithTimeout(context.WithoutCancel(ctx), contactsEvery)
-			defer done()
-			a.flushContacts(last)
 			return
 		}
 	}
@@ -65,7 +75,7 @@ func (a *API) reread(ctx context.Context) {
 	at := a.c.Now() // before the reading: what changes during it may be missed
 	records, err := a.c.DB.Records(ctx, a.contacts.present())
 	if err != nil {
-		if ctx.Err() == nil {
+		if !errors.Is(ctx.Err(), context.Canceled) {
 			a.c.Log.Warn("cannot read the records of the nodes that are heard", zap.Error(err))
 		}
 		return

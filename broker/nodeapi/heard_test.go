@@ -1,8 +1,12 @@
 package nodeapi
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -75,4 +79,26 @@ func TestAReadingOfAllRecordsLetsNoEarlierEnrolmentIn(t *testing.T) {
 	b.advance(recheckEvery)
 	b.reread(t.Context())
 	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "epoch_superseded")
+}
+
+// What the database does not answer is given up, and done again.
+func TestWhatIsDoneNowAndThenDoesNotHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var times atomic.Int32
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			every(ctx, 5*time.Second, 30*time.Second, func(ctx context.Context) {
+				times.Add(1)
+				<-ctx.Done()
+			})
+		}()
+		time.Sleep(2 * time.Minute)
+		if n := times.Load(); n != 4 { // from 5, 35, 65, and 95 s on
+			t.Errorf("begun %d times in two minutes", n)
+		}
+		stop()
+		<-ended
+	})
 }
