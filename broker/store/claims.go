@@ -111,12 +111,13 @@ func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool
 	return err == nil && has == epoch && open == 0, err
 }
 
-// NodesWithOpenTasks are all of which a task has not ended.
-func (db *DB) NodesWithOpenTasks(ctx context.Context) ([]string, error) {
+// NodesToTell are all for which there is a task to fetch, perhaps once a lane is free, or to
+// stop. One that only works on what it has is none of them.
+func (db *DB) NodesToTell(ctx context.Context) ([]string, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
 		err = row.Scan(&id)
 		return id, err
-	}, `SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched')`)
+	}, `SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched') AND (status = 'queued' OR cancel_requested)`)
 }
 
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {

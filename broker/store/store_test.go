@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,6 +148,34 @@ func TestATaskGoesFromEnqueueToResult(t *testing.T) {
 		whole := must(db.Task(ctx, k.ID))(t)
 		if string(whole.Result) != `{"drained":true}` || string(whole.Evidence) != "evidence" || string(whole.Envelope) != string(k.Envelope) || !whole.EndedAt.Equal(clock.Now()) {
 			t.Fatalf("stored %+v", whole)
+		}
+	})
+}
+
+// A node that works on its task, and has no other, is not woken for it.
+func TestANodeIsToldOfWhatItIsToFetchOrStop(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := newMember(t, db, "a")
+		want := func(when string, told bool) {
+			t.Helper()
+			if got := must(db.NodesToTell(ctx))(t); slices.Contains(got, n.ID) != told || len(got) > 1 {
+				t.Errorf("%s: to be told: %v", when, got)
+			}
+		}
+		want("at first", false)
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		want("queued", true)
+		claim(t, db, n, k.ID)
+		want("dispatched", false)
+		enqueue(t, db, n, taskcatalog.LaneExclusive)
+		want("another one waits for the lane", true)
+		other := newMember(t, db, "b")
+		k = enqueue(t, db, other, taskcatalog.LaneExclusive)
+		claim(t, db, other, k.ID)
+		_, err := db.CancelTask(ctx, admin, k.ID, "")
+		ok(t, err)
+		if got := must(db.NodesToTell(ctx))(t); !slices.Contains(got, other.ID) {
+			t.Errorf("to be stopped: to be told: %v", got)
 		}
 	})
 }

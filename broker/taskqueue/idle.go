@@ -12,8 +12,12 @@ import (
 // hint said so: hints may be lost.
 const lookAgain = 20 * time.Second
 
-// lookTimeout is how long that may take.
-const lookTimeout = 5 * time.Second
+// lookTimeout is how long that may take, and wakeTime over how long the polls that it finds
+// something for are woken.
+const (
+	lookTimeout = 5 * time.Second
+	wakeTime    = 2 * time.Second
+)
 
 // idle are the nodes of which the database said that nothing is open for them, and of
 // which nothing was heard since: their polls need not ask it. What is wrong here for
@@ -90,13 +94,13 @@ func (q *Queue) keepLooking(ctx context.Context) {
 	}
 }
 
-// lookForOpen wakes the polls of all nodes that have something open: one question,
-// however many wait. Where there is no answer nothing is known any more, and polls ask
+// lookForOpen wakes the polls of all nodes for which there is something: one question,
+// however many wait, and not all at once, as each then claims. Where there is no answer nothing is known any more, and polls ask
 // for themselves: what no hint told of would stay unseen.
 func (q *Queue) lookForOpen(ctx context.Context) {
 	asked, done := context.WithTimeout(ctx, lookTimeout)
 	defer done()
-	nodes, err := q.open(asked)
+	nodes, err := q.toTell(asked)
 	if err != nil {
 		q.idle.forget()
 		if ctx.Err() == nil {
@@ -106,6 +110,21 @@ func (q *Queue) lookForOpen(ctx context.Context) {
 	}
 	for _, id := range nodes {
 		q.idle.over(id)
+	}
+	for i, id := range nodes {
+		if i > 0 {
+			pause(ctx, wakeTime/time.Duration(len(nodes)))
+		}
 		q.waiters.wake("node/" + id)
+	}
+}
+
+// pause waits for a while, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }

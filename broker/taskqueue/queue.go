@@ -44,8 +44,8 @@ type Queue struct {
 	waiters  waiters
 	idle     idle
 	packages contents
-	// open asks the database which nodes have something open.
-	open func(context.Context) ([]string, error)
+	// toTell asks the database for which nodes there is something.
+	toTell func(context.Context) ([]string, error)
 
 	probed broker.Task // the last of which ProbeUnknown has tried to ask; its own
 
@@ -59,7 +59,7 @@ func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Queue{c: c, open: c.DB.NodesWithOpenTasks, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
+	return &Queue{c: c, toTell: c.DB.NodesToTell, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
 // Run hands hints to waiting polls, and looks itself now and then, until ctx ends. No hint

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +167,30 @@ func TestALookThatHangsKeepsNoTask(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		if r := <-w.wait(ctx, quiet, 0); len(r.reply.Tasks) != 1 || r.reply.Tasks[0].TaskID != unhinted.ID {
 			t.Errorf("what no hint told of: %+v", r)
+		}
+	})
+}
+
+// Those for which a look finds something are not woken all at once: each claims then.
+func TestALookWakesOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, storetest.Open(t, "sqlite", nil), nil)
+		var nodes []string
+		at := make(chan time.Time, 4)
+		for i := range cap(at) {
+			id := fmt.Sprint("n-", i)
+			nodes = append(nodes, id)
+			defer w.queue.Watch(id, func() { at <- time.Now() })()
+		}
+		w.queue.AskWith(func(context.Context) ([]string, error) { return nodes, nil })
+		defer w.follow()()
+		last := <-at
+		for range cap(at) - 1 {
+			next := <-at
+			if next.Sub(last) != 500*time.Millisecond {
+				t.Errorf("one is woken %v after another", next.Sub(last))
+			}
+			last = next
 		}
 	})
 }
