@@ -38,6 +38,7 @@ type parked struct {
 	node  *contact
 	lanes []taskcatalog.Lane
 	came  time.Time // by the broker's clock
+	last  bool      // its connection is good for no other request
 	route string
 	from  string
 	leave func() // the queue, the list of polls and the contact's; good for more than one call
@@ -71,6 +72,7 @@ func (p *parked) interrupt(cause error) {
 // parks it otherwise. It gives up the contact's poll when that is over.
 func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	p := &parked{a: a, peer: c.peer, node: c.node, lanes: lanes, came: c.came, route: c.r.Pattern, from: c.r.RemoteAddr}
+	p.last = c.r.Close || !c.r.ProtoAtLeast(1, 1)
 	p.of, _ = c.r.Context().Value(connectionKey{}).(*connection)
 	unwatch := a.c.Queue.Watch(c.peer.NodeID, p.wake) // before looking, so that nothing falls in between
 	leave := a.polls.join(c.peer.Serial, p.interrupt)
@@ -96,6 +98,9 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	if err == nil && buffered.Reader.Buffered() > 0 {
 		err = errors.New("a request came before the answer to the one before it")
 		_ = conn.Close()
+	}
+	if conn == nil {
+		return nil, err
 	}
 	if err != nil {
 		return streamed, nil // the node has left, or must come again
@@ -196,7 +201,9 @@ func (p *parked) look(ctx context.Context, told bool) (any, error) {
 func (p *parked) answer(value any, err error) bool {
 	w := &written{header: http.Header{}}
 	if errors.Is(err, errStopping) {
-		value, err = nil, nil
+		value, err, p.last = nil, nil, true
+	}
+	if p.last {
 		w.header.Set("Connection", "close")
 	}
 	c := &call{w: w, r: &http.Request{Pattern: p.route, RemoteAddr: p.from}, peer: p.peer, node: p.node}

@@ -198,6 +198,52 @@ func TestAPollThatPanicsIsOver(t *testing.T) {
 	})
 }
 
+// Whoever wants no other request on its connection finds that ended after its poll too.
+func TestAPollThatIsTheLastEndsItsConnection(t *testing.T) {
+	for _, head := range []string{"HTTP/1.1\r\nConnection: close", "HTTP/1.0", "HTTP/1.0\r\nConnection: keep-alive"} {
+		t.Run(head, func(t *testing.T) {
+			b := newBroker(t)
+			n := b.quiet()
+			l := n.line()
+			l.write(fmt.Sprintf("GET %s %s\r\nHost: broker\r\n\r\n", n.path("/tasks/wait?lanes=concurrent"), head))
+			eventually(t, "it waits", func() bool { return b.WaitingPolls() == 1 })
+			b.enqueue(n, "node.heartbeat_check", "")
+			if answer := l.read(200); !answer.Close {
+				t.Error("the connection is kept")
+			}
+		})
+	}
+}
+
+// A poll with a body is not parked: what comes after its head would be a request of its own,
+// which whoever stands before the broker has not seen as one.
+func TestAPollWithABodyIsRefused(t *testing.T) {
+	for _, body := range []string{"Content-Length: 200", "Transfer-Encoding: chunked"} {
+		t.Run(body, func(t *testing.T) {
+			b := newBroker(t)
+			n := b.quiet()
+			l := n.line()
+			l.write(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: broker\r\n%s\r\n\r\n", n.path("/tasks/wait?lanes=concurrent"), body))
+			if answer := l.read(400); !answer.Close {
+				t.Error("the connection is kept")
+			}
+			b.audited("malformed")
+		})
+	}
+}
+
+// A connection that cannot be taken from its server is an error, and not an answer that
+// nobody gave.
+func TestAPollThatCannotWaitIsAnError(t *testing.T) {
+	b := newBroker(t)
+	c := b.quiet().asks(t.Context()) // its writer is none of a server's
+	must(b.identify(c, polling))(t)
+	b.contacts.beginPoll(c.node)
+	if value, err := b.hold(c, nil, false); value != nil || err == nil {
+		t.Errorf("%v, %v", value, err)
+	}
+}
+
 // Requests that do not wait for their answers are not what an agent sends: the connection
 // ends, and nobody's place is kept.
 func TestARequestBeforeTheAnswerEndsTheConnection(t *testing.T) {

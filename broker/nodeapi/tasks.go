@@ -19,6 +19,11 @@ func (a *API) wait(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.r.ContentLength != 0 {
+		// What comes after the head would be read as the next request once the poll is parked.
+		c.w.Header().Set("Connection", "close")
+		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot wait: a poll has no body")
+	}
 	atOnce := c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait
 	// Who wants no task, does not wait and says no instance is no agent that polls: the
 	// watcher of an update asks so whether the broker answers, for a version that does not
