@@ -89,7 +89,7 @@
 // # A herd
 //
 // After a broker's start all its nodes come at once, and none is known. So many are
-// looked up at a time, and the others are told when to come again, spread over as
+// looked up at a time, and the polls of the others are told when to come again, spread over as
 // long as that takes (arrivals.go). A connection resumes the session of the one
 // before it at the same process; after a start each begins anew.
 //
