@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -58,15 +60,24 @@ func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error 
 		return nil
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		for _, id := range sortedKeys(heard) {
-			us := micros(heard[id])
-			if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2 AND last_contact_at < $3`, us, id, us); err != nil {
+		for ids := range slices.Chunk(sortedKeys(heard), touchBatch) {
+			var rows strings.Builder
+			args := make([]any, 0, 2*len(ids))
+			for _, id := range ids {
+				args = append(args, id, micros(heard[id]))
+				fmt.Fprintf(&rows, ", (CAST($%d AS TEXT), CAST($%d AS BIGINT))", len(args)-1, len(args))
+			}
+			if _, err := t.ExecContext(ctx, `WITH heard (id, at) AS (VALUES `+strings.TrimPrefix(rows.String(), ", ")+`)
+				UPDATE nodes SET last_contact_at = heard.at FROM heard WHERE nodes.id = heard.id AND nodes.last_contact_at < heard.at`, args...); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 }
+
+// touchBatch is how many nodes' contacts one statement writes.
+const touchBatch = 500
 
 // SaveReport records what a node says of itself; audited if it has changed.
 func (db *DB) SaveReport(ctx context.Context, nodeID string, r NodeReport) error {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -247,7 +248,11 @@ func TestHeartbeatsWriteTimesAndNothingElse(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "one")
 		heard := clock.Now().Add(time.Minute)
-		ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: heard, "n-none": heard}))
+		batch := map[string]time.Time{n.ID: heard} // of more nodes than one statement writes
+		for i := range 1200 {
+			batch[fmt.Sprintf("a-none-%d", i)] = heard
+		}
+		ok(t, db.TouchNodes(ctx, batch))
 		ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()})) // an older batch, written later
 		got := must(db.Node(ctx, n.ID))(t)
 		if !got.LastAgentContactAt.Equal(heard) || got.Status != n.Status || !got.UpdatedAt.Equal(n.UpdatedAt) {
