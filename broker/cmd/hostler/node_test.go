@@ -76,15 +76,15 @@ func httpsClient(c *tls.Config) *http.Client {
 
 // post sends one request; an answer that is no success is an error.
 func (n *scriptNode) post(ctx context.Context, path string, body, out any) (int, error) {
-	raw, err := taskcatalog.Encode(body)
-	if err != nil {
-		return 0, err
+	method, content := http.MethodGet, io.Reader(nil)
+	if body != nil {
+		raw, err := taskcatalog.Encode(body)
+		if err != nil {
+			return 0, err
+		}
+		method, content = http.MethodPost, bytes.NewReader(raw)
 	}
-	method := http.MethodPost
-	if body == nil {
-		method = http.MethodGet
-	}
-	req, err := http.NewRequestWithContext(ctx, method, n.broker.AgentURL()+path, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, method, n.broker.AgentURL()+path, content)
 	if err != nil {
 		return 0, err
 	}
