@@ -96,8 +96,6 @@ func TestMAASSpeaksForANodeWhileTheDatabaseIsHeld(t *testing.T) {
 		n.renews()
 		n.polls()
 		old.get(old.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
-		old.renews() // its answer was lost
-		old.polls()
 
 		probe := b.enqueue(n, "node.heartbeat_check", `{}`)
 		drain := b.enqueue(n, "node.drain", `{}`)
@@ -321,4 +319,136 @@ func TestARotationThatTheBackupCutInTwoIsDecidedByWhoAsks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What an operator has ended since the restore does not live again in a certificate that
+// nobody has on record.
+func TestWhatWasEndedSinceTheRestoreStaysEnded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end    func(b *testBroker, n *testNode)
+		before bool // and never let in until then, but accepted
+	}{
+		"every certificate is denied": {func(b *testBroker, n *testNode) { must0(b.t, b.db.DenyNode(b.t.Context(), admin, n.id, "stolen")) }, false},
+		"its machine is given back": {func(b *testBroker, n *testNode) {
+			must0(b.t, b.db.CutOff(b.t.Context(), admin, store.Turnover{NodeID: n.id, RunID: "r-1"}))
+		}, false},
+		"it is retired": {func(b *testBroker, n *testNode) {
+			must(b.db.Transition(b.t.Context(), admin, n.id, store.Change{To: broker.Draining, By: broker.OwnerOperator}))(b.t)
+			must(b.db.Transition(b.t.Context(), admin, n.id, store.Change{To: broker.Retired, By: broker.OwnerDrain}))(b.t)
+		}, false},
+		"it was accepted and denied before it came": {func(b *testBroker, n *testNode) { must0(b.t, b.db.DenyNode(b.t.Context(), admin, n.id, "stolen")) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+				b := newBrokerOn(t, db, clock)
+				onRecord := b.member()
+				must(db.Transition(t.Context(), admin, onRecord.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+				b.advance(time.Minute)
+				n := b.lost(onRecord.id, 1, onRecord.bundle)
+				thief := *n // has the key, and the certificate of the lost hour
+				b.restore()
+				b.says(n, store.MachineSame)
+				if tt.before {
+					b.says(n, store.MachineOther)
+					n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "restored_not_accepted")
+					must(db.AcceptRestored(t.Context(), admin, n.id, "I stood before it"))(t)
+				} else {
+					n.renews()
+				}
+				tt.end(b, n)
+				b.says(n, store.MachineSame) // MAAS has not heard of it
+				b.advance(time.Minute)
+				another := b.lost(n.id, 1, n.bundle)
+				for _, released := range []bool{false, true} {
+					if released {
+						must(db.ReleaseRestore(t.Context(), admin, "compared"))(t)
+					}
+					for _, who := range []*testNode{&thief, onRecord, another} {
+						who.connect(who.cert)
+						if a := who.post(who.path("/renew"), who.renewRequest()); a.status == http.StatusOK {
+							t.Errorf("released %v: a certificate is issued for what was ended", released)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// The older ones of the same key, on record or not, were not denied themselves.
+func TestADeniedKeyIsDeniedInEveryCertificateFromBefore(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.restore()
+	b.says(n, store.MachineSame)
+	old := *n
+	n.renews()
+	n.polls()
+	must0(t, b.db.Deny(t.Context(), admin, pki.Serial(n.cert.Leaf), "stolen"))
+	b.advance(0)
+	old.connect(old.cert)
+	old.post(old.path("/renew"), old.renewRequest()).refused(b, 403, "certificate_denied")
+}
+
+func TestAReplacedKeyDoesNotComeBackByALostCertificate(t *testing.T) {
+	b := newBroker(t)
+	onRecord := b.member()
+	must(b.db.Transition(t.Context(), admin, onRecord.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+	b.advance(time.Minute)
+	n := b.lost(onRecord.id, 1, onRecord.bundle)
+	thief := *n
+	b.restore()
+	b.says(n, store.MachineSame)
+	n.renews()
+	n.polls()
+	must(b.db.ReleaseRestore(t.Context(), admin, "compared"))(t)
+	b.advance(time.Minute)
+	r := b.rotate(n)
+	next := r.successor()
+	r.heard(next)
+	b.advance(time.Minute)
+	thief.connect(thief.cert)
+	thief.post(thief.path("/renew"), thief.renewRequest()).refused(b, 403, "certificate_denied")
+	b.advance(0)
+	next.polls()
+}
+
+// Once the node was heard with its new certificate, no answer of ours was lost.
+func TestWhatIsFromBeforeRenewsNoMoreOnceTheNodeIsHeard(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.restore()
+	b.says(n, store.MachineSame)
+	old := *n
+	n.renews()
+	b.advance(time.Second)
+	again := old
+	again.renews() // the answer was lost
+	again.polls()
+	b.flushContacts(t.Context())
+	for range 2 { // asking does not make it good
+		b.advance(time.Minute)
+		old.post(old.path("/renew"), old.renewRequest()).refused(b, 403, "restored_not_accepted")
+	}
+	b.differs("node/"+n.id, "two_identities")
+	again.polls()
+}
+
+// A newer certificate of the lost hour that nobody speaks for takes nothing from the node.
+func TestWhoIsNotLetInPutsNobodyOut(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.advance(time.Hour)
+	thief := b.lost(n.id, 1, n.bundle)
+	b.restore()
+	b.says(n, store.MachineSame)
+	n.renews()
+	n.polls()
+	must(b.db.ReleaseRestore(t.Context(), admin, "compared"))(t)
+	thief.post(thief.path("/renew"), thief.renewRequest()).refused(b, 403, "restored_not_accepted")
+	b.advance(0)
+	n.connect(n.cert)
+	n.polls()
+	n.renews()
+	n.polls()
 }

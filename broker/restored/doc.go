@@ -47,6 +47,11 @@
 // then by issue, is the node's; the other loses what it got. An identity that is let in
 // gets a certificate that is on record, and is a member like any other.
 //
+// A certificate of the lost hour is on nobody's record, and cannot be denied. So what is
+// done since the restore to a key, or to the node, holds for it too: a denied key renews
+// nothing, a node that was denied, retired or given back lets in nobody from before, and
+// an answer can be lost only until the node is heard with it.
+//
 // What nobody outside remembers comes back all the same: a certificate that was denied
 // by itself, on a machine that is still marked and whose node never comes with a newer
 // one; a node that was removed while its machine stayed deployed. While held it can only

@@ -33,6 +33,9 @@ func (db *DB) DenyNode(ctx context.Context, actor broker.Actor, nodeID, reason s
 		if err := t.denyWhere(ctx, reason, `node_id = $3`, nodeID); err != nil {
 			return err
 		}
+		if err := t.shutRestored(ctx, nodeID); err != nil {
+			return err
+		}
 		e := entry(actor, "certificate.deny", nodeID)
 		e.Reason = reason
 		return t.audit(ctx, e)

@@ -43,6 +43,9 @@ func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error 
 		if err := t.denyWhere(ctx, DenyReleased, `node_id = $3`, n.ID); err != nil {
 			return err
 		}
+		if err := t.shutRestored(ctx, n.ID); err != nil {
+			return err
+		}
 		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), n.ID); err != nil {
 			return err
 		}

@@ -36,13 +36,14 @@ type RestoredNode struct {
 	LetInKey   string
 	EnrolledAt time.Time
 	ComparedAt time.Time
+	ShutAt     time.Time // since when nothing from before the restore renews, unless an operator accepts it
 }
 
-const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at`
+const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at, shut_at`
 
 func scanRestoredNode(row interface{ Scan(...any) error }) (r RestoredNode, err error) {
 	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, at(&r.AskedSince), &r.AskedKey, at(&r.AskedAt), &r.AskedFrom, &r.Machine, at(&r.MachineAt), &r.MachineIs,
-		&r.AcceptedBy, &r.AcceptKey, at(&r.LetInAt), &r.LetInKey, at(&r.EnrolledAt), at(&r.ComparedAt))
+		&r.AcceptedBy, &r.AcceptKey, at(&r.LetInAt), &r.LetInKey, at(&r.EnrolledAt), at(&r.ComparedAt), at(&r.ShutAt))
 	return r, err
 }
 
@@ -59,6 +60,8 @@ func (r RestoredNode) State() string {
 	switch {
 	case !r.EnrolledAt.IsZero():
 		return "enrolled anew"
+	case !r.ShutAt.IsZero():
+		return "shut out"
 	case !r.LetInAt.IsZero():
 		return "let in"
 	case !r.Known:
@@ -135,12 +138,12 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 		return n, nil, err
 	}
 	was.NodeID = n.ID
-	switch {
-	case !was.EnrolledAt.IsZero():
+	own := was.accepts(r) || was.letIn(r)
+	if !was.EnrolledAt.IsZero() {
 		answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: it has enrolled anew since the restore", r.OldSerial, n.ID)
 		return n, answer, nil
-	case was.AskedKey == "" || was.AskedKey == r.PublicKeyDigest || was.accepts(r):
-	default:
+	}
+	if was.AskedKey != "" && was.AskedKey != r.PublicKeyDigest && !own {
 		if err := t.twoIdentities(ctx, was, r); err != nil {
 			return n, nil, err
 		}
@@ -148,13 +151,8 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 			answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: a newer identity of the node has been seen", r.OldSerial, n.ID)
 			return n, answer, nil
 		}
-		if was.AcceptedBy == "" {
-			if err := t.putOut(ctx, &was, r.PublicKeyDigest); err != nil {
-				return n, nil, err
-			}
-		}
 	}
-	if was.AskedKey == "" || !was.accepts(r) {
+	if !own {
 		if err := t.askedBy(ctx, was, r); err != nil {
 			return n, nil, err
 		}
@@ -163,11 +161,15 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 	if err != nil {
 		return n, nil, err
 	}
+	if was.letIn(r) && n.LastAgentContactAt.After(was.LetInAt) {
+		answer = broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the node was heard with a newer one (if the machine may have been copied, enrol the node again)", r.OldSerial, n.ID)
+		return n, answer, t.twoIdentities(ctx, was, r)
+	}
 	if answer = judge(was, r, held.Held()); answer != nil {
 		return n, answer, nil
 	}
 	e.After = small("serial", r.Cert.Serial, "key", r.PublicKeyDigest, "accepted_by", was.AcceptedBy, "machine", was.Machine)
-	if n, err = t.readmit(ctx, n, r); err != nil {
+	if n, err = t.readmit(ctx, n, was, r); err != nil {
 		return n, nil, err
 	}
 	return n, nil, t.audit(ctx, e)
@@ -177,11 +179,13 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 func judge(was RestoredNode, r RestoredRenewal, held bool) error {
 	const accept = "see hostler-broker restore --list; if it is the node: hostler-broker restore --accept %s"
 	switch {
+	case !was.ShutAt.IsZero():
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the node was denied or retired afterwards (enrol it again)", r.OldSerial, r.NodeID)
 	case was.accepts(r):
 		return nil
 	case was.AcceptedBy != "":
 		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: %s has accepted another key as the node's ("+accept+")", r.OldSerial, r.NodeID, was.AcceptedBy, r.NodeID)
-	case !was.LetInAt.IsZero() && was.LetInKey == r.PublicKeyDigest:
+	case was.letIn(r):
 		return nil // the answer was lost
 	case !held:
 		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the hold has been released ("+accept+")", r.OldSerial, r.NodeID, r.NodeID)
@@ -200,10 +204,13 @@ func newer(r RestoredRenewal, was RestoredNode) bool {
 	return r.Epoch > was.AskedEpoch || r.Epoch == was.AskedEpoch && r.Since.After(was.AskedSince)
 }
 
-// mayRenewRestored is what the backup itself knows against it.
+// mayRenewRestored is what is on record against it, from the backup and from since. A
+// certificate of the lost hour cannot be denied itself: what was done to one of its key
+// and enrolment was done to it.
 func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRenewal) (answer, err error) {
-	old, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, r.OldSerial))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	var denied bool
+	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND denied_at > 0 AND (serial = $2 OR key_digest = $3 AND epoch >= $4))`,
+		r.NodeID, r.OldSerial, r.PublicKeyDigest, r.Epoch).Scan(&denied); err != nil {
 		return nil, err
 	}
 	switch {
@@ -211,8 +218,8 @@ func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRene
 		return nodeDeleted(n), nil
 	case r.Epoch < n.Epoch:
 		return superseded(n, r.Epoch), nil
-	case !old.DeniedAt.IsZero():
-		return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied (enrol the node again)", r.OldSerial, r.NodeID), nil
+	case denied:
+		return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied, or its key is (enrol the node again)", r.OldSerial, r.NodeID), nil
 	}
 	return nil, nil
 }
@@ -235,11 +242,24 @@ func (r RestoredNode) accepts(asked RestoredRenewal) bool {
 	return r.AcceptedBy != "" && r.AcceptKey == asked.PublicKeyDigest
 }
 
+// letIn reports whether it has the key that was let in: an answer may have been lost.
+func (r RestoredNode) letIn(asked RestoredRenewal) bool {
+	return !r.LetInAt.IsZero() && r.LetInKey == asked.PublicKeyDigest
+}
+
+// shutRestored has what an operator or a run has ended since a restore stay ended:
+// certificates of the lost hour are not on record, and nobody can deny them.
+func (t *tx) shutRestored(ctx context.Context, nodeID string) error {
+	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET shut_at = $1, accepted_by = '', accepted_key = '' WHERE node_id = $2`, micros(t.now), nodeID)
+	return err
+}
+
 func (t *tx) twoIdentities(ctx context.Context, was RestoredNode, r RestoredRenewal) error {
 	return t.noteDifference(ctx, Difference{Subject: "node/" + was.NodeID, Code: "two_identities", Text: fmt.Sprintf("two identities have asked to renew: one of epoch %d from %s, and one of epoch %d from %s (if the machine may have been copied, give it a new identity)", was.AskedEpoch, was.AskedFrom, r.Epoch, r.Remote)})
 }
 
-// putOut takes back what an identity was given that another takes the place of.
+// putOut takes back what an identity was given that an operator has another take the
+// place of.
 func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
 	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND key_digest <> $4`, was.NodeID, key); err != nil {
 		return err
@@ -252,7 +272,7 @@ func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
 // readmit makes an identity the node's: its epoch counts, all that came before it is
 // denied, and a node that enrolled again since the backup serves nobody before a person
 // has looked, since what was done to it is not on record.
-func (t *tx) readmit(ctx context.Context, n broker.Node, r RestoredRenewal) (broker.Node, error) {
+func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r RestoredRenewal) (broker.Node, error) {
 	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND (epoch < $4 OR key_digest <> $5)`, n.ID, r.Epoch, r.PublicKeyDigest); err != nil {
 		return n, err
 	}
@@ -266,9 +286,17 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, r RestoredRenewal) (bro
 			return n, err
 		}
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, contacted_epoch = $1, cert_not_after = $2, identity_since = $3, last_contact_at = $4, updated_at = $4 WHERE id = $5`,
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, contacted_epoch = $1, cert_not_after = $2, identity_since = $3, updated_at = $4 WHERE id = $5`,
 		r.Epoch, micros(r.Cert.NotAfter), micros(since), micros(t.now), n.ID); err != nil {
 		return n, err
+	}
+	if !old.letIn(r) { // once more is no other time: what was heard in between counts
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2`, micros(t.now), n.ID); err != nil {
+			return n, err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2, compared_at = 0 WHERE node_id = $3`, micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
+			return n, err
+		}
 	}
 	caught := r.Epoch > n.Epoch
 	n.Epoch, n.CertNotAfter, n.IdentitySince = r.Epoch, r.Cert.NotAfter.UTC(), since
@@ -276,9 +304,6 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, r RestoredRenewal) (bro
 		if err := t.caughtUp(ctx, &n); err != nil {
 			return n, err
 		}
-	}
-	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2 WHERE node_id = $3`, micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
-		return n, err
 	}
 	if err := t.saveReport(ctx, &n, r.Report); err != nil {
 		return n, err
@@ -342,7 +367,7 @@ func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, re
 			}
 		}
 		r.AcceptedBy, r.AcceptKey = actor.Name, r.AskedKey
-		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = $1, accepted_key = asked_key WHERE node_id = $2`, actor.Name, nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = $1, accepted_key = asked_key, shut_at = 0 WHERE node_id = $2`, actor.Name, nodeID); err != nil {
 			return err
 		}
 		e := entry(actor, "node.restored_accept", nodeID)

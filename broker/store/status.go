@@ -100,6 +100,11 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	if err := t.markOutage(ctx, n, next); err != nil {
 		return n, err
 	}
+	if next.Status == broker.Retired {
+		if err := t.shutRestored(ctx, nodeID); err != nil {
+			return n, err
+		}
+	}
 	if next.Status == broker.Deleted && n.Status != broker.Deleted {
 		if err := t.closeNode(ctx, actor, nodeID); err != nil {
 			return n, err
