@@ -203,10 +203,10 @@ func (r Record) Restored(now time.Time) Change {
 	c := Change{Record: r.Forsaken(now)}
 	b := &c.Record
 	f := Failure{Class: StateAmbiguity, Code: CodeRestored, Message: "the database was restored from a backup, and what this run did since is not in it"}
-	if b.Progress.Begun {
+	if b.Progress.Begun && !b.Status.Stopped() { // the attempt of one that stopped has ended
 		c.Events = append(c.Events, b.event(Failed, f.Message, nil))
 	}
-	b.Failure, b.Status, b.Asked, b.Waiting, b.Held = &f, FailedManual, AskNothing, "", false
+	b.Failure, b.Status, b.Asked, b.AskedBy, b.AskedCause, b.Waiting, b.Held = &f, FailedManual, AskNothing, "", "", "", false
 	b.NextAction = "compare the node and its machine in MAAS with this run; then resume it where it goes on from what is there, or cancel it"
 	c.Messages = append(c.Messages, b.tell(words[FailedManual]))
 	return c

@@ -28,6 +28,9 @@ func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err 
 		if no, is := errors.AsType[*chain.Refused](err); !is || no.Code != "run_not_found" {
 			return Handover{Run: next.ID}, err
 		}
+		if last, err := s.DB.LastRestore(ctx); err != nil || !r.CompletedAt.After(last.RestoredAt) {
+			return h, err // of a backup: see Silence
+		}
 		if err := json.Unmarshal(r.State, &state); err != nil {
 			return h, err
 		}

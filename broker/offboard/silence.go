@@ -64,9 +64,15 @@ func (s *Silence) at(ctx context.Context, site string) error {
 	})
 	err = errors.Join(err, s.begin(ctx, site, stopped))
 	given, failed := db.Unfollowed(ctx, site, kind, bySystem.Name, turnover.GivenUp, turnover.FollowerOf(""))
-	err = errors.Join(err, failed)
+	last, unread := db.LastRestore(ctx)
+	if err = errors.Join(err, failed, unread); unread != nil {
+		return err
+	}
 	for _, r := range given {
-		err = errors.Join(err, s.follow(ctx, r))
+		// Before a restore: the reimage may be lost with what came of it.
+		if r.CompletedAt.After(last.RestoredAt) {
+			err = errors.Join(err, s.follow(ctx, r))
+		}
 	}
 	return err
 }

@@ -353,3 +353,58 @@ func TestASilentNodeThatIsInOtherHandsIsLeftAlone(t *testing.T) {
 		never(t, q, r, chain.Cancelled)
 	})
 }
+
+// What a backup says of a silent node is not so any more: the run may have been retried
+// since, and a tenant be on the node.
+func TestSilenceInABackupHasNobodyReimaged(t *testing.T) {
+	for name, given := range map[string]bool{"stopped in the backup": false, "given up in the backup": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+				q := newQuiet(t, db, clock, "abc123", wants)
+				r := q.reset()
+				if given {
+					q.look(1)
+					if r = q.settle(r.ID); r.Status != chain.Cancelled {
+						t.Fatalf("%s at %s", r.Status, r.Stage)
+					}
+				}
+				_, err := db.MarkRestored(q.ctx, bySystem, clock.Now(), "a backup")
+				q.ok(err)
+				r, err = db.Run(q.ctx, r.ID)
+				q.ok(err)
+				q.look(2)
+				clock.Advance(time.Minute)
+				_, err = db.ReleaseRestore(q.ctx, bySystem, "compared")
+				q.ok(err)
+				for range 3 {
+					q.look(1)
+					clock.Advance(time.Minute)
+					after, err := db.Run(q.ctx, r.ID)
+					q.ok(err)
+					if all := q.reimages(); len(all) != 0 || after.Version != r.Version {
+						t.Fatalf("after the release the run is %s, was %s, and there are %d reimages", after.Status, r.Status, len(all))
+					}
+				}
+				found, err := db.Differences(q.ctx)
+				q.ok(err)
+				if given != (len(found) == 0) {
+					t.Errorf("listed: %+v", found)
+				}
+				if given {
+					return
+				}
+				// A person who has looked may say that it is silent now.
+				q.act(r.ID, chain.RetryStage)
+				if r = q.settle(r.ID); r.Failure == nil || r.Failure.Code != "agent_silent" {
+					t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+				}
+				q.look(1)
+				q.settle(r.ID)
+				q.look(1)
+				if len(q.reimages()) != 1 {
+					t.Error("one that falls silent after the release is not reimaged")
+				}
+			})
+		})
+	}
+}

@@ -20,7 +20,7 @@
 //   - Open tasks end outcome_unknown; what a node still says of one is kept beside it.
 //     Ids of tasks are never given twice and a node's ledger goes by them, so that
 //     nothing is done twice; no counter of tasks can step back.
-//   - Runs that moved are stopped for a person: a cursor is a memory of what was done,
+//   - Runs that had not ended are stopped for a person: a cursor is a memory of what was done,
 //     and what was done since is not in it. Each stage looks before it acts, so that
 //     retry, resume and rerun find what is there.
 //   - The next trust bundle, event and enrolment get numbers beyond what can have been

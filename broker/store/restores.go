@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -156,19 +157,25 @@ func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) 
 	return len(open), err
 }
 
-// stopRuns stops what moved in the backup, each at the stage at which it was then.
+// stopRuns stops what had not ended in the backup, each at the stage at which it was then.
+// One that had stopped is stopped for this too: what it stopped for may be over, and
+// nothing acts on that by itself.
 func (t *tx) stopRuns(ctx context.Context) (int, error) {
-	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE status IN ('pending', 'running', 'compensating') ORDER BY id`)
+	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE status IN ('pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention') ORDER BY id`)
 	for _, id := range ids {
 		was, err := run(ctx, t, id, t.forUpdate())
 		if err != nil {
 			return 0, err
 		}
 		c := was.Restored(t.now)
+		stood := " stood at " + was.Stage
+		if f := was.Failure; was.Status.Stopped() && f != nil {
+			stood += ", stopped by " + cmp.Or(f.Code, string(f.Class)) + ","
+		}
 		if _, err := t.act(ctx, was, c); err != nil {
 			return 0, err
 		}
-		if err := t.noteDifference(ctx, Difference{Subject: "run/" + id, Code: "run_stopped", Text: "a " + was.Kind + " of " + was.Subject + " stood at " + was.Stage + " in the backup; it is stopped there"}); err != nil {
+		if err := t.noteDifference(ctx, Difference{Subject: "run/" + id, Code: "run_stopped", Text: "a " + was.Kind + " of " + was.Subject + stood + " in the backup; it is stopped there"}); err != nil {
 			return 0, err
 		}
 	}
