@@ -55,7 +55,6 @@ type Config struct {
 type API struct {
 	c        Config
 	deny     denyList
-	restored bool // the database came out of a backup: certificates may be from before
 	polls    polls
 	lot      *lot
 	contacts contacts
@@ -95,11 +94,6 @@ func New(ctx context.Context, c Config) (*API, error) {
 		requests:    newLimiter(c.NodeRate, nodeBurst, maxNodes),
 		renewals:    newLimiter(renewRate, renewBurst, maxNodes),
 	}
-	last, err := c.DB.LastRestore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a.restored = !last.RestoredAt.IsZero()
 	return a, a.readDenyList(ctx)
 }
 

@@ -20,6 +20,9 @@ type denyList struct {
 	mu      sync.RWMutex
 	serials map[string]string // to the reason
 	readAt  time.Time
+	// restoredAt is when the database came out of a backup last, as it was read with the
+	// list: certificates may be from before. Zero: never.
+	restoredAt time.Time
 }
 
 // Denied reports whether a certificate is on the deny list, as it was last read.
@@ -54,14 +57,24 @@ func (d *denyList) unknown(now time.Time) bool {
 	return now.Sub(d.readAt) > denyListGrace
 }
 
-// replace takes the list as it was read then, unless a later reading is there.
-func (d *denyList) replace(serials map[string]string, readAt time.Time) {
+// restored is when the database came out of a backup last; zero: never.
+func (d *denyList) restored() time.Time {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.restoredAt
+}
+
+// replace takes the list as it was read then, unless a later reading is there. It
+// reports whether there was a restore since the last one.
+func (d *denyList) replace(serials map[string]string, restoredAt, readAt time.Time) (restored bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if readAt.Before(d.readAt) {
-		return
+		return false
 	}
-	d.serials, d.readAt = serials, readAt
+	restored = !d.readAt.IsZero() && !restoredAt.Equal(d.restoredAt)
+	d.serials, d.restoredAt, d.readAt = serials, restoredAt, readAt
+	return restored
 }
 
 // readDenyList takes the list as the database has it now, and ends the polls of
@@ -72,7 +85,14 @@ func (a *API) readDenyList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.deny.replace(serials, at)
+	last, err := a.c.DB.LastRestore(ctx)
+	if err != nil {
+		return err
+	}
+	if a.deny.replace(serials, last.RestoredAt, at) {
+		a.contacts.forget() // with whom it was before the restore
+		a.polls.sendAway()
+	}
 	a.polls.endDenied(serials) // after replacing: a poll that joins now looks itself
 	return nil
 }

@@ -69,11 +69,18 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	if err := a.limitNode(c.w, peer.NodeID, who); err != nil {
 		return nil, err
 	}
+	restoredAt := a.deny.restored()
 	if c.before, err = a.fromBefore(c, who); err != nil || c.before {
 		return nil, err
 	}
-	c.node, err = a.meet(c, who)
-	return nil, err
+	if c.node, err = a.meet(c, who); err != nil {
+		return nil, err
+	}
+	if !a.deny.restored().Equal(restoredAt) { // meanwhile: it may have been met as one of now
+		a.contacts.forget()
+		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the broker's database has just been marked as one that came out of a backup (ask again)")
+	}
+	return nil, nil
 }
 
 // peer returns the node at the other end. The chain is verified once per

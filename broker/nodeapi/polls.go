@@ -55,6 +55,15 @@ func (s *polls) endDenied(denied map[string]string) {
 	}
 }
 
+// sendAway ends all: who comes again is looked at anew.
+func (s *polls) sendAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.waiting {
+		p.end(errStopping)
+	}
+}
+
 // stop ends all, and those to come.
 func (s *polls) stop() {
 	s.mu.Lock()

@@ -19,7 +19,7 @@ const (
 // fromBefore reports whether a certificate is from before the last restore of the
 // database. To a node that shows one it has run out: agents answer that by a renewal.
 func (a *API) fromBefore(c *call, who admit) (bool, error) {
-	if !a.restored || a.met(c.peer) {
+	if a.deny.restored().IsZero() || a.met(c.peer) {
 		return false, nil
 	}
 	before, err := a.c.DB.FromBefore(c.r.Context(), c.peer.Serial)
@@ -37,6 +37,13 @@ func (a *API) met(p *pki.Peer) bool {
 	return n != nil && n.serial == p.Serial && a.c.Now().Sub(n.readAt) < recheckEvery
 }
 
+// forget has every node looked at anew when it comes.
+func (s *contacts) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes = map[string]*contact{}
+}
+
 // renewRestored answers a renewal with a certificate from before the restore.
 func (a *API) renewRestored(c *call, asked store.Renewal, said int64) (any, error) {
 	_, err := a.c.DB.RenewRestored(c.r.Context(), store.RestoredRenewal{Renewal: asked, Since: c.peer.Cert.NotBefore.Add(pki.Backdate), Said: said})
@@ -51,7 +58,7 @@ func (a *API) renewRestored(c *call, asked store.Renewal, said int64) (any, erro
 
 // held reports whether the database was restored and is not released yet.
 func (a *API) held(ctx context.Context) (bool, error) {
-	if !a.restored {
+	if a.deny.restored().IsZero() {
 		return false, nil
 	}
 	last, err := a.c.DB.LastRestore(ctx)

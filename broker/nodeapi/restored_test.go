@@ -17,8 +17,7 @@ func (b *testBroker) restore() store.Voided {
 	b.t.Helper()
 	v, err := b.db.MarkRestored(b.t.Context(), admin, b.clock.Now().Add(-time.Hour), "a backup")
 	must0(b.t, err)
-	b.restored = true
-	b.advance(time.Minute)
+	b.advance(time.Minute) // and a broker that serves sees it with the deny list
 	return v
 }
 
@@ -451,4 +450,23 @@ func TestWhoIsNotLetInPutsNobodyOut(t *testing.T) {
 	n.polls()
 	n.renews()
 	n.polls()
+}
+
+// A hold may come while a replica serves: it does not lead, and nobody else does just then.
+func TestABrokerThatServesSeesTheRestore(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	n.polls()
+	poll := n.waits(t.Context(), "")
+	must(b.db.MarkRestored(t.Context(), admin, b.clock.Now(), "a backup"))(t)
+	b.advance(denyListReread)
+	if a := <-poll; a.err != nil || a.status != http.StatusNoContent {
+		t.Errorf("who waited was answered %d %s (%v)", a.status, a.body, a.err)
+	}
+	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
+	b.reread(t.Context())
+	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
+	if a := n.post(n.path("/renew"), n.renewRequest()); a.status != http.StatusServiceUnavailable {
+		t.Errorf("it renews: %d %s", a.status, a.body)
+	}
 }

@@ -36,8 +36,6 @@ type Authority struct {
 	o    Options
 	ring *keyring
 
-	floor int64 // the least version of the next bundle, after a restore
-
 	current atomic.Pointer[inForce]
 
 	mu      sync.Mutex
@@ -79,11 +77,6 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	restore, err := o.DB.LastRestore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a.floor = restore.TrustFloor
 	if missing := a.missing(); len(missing) > 0 {
 		return nil, broker.Errorf(broker.Refused, "key_mismatch", "cannot start with the keys in %s: the database's trust bundle names %s, which they lack (give every replica the same keys)", o.Dir, strings.Join(missing, ", "))
 	}

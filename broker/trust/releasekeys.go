@@ -27,7 +27,10 @@ func (a *Authority) AddReleaseKey(ctx context.Context, actor broker.Actor, pub c
 	if slices.ContainsFunc(live(a.current.Load().bundle, pki.UseRelease, now), func(k pki.BundleKey) bool { return k.ID == entry.ID }) {
 		return entry.ID, nil
 	}
-	next := a.next()
+	next, err := a.next(ctx)
+	if err != nil {
+		return "", err
+	}
 	// One that ran out may come again, for another while.
 	next.Keys = append(without(next.Keys, entry.ID), entry)
 	return entry.ID, a.change(ctx, actor, next, "add release key "+entry.ID, reason)
@@ -40,7 +43,10 @@ func (a *Authority) RetireReleaseKey(ctx context.Context, actor broker.Actor, id
 	if err := a.Refresh(ctx); err != nil {
 		return err
 	}
-	next := a.next()
+	next, err := a.next(ctx)
+	if err != nil {
+		return err
+	}
 	kept := without(next.Keys, id)
 	if len(kept) == len(next.Keys) {
 		return broker.Errorf(broker.NotFound, "release_key_unknown", "cannot retire release key %q: the trust bundle has none of that id (see hostler trust show)", taskcatalog.Clean(id, 64))

@@ -91,7 +91,10 @@ func TestAReleaseKeyThatRanOutHoldsUpNothing(t *testing.T) {
 	k := pkitest.NewSigner(t)
 	b.addReleaseKey(t, k.Key.Public())
 	b.hear(t, n)
-	next := b.next()
+	next, err := b.next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range next.Keys {
 		if next.Keys[i].Use == pki.UseRelease {
 			next.Keys[i].NotAfter = b.clock.Now().Add(time.Hour)
@@ -109,5 +112,21 @@ func TestAReleaseKeyThatRanOutHoldsUpNothing(t *testing.T) {
 	b.hear(t, n)
 	if n.bundle.Version != b.Version() {
 		t.Errorf("the node has version %d, and %d is in force", n.bundle.Version, b.Version())
+	}
+}
+
+// A hold may come while this replica serves.
+func TestABundleAfterARestoreIsBeyondThoseThatAreLost(t *testing.T) {
+	b := onSQLite(t)
+	if _, err := b.db.MarkRestored(t.Context(), admin, b.clock.Now(), "a backup"); err != nil {
+		t.Fatal(err)
+	}
+	floor, err := b.db.LastRestore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.addReleaseKey(t, pkitest.NewSigner(t).Key.Public())
+	if got := b.Version(); got < floor.TrustFloor {
+		t.Errorf("the next bundle has version %d, and one of %d may have been issued", got, floor.TrustFloor-1)
 	}
 }

@@ -59,7 +59,10 @@ func (a *Authority) Rotate(ctx context.Context, actor broker.Actor, use pki.KeyU
 	if err != nil {
 		return Rotation{}, err
 	}
-	next := a.next()
+	next, err := a.next(ctx)
+	if err != nil {
+		return Rotation{}, err
+	}
 	next.Keys = append(next.Keys, entry)
 	if err := a.publish(ctx, actor, next, fmt.Sprintf("rotate %s: %s", use, reason)); err != nil {
 		return Rotation{}, err
@@ -113,7 +116,10 @@ func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind 
 			return broker.Errorf(broker.Refused, "key_in_use", "cannot retire task key %s: %d open tasks carry its signature (wait for them, or cancel them)", r.OldID, n)
 		}
 	}
-	next := a.next()
+	next, err := a.next(ctx)
+	if err != nil {
+		return err
+	}
 	if r.Use == pki.UseStatement {
 		for i := range next.Keys {
 			if next.Keys[i].ID == r.OldID {
@@ -210,9 +216,10 @@ func (a *Authority) holdsNewCertificate(ctx context.Context, n broker.Node, sinc
 
 // next returns a copy of the bundle in force to be changed. In a restored database its
 // version is one that none can have had which was issued since the backup.
-func (a *Authority) next() pki.TrustBundle {
+func (a *Authority) next(ctx context.Context) (pki.TrustBundle, error) {
+	restore, err := a.o.DB.LastRestore(ctx)
 	b := a.current.Load().bundle
-	return pki.TrustBundle{Version: max(b.Version+1, a.floor), IssuedAt: a.o.Now().UTC(), Keys: slices.Clone(b.Keys)}
+	return pki.TrustBundle{Version: max(b.Version+1, restore.TrustFloor), IssuedAt: a.o.Now().UTC(), Keys: slices.Clone(b.Keys)}, err
 }
 
 // publish signs a bundle with each trust key of the one before it and of its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -127,7 +128,10 @@ func (r *restoring) holds(ctx context.Context, w io.Writer) error {
 		}
 		return tellHeld(w, v, r.DataDir)
 	}
-	if r.DB != "" {
+	switch {
+	case strings.HasPrefix(r.DB, "sqlite:"): // whose lock is the data directory's
+		return usage("hostler-broker restore --hold takes a SQLite by --data-dir alone, and not by --db")
+	case r.DB != "":
 		return r.onStore(ctx, hold)
 	}
 	if err := r.mustHaveStore(); err != nil {
