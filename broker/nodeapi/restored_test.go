@@ -40,6 +40,22 @@ func (b *testBroker) says(n *testNode, word string) {
 	must0(b.t, b.db.SaveMachineWords(b.t.Context(), []store.MachineWord{{NodeID: n.id, Word: word, Is: "as the test says"}}))
 }
 
+// asked is the key that has asked last for a node, as a list shows it.
+func (b *testBroker) asked(n *testNode) string {
+	b.t.Helper()
+	for _, r := range must(b.db.RestoredNodes(b.t.Context()))(b.t) {
+		if r.NodeID == n.id {
+			return r.Asked()
+		}
+	}
+	return ""
+}
+
+func (b *testBroker) accepts(n *testNode, reason string) {
+	b.t.Helper()
+	must(b.db.AcceptRestored(b.t.Context(), admin, n.id, b.asked(n), reason))(b.t)
+}
+
 func (n *testNode) renews() {
 	n.b.t.Helper()
 	var reply wire.RenewReply
@@ -207,11 +223,11 @@ func TestAnOperatorSpeaksForANode(t *testing.T) {
 	b := newBroker(t)
 	n, other := b.member(), b.member()
 	b.restore()
-	if _, err := b.db.AcceptRestored(t.Context(), admin, n.id, "seen"); broker.AsError(err).Code != "restored_not_asked" {
+	if _, err := b.db.AcceptRestored(t.Context(), admin, n.id, b.asked(n), "seen"); broker.AsError(err).Code != "restored_not_asked" {
 		t.Errorf("accepted before anybody asked: %v", err)
 	}
 	n.post(n.path("/renew"), n.renewRequest())
-	must(b.db.AcceptRestored(t.Context(), admin, n.id, "I stood before it"))(t)
+	b.accepts(n, "I stood before it")
 	must(b.db.ReleaseRestore(t.Context(), admin, "compared"))(t)
 	n.renews()
 	n.polls()
@@ -219,7 +235,7 @@ func TestAnOperatorSpeaksForANode(t *testing.T) {
 	// The hold is over: MAAS's word lets nobody in any more.
 	b.says(other, store.MachineSame)
 	other.post(other.path("/renew"), other.renewRequest()).refused(b, 403, "restored_not_accepted")
-	must(b.db.AcceptRestored(t.Context(), admin, other.id, "it was off"))(t)
+	b.accepts(other, "it was off")
 	other.renews()
 	other.polls()
 }
@@ -232,14 +248,14 @@ func TestWhatWasAcceptedIsAKeyAndNotANode(t *testing.T) {
 	b.restore()
 	b.says(n, store.MachineOther)
 	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "restored_not_accepted")
-	must(b.db.AcceptRestored(t.Context(), admin, n.id, "it is this one"))(t)
+	b.accepts(n, "it is this one")
 	lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "restored_not_accepted")
 	n.renews()
 	n.polls()
 	lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "restored_not_accepted")
 
 	// A person who was wrong may say so.
-	must(b.db.AcceptRestored(t.Context(), admin, n.id, "no, it is the other one"))(t)
+	b.accepts(n, "no, it is the other one")
 	b.advance(0)
 	n.connect(n.cert)
 	n.get(n.path("/tasks/wait?lanes=")).shutOut(b, "certificate_denied")
@@ -350,7 +366,7 @@ func TestWhatWasEndedSinceTheRestoreStaysEnded(t *testing.T) {
 				if tt.before {
 					b.says(n, store.MachineOther)
 					n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "restored_not_accepted")
-					must(db.AcceptRestored(t.Context(), admin, n.id, "I stood before it"))(t)
+					b.accepts(n, "I stood before it")
 				} else {
 					n.renews()
 				}
@@ -469,4 +485,41 @@ func TestABrokerThatServesSeesTheRestore(t *testing.T) {
 	if a := n.post(n.path("/renew"), n.renewRequest()); a.status != http.StatusServiceUnavailable {
 		t.Errorf("it renews: %d %s", a.status, a.body)
 	}
+}
+
+// Between a look at the list and the word that accepts, another may ask.
+func TestWhoIsAcceptedIsWhoWasSeen(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.advance(time.Hour)
+	thief := b.lost(n.id, 1, n.bundle)
+	b.restore()
+	b.says(n, store.MachineOther)
+	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "restored_not_accepted")
+	seen := b.asked(n)
+	if len(seen) != 16 {
+		t.Errorf("the key is shown as %q", seen)
+	}
+	thief.post(thief.path("/renew"), thief.renewRequest()).refused(b, 403, "restored_not_accepted")
+	for _, key := range []string{seen, "", b.asked(n)[:8]} {
+		if _, err := b.db.AcceptRestored(t.Context(), admin, n.id, key, "it is this one"); broker.AsError(err).Code != "restored_other_key" {
+			t.Errorf("key %q is accepted, and another has asked last: %v", key, err)
+		}
+	}
+	thief.post(thief.path("/renew"), thief.renewRequest()).refused(b, 403, "restored_not_accepted")
+}
+
+func TestNoKeyFromBeforeIsAcceptedForANodeThatEnrolledAnew(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	b.restore()
+	n.post(n.path("/renew"), n.renewRequest())
+	_, token := b.reissue(n.id)
+	anew := b.machine()
+	anew.enroll(token)
+	if _, err := b.db.AcceptRestored(t.Context(), admin, n.id, b.asked(n), "wrong"); broker.AsError(err).Code != "restored_enrolled" {
+		t.Errorf("%v", err)
+	}
+	b.advance(0)
+	anew.polls()
 }

@@ -37,7 +37,7 @@
 //	                    the mark there that had ended in the backup, the identity of
 //	                    the backup's epoch or a newer one is let in; by another run the
 //	                    machine was deployed again, and the epoch must be newer
-//	an operator         hostler-broker restore --accept NODE: the key that has asked last
+//	an operator         hostler-broker restore --accept NODE --key KEY: the one that has asked last
 //	a new enrolment     by a token that was issued since
 //
 // The epoch is read from the certificate: one beyond the backup's proves that the node

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // What MAAS says of the machine of a node in a restored database.
@@ -53,7 +55,14 @@ func (db *DB) RestoredNodes(ctx context.Context) ([]RestoredNode, error) {
 }
 
 // In reports whether the node is a member again.
-func (r RestoredNode) In() bool { return !r.LetInAt.IsZero() || !r.EnrolledAt.IsZero() }
+func (r RestoredNode) In() bool {
+	return !r.EnrolledAt.IsZero() || !r.LetInAt.IsZero() && r.ShutAt.IsZero()
+}
+
+// Contested reports whether another key has asked since than the one that was let in.
+func (r RestoredNode) Contested() bool {
+	return r.EnrolledAt.IsZero() && !r.LetInAt.IsZero() && r.AskedKey != r.LetInKey
+}
 
 // State is how far the node is, in a word or two.
 func (r RestoredNode) State() string {
@@ -62,6 +71,8 @@ func (r RestoredNode) State() string {
 		return "enrolled anew"
 	case !r.ShutAt.IsZero():
 		return "shut out"
+	case r.Contested():
+		return "let in, another asks"
 	case !r.LetInAt.IsZero():
 		return "let in"
 	case !r.Known:
@@ -177,7 +188,7 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 
 // judge says whether somebody speaks for this identity.
 func judge(was RestoredNode, r RestoredRenewal, held bool) error {
-	const accept = "see hostler-broker restore --list; if it is the node: hostler-broker restore --accept %s"
+	const accept = "see hostler-broker restore --list; if it is the node: hostler-broker restore --accept %s --key KEY"
 	switch {
 	case !was.ShutAt.IsZero():
 		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the node was denied or retired afterwards (enrol it again)", r.OldSerial, r.NodeID)
@@ -348,9 +359,19 @@ func (t *tx) nextEpoch(ctx context.Context, n broker.Node) (int64, error) {
 	return max(n.Epoch, seen) + 1, err
 }
 
-// AcceptRestored is an operator's word that who has asked last for a node is that node.
-// Codes: not_restored, restored_not_asked.
-func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, reason string) (r RestoredNode, err error) {
+// keyPrefix is how much of a key's digest says which one is meant.
+const keyPrefix = 16
+
+// Asked is the beginning of the digest of the key that has asked last; empty: none has.
+func (r RestoredNode) Asked() string {
+	digest := strings.TrimPrefix(r.AskedKey, "sha256:")
+	return digest[:min(keyPrefix, len(digest))]
+}
+
+// AcceptRestored is an operator's word that who has asked last for a node, with the key
+// whose digest begins so, is that node. Codes: restored_not_asked, restored_other_key,
+// restored_enrolled.
+func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, key, reason string) (r RestoredNode, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.forUpdate(), nodeID))
 		switch {
@@ -360,6 +381,10 @@ func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, re
 			return err
 		case r.AskedKey == "" || !r.Known:
 			return broker.Errorf(broker.Refused, "restored_not_asked", "cannot accept node %s: it is not in the backup, or nobody has asked to renew for it yet (wait until it has)", nodeID)
+		case !r.EnrolledAt.IsZero():
+			return broker.Errorf(broker.Refused, "restored_enrolled", "cannot accept a key from before for node %s: it has enrolled anew since the restore, and has that identity", nodeID)
+		case len(key) < keyPrefix || !strings.HasPrefix(strings.TrimPrefix(r.AskedKey, "sha256:"), key):
+			return broker.Errorf(broker.Refused, "restored_other_key", "cannot accept key %q for node %s: the one that has asked last is %s, from %s (see hostler-broker restore --list)", taskcatalog.Clean(key, 64), nodeID, r.Asked(), r.AskedFrom)
 		}
 		if r.LetInKey != r.AskedKey {
 			if err := t.putOut(ctx, &r, r.AskedKey); err != nil {

@@ -20,14 +20,14 @@ import (
 // restoring is what hostler-broker restore was asked to do.
 type restoring struct {
 	settings
-	identity, root, accept, reason string
-	hold, list, release            bool
+	identity, root, accept, key, reason string
+	hold, list, release                 bool
 }
 
 func newRestore() *cobra.Command {
 	var r restoring
 	c := &cobra.Command{
-		Use:   "restore FILE | --hold | --list | --accept NODE | --release",
+		Use:   "restore FILE | --hold | --list | --accept NODE --key KEY | --release",
 		Short: "make a data directory of a backup, and let the broker go on from it",
 		Long: `Makes an empty data directory one of the broker in FILE, which starts held: what
 was denied, used or done since the backup is not in it. While it is held no chain
@@ -44,6 +44,9 @@ as pg_restore. docs/backup.md has the whole of it.`,
 			}
 			if (r.hold || r.release || r.accept != "") && r.reason == "" {
 				return usage("%s needs --reason here", c.CommandPath())
+			}
+			if (r.accept != "") != (r.key != "") {
+				return usage("%s takes --accept NODE and --key KEY together, as --list shows them", c.CommandPath())
 			}
 			return nil
 		},
@@ -69,7 +72,8 @@ as pg_restore. docs/backup.md has the whole of it.`,
 	c.Flags().StringVar(&r.root, "ca-sha256", "", "fingerprint of the root CA that the nodes pin: another broker's backup is refused")
 	c.Flags().BoolVar(&r.hold, "hold", false, "hold a database that was restored by other means; no broker may run")
 	c.Flags().BoolVar(&r.list, "list", false, "list the nodes that are not let in, and the differences that were found")
-	c.Flags().StringVar(&r.accept, "accept", "", "speak for the node `NODE`: whoever has asked last to renew for it is let in")
+	c.Flags().StringVar(&r.accept, "accept", "", "speak for the node `NODE`: who has asked last to renew for it, with the key of --key, is let in")
+	c.Flags().StringVar(&r.key, "key", "", "which key --accept means: `KEY` as --list shows it")
 	c.Flags().BoolVar(&r.release, "release", false, "end the hold")
 	c.Flags().StringVar(&r.reason, "reason", "", "why, for the audit log")
 	return c
@@ -155,7 +159,7 @@ next: hostler-broker token create --data-dir %s --name … --role platform_admin
 }
 
 func (r *restoring) accepts(ctx context.Context, db *store.DB, w io.Writer) error {
-	n, err := db.AcceptRestored(ctx, local, r.accept, r.reason)
+	n, err := db.AcceptRestored(ctx, local, r.accept, r.key, r.reason)
 	if err != nil {
 		return err
 	}
@@ -204,15 +208,17 @@ func listRestored(ctx context.Context, db *store.DB, w io.Writer) error {
 	}
 	in := 0
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintf(table, "restored at %s from %s; %s\n\nNODE\tSTATE\tEPOCH\tASKED\tFROM\tMACHINE\n", when(last.RestoredAt), last.Source, state)
+	_, _ = fmt.Fprintf(table, "restored at %s from %s; %s\n\nNODE\tSTATE\tEPOCH\tASKED\tFROM\tKEY\tMACHINE\n", when(last.RestoredAt), last.Source, state)
 	for _, n := range nodes {
 		if n.In() {
 			in++
-			continue
+			if !n.Contested() {
+				continue
+			}
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", n.NodeID, n.State(), n.Epoch, when(n.AskedAt), orDash(n.AskedFrom), orDash(n.MachineIs))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", n.NodeID, n.State(), n.Epoch, when(n.AskedAt), orDash(n.AskedFrom), orDash(n.Asked()), orDash(n.MachineIs))
 	}
-	_, _ = fmt.Fprintf(table, "%d more are let in\n\nSUBJECT\tDIFFERENCE\tWHAT\n", in)
+	_, _ = fmt.Fprintf(table, "%d are let in\n\nSUBJECT\tDIFFERENCE\tWHAT\n", in)
 	for _, d := range found {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", d.Subject, d.Code, d.Text)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -62,7 +63,10 @@ func TestAPostgreSQLThatWasDumpedAndRestoredIsHeld(t *testing.T) {
 	if code := stays.TryRenew(t); code != "restored_undecided" {
 		t.Errorf("a node of the dump is answered %q", code)
 	}
-	y.command("restore", "--accept", stays.NodeID, "--db", other, "--data-dir", p.data(), "--reason", "I know it")
+	_, row, _ := strings.Cut(y.command("restore", "--list", "--db", other, "--data-dir", p.data()), stays.NodeID)
+	row, _, _ = strings.Cut(row, "\n")
+	key := regexp.MustCompile(`\b[0-9a-f]{16}\b`).FindString(row)
+	y.command("restore", "--accept", stays.NodeID, "--key", key, "--db", other, "--data-dir", p.data(), "--reason", "I know it")
 	if code := stays.TryRenew(t); code != "" {
 		t.Errorf("accepted, it is answered %q", code)
 	}
