@@ -133,7 +133,7 @@ func TestAPollThatIsParkedGetsNothingThatANewOneWouldNot(t *testing.T) {
 				n := b.quiet()
 				there := must(New(t.Context(), b.c))(t) // it does not read the list again by itself
 				if test.known {
-					there.deny.replace(nil, clock.Now().Add(test.later))
+					there.deny.replace(nil, time.Time{}, clock.Now().Add(test.later))
 				}
 				c := n.asks(t.Context())
 				must(there.identify(c, polling))(t)
