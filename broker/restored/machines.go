@@ -86,7 +86,10 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	if err := c.db.SaveMachineWords(ctx, c.words); err != nil {
 		return err
 	}
-	return c.db.NoteDifferences(ctx, c.found)
+	if err := c.db.NoteDifferences(ctx, c.found); err != nil {
+		return err
+	}
+	return c.db.SiteCompared(ctx, c.site)
 }
 
 // judge says what MAAS's word on one node's machine is worth.

@@ -214,6 +214,23 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 	return r, err
 }
 
+// NotCompared names what nobody has looked at since the last restore, one a line: sites
+// whose machines were not read, and nodes that are let in and whose ledgers were not.
+func (db *DB) NotCompared(ctx context.Context) ([]string, error) {
+	return collect(ctx, db.reader(), scanText, `SELECT 'site ' || n.site FROM restored_nodes r JOIN nodes n ON n.id = r.node_id WHERE r.known AND r.machine = '' AND n.maas_system_id <> '' AND n.status <> 'deleted'
+		UNION SELECT 'site ' || substr(subject, 6) FROM restored_differences WHERE code = 'maas_unread'
+		UNION SELECT 'node ' || node_id FROM restored_nodes WHERE let_in_at > 0 AND compared_at = 0 AND shut_at = 0 AND enrolled_at = 0
+		ORDER BY 1 DESC`)
+}
+
+// SiteCompared forgets that the machines of a site could not be read.
+func (db *DB) SiteCompared(ctx context.Context, site string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `DELETE FROM restored_differences WHERE subject = $1 AND code = 'maas_unread'`, "site/"+site)
+		return err
+	})
+}
+
 // Difference is one thing in which a restored database is not what is so.
 type Difference struct {
 	Subject string // node/ID, run/ID, task/ID, machine/SITE/ID

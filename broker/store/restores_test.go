@@ -91,6 +91,31 @@ func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
 	})
 }
 
+func TestWhatWasNotComparedIsNamed(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		memberAt(t, db, "one", "dc1")
+		must(db.MarkRestored(ctx, admin, clock.Now(), "a backup"))(t)
+		missing := func() string { t.Helper(); return strings.Join(must(db.NotCompared(ctx))(t), ", ") }
+		if got := missing(); got != "" {
+			t.Errorf("of a node that is in no MAAS, and not let in: %s", got)
+		}
+		bound := must(db.CreateNode(ctx, admin, store.NewNode{ID: "n-bound", Hostname: "two", Site: "dc1", MAASSystemID: "abc", TokenHash: "h2", TokenExpires: clock.Now().Add(time.Hour)}))(t)
+		must(db.MarkRestored(ctx, admin, clock.Now(), "a backup"))(t)
+		if got := missing(); got != "site dc1" {
+			t.Errorf("before anybody looked: %q", got)
+		}
+		ok(t, db.SaveMachineWords(ctx, []store.MachineWord{{NodeID: bound.ID, Word: store.MachineOther, Is: "MAAS has no machine abc"}}))
+		ok(t, db.NoteDifferences(ctx, []store.Difference{{Subject: "site/dc2", Code: "maas_unread", Text: "it did not answer"}}))
+		if got := missing(); got != "site dc2" {
+			t.Errorf("with one site read, and one that did not answer: %q", got)
+		}
+		ok(t, db.SiteCompared(ctx, "dc2"))
+		if got := missing(); got != "" {
+			t.Errorf("with all read: %s", got)
+		}
+	})
+}
+
 func TestADatabaseThatWasNotRestoredIsNotReleased(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		_, err := db.ReleaseRestore(ctx, admin, "r")

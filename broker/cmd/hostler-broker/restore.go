@@ -21,7 +21,7 @@ import (
 type restoring struct {
 	settings
 	identity, root, accept, key, reason string
-	hold, list, release                 bool
+	hold, list, release, force          bool
 }
 
 func newRestore() *cobra.Command {
@@ -75,6 +75,7 @@ as pg_restore. docs/backup.md has the whole of it.`,
 	c.Flags().StringVar(&r.accept, "accept", "", "speak for the node `NODE`: who has asked last to renew for it, with the key of --key, is let in")
 	c.Flags().StringVar(&r.key, "key", "", "which key --accept means: `KEY` as --list shows it")
 	c.Flags().BoolVar(&r.release, "release", false, "end the hold")
+	c.Flags().BoolVar(&r.force, "force", false, "with --release: also where not all is compared yet")
 	c.Flags().StringVar(&r.reason, "reason", "", "why, for the audit log")
 	return c
 }
@@ -168,6 +169,18 @@ func (r *restoring) accepts(ctx context.Context, db *store.DB, w io.Writer) erro
 }
 
 func (r *restoring) releases(ctx context.Context, db *store.DB, w io.Writer) error {
+	missing, err := db.NotCompared(ctx)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 && !r.force {
+		const most = 20
+		text := strings.Join(missing[:min(most, len(missing))], ", ")
+		if n := len(missing) - most; n > 0 {
+			text += fmt.Sprintf(" and %d more", n)
+		}
+		return broker.Errorf(broker.Refused, "not_compared", "cannot release: %s: not compared since the restore (is a broker running, and MAAS there? see --list; --force releases all the same)", text)
+	}
 	if _, err := db.ReleaseRestore(ctx, local, r.reason); err != nil {
 		return err
 	}

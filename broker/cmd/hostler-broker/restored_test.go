@@ -298,7 +298,11 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 		t.Log(list)
 	}
 
-	y.command("restore", "--data-dir", y.data(), "--release", "--reason", "compared")
+	early, err := exec.Command("hostler-broker", "restore", "--data-dir", y.data(), "--release", "--reason", "compared").CombinedOutput()
+	if err == nil || !strings.Contains(string(early), "error: not_compared: cannot release: node ") {
+		t.Errorf("released before the nodes have told what they did: %v: %s", err, early)
+	}
+	y.command("restore", "--data-dir", y.data(), "--release", "--force", "--reason", "compared")
 	want := drain()
 	if d, task := stays.Next(t); d.TaskID != want.ID {
 		t.Errorf("after the release it gets a %s", task.Type)

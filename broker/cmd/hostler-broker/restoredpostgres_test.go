@@ -70,7 +70,7 @@ func TestAPostgreSQLThatWasDumpedAndRestoredIsHeld(t *testing.T) {
 	if code := stays.TryRenew(t); code != "" {
 		t.Errorf("accepted, it is answered %q", code)
 	}
-	y.command("restore", "--release", "--db", other, "--data-dir", p.data(), "--reason", "compared")
+	y.command("restore", "--release", "--force", "--db", other, "--data-dir", p.data(), "--reason", "compared")
 	stays.Offered(t)
 	if code := made.TryRenew(t); code != "restored_unknown_node" {
 		t.Errorf("after the release, a node that was made after the dump is answered %q", code)
