@@ -14,7 +14,7 @@ import (
 
 func TestWhatANodeCollectedIsListedAndReadOnRecord(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "s1"}).Settle(t)
+	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "hall-1"}).Settle(t)
 	if l := servertest.Must[resource.ArchiveList](t, b, http.MethodGet, "/nodes/h1/archives", nil); len(l.Items) != 0 {
 		t.Errorf("there is %+v", l.Items)
 	}
@@ -45,9 +45,9 @@ func TestWhatANodeCollectedIsListedAndReadOnRecord(t *testing.T) {
 	if a := b.Ask(t, viewer, http.MethodGet, "/tasks/"+task.ID+"/archive", nil); a.Code() != "role_insufficient" {
 		t.Errorf("a viewer reads it: %d %s", a.Status, a.Body)
 	}
-	elsewhere := b.NewToken(t, resource.TokenCreate{Name: "o", Role: string(broker.RoleOperator), Sites: []string{"s2"}})
+	elsewhere := b.NewToken(t, resource.TokenCreate{Name: "o", Role: string(broker.RoleOperator), Sites: []string{"hall-2"}})
 	for _, path := range []string{"/tasks/" + task.ID + "/archive", "/nodes/" + n.NodeID + "/archives"} {
-		if a := b.Ask(t, elsewhere, http.MethodGet, path, nil); a.Status != http.StatusNotFound || strings.Contains(string(a.Body), "s1") {
+		if a := b.Ask(t, elsewhere, http.MethodGet, path, nil); a.Status != http.StatusNotFound || strings.Contains(string(a.Body), "hall-1") {
 			t.Errorf("an operator of another site at %s: %d %s", path, a.Status, a.Body)
 		}
 	}

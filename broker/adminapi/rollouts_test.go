@@ -135,8 +135,8 @@ func TestARolloutThatStopsGoesOnAndIsAborted(t *testing.T) {
 func TestWhoMayRollOutWhat(t *testing.T) {
 	r := newRack(t, `{}`)
 	r.releases("1.2.3")
-	r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
-	r.NewNode(t, resource.NodeCreate{Hostname: "g2", Site: "dc2"}).Settle(t)
+	r.NewNode(t, resource.NodeCreate{Hostname: "node-1", Site: "dc1"}).Settle(t)
+	r.NewNode(t, resource.NodeCreate{Hostname: "node-2", Site: "dc2"}).Settle(t)
 	operator := r.NewToken(t, resource.TokenCreate{Name: "op", Role: "operator"})
 	ofDC1 := r.NewToken(t, resource.TokenCreate{Name: "dc1", Role: "operator", Sites: []string{"dc1"}})
 	both := r.NewToken(t, resource.TokenCreate{Name: "both", Role: "operator", Sites: []string{"dc1", "dc2"}})
@@ -154,15 +154,15 @@ func TestWhoMayRollOutWhat(t *testing.T) {
 		"nobody":                       {r.Token, resource.RolloutStart{Release: "1.2.3", Selector: "rack=none"}, "rollout_empty"},
 		"waves that do not rise":       {r.Token, resource.RolloutStart{Release: "1.2.3", Selector: "all", Waves: []int{100, 50}}, "rollout_invalid"},
 		"two sites by a token of both": {both, resource.RolloutStart{Release: "1.2.3", Selector: "all"}, "rollout_sites"},
-		"a node that is not seen":      {ofDC1, resource.RolloutStart{Release: "1.2.3", Selector: "g2"}, "node_not_found"},
+		"a node that is not seen":      {ofDC1, resource.RolloutStart{Release: "1.2.3", Selector: "node-2"}, "node_not_found"},
 	} {
 		if a := r.Ask(t, row.token, http.MethodPost, "/rollouts", row.s); a.Code() != row.code {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
 	}
-	whole := servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts", resource.RolloutStart{Release: "1.2.3", Selector: "g2"})
+	whole := servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts", resource.RolloutStart{Release: "1.2.3", Selector: "node-2"})
 	own := r.Ask(t, ofDC1, http.MethodPost, "/rollouts", resource.RolloutStart{Release: "1.2.3", Selector: "all"})
-	if own.Status != http.StatusOK || strings.Contains(string(own.Body), "g2") {
+	if own.Status != http.StatusOK || strings.Contains(string(own.Body), "node-2") {
 		t.Errorf("all that it sees: %d %s", own.Status, own.Body)
 	}
 	for _, path := range []string{"/rollouts/" + whole.RolloutID, "/rollouts/" + whole.RolloutID + "/pause"} {
