@@ -5,87 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/taskcatalog"
 )
-
-// What MAAS says of the machine of a node in a restored database.
-const (
-	MachineSame  = "same"  // deployed, and marked for this node by a run that had ended in the backup
-	MachineNewer = "newer" // deployed, and marked for this node by a run that had not, or that it does not know
-	MachineOther = "other" // anything else: nothing there speaks for the node
-)
-
-// RestoredNode is a node since the last restore.
-type RestoredNode struct {
-	NodeID     string
-	Known      bool  // the backup has it
-	Epoch      int64 // in the backup
-	AskedEpoch int64 // the newest identity that has asked to renew
-	AskedSince time.Time
-	AskedKey   string
-	AskedAt    time.Time
-	AskedFrom  string
-	Machine    string // MachineSame …; empty: MAAS was not heard of it, or it is in none
-	MachineAt  time.Time
-	MachineIs  string
-	AcceptedBy string
-	AcceptKey  string
-	LetInAt    time.Time
-	LetInKey   string
-	EnrolledAt time.Time
-	ComparedAt time.Time
-	ShutAt     time.Time // since when nothing from before the restore renews, unless an operator accepts it
-}
-
-const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at, shut_at`
-
-func scanRestoredNode(row interface{ Scan(...any) error }) (r RestoredNode, err error) {
-	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, at(&r.AskedSince), &r.AskedKey, at(&r.AskedAt), &r.AskedFrom, &r.Machine, at(&r.MachineAt), &r.MachineIs,
-		&r.AcceptedBy, &r.AcceptKey, at(&r.LetInAt), &r.LetInKey, at(&r.EnrolledAt), at(&r.ComparedAt), at(&r.ShutAt))
-	return r, err
-}
-
-// RestoredNodes are those of the backup, and others that have asked to renew since.
-func (db *DB) RestoredNodes(ctx context.Context) ([]RestoredNode, error) {
-	return collect(ctx, db.reader(), scanRestoredNode, `SELECT `+restoredNodeColumns+` FROM restored_nodes ORDER BY node_id`)
-}
-
-// In reports whether the node is a member again.
-func (r RestoredNode) In() bool {
-	return !r.EnrolledAt.IsZero() || !r.LetInAt.IsZero() && r.ShutAt.IsZero()
-}
-
-// Contested reports whether another key has asked since than the one that was let in.
-func (r RestoredNode) Contested() bool {
-	return r.EnrolledAt.IsZero() && !r.LetInAt.IsZero() && r.AskedKey != r.LetInKey
-}
-
-// State is how far the node is, in a word or two.
-func (r RestoredNode) State() string {
-	switch {
-	case !r.EnrolledAt.IsZero():
-		return "enrolled anew"
-	case !r.ShutAt.IsZero():
-		return "shut out"
-	case r.Contested():
-		return "let in, another asks"
-	case !r.LetInAt.IsZero():
-		return "let in"
-	case !r.Known:
-		return "unknown"
-	case r.AcceptedBy != "":
-		return "accepted"
-	case r.AskedAt.IsZero():
-		return "not heard"
-	case r.Machine == MachineOther || r.Machine == MachineNewer && r.AskedEpoch <= r.Epoch:
-		return "refused"
-	}
-	return "undecided"
-}
 
 // FromBefore reports whether a certificate is none that was issued since the last
 // restore: it is marked, or not on record. Ask where there was a restore.
@@ -269,17 +192,6 @@ func (t *tx) twoIdentities(ctx context.Context, was RestoredNode, r RestoredRene
 	return t.noteDifference(ctx, Difference{Subject: "node/" + was.NodeID, Code: "two_identities", Text: fmt.Sprintf("two identities have asked to renew: one of epoch %d from %s, and one of epoch %d from %s (if the machine may have been copied, give it a new identity)", was.AskedEpoch, was.AskedFrom, r.Epoch, r.Remote)})
 }
 
-// putOut takes back what an identity was given that an operator has another take the
-// place of.
-func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
-	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND key_digest <> $4`, was.NodeID, key); err != nil {
-		return err
-	}
-	was.AcceptedBy, was.AcceptKey, was.LetInAt, was.LetInKey, was.ComparedAt = "", "", time.Time{}, "", time.Time{}
-	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = '', accepted_key = '', let_in_at = 0, let_in_key = '', compared_at = 0 WHERE node_id = $1`, was.NodeID)
-	return err
-}
-
 // readmit makes an identity the node's: its epoch counts, all that came before it is
 // denied, and a node that enrolled again since the backup serves nobody before a person
 // has looked, since what was done to it is not on record.
@@ -357,77 +269,4 @@ func (t *tx) nextEpoch(ctx context.Context, n broker.Node) (int64, error) {
 	var seen int64
 	err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(asked_epoch), 0) FROM restored_nodes WHERE node_id = $1`, n.ID).Scan(&seen)
 	return max(n.Epoch, seen) + 1, err
-}
-
-// keyPrefix is how much of a key's digest says which one is meant.
-const keyPrefix = 16
-
-// Asked is the beginning of the digest of the key that has asked last; empty: none has.
-func (r RestoredNode) Asked() string {
-	digest := strings.TrimPrefix(r.AskedKey, "sha256:")
-	return digest[:min(keyPrefix, len(digest))]
-}
-
-// AcceptRestored is an operator's word that who has asked last for a node, with the key
-// whose digest begins so, is that node. Codes: restored_not_asked, restored_other_key,
-// restored_enrolled.
-func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, key, reason string) (r RestoredNode, err error) {
-	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.forUpdate(), nodeID))
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return broker.Errorf(broker.NotFound, "restored_not_asked", "cannot accept %q: no such node was in the backup (see hostler-broker restore --list)", nodeID)
-		case err != nil:
-			return err
-		case r.AskedKey == "" || !r.Known:
-			return broker.Errorf(broker.Refused, "restored_not_asked", "cannot accept node %s: it is not in the backup, or nobody has asked to renew for it yet (wait until it has)", nodeID)
-		case !r.EnrolledAt.IsZero():
-			return broker.Errorf(broker.Refused, "restored_enrolled", "cannot accept a key from before for node %s: it has enrolled anew since the restore, and has that identity", nodeID)
-		case len(key) < keyPrefix || !strings.HasPrefix(strings.TrimPrefix(r.AskedKey, "sha256:"), key):
-			return broker.Errorf(broker.Refused, "restored_other_key", "cannot accept key %q for node %s: the one that has asked last is %s, from %s (see hostler-broker restore --list)", taskcatalog.Clean(key, 64), nodeID, r.Asked(), r.AskedFrom)
-		}
-		if r.LetInKey != r.AskedKey {
-			if err := t.putOut(ctx, &r, r.AskedKey); err != nil {
-				return err
-			}
-		}
-		r.AcceptedBy, r.AcceptKey = actor.Name, r.AskedKey
-		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = $1, accepted_key = asked_key, shut_at = 0 WHERE node_id = $2`, actor.Name, nodeID); err != nil {
-			return err
-		}
-		e := entry(actor, "node.restored_accept", nodeID)
-		e.Reason, e.After = reason, small("key", r.AskedKey, "epoch", r.AskedEpoch, "from", r.AskedFrom)
-		return t.audit(ctx, e)
-	})
-	return r, err
-}
-
-// SaveCompared keeps that a node's ledger was compared, and what was found.
-func (db *DB) SaveCompared(ctx context.Context, nodeID string, found []Difference) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		for _, d := range found {
-			if err := t.noteDifference(ctx, d); err != nil {
-				return err
-			}
-		}
-		_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET compared_at = $1 WHERE node_id = $2`, micros(t.now), nodeID)
-		return err
-	})
-}
-
-// MachineWord is MAAS's word on the machine of a node.
-type MachineWord struct {
-	NodeID, Word, Is string
-}
-
-// SaveMachineWords keeps what MAAS says of nodes that are not members again yet.
-func (db *DB) SaveMachineWords(ctx context.Context, words []MachineWord) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		for _, w := range words {
-			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4 AND (machine <> $1 OR machine_is <> $2)`, w.Word, w.Is, micros(t.now), w.NodeID); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

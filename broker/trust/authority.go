@@ -123,7 +123,7 @@ func (a *Authority) missing() []string {
 // openSigners opens every key that daily work needs: all but the root's, which
 // may be offline, and the trust key's, which may live elsewhere.
 func (a *Authority) openSigners() error {
-	for _, use := range []pki.KeyUse{useIssuing, pki.UseTask, pki.UseStatement} {
+	for _, use := range []pki.KeyUse{UseIssuing, pki.UseTask, pki.UseStatement} {
 		for _, k := range a.ring.keys(use) {
 			if _, err := a.ring.signer(k); err != nil {
 				return err

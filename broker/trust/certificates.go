@@ -156,7 +156,7 @@ func (a *Authority) issuing(which age) (ringKey, error) {
 		slices.Reverse(roots)
 	}
 	if len(roots) > 0 {
-		for _, k := range a.ring.keys(useIssuing) {
+		for _, k := range a.ring.keys(UseIssuing) {
 			chain, err := k.certs()
 			if err != nil {
 				return ringKey{}, err

@@ -16,9 +16,6 @@ type Expiry struct {
 // UseServer stands for the certificate that the broker shows to whoever connects.
 const UseServer pki.KeyUse = "server"
 
-// UseIssuing stands for the CA that signs nodes' certificates, below the root.
-const UseIssuing = useIssuing
-
 // Expiries are the ends of all that is in the trust bundle in force, of the issuing CA and
 // of the certificate being shown. What cannot be had now is left out: its use says why.
 func (a *Authority) Expiries() []Expiry {

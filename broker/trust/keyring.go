@@ -19,8 +19,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// useIssuing is the one use that a bundle does not know: nodes believe roots.
-const useIssuing pki.KeyUse = "issuing"
+// UseIssuing stands for the CA that signs nodes' certificates, below the root. It is the one
+// use that a bundle does not know: nodes believe roots.
+const UseIssuing pki.KeyUse = "issuing"
 
 const (
 	ringFile = "keyring.json"
@@ -115,7 +116,7 @@ func (r *keyring) retire(use pki.KeyUse, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	gone := func(k ringKey) bool {
-		if k.Use == useIssuing && use == pki.UseRoot {
+		if k.Use == UseIssuing && use == pki.UseRoot {
 			chain, err := k.certs()
 			return err == nil && pki.Fingerprint(chain[len(chain)-1]) == id
 		}

@@ -92,7 +92,7 @@ func fill(dir string, opts MakeOptions) error {
 
 	first := pki.TrustBundle{Version: 1, IssuedAt: opts.Now.UTC()}
 	for _, k := range r.doc.Keys {
-		if k.Use == useIssuing {
+		if k.Use == UseIssuing {
 			continue
 		}
 		entry, err := k.bundleKey()
@@ -172,7 +172,7 @@ func (r *keyring) newAuthority(now time.Time) ([]ringKey, error) {
 		use   pki.KeyUse
 		key   crypto.Signer
 		chain []*x509.Certificate
-	}{{pki.UseRoot, rootKey, root.Chain}, {useIssuing, issuingKey, []*x509.Certificate{issuing, rootCert}}} {
+	}{{pki.UseRoot, rootKey, root.Chain}, {UseIssuing, issuingKey, []*x509.Certificate{issuing, rootCert}}} {
 		fingerprint := pki.Fingerprint(a.chain[0])
 		uri, err := r.save(a.use, fingerprint[:16], a.key)
 		if err != nil {

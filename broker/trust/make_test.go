@@ -23,7 +23,7 @@ func TestMakeMakesAWholeRingThatNobodyElseMayRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, use := range []pki.KeyUse{pki.UseRoot, useIssuing, pki.UseTask, pki.UseTrust, pki.UseStatement} {
+	for _, use := range []pki.KeyUse{pki.UseRoot, UseIssuing, pki.UseTask, pki.UseTrust, pki.UseStatement} {
 		if n := len(r.keys(use)); n != 1 {
 			t.Errorf("%s: %d keys, want 1", use, n)
 			continue

@@ -449,7 +449,7 @@ func TestARotationOfTheRootLocksNobodyOut(t *testing.T) {
 
 func (b *bench) verifyNode(leaf *x509.Certificate) error {
 	chain := []*x509.Certificate{leaf}
-	for _, k := range b.ring.keys(useIssuing) {
+	for _, k := range b.ring.keys(UseIssuing) {
 		more, err := k.certs()
 		if err != nil {
 			return err

@@ -26,15 +26,7 @@ func TestDoctorAsksTheRelayThatNodesAreTold(t *testing.T) {
 
 // A port that is open on one protocol alone, and what speaks another there, is told of.
 func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer free.Close()
-	echo, err := net.ListenPacket("udp", free.Addr().String())
-	if err != nil {
-		t.Skip(err) // somebody has that port
-	}
+	free, echo := bothProtocols(t)
 	go func() {
 		b := make([]byte, 1500)
 		for {
@@ -67,4 +59,22 @@ func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 	if got := examine(resource.StatusTerminals{}); got != "" { // a broker from before it says
 		t.Errorf("%q", got)
 	}
+}
+
+// bothProtocols listens on one port of loopback over TCP and UDP.
+func bothProtocols(t *testing.T) (net.Listener, net.PacketConn) {
+	t.Helper()
+	for range 20 {
+		stream, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stream.Close() })
+		if packets, err := net.ListenPacket("udp", stream.Addr().String()); err == nil {
+			t.Cleanup(func() { packets.Close() })
+			return stream, packets
+		} // somebody has that port
+	}
+	t.Fatal("no port is free on both protocols")
+	return nil, nil
 }
