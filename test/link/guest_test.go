@@ -70,7 +70,7 @@ func guest(b *testing.B, ctx context.Context) *qemu.Guest {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := qemu.Start(b, img, qemu.Config{Name: node, MemoryMB: 2048, UserData: "#cloud-config\n{}\n"})
+	g := qemu.Start(b, img, qemu.Config{Name: node, MemoryMB: 2048, TSC: true, UserData: "#cloud-config\n{}\n"})
 	for _, wait := range []func(context.Context) error{g.WaitCloudInit, g.WaitBooted} {
 		if err := wait(ctx); err != nil {
 			b.Fatal(err)

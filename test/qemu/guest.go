@@ -40,6 +40,7 @@ type Config struct {
 	FwCfg     map[string]string // QEMU fw_cfg entries, by name (opt/…)
 	Args      []string          // more of QEMU's own, for devices that no other field has; no snapshot is then to be had
 	Rootfs    string            // a tar on the host, unpacked at / before anything else of the first boot
+	TSC       bool              // the kernel's clock is the processor's, as on real machines; no snapshot is then to be had
 	Serial    string            // of the root disk, up to 20 characters; it has none by default
 	Operator  ssh.Signer        // whose key root accepts; by default one that is made for this guest alone
 }
@@ -157,8 +158,13 @@ func (g *Guest) args() []string {
 		restrict = "off"
 	}
 	// Not the TSC: QEMU never sets it back, so that after a loadvm the guest
-	// would see all the time pass that was spent since the snapshot.
-	cmdline := "root=/dev/vda ro console=ttyS0 quiet mitigations=off clocksource=acpi_pm tsc=unstable nokaslr audit=0 " + c.Cmdline
+	// would see all the time pass that was spent since the snapshot. What it has
+	// instead is a device, and each look at the clock a system call.
+	clock := "clocksource=acpi_pm tsc=unstable"
+	if c.TSC {
+		clock = "clocksource=tsc tsc=reliable"
+	}
+	cmdline := "root=/dev/vda ro console=ttyS0 quiet mitigations=off " + clock + " nokaslr audit=0 " + c.Cmdline
 	if c.SeedURL != "" {
 		archives := []string{overlayTar}
 		if c.Rootfs != "" {

@@ -16,6 +16,9 @@ func (g *Guest) SaveVM(ctx context.Context, name string) error {
 	if !snapshotName.MatchString(name) {
 		return fmt.Errorf("guest %s: cannot save as %q (use lower-case letters, digits and dashes)", g.name, name)
 	}
+	if g.config.TSC {
+		return fmt.Errorf("guest %s: cannot save as %q (its clock is the TSC, which no snapshot sets back)", g.name, name)
+	}
 	// A snapshot must not hold a session whose other end will be gone.
 	g.hangUp()
 	return g.tell(ctx, "savevm "+name)
