@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/rollout"
 )
 
 // An abort that has failed is gone on with, by whichever word, and people are told so.
@@ -32,7 +33,7 @@ func TestAnAbortThatHasFailedIsGoneOnWith(t *testing.T) {
 	}
 	ctx := context.WithValue(t.Context(), callerKey{}, caller{})
 	for want, r := range map[string]chain.Record{"hostler rollout abort r --reason R, which goes on": failed, "hostler rollout resume r": forward, "x": moving} {
-		if next := rolloutResource(ctx, r).RecommendedNextAction; !strings.Contains(next, want) {
+		if next := rolloutResource(ctx, r, rollout.Parse(r.State)).RecommendedNextAction; !strings.Contains(next, want) {
 			t.Errorf("one that is %s, %s: next %q", r.Status, r.Direction, next)
 		}
 	}

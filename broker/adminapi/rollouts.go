@@ -29,7 +29,7 @@ func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	return rolloutResource(ctx, r), nil
+	return a.rolloutResource(ctx, r)
 }
 
 func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.Start, err error) {
@@ -123,7 +123,11 @@ func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*resource.Ro
 	}
 	out := &resource.RolloutList{Items: []resource.Rollout{}, NextCursor: next}
 	for _, r := range page {
-		out.Items = append(out.Items, *rolloutResource(ctx, r))
+		item, err := a.rolloutResource(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out.Items = append(out.Items, *item)
 	}
 	return out, nil
 }
@@ -143,15 +147,19 @@ func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*resource.
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RolloutDetail{Rollout: *rolloutResource(ctx, r), Nodes: []resource.RolloutMember{}, Events: []resource.OnboardingEvent{}}
+	s, err := rollout.Load(ctx, a.c.DB.RolloutMembers, r)
+	if err != nil {
+		return nil, err
+	}
+	out := &resource.RolloutDetail{Rollout: *rolloutResource(ctx, r, s), Nodes: []resource.RolloutMember{}, Events: []resource.OnboardingEvent{}}
 	if in.Brief {
 		return out, nil
 	}
 	if _, out.Events, err = a.history(ctx, r.ID); err != nil {
 		return nil, err
 	}
-	out.Nodes, err = a.rolloutMembers(ctx, r)
-	return out, err
+	out.Nodes = a.rolloutMembers(ctx, r, s)
+	return out, nil
 }
 
 type rolloutActionInput struct {
@@ -189,7 +197,7 @@ func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*resour
 	if err != nil {
 		return nil, runError(err)
 	}
-	return rolloutResource(ctx, r), nil
+	return a.rolloutResource(ctx, r)
 }
 
 // rolloutAction is what an operator's word is for a run. An abort that has failed can only

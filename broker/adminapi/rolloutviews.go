@@ -9,10 +9,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+func (a *API) rolloutResource(ctx context.Context, r chain.Record) (*resource.Rollout, error) {
+	s, err := rollout.Load(ctx, a.c.DB.RolloutMembers, r)
+	if err != nil {
+		return nil, err
+	}
+	return rolloutResource(ctx, r, s), nil
+}
+
 // rolloutResource is the read model of a rollout, for who asks: nodes that are no members
 // may be of sites that they do not see.
-func rolloutResource(ctx context.Context, r chain.Record) *resource.Rollout {
-	s := rollout.Parse(r.State)
+func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *resource.Rollout {
 	out := &resource.Rollout{
 		RolloutID: r.ID, Release: s.Release.Version, ReleaseDigest: s.Release.Digest, Selector: s.Selector, Site: siteOf(r.Site),
 		Canary: s.Plan.Canary, WaveBy: s.Plan.WaveBy, Concurrency: s.Plan.Concurrency, SoakSeconds: s.Plan.SoakSeconds, MaxFailures: s.Plan.MaxFailures,
@@ -72,8 +79,7 @@ func countsOfMembers(s rollout.Rollout, wave int) map[string]int {
 
 // rolloutMembers are the nodes of a rollout; of those under way also where their run is
 // just now, which are as many as its concurrency lets be.
-func (a *API) rolloutMembers(ctx context.Context, r chain.Record) ([]resource.RolloutMember, error) {
-	s := rollout.Parse(r.State)
+func (a *API) rolloutMembers(ctx context.Context, r chain.Record, s rollout.Rollout) []resource.RolloutMember {
 	out := make([]resource.RolloutMember, 0, len(s.Members))
 	for _, m := range s.Members {
 		item := resource.RolloutMember{
@@ -88,5 +94,5 @@ func (a *API) rolloutMembers(ctx context.Context, r chain.Record) ([]resource.Ro
 		}
 		out = append(out, item)
 	}
-	return out, nil
+	return out
 }

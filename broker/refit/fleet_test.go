@@ -310,13 +310,22 @@ func (f *fleet) until(id string, holds func(chain.Record) bool) (chain.Record, r
 		r, err := f.db.Run(f.Context(), id)
 		f.ok(err)
 		if holds(r) {
-			return r, rollout.Parse(r.State)
+			s, err := rollout.Load(f.Context(), f.nodes.Members, r)
+			f.ok(err)
+			return r, s
 		}
 		f.clock.Advance(5 * time.Second)
 		f.live()
 	}
 	f.Fatal("it does not come to that")
 	return chain.Record{}, rollout.Rollout{}
+}
+
+func (f *fleet) members(r chain.Record) []rollout.Member {
+	f.Helper()
+	s, err := rollout.Load(f.Context(), f.nodes.Members, r)
+	f.ok(err)
+	return s.Members
 }
 
 // truthful holds what a rollout says of its nodes against what they are.

@@ -17,6 +17,11 @@ import (
 
 var _ rollout.Nodes = (*Nodes)(nil)
 
+// Members implements rollout.Nodes.
+func (n *Nodes) Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error) {
+	return n.DB.RolloutMembers(ctx, rollout)
+}
+
 // Release implements rollout.Nodes.
 func (n *Nodes) Release(ctx context.Context, version string, allowRollback bool) (out rollout.Release, err error) {
 	all, err := n.releases(ctx)
@@ -83,7 +88,11 @@ func (n *Nodes) members(ctx context.Context) (map[string]string, error) {
 			return out, err
 		}
 		for _, r := range page {
-			for _, m := range rollout.Parse(r.State).Members {
+			s, err := rollout.Load(ctx, n.Members, r)
+			if err != nil {
+				return out, err
+			}
+			for _, m := range s.Members {
 				if m.Result == rollout.Waiting || m.Result.Moving() {
 					out[m.NodeID] = r.ID
 				}

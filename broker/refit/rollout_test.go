@@ -96,7 +96,7 @@ func TestATenantOnANodeOfARollout(t *testing.T) {
 		}
 		_, err = f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Resume})
 		f.ok(err)
-		_, _ = f.until(id, func(r chain.Record) bool { return rollout.Parse(r.State).Members[1].Parked })
+		_, _ = f.until(id, func(r chain.Record) bool { return f.members(r)[1].Parked })
 		_, err = f.engine.Act(f.Context(), chain.Order{ID: id, Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel, Reason: "no more"})
 		f.ok(err)
 		r, s = f.settle(id)
@@ -146,7 +146,7 @@ func TestARevokedReleaseIsGivenToNobodyMore(t *testing.T) {
 	eachFleet(t, 12, func(f *fleet) {
 		id := f.roll(func(r *rollout.Request) { r.Plan.Concurrency = 2 })
 		_, _ = f.until(id, func(r chain.Record) bool {
-			s := rollout.Parse(r.State)
+			s := rollout.Rollout{Members: f.members(r)}
 			return s.Count(-1)[rollout.Done] >= 3
 		})
 		_, err := f.db.RevokeRelease(f.Context(), ada, after, "eats disks")

@@ -1,8 +1,6 @@
 package rollout_test
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -79,35 +77,4 @@ func TestAWordOfAnOperatorCountsOnce(t *testing.T) {
 	w.act(chain.Rerun)
 	w.settle(time.Hour)
 	w.is(chain.FailedManual, "release_revoked", "waiting 2, done 2, taken_back 2")
-}
-
-// A rollout that the broker before has begun goes on with this one.
-func TestAStateOfTheBrokerBefore(t *testing.T) {
-	w := newWorld(t, 6)
-	w.start(request())
-	w.settle(50 * time.Second) // the canary soaks
-	r, _ := w.rollout()
-	var state map[string]any
-	if err := json.Unmarshal(r.State, &state); err != nil {
-		t.Fatal(err)
-	}
-	for _, unknown := range []string{"looked_at", "hears_from", "inspected_at"} {
-		delete(state, unknown)
-	}
-	delete(state["members"].([]any)[0].(map[string]any), "k")
-	if state["unsoaked"] != true || state["soak_from"] == nil {
-		t.Fatalf("it does not soak: %s", r.State)
-	}
-	raw, err := json.Marshal(state)
-	if err != nil || strings.Contains(string(raw), `"k"`) {
-		t.Fatalf("%s, %v", raw, err)
-	}
-	if _, err := w.memory.Act(ctx, chain.Order{ID: "r"}, func(time.Time, chain.Record) (chain.Change, error) {
-		r.State = raw
-		return chain.Change{Record: r}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w.settle(time.Hour)
-	w.is(chain.Completed, "", "done 6")
 }

@@ -16,7 +16,7 @@ import (
 
 // BenchmarkRollout is one step of a rollout over the real store, of so many nodes and
 // twenty at a time. The nodes themselves cost nothing here. Beside the time it tells how
-// much of the state a step writes.
+// much a step writes of the state and of the members.
 func BenchmarkRollout(b *testing.B) {
 	for _, n := range []int{200, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) { benchmarkRollout(b, n) })
@@ -26,7 +26,9 @@ func BenchmarkRollout(b *testing.B) {
 func benchmarkRollout(b *testing.B, n int) {
 	clock := storetest.NewClock()
 	f := &easy{now: clock.Now, runs: map[string]time.Time{}}
-	store := &written{Store: storetest.Open(b, "sqlite", clock.Now)}
+	db := storetest.Open(b, "sqlite", clock.Now)
+	f.members = db.RolloutMembers
+	store := &written{Store: db}
 	e, err := chain.New(store, chain.Classes{chain.UpstreamTransient: {Retry: true, Ends: chain.FailedRetryable}}, chain.Options{}, (&rollout.Chains{Nodes: f}).Rollout())
 	if err != nil {
 		b.Fatal(err)
@@ -72,7 +74,7 @@ func benchmarkRollout(b *testing.B, n int) {
 			}
 		}
 	}
-	b.ReportMetric(float64(store.bytes)/1024/float64(b.N), "KiB-state/step")
+	b.ReportMetric(float64(store.bytes)/1024/float64(b.N), "KiB/step")
 }
 
 // A rollout looks every two seconds while runs move. What has not changed is not written.
@@ -104,14 +106,24 @@ func (w *written) Save(ctx context.Context, c chain.Change) error {
 	if w.saves++; !c.SameState {
 		w.bytes += len(c.Record.State)
 	}
+	for _, e := range c.Effects {
+		for _, m := range e.(broker.SaveMembers) {
+			w.bytes += len(m.Member)
+		}
+	}
 	return w.Store.Save(ctx, c)
 }
 
 // easy is a fleet on which each run takes half a minute to a minute and ends well.
 type easy struct {
 	rollout.Nodes
-	now  func() time.Time
-	runs map[string]time.Time // when each ends
+	now     func() time.Time
+	runs    map[string]time.Time // when each ends
+	members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error)
+}
+
+func (f *easy) Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error) {
+	return f.members(ctx, rollout)
 }
 
 func (f *easy) Release(context.Context, string, bool) (rollout.Release, error) { return newest, nil }

@@ -20,12 +20,12 @@ type Chains struct{ Nodes Nodes }
 
 // Rollout is the list.
 func (c *Chains) Rollout() chain.Chain[Rollout] {
-	return chain.Chain[Rollout]{Kind: Kind, Form: 1, Marking: pause, Stages: []stage{
-		{Name: checkRelease, Do: c.check, Undo: c.stop, Retry: again, About: about("nothing: the release is to be there")},
-		{Name: "roll_canary", Do: c.rollCanary, Retry: again, About: about("the canaries: a run on each")},
-		{Name: "soak_canary", Do: c.soakCanary, Retry: again, About: about("nothing: the canaries are watched")},
-		{Name: "roll_waves", Do: c.rollWaves, Retry: again, About: about("the nodes, wave after wave: a run on each")},
-		{Name: complete, Do: c.complete, Retry: again, About: about("the nodes that waited for who is on them: a run on each")},
+	return chain.Chain[Rollout]{Kind: Kind, Form: 2, Marking: pause, Stages: []stage{
+		{Name: checkRelease, Do: c.open(c.check), Undo: c.open(c.stop), Retry: again, About: about("nothing: the release is to be there")},
+		{Name: "roll_canary", Do: c.open(c.rollCanary), Retry: again, About: about("the canaries: a run on each")},
+		{Name: "soak_canary", Do: c.open(c.soakCanary), Retry: again, About: about("nothing: the canaries are watched")},
+		{Name: "roll_waves", Do: c.open(c.rollWaves), Retry: again, About: about("the nodes, wave after wave: a run on each")},
+		{Name: complete, Do: c.open(c.complete), Retry: again, About: about("the nodes that waited for who is on them: a run on each")},
 	}}
 }
 

@@ -12,6 +12,8 @@ import (
 // needs them. A method may be called again with the same arguments and then changes
 // nothing more. An error of kind Unavailable is waited out.
 type Nodes interface {
+	// Members are the rows of a rollout's members, by their places.
+	Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error)
 	// Release reads a release that nodes may be given. Codes: agent_release_unknown,
 	// release_revoked, release_below_floor.
 	Release(ctx context.Context, version string, allowRollback bool) (Release, error)

@@ -65,8 +65,7 @@ type Wave struct {
 	Name string `json:"name"`
 }
 
-// Member is a node of a rollout. The names are short because there are thousands of them
-// in one state.
+// Member is a node of a rollout. The names are short because there are thousands of them.
 type Member struct {
 	NodeID   string   `json:"id"`
 	Hostname string   `json:"h"`
@@ -161,7 +160,8 @@ type Rollout struct {
 	RequestedBy   string              `json:"requested_by"`
 
 	Waves   []Wave    `json:"waves"`
-	Members []Member  `json:"members"`
+	Members []Member  `json:"-"`                 // rows of their own: see open
+	Carried []Member  `json:"members,omitempty"` // until the first step has made those rows
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
 	Wave     int       `json:"wave"`               // that is rolled, or soaks
@@ -176,7 +176,7 @@ type Rollout struct {
 	somebody    bool      // in this step: it was seen that somebody is heard
 }
 
-// Parse reads the state of a run, as far as this version knows it.
+// Parse reads the state of a run, as far as this version knows it, and without its members.
 func Parse(raw json.RawMessage) (s Rollout) {
 	_ = json.Unmarshal(raw, &s) // another version's: what every run has is still told
 	return s

@@ -55,6 +55,7 @@ func New(req Request, all []Candidate) (Rollout, error) {
 		return s, broker.Errorf(broker.Refused, "rollout_empty", "cannot roll %s out: no node of %q is to have it%s", s.Release.Version, taskcatalog.Clean(s.Selector, 200), s.leftOut())
 	}
 	s.divide(in)
+	s.Carried = s.Members
 	return s, nil
 }
 

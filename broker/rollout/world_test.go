@@ -55,6 +55,7 @@ type world struct {
 	memory   *chaintest.Memory
 	store    *chaintest.Lossy
 	engine   *chain.Engine
+	members  []broker.RolloutMember // of the rollout, as they were saved
 	machines map[string]*machine
 	runs     map[string]*chain.Record
 	starts   map[string]time.Time
@@ -71,12 +72,29 @@ func newWorld(t testing.TB, n int) *world {
 	t.Helper()
 	w := &world{t: t, clock: chaintest.NewClock(), machines: map[string]*machine{}, runs: map[string]*chain.Record{}, starts: map[string]time.Time{}, digest: newest.Digest}
 	w.memory = chaintest.NewMemory(w.clock.Now)
+	w.memory.Apply = w.save
 	w.store = &chaintest.Lossy{Store: w.memory}
 	for i := range n {
 		w.machines[id(i)] = &machine{version: "1.3.0"}
 	}
 	w.reboot()
 	return w
+}
+
+// save is the table of members.
+func (w *world) save(effect any) error {
+	for _, m := range effect.(broker.SaveMembers) {
+		if m.Place == len(w.members) {
+			w.members = append(w.members, m)
+		}
+		w.members[m.Place] = m
+	}
+	return nil
+}
+
+// Members implements rollout.Nodes.
+func (w *world) Members(context.Context, string) ([]broker.RolloutMember, error) {
+	return slices.Clone(w.members), nil
 }
 
 func id(i int) string { return fmt.Sprintf("n-%03d", i) }
@@ -185,7 +203,11 @@ func (w *world) rollout() (chain.Record, rollout.Rollout) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return r, rollout.Parse(r.State)
+	s, err := rollout.Load(ctx, w.Members, r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r, s
 }
 
 // is holds the rollout to a status, a failure's code and how many of its nodes came to

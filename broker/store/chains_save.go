@@ -144,6 +144,8 @@ func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 	case broker.AuditEntry:
 		e.CorrelationID = r.CorrelationID
 		err = t.audit(ctx, e)
+	case broker.SaveMembers:
+		err = t.saveMembers(ctx, r.ID, e)
 	default:
 		err = broker.Errorf(broker.Invalid, "effect_unknown", "cannot save run %s: nothing applies a %T", r.ID, effect)
 	}

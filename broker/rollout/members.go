@@ -1,0 +1,102 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// open has a stage work on the members, which are rows of their own, and gives those that
+// it changed to the save of its step: also where it fails or panics, since the state is
+// saved then, too.
+//
+// A rollout begins with its members in the state of its run, and the first step moves them;
+// that of a rollout which a broker before this one has begun is the next one. From then on
+// the state is of form 2: an engine that does not know it neither steps the run nor acts on
+// it, and a leader of the release before, to which the state would look like that of a
+// rollout to nobody, leaves it alone while the brokers are replaced one by one. What it
+// shows of such a rollout meanwhile is without its nodes.
+func (c *Chains) open(work func(context.Context, *run) error) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		was, err := c.take(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if changed := r.State.since(was); changed != nil {
+				r.Apply(changed)
+			}
+		}()
+		return work(ctx, r)
+	}
+}
+
+// take gives the state its members, and returns them as they are in rows; nil: in none.
+func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember, err error) {
+	s := &r.State
+	if s.Carried != nil {
+		s.Members, s.Carried = s.Carried, nil
+		return nil, nil
+	}
+	if rows, err = c.Nodes.Members(ctx, r.ID); err != nil {
+		return nil, ours(err)
+	}
+	if err := s.read(rows, whole); err != nil {
+		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID, err).With("state_unreadable", nil)
+	}
+	if len(rows) == 0 {
+		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s are not on record", r.ID).With("members_missing", nil)
+	}
+	return rows, nil
+}
+
+// whole reads a member as an engine reads a state: one that is not read whole would be
+// saved short.
+func whole(raw []byte, m *Member) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(m)
+}
+
+func (s *Rollout) read(rows []broker.RolloutMember, decode func([]byte, *Member) error) error {
+	s.Members = make([]Member, len(rows))
+	for i, row := range rows {
+		if err := decode(row.Member, &s.Members[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// since are the members that are not what they were.
+func (s *Rollout) since(was []broker.RolloutMember) (changed broker.SaveMembers) {
+	for i, m := range s.Members {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			panic(err) // it has texts and numbers only
+		}
+		if i >= len(was) || !bytes.Equal(raw, was[i].Member) {
+			changed = append(changed, broker.RolloutMember{Place: i, Member: raw})
+		}
+	}
+	return changed
+}
+
+// Load reads a rollout for who looks at it, as far as this version knows it. members reads
+// its rows.
+func Load(ctx context.Context, members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error), r chain.Record) (Rollout, error) {
+	s := Parse(r.State)
+	if s.Carried != nil {
+		s.Members = s.Carried
+		return s, nil
+	}
+	rows, err := members(ctx, r.ID)
+	if err != nil {
+		return s, err
+	}
+	_ = s.read(rows, func(raw []byte, m *Member) error { _ = json.Unmarshal(raw, m); return nil }) // another version's: what is known of it is told
+	return s, nil
+}

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// RolloutMembers are the members of a rollout, by their places. None: they are in the
+// state of its run.
+func (db *DB) RolloutMembers(ctx context.Context, runID string) ([]broker.RolloutMember, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (m broker.RolloutMember, err error) {
+		return m, row.Scan(&m.Place, rawDoc(&m.Member))
+	}, `SELECT place, member FROM rollout_members WHERE run_id = $1 ORDER BY place`, runID)
+}
+
+// membersBatch is how many members one statement writes.
+const membersBatch = 500
+
+func (t *tx) saveMembers(ctx context.Context, runID string, all broker.SaveMembers) error {
+	for some := range slices.Chunk(all, membersBatch) {
+		var rows []string
+		args := []any{runID}
+		for _, m := range some {
+			args = append(args, m.Place, string(m.Member))
+			rows = append(rows, fmt.Sprintf("($1, $%d, $%d)", len(args)-1, len(args)))
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO rollout_members (run_id, place, member) VALUES `+strings.Join(rows, ", ")+
+			` ON CONFLICT (run_id, place) DO UPDATE SET member = excluded.member`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
