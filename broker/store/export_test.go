@@ -28,3 +28,16 @@ func VerifyBlocks(ctx context.Context, db *DB, id string, blocks iter.Seq2[recor
 
 // DenyListQuery is that of DenyList.
 const DenyListQuery = denyList
+
+// Exec is a statement of a test: what a database is like after years.
+func Exec(ctx context.Context, db *DB, statement string, args ...any) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, statement, args...)
+		return err
+	})
+}
+
+// Left lists the ids that a table has, in their order.
+func Left(ctx context.Context, db *DB, table, id string) ([]string, error) {
+	return collect(ctx, db.reader(), scanText, `SELECT `+id+` FROM `+table+` ORDER BY `+id)
+}
