@@ -2,11 +2,13 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
 const (
@@ -20,8 +22,9 @@ const (
 
 // Keeper removes what is old. The leader runs one.
 type Keeper struct {
-	DB  *store.DB
-	Log *zap.Logger
+	DB      *store.DB
+	History Policy // of tasks and runs
+	Log     *zap.Logger
 }
 
 // Run removes what is old each hour, until ctx ends.
@@ -30,7 +33,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := k.Drop(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn("cannot drop old certificates", zap.Error(err))
+			k.Log.Warn("cannot drop what is old", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -42,10 +45,33 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // Drop removes what is old by now.
 func (k *Keeper) Drop(ctx context.Context) error {
+	return errors.Join(k.certificates(ctx), k.history(ctx))
+}
+
+func (k *Keeper) certificates(ctx context.Context) error {
 	for {
 		n, err := k.DB.DropCertificates(ctx, k.DB.Now().Add(-Certificates), batch)
 		if err != nil || n < batch {
 			return err
 		}
 	}
+}
+
+// history removes tasks, and then the runs that have none left.
+func (k *Keeper) history(ctx context.Context) error {
+	keep := k.History.keep()
+	if keep == 0 {
+		return nil
+	}
+	old := store.History{Before: k.DB.Now().Add(-keep), Mark: turnover.FollowerOf("")}
+	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){k.DB.DropTasks, k.DB.DropRuns} {
+		next := &store.HistoryPage{}
+		for next != nil {
+			var err error
+			if next, err = drop(ctx, old, *next, batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -1,11 +1,16 @@
 package retention_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/store"
@@ -30,4 +35,68 @@ func TestAnEmptyStoreIsLeftAlone(t *testing.T) {
 			t.Errorf("audited %v, %v", rows, err)
 		}
 	})
+}
+
+// By the policy's time, and by nothing else, tasks and runs are old; 0 keeps them for ever.
+func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
+	const day = 24 * time.Hour
+	forEver, least := time.Duration(0), retention.LeastFor
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		e, err := chain.New(db, nil, chain.Options{}, chain.Chain[struct{}]{Kind: "k", Stages: []chain.Stage[struct{}]{{
+			Name: "s", Do: func(context.Context, *chain.Run[struct{}]) error { return nil },
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(id string) {
+			t.Helper()
+			if _, err := e.Start(t.Context(), chain.Start{ID: id, Kind: "k", Site: "dc1", State: struct{}{}}); err != nil {
+				t.Fatal(err)
+			}
+			if worked, err := e.Step(t.Context()); err != nil || !worked {
+				t.Fatal(worked, err)
+			}
+		}
+		is := func(p retention.Policy, want string) {
+			t.Helper()
+			k := &retention.Keeper{DB: db, History: p, Log: zap.NewNop()}
+			if err := k.Drop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			runs, err := db.Runs(t.Context(), chain.Filter{})
+			var ids []string
+			for _, r := range runs {
+				ids = append(ids, r.ID)
+			}
+			if got := strings.Join(ids, " "); got != want || err != nil {
+				t.Errorf("%s are left, want %s, %v", got, want, err)
+			}
+		}
+		for i := range 4 { // 0, 100, 200, 300 days
+			run(fmt.Sprint("r-", i))
+			clock.Advance(100 * day)
+		}
+		is(retention.Policy{}, "r-0 r-1 r-2 r-3") // the first ended 400 days ago, and not before
+		clock.Advance(time.Second)
+		is(retention.Policy{For: &forEver}, "r-0 r-1 r-2 r-3")
+		is(retention.Policy{}, "r-1 r-2 r-3")
+		run("r-4")
+		is(retention.Policy{For: &least}, "r-4")
+	})
+}
+
+func TestAPolicyThatWouldForgetWhatIsStillAskedForIsRefused(t *testing.T) {
+	for keep, code := range map[time.Duration]string{0: "", retention.LeastFor: "", retention.DefaultFor: "", retention.LeastFor - 1: "config_invalid", -time.Hour: "config_invalid", time.Nanosecond: "config_invalid"} {
+		if err := (retention.Policy{For: &keep}).Check(); (err == nil) != (code == "") || err != nil && broker.AsError(err).Code != code {
+			t.Errorf("%s: %v", keep, err)
+		}
+	}
+	if err := (retention.Policy{}).Check(); err != nil {
+		t.Error(err)
+	}
+	for _, least := range []time.Duration{store.ProbeWithin, nodeapi.DefaultRenewGrace} {
+		if retention.LeastFor <= least {
+			t.Errorf("tasks may be gone after %v and are asked for within %v", retention.LeastFor, least)
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
@@ -42,6 +43,7 @@ type Config struct {
 	Vault          *secrets.VaultConfig    // nil: secrets are files in the data directory
 	Events         outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
 	Archives       taskqueue.ArchivePolicy // for how long what tasks collected is kept; zero: its default
+	History        retention.Policy        // for how long tasks and runs are kept; zero: its default
 	Version        string
 
 	Now func() time.Time // nil: time.Now
@@ -82,7 +84,7 @@ func (c *Config) fill() error {
 	if c.Database != "" && !strings.HasPrefix(c.Database, "postgres://") && !strings.HasPrefix(c.Database, "postgresql://") {
 		return broker.Errorf(broker.Invalid, "bad_store_url", "cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
 	}
-	if err := errors.Join(c.Events.Check(), c.Archives.Check()); err != nil {
+	if err := errors.Join(c.Events.Check(), c.Archives.Check(), c.History.Check()); err != nil {
 		return err
 	}
 	if c.RelayListen == "" {

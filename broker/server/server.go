@@ -324,7 +324,7 @@ func (s *Server) lead(ctx context.Context) {
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
 	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
-	old := &retention.Keeper{DB: s.db, Log: s.c.Log.Named("retention")}
+	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restored.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restored")}

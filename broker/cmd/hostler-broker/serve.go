@@ -45,7 +45,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 				watchdog = 0 // WATCHDOG_USEC is not ours, or not a number
 			}
 			b, err := server.New(c.Context(), server.Config{
-				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen, RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics,
+				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen, RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics, History: s.History,
 				Version: version, Now: now, StoreNow: storeNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})

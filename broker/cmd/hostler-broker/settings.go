@@ -14,6 +14,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
@@ -36,6 +37,8 @@ type settings struct {
 	Events outbox.Policy `yaml:"events"`
 	// Diagnostics says for how long what nodes collected is kept.
 	Diagnostics taskqueue.ArchivePolicy `yaml:"diagnostics"`
+	// History says for how long tasks and runs are kept.
+	History retention.Policy `yaml:"history"`
 }
 
 const maxSettings = 64 << 10
@@ -44,7 +47,7 @@ const maxSettings = 64 << 10
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
-	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics")
+	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -80,7 +83,7 @@ func (s *settings) load(c *cobra.Command) error {
 			}
 		}
 	}
-	s.Vault, s.Events, s.Diagnostics = file.Vault, file.Events, file.Diagnostics
+	s.Vault, s.Events, s.Diagnostics, s.History = file.Vault, file.Events, file.Diagnostics, file.History
 	if s.DataDir == "" {
 		return usage("%s needs a data directory (use --data-dir DIR)", c.CommandPath())
 	}

@@ -32,3 +32,22 @@ func FuzzSettings(f *testing.F) {
 		}
 	})
 }
+
+// Nothing said is not the same as 0, which keeps for ever.
+func TestForHowLongHistoryIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "broker.yaml")
+	for text, want := range map[string]string{"data_dir: a\n": "default", "history: {keep_for: 0s}\n": "0s", "history: {keep_for: 2160h}\n": "2160h0m0s"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var s settings
+		got := "default"
+		err := readSettings(path, &s)
+		if s.History.For != nil {
+			got = s.History.For.String()
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+}
