@@ -164,6 +164,8 @@ func TestWhatIsOldAndStays(t *testing.T) {
 		"the node's last delivery":                   {"k-0", []string{fmt.Sprintf(agent, "correlation_id", "k-0")}},
 		"a task that mends a drift":                  {"k-0", []string{fmt.Sprintf(drift, "k-0")}},
 		"of a run that stays":                        {"k-0 k-1", []string{`UPDATE tasks SET correlation_id = '{}r-6' WHERE id IN ('{}k-0', '{}k-1')`}},
+		"of a run that has not ended":                {"k-0 r-0", []string{`UPDATE tasks SET correlation_id = '{}r-0' WHERE id = '{}k-0'`, `UPDATE chain_runs SET status = 'failed_manual_intervention', completed_at = 0 WHERE id = '{}r-0'`}},
+		"of a run of which a task ended since":       {"k-0 k-1 r-0", []string{`UPDATE tasks SET correlation_id = '{}r-0' WHERE id IN ('{}k-0', '{}k-1')`, `UPDATE tasks SET ended_at = ended_at + 34560000000000 WHERE id = '{}k-1'`}},
 		"of a run that goes":                         {"", []string{`UPDATE tasks SET correlation_id = '{}r-0' WHERE id IN ('{}k-0', '{}k-1')`}},
 		"of a run of which another task stays":       {"k-0 k-1 r-0", []string{`UPDATE tasks SET correlation_id = '{}r-0' WHERE id IN ('{}k-0', '{}k-1', '{}k-2')`}},
 		"of a request that was no run":               {"", []string{`UPDATE tasks SET correlation_id = 'q' WHERE id IN ('{}k-0', '{}k-6')`}},
