@@ -30,6 +30,9 @@ func (c *conn) Close() error {
 
 // dial opens a connection: to a broker on this machine, from the node's own address.
 func (n *node) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if all := n.fleet.Replicas; len(all) > 0 {
+		addr = all[int(n.fleet.dialed.Add(1))%len(all)]
+	}
 	d := net.Dialer{Timeout: dialTimeout}
 	if n.fleet.onLoopback() {
 		d.LocalAddr = address(n.index)

@@ -18,6 +18,9 @@ type Site struct {
 	Broker   string // https://host:port of the agents' listener
 	CASHA256 string // of the root that the first contact is pinned to
 	Script   Script
+	// Replicas are HOST:PORT of the agents' listeners of several brokers: a connection goes to
+	// one after the other, as a load balancer would have it. None: all go to Broker.
+	Replicas []string
 }
 
 // Counts are what happened so far, and how many nodes are in which state now.
@@ -54,6 +57,7 @@ type Fleet struct {
 	Saw func(Event)
 
 	script atomic.Pointer[Script]
+	dialed atomic.Uint32
 	counts tally
 	work   sync.WaitGroup
 	mu     sync.Mutex
