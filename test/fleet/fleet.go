@@ -119,6 +119,12 @@ type Machine struct {
 	Facts              *taskcatalog.Facts
 }
 
+// Joining is a token, and the machine that was deployed with it, if any.
+type Joining struct {
+	Token   string  `json:"token"`
+	Machine Machine `json:"machine"`
+}
+
 // Join has a node enrol with each token, and work until ctx ends. It returns at once.
 func (f *Fleet) Join(ctx context.Context, tokens []string) {
 	for _, token := range tokens {

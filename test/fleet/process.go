@@ -23,10 +23,10 @@ const tellEvery = 50 * time.Millisecond
 // order is a line that a fleet's process is told, and told one that it says.
 type (
 	order struct {
-		Site *Site    `json:"site,omitempty"` // the first
-		Join []string `json:"join,omitempty"`
-		Cut  bool     `json:"cut,omitempty"`
-		Play *Script  `json:"play,omitempty"`
+		Site *Site     `json:"site,omitempty"` // the first
+		Join []Joining `json:"join,omitempty"`
+		Cut  bool      `json:"cut,omitempty"`
+		Play *Script   `json:"play,omitempty"`
 		// Events is a file to write what happens to; with Site.
 		Events string `json:"events,omitempty"`
 	}
@@ -79,7 +79,9 @@ func serve(in io.Reader, out io.Writer) error {
 		case err != nil:
 			return err
 		}
-		f.Join(ctx, o.Join)
+		for _, j := range o.Join {
+			f.JoinMachine(ctx, j.Token, j.Machine)
+		}
 		if o.Cut {
 			f.Cut()
 		}
@@ -172,7 +174,16 @@ func (p *Process) listen(out io.Reader) {
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Join has nodes join by tokens.
-func (p *Process) Join(tokens []string) error { return p.say.Encode(order{Join: tokens}) }
+func (p *Process) Join(tokens []string) error {
+	var all []Joining
+	for _, token := range tokens {
+		all = append(all, Joining{Token: token})
+	}
+	return p.JoinMachines(all)
+}
+
+// JoinMachines has nodes join by tokens that machines were deployed with.
+func (p *Process) JoinMachines(all []Joining) error { return p.say.Encode(order{Join: all}) }
 
 // Cut breaks every connection once, in the middle of whatever is on its way.
 func (p *Process) Cut() error { return p.say.Encode(order{Cut: true}) }
