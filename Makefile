@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
+.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the three programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
@@ -28,7 +28,8 @@ help:
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
 	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
 	@echo 'make upgrade   three brokers of an earlier release (PREVIOUS=commit) are replaced one by one under 200 onboardings; as root'
-	@echo 'make bench     benchmarks, with a table at the end and the same in bench.json'
+	@echo 'make bench     benchmarks, with a table at the end, the same in bench.json, and a plot in bench.svg (BENCH=regexp PKG=./path/... for some of them)'
+	@echo 'make bench-docs  the plot of the last make bench becomes the one of docs/performance.md'
 	@echo 'make bench-update  how long a node has no agent that works when a new version crashes, in a QEMU guest (RUNS=5 times)'
 	@echo 'make bench-terminal  a terminal against ssh on a link that is slow and loses packets: echo and output, in a QEMU guest (KEYS=600 typed)'
 	@echo 'make lint fuzz package clean   as usual'
@@ -107,8 +108,13 @@ fuzz:
 	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do \
 	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x $$p || exit 1; done; done
 
+# One part of it: make bench BENCH=Onboardings PKG=./test/fleet/hall
+BENCH ?= .
+PKG   ?= ./...
 bench: build
-	@go run ./test/bench
+	@go run ./test/bench -bench '$(BENCH)' $(PKG)
+# What docs/performance.md shows is what was measured last, on purpose.
+bench-docs: ; cp bench.svg docs/performance.svg
 RUNS ?= 5
 bench-update: setup-guest build package
 	$(GO) test -tags e2e,e2e_all -timeout 60m -v -run '^$$' -bench FromACrashToTheOldVersion -benchtime $(RUNS)x ./test/e2e
@@ -149,4 +155,4 @@ package: build
 	@bin/hostler agent-release pack bin/hostler-agent --out dist/hostler-agent-$(VERSION).oci
 
 clean:
-	rm -rf bin dist bench.json
+	rm -rf bin dist bench.json bench.svg
