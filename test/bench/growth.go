@@ -102,7 +102,7 @@ func (r *report) plot() ([]byte, error) {
 		Where         string
 		Panels        []panel
 	}
-	all.Width, all.Height, all.Where = 2*width, height*(len(curves)+1)/2+30, r.where()
+	all.Width, all.Height, all.Where = 2*width, (len(curves)+1)/2*height+30, r.where()
 	for i, c := range curves {
 		p := r.panel(c)
 		p.X, p.Y = i%2*width, i/2*height
@@ -123,10 +123,10 @@ func (r *report) panel(c curve) panel {
 		}
 	}
 	step := tick(most)
-	full := step * max(1, math.Ceil(most/step))
-	up := func(v float64) float64 { return floor - max(v, 0)/full*(floor-top) }
-	for v := 0.0; v <= full; v += step {
-		p.Up = append(p.Up, mark{up(v), number(v)})
+	steps := max(1, math.Ceil(most/step))
+	up := func(v float64) float64 { return floor - max(v, 0)/(steps*step)*(floor-top) }
+	for i := range int(steps) + 1 {
+		p.Up = append(p.Up, mark{up(float64(i) * step), number(float64(i) * step)})
 	}
 	for _, n := range sizes {
 		if v, ok := r.figure(hallPkg, fmt.Sprintf(c.benchmark, n), c.unit); ok {
