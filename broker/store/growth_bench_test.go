@@ -3,10 +3,8 @@ package store_test
 import (
 	"crypto/rand"
 	"crypto/x509"
-	"database/sql"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +24,7 @@ func BenchmarkRenewal(b *testing.B) {
 	chain := issued(b, db, n)
 	pem, spki := string(pki.MarshalCerts(chain...)), chain[0].RawSubjectPublicKeyInfo
 	serial := must(db.Certificates(ctx, n.ID))(b)[0].Serial
-	before := onDisk(b, url)
+	before := storetest.OnDisk(b, url)
 	b.ResetTimer()
 	for i := range b.N {
 		next := fmt.Sprintf("%032x", i)
@@ -39,9 +37,9 @@ func BenchmarkRenewal(b *testing.B) {
 	}
 	b.StopTimer()
 	ok(b, db.Close())
-	after := onDisk(b, url)
+	after := storetest.OnDisk(b, url)
 	for _, table := range []string{"certificates", "audit_logs"} {
-		b.ReportMetric(float64(after[table]-before[table])/float64(b.N), table+"-B/op")
+		b.ReportMetric(float64(after[table].Bytes-before[table].Bytes)/float64(b.N), table+"-B/op")
 	}
 }
 
@@ -58,24 +56,4 @@ func issued(b *testing.B, db *store.DB, n broker.Node) []*x509.Certificate {
 	_, chain, err := authority.IssueNode(csr, id, db.Now(), 24*time.Hour)
 	ok(b, err)
 	return chain
-}
-
-// onDisk are the bytes of each table of a SQLite database, with its indexes.
-func onDisk(b *testing.B, url string) map[string]int64 {
-	b.Helper()
-	raw, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?mode=ro")
-	ok(b, err)
-	defer func() { _ = raw.Close() }()
-	rows, err := raw.Query(`SELECT m.tbl_name, SUM(s.pgsize) FROM dbstat s JOIN sqlite_schema m ON m.name = s.name GROUP BY m.tbl_name`)
-	ok(b, err)
-	defer func() { _ = rows.Close() }()
-	sizes := map[string]int64{}
-	for rows.Next() {
-		var table string
-		var n int64
-		ok(b, rows.Scan(&table, &n))
-		sizes[table] = n
-	}
-	ok(b, rows.Err())
-	return sizes
 }

@@ -282,6 +282,13 @@ var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
 // enrol is what the agent of a deployed machine does at its first boot.
 func (p *process) enrol(hostname, systemID string) {
 	p.t.Helper()
+	p.rested()
+	p.bring(hostname, systemID)
+}
+
+// rested waits until nodes are answered.
+func (p *process) rested() {
+	p.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(p.RootSHA256(), "127.0.0.1", p.Now)}}
 	defer client.CloseIdleConnections()
 	servertest.Eventually(p.t, "nodes to be answered", func() bool { // a clock that has leapt makes the deny list look old
@@ -292,7 +299,6 @@ func (p *process) enrol(hostname, systemID string) {
 		_ = res.Body.Close()
 		return res.StatusCode != http.StatusServiceUnavailable
 	})
-	p.bring(hostname, systemID)
 }
 
 // bring enrols the agent of a machine with the token that it was deployed with.

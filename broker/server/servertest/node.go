@@ -65,11 +65,15 @@ func H100s(n int) *taskcatalog.Facts {
 func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, facts ...*taskcatalog.Facts) *Node {
 	t.Helper()
 	var hardware *taskcatalog.Facts
+	can := map[string]string{}
 	switch {
 	case len(facts) > 0:
 		hardware = facts[0]
 	case systemID != "":
 		hardware = H100s(8)
+	}
+	if hardware != nil {
+		can = hardware.Keys
 	}
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
@@ -84,7 +88,7 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 	var reply wire.EnrollReply
 	n.must(t, http.MethodPost, "/internal/v1/nodes/enroll", wire.EnrollRequest{
 		Token: token, CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(),
-		Capabilities: map[string]string{}, Hostname: hostname, MAASSystemID: systemID, Facts: hardware, Now: b.Now(),
+		Capabilities: can, Hostname: hostname, MAASSystemID: systemID, Facts: hardware, Now: b.Now(),
 	}, &reply)
 	n.NodeIdentity = pki.NodeIdentity{NodeID: reply.NodeID, Epoch: reply.NodeEpoch}
 	if n.Trust, err = pki.FirstBundle([]byte(reply.TrustBundle), b.Now()); err != nil {
@@ -173,6 +177,12 @@ func (n *Node) Next(t testing.TB) (wire.Delivery, *taskcatalog.Task) {
 	}
 	d := n.more[0]
 	n.more = n.more[1:]
+	return d, n.Verified(t, d)
+}
+
+// Verified is the task of a delivery, verified as a node does.
+func (n *Node) Verified(t testing.TB, d wire.Delivery) *taskcatalog.Task {
+	t.Helper()
 	env, err := pki.ParseEnvelope([]byte(d.Envelope))
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +191,7 @@ func (n *Node) Next(t testing.TB) (wire.Delivery, *taskcatalog.Task) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, task
+	return task
 }
 
 // Progress reports progress of a task.
