@@ -198,8 +198,8 @@ const (
 	ownFiles = 150
 )
 
-// baseline is what there is on the machine's system. It is kept with the task that took it,
-// by itself, and in what a validation is asked and signed with.
+// baseline is what there is on the machine's system. It is kept by itself, in the result of
+// the task that took it, and in the envelopes of a cleanup and of a validation.
 func (m *leavingMachine) baseline(t testing.TB, now time.Time) taskcatalog.ValidateCleanResult {
 	t.Helper()
 	out := taskcatalog.Baseline{TakenAt: now.UTC(), Processes: []string{"/usr/sbin/sshd"}}
