@@ -267,9 +267,10 @@ func scanEvent(row interface{ Scan(...any) error }) (e chain.Event, err error) {
 // NextDue implements chain.Store.
 func (db *DB) NextDue(ctx context.Context) (time.Time, error) {
 	var next sql.NullInt64
+	// Of those that wait in a batch, and none has in hand, thousands may be due already.
 	err := db.reader().QueryRowContext(ctx, `SELECT MIN(due) FROM (
-			SELECT MIN(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) AS due FROM chain_runs
-				WHERE status IN ('pending', 'running', 'compensating') AND (due_at > $1 OR lease_until > $1)
+			SELECT MIN(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) AS due FROM chain_runs WHERE `+freely+` AND (due_at > $1 OR lease_until > $1)
+			UNION ALL SELECT MIN(due_at) FROM chain_runs WHERE batch <> '' AND status = 'pending' AND due_at > $1
 			UNION ALL SELECT MIN(probe_at) FROM chain_holds WHERE until_at = 0 AND kind = 'unreachable' AND probe_at > $1
 		) AS moments`, micros(db.Now())).Scan(&next)
 	if err != nil || !next.Valid {

@@ -19,10 +19,14 @@ const claimable = `due_at <= $1 AND lease_until <= $1
 // Runs that move, and those that no batch holds back, go before those that wait
 // for a place in one.
 const (
-	freely  = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index has it
-	inBatch = `status = 'pending' AND batch <> '' AND (started_at > 0 OR batch NOT IN (SELECT id FROM chain_batches WHERE stopped_at > 0))
-	AND batch IN (SELECT id FROM chain_batches b WHERE id IN (SELECT batch FROM chain_runs WHERE batch <> '' AND status = 'pending')
-		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.site = b.site AND m.status IN ('running', 'compensating')))`
+	freely = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index has it
+	// withRoom are the batches of which a run waits and whose site has a place for it.
+	withRoom = `SELECT id FROM chain_batches b WHERE EXISTS (SELECT 1 FROM chain_runs w WHERE w.batch <> '' AND w.batch = b.id AND w.status = 'pending')
+		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.site = b.site AND m.status IN ('running', 'compensating'))`
+	// inBatch goes through what waits by when it is due, as the index chain_runs_next has
+	// it: the first is nearly always the one. By their batches thousands would be sorted.
+	inBatch = `batch <> '' AND status = 'pending' AND (started_at > 0 OR batch NOT IN (SELECT id FROM chain_batches WHERE stopped_at > 0))
+		AND batch || '' IN (` + withRoom + `)`
 )
 
 // errAgain ends a transaction that lost a race for what is not the run's row.
@@ -35,12 +39,14 @@ func (db *DB) Claim(ctx context.Context, c chain.Claim) (*chain.Record, error) {
 	if len(c.Kinds) == 0 {
 		return nil, nil
 	}
-	for _, among := range []string{freely, inBatch} {
-		if r, err := db.claimAmong(ctx, c, among); r != nil || err != nil {
-			return r, err
-		}
+	if r, err := db.claimAmong(ctx, c, freely); r != nil || err != nil {
+		return r, err
 	}
-	return nil, nil
+	var room bool
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (`+withRoom+`)`).Scan(&room); err != nil || !room {
+		return nil, err
+	}
+	return db.claimAmong(ctx, c, inBatch)
 }
 
 func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (claimed *chain.Record, err error) {

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"iter"
+	"time"
 
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/recording"
 )
 
@@ -40,4 +42,11 @@ func Exec(ctx context.Context, db *DB, statement string, args ...any) error {
 // Left lists the ids that a table has, in their order.
 func Left(ctx context.Context, db *DB, table, id string) ([]string, error) {
 	return collect(ctx, db.reader(), scanText, `SELECT `+id+` FROM `+table+` ORDER BY `+id)
+}
+
+// WithRoomQuery and ClaimInBatchQuery are those of Claim, of what waits in a batch.
+const WithRoomQuery = withRoom
+
+func ClaimInBatchQuery(c chain.Claim, now time.Time) (string, []any) {
+	return claimQuery(c, inBatch, now)
 }

@@ -1,0 +1,28 @@
+package store_test
+
+import (
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+// Of ten thousand runs that wait in a batch the next is read from an index, and none is
+// sorted: each of them is claimed once, and each claim would read them all.
+func TestTheNextOfABatchIsReadByItsIndex(t *testing.T) {
+	url := storetest.URL(t, "sqlite")
+	storetest.Reopen(t, url, nil)
+	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
+	defer func() { _ = raw.Close() }()
+	query, args := store.ClaimInBatchQuery(chain.Claim{Owner: "o", Kinds: []string{"onboarding"}, Lists: []string{"l"}}, time.Now())
+	if plan := planOf(t, raw, query, args...); !strings.Contains(plan, "chain_runs_next") || strings.Contains(plan, "TEMP B-TREE") {
+		t.Error(plan)
+	}
+	if plan := planOf(t, raw, store.WithRoomQuery); !strings.Contains(plan, "SEARCH w ") || !strings.Contains(plan, "SEARCH m ") {
+		t.Error(plan)
+	}
+}
