@@ -285,8 +285,8 @@ func TestTokensFromBeforeTheRestoreEnrolNobody(t *testing.T) {
 		anew := b.machine()
 		anew.enroll(token)
 		anew.polls()
-		if anew.epoch != 5 {
-			t.Errorf("enrolled at epoch %d, and one of epoch 4 was seen", anew.epoch)
+		if anew.epoch <= b.clock.Now().Add(-time.Hour).Unix() {
+			t.Errorf("enrolled at epoch %d, which the first restore of the backup may have given out", anew.epoch)
 		}
 		lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "epoch_superseded")
 		b.advance(0)

@@ -23,8 +23,9 @@
 //   - Runs that had not ended are stopped for a person: a cursor is a memory of what was done,
 //     and what was done since is not in it. Each stage looks before it acts, so that
 //     retry, resume and rerun find what is there.
-//   - The next trust bundle, event and enrolment get numbers beyond what can have been
-//     given out since.
+//   - The next trust bundle, event and enrolment get numbers that go by the time of the
+//     restore: beyond what can have been given out since the backup, also by a broker
+//     that was restored from the same one before.
 //
 // # Who is let in
 //

@@ -102,7 +102,11 @@ func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err err
 // OutboxEnds returns the position of the newest event and that of the newest
 // which is no longer kept; 0: there is none.
 func (db *DB) OutboxEnds(ctx context.Context) (newest, forgotten int64, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`).Scan(&newest, &forgotten)
+	return outboxEnds(ctx, db.reader())
+}
+
+func outboxEnds(ctx context.Context, r runner) (newest, forgotten int64, err error) {
+	err = r.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`).Scan(&newest, &forgotten)
 	return newest, forgotten, err
 }
 
@@ -173,20 +177,31 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.forUpdate()).Scan(&newest, &forgotten); err != nil {
 			return err
 		}
+		var first, kept sql.NullInt64
+		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > 0`).Scan(&first); err != nil {
+			return err
+		}
+		if !first.Valid {
+			gone = 0
+			return nil
+		}
+		forgotten = max(forgotten, first.Int64-1) // positions that a restore has left out count for nothing
 		until := newest
-		var kept sql.NullInt64
 		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > $1 AND position <= $2 AND at >= $3`,
 			forgotten, forgotten+limit, micros(before)).Scan(&kept); err != nil {
 			return err
 		} else if kept.Valid {
 			until = kept.Int64 - 1
 		}
-		until = min(max(until, newest-most), newest, forgotten+limit)
+		gaps, err := t.gaps(ctx)
+		if err != nil {
+			return err
+		}
+		until = outside(gaps, min(max(until, behind(gaps, newest, most)), newest, forgotten+limit))
 		if until <= forgotten {
 			gone = 0
 			return nil
 		}
-		var err error
 		if gone, err = changed(t.ExecContext(ctx, `DELETE FROM outbox WHERE position > 0 AND position <= $1`, until)); err != nil {
 			return err
 		}
@@ -194,4 +209,34 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 		return err
 	})
 	return gone, err
+}
+
+// gap are positions that a restore has left out: those after upTo, until from.
+type gap struct{ upTo, from int64 }
+
+// gaps are the newest first.
+func (t *tx) gaps(ctx context.Context) ([]gap, error) {
+	return collect(ctx, t, func(row interface{ Scan(...any) error }) (g gap, err error) { return g, row.Scan(&g.upTo, &g.from) },
+		`SELECT events_upto, events_from FROM restores ORDER BY id DESC`)
+}
+
+// behind is the position after which most events are.
+func behind(gaps []gap, newest, most int64) int64 {
+	at := newest - most
+	for _, g := range gaps {
+		if at < g.from {
+			at -= g.from - g.upTo
+		}
+	}
+	return at
+}
+
+// outside is the position of the last event up to one: no reader goes on from within a gap.
+func outside(gaps []gap, position int64) int64 {
+	for _, g := range gaps {
+		if g.upTo < position && position < g.from {
+			return g.upTo
+		}
+	}
+	return position
 }

@@ -286,3 +286,30 @@ func TestARunsEventsAreOfItsSite(t *testing.T) {
 		}
 	})
 }
+
+// The numbers that a restore leaves out are none of the events that are kept.
+func TestWhatARestoreLeavesOutCountsForNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		for i := range 4 {
+			newNode(t, db, fmt.Sprintf("before%d", i))
+		}
+		placed(t, db, store.OutboxFilter{})
+		must(db.MarkRestored(ctx, admin, clock.Now(), "a backup"))(t)
+		newNode(t, db, "after")
+		must(db.PlaceEvents(ctx, 100))(t)
+		left := func(most, want int64) {
+			t.Helper()
+			for must(db.ForgetEvents(ctx, db.Now().Add(-time.Hour), most, 100))(t) > 0 {
+			}
+			_, forgotten, err := db.OutboxEnds(ctx)
+			ok(t, err)
+			if got := placed(t, db, store.OutboxFilter{After: forgotten}); int64(len(got)) != want {
+				t.Errorf("of at most %d there are %d", most, len(got))
+			}
+		}
+		left(100, 5)
+		left(3, 3)
+		left(1, 1)
+		left(0, 0)
+	})
+}

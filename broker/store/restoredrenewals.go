@@ -264,9 +264,17 @@ func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
 	return nil
 }
 
-// nextEpoch is beyond what a restored database has seen of the node, too.
+// nextEpoch is beyond what a restored database has seen of the node, too, and beyond what
+// it can have given out before it was restored.
 func (t *tx) nextEpoch(ctx context.Context, n broker.Node) (int64, error) {
 	var seen int64
-	err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(asked_epoch), 0) FROM restored_nodes WHERE node_id = $1`, n.ID).Scan(&seen)
-	return max(n.Epoch, seen) + 1, err
+	err := t.QueryRowContext(ctx, `SELECT asked_epoch FROM restored_nodes WHERE node_id = $1`, n.ID).Scan(&seen)
+	if errors.Is(err, sql.ErrNoRows) { // made since, or there was no restore
+		return n.Epoch + 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	last, err := lastRestore(ctx, t)
+	return max(n.Epoch, seen, last.RestoredAt.Unix()) + 1, err
 }

@@ -46,11 +46,13 @@ func lastRestore(ctx context.Context, r runner) (Restore, error) {
 	return found, err
 }
 
-// Counters that nodes and readers of events have seen go on from beyond what the
-// database can have given out since the backup.
+// Numbers that nodes and readers of events have seen go on from the time of the restore:
+// from seconds for trust bundles and enrolments, and from milliseconds for events. None
+// given out before it is as high, neither since the backup nor after an earlier restore of
+// the same one. The leaps are the least, where this machine's clock is behind.
 const (
 	trustLeap = 1_000
-	eventLeap = 500_000 // less than is kept: the keeper counts positions
+	eventLeap = 500_000
 )
 
 // Voided counts what a restore has taken its force from.
@@ -105,14 +107,18 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	if err != nil {
 		return v, err
 	}
-	floor := max(bundle, last.TrustFloor) + trustLeap
+	upTo, _, err := outboxEnds(ctx, t)
+	if err != nil {
+		return v, err
+	}
+	floor := max(max(bundle, last.TrustFloor)+trustLeap, t.now.Unix())
+	from := max(upTo+eventLeap, t.now.UnixMilli())
 	for _, s := range []struct {
 		rows *int
 		sql  string
 		args []any
 	}{
-		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from)
-			SELECT $1, $2, $3, $4, position, position + $5 FROM outbox_tip WHERE one = 1`, []any{now, micros(takenAt), source, floor, int64(eventLeap)}},
+		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from) VALUES ($1, $2, $3, $4, $5, $6)`, []any{now, micros(takenAt), source, floor, upTo, from}},
 		{nil, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = 'restored'`, []any{now}},
 		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', 'restored', $1, $2, $3)`, []any{"compare it with the nodes and with MAAS, then hostler-broker restore --release", actor.Name, now}},
 		{nil, `DELETE FROM restored_differences`, nil},
@@ -125,7 +131,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 		{nil, `UPDATE rotations SET void_at = $1 WHERE used_at = 0 AND void_at = 0`, []any{now}},
 		{nil, `DELETE FROM terminal_tickets`, nil},
 		{nil, `UPDATE terminal_sessions SET token_hash = '', next_token_hash = '' WHERE status <> 'closed'`, nil},
-		{nil, `UPDATE outbox_tip SET position = position + $1`, []any{int64(eventLeap)}},
+		{nil, `UPDATE outbox_tip SET position = $1`, []any{from}},
 	} {
 		n, err := changed(t.ExecContext(ctx, s.sql, s.args...))
 		if err != nil {
