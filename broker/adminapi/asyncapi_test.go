@@ -98,7 +98,7 @@ func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind(), rollout.Kind} {
 		sent = append(sent, chain.Types(kind)...)
 	}
-	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable} {
+	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable, chain.Restored} {
 		sent = append(sent, kind.Action(), kind.Lifting())
 	}
 	slices.Sort(sent)

@@ -55,13 +55,17 @@ func Stood(holds []SiteHold, from, to time.Time) time.Duration {
 	return stood
 }
 
-// Action is the audit's word for placing a hold: site.freeze, site.unreachable.
+// Action is the audit's word for placing a hold: site.freeze, site.unreachable,
+// site.restored.
 func (k HoldKind) Action() string { return "site." + string(k) }
 
 // Lifting is the audit's word for lifting it.
 func (k HoldKind) Lifting() string {
-	if k == Freeze {
+	switch k {
+	case Freeze:
 		return "site.unfreeze"
+	case Restored:
+		return "site.released"
 	}
 	return "site.reachable"
 }

@@ -43,6 +43,7 @@
 //	hostler_trust_version                                 of the trust bundle in force
 //	hostler_store_statements_total                        statements that this broker gave its database
 //	hostler_store_up                                      1 while the store answers
+//	hostler_restore_hold                                  1 while the database is a restored one that was not released yet
 //	hostler_frozen                                        1 while a freeze of all sites stands
 //	hostler_frozen_sites                                  sites with a freeze of their own
 //	hostler_unreachable_sites                             sites whose MAAS or secrets do not answer

@@ -96,6 +96,7 @@ var (
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
 	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers.", nil, nil)
 
+	restoreHoldDesc = prometheus.NewDesc("hostler_restore_hold", "1 while the database is a restored one that was not released yet.", nil, nil)
 	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites stands.", nil, nil)
 	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
 	unreachableDesc = prometheus.NewDesc("hostler_unreachable_sites", "Sites whose MAAS or secrets do not answer.", nil, nil)
@@ -106,7 +107,7 @@ var (
 
 // Describe is of prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, runsDesc, unplacedDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, runsDesc, unplacedDesc, lagDesc} {
 		out <- d
 	}
 }
@@ -136,11 +137,8 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	gauge(upDesc, 1)
-	frozen := 0.0
-	if seen.FrozenAll {
-		frozen = 1
-	}
-	gauge(frozenAllDesc, frozen)
+	gauge(restoreHoldDesc, oneIf(seen.Restored))
+	gauge(frozenAllDesc, oneIf(seen.FrozenAll))
 	gauge(frozenSitesDesc, float64(seen.FrozenSites))
 	gauge(unreachableDesc, float64(seen.Unreachable))
 	gauge(unplacedDesc, float64(seen.Unplaced))
@@ -154,6 +152,13 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled} {
 		gauge(tasksDesc, float64(tasks[s]), string(s))
 	}
+}
+
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // measured observes the answers to nodes. The inner mux notes the pattern in

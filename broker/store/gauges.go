@@ -7,6 +7,7 @@ import (
 
 // Gauges are numbers to watch: they name no site, no node and no run.
 type Gauges struct {
+	Restored    bool // the database is a restored one that was not released yet
 	FrozenAll   bool // a freeze of all sites stands
 	FrozenSites int  // sites with a freeze of their own
 	Unreachable int  // sites whose MAAS or secrets do not answer
@@ -25,13 +26,14 @@ type RunCount struct {
 // Gauges reads them.
 func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	r := db.reader()
-	var frozenAll int
+	var frozenAll, restored int
 	if err := r.QueryRowContext(ctx, `SELECT COUNT(DISTINCT CASE WHEN kind = 'freeze' AND site = '' THEN 'all' END),
-			COUNT(DISTINCT CASE WHEN kind = 'freeze' AND site <> '' THEN site END), COUNT(DISTINCT CASE WHEN kind = 'unreachable' THEN site END)
-			FROM chain_holds WHERE until_at = 0`).Scan(&frozenAll, &g.FrozenSites, &g.Unreachable); err != nil {
+			COUNT(DISTINCT CASE WHEN kind = 'freeze' AND site <> '' THEN site END), COUNT(DISTINCT CASE WHEN kind = 'unreachable' THEN site END),
+			COUNT(DISTINCT CASE WHEN kind = 'restored' THEN site END)
+			FROM chain_holds WHERE until_at = 0`).Scan(&frozenAll, &g.FrozenSites, &g.Unreachable, &restored); err != nil {
 		return g, err
 	}
-	g.FrozenAll = frozenAll > 0
+	g.FrozenAll, g.Restored = frozenAll > 0, restored > 0
 	g.Runs, err = collect(ctx, r, func(row interface{ Scan(...any) error }) (c RunCount, err error) {
 		return c, row.Scan(&c.Kind, &c.Status, &c.Class, &c.Runs)
 	}, `SELECT kind, status, class, COUNT(*) FROM

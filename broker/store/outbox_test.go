@@ -307,7 +307,7 @@ func TestWhatARestoreLeavesOutCountsForNothing(t *testing.T) {
 				t.Errorf("of at most %d there are %d", most, len(got))
 			}
 		}
-		left(100, 5)
+		left(100, 6) // with that of the restore
 		left(3, 3)
 		left(1, 1)
 		left(0, 0)

@@ -113,6 +113,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	}
 	floor := max(max(bundle, last.TrustFloor)+trustLeap, t.now.Unix())
 	from := max(upTo+eventLeap, t.now.UnixMilli())
+	h := chain.SiteHold{Kind: chain.Restored, Reason: "compare it with the nodes and with MAAS, then hostler-broker restore --release", By: actor.Name, Since: t.now}
 	for _, s := range []struct {
 		rows *int
 		sql  string
@@ -120,7 +121,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	}{
 		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from) VALUES ($1, $2, $3, $4, $5, $6)`, []any{now, micros(takenAt), source, floor, upTo, from}},
 		{nil, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = 'restored'`, []any{now}},
-		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', 'restored', $1, $2, $3)`, []any{"compare it with the nodes and with MAAS, then hostler-broker restore --release", actor.Name, now}},
+		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', $1, $2, $3, $4)`, []any{string(h.Kind), h.Reason, h.By, now}},
 		{nil, `DELETE FROM restored_differences`, nil},
 		{nil, `DELETE FROM restored_nodes`, nil},
 		{&v.Nodes, `INSERT INTO restored_nodes (node_id, known, epoch) SELECT id, TRUE, epoch FROM nodes WHERE status <> 'deleted'`, nil},
@@ -144,8 +145,10 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	if v.Tasks, err = t.forsakeTasks(ctx, actor); err != nil {
 		return v, err
 	}
-	v.Runs, err = t.stopRuns(ctx)
-	return v, err
+	if v.Runs, err = t.stopRuns(ctx); err != nil {
+		return v, err
+	}
+	return v, t.send(ctx, told{Message: h.Placed(), Site: AllSites})
 }
 
 // forsakeTasks ends what was open in the backup: the node may have carried it out, and
@@ -208,8 +211,14 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, micros(t.now), actor.Name, reason); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2`, micros(t.now), string(chain.Restored)); err != nil {
+		lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+holdColumns, micros(t.now), string(chain.Restored))
+		if err != nil {
 			return err
+		}
+		for _, h := range lifted {
+			if err := t.send(ctx, told{Message: h.Lifted(0), Site: AllSites}); err != nil {
+				return err
+			}
 		}
 		t.hint(HintRun, "")
 		if err := t.wakeFrozen(ctx, ""); err != nil {

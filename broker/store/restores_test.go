@@ -76,9 +76,17 @@ func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
 		_, _, err = db.Outbox(ctx, store.OutboxFilter{After: before})
 		ok(t, err)
 
+		restored := func() bool { return must(db.Gauges(ctx))(t).Restored }
+		if !restored() {
+			t.Error("nothing to watch says that it is held")
+		}
 		must(db.ReleaseRestore(ctx, admin, "compared"))(t)
-		if held() {
+		if held() || restored() {
 			t.Error("held after the release")
+		}
+		told := placed(t, db, store.OutboxFilter{Types: []string{"site.restored", "site.released"}})
+		if len(told) != 2 || told[0].Position < before+100_000 || told[0].Type != "site.restored" || told[1].Subject != "site/*" || told[1].Site != store.AllSites {
+			t.Errorf("told is %+v", told)
 		}
 		_, err = db.ReleaseRestore(ctx, admin, "twice")
 		refused(t, err, "restore_released")
