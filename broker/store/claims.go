@@ -68,7 +68,8 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 		// The lock makes claims of one node wait for each other, on any replica.
 		var has int64
 		var site string
-		err := t.QueryRowContext(ctx, `SELECT epoch, site FROM nodes WHERE id = $1`+t.forUpdate(), nodeID).Scan(&has, &site)
+		var restored bool
+		err := t.QueryRowContext(ctx, `SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+t.forUpdate(), nodeID).Scan(&has, &site, &restored)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return nodeNotFound(nodeID)
@@ -82,7 +83,7 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 			return err
 		}
 		cancel = toStop(open)
-		held, err := t.heldClasses(ctx, site, open)
+		held, err := t.heldClasses(ctx, site, restored, open)
 		if err != nil {
 			return err
 		}

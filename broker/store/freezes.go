@@ -171,9 +171,12 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 // heldClasses are the classes of tasks that stay where they are, at the node's site:
 // in a freeze what may destroy a tenant's data, in a restored database that was not
 // released yet all that changes anything. While this transaction lasts the answer
-// stays true: a freeze waits for it.
-func (t *tx) heldClasses(ctx context.Context, site string, open []openTask) (held []taskcatalog.Class, err error) {
-	if !slices.ContainsFunc(open, func(o openTask) bool { return o.Class != taskcatalog.ClassProbe && o.Status == broker.TaskQueued }) {
+// stays true: a freeze waits for it. Where the database is not held, only what a freeze
+// stops is asked for: nobody holds it while a broker serves.
+func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open []openTask) (held []taskcatalog.Class, err error) {
+	if !slices.ContainsFunc(open, func(o openTask) bool {
+		return o.Status == broker.TaskQueued && (o.Class == taskcatalog.ClassDestructive || restored && o.Class == taskcatalog.ClassMutating)
+	}) {
 		return nil, nil
 	}
 	if err := t.passFreezes(ctx); err != nil {

@@ -416,3 +416,32 @@ func TestAFreezeHoldsStagesAsChainsDo(t *testing.T) {
 		}
 	})
 }
+
+// Whether something holds what is queued is asked where it could.
+func TestAClaimOfWhatNothingHoldsAsksNoMore(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := memberAt(t, db, "one", "dc1")
+		asks := func(class taskcatalog.Class) int64 {
+			t.Helper()
+			k := enqueueClass(t, db, n, class, taskcatalog.LaneConcurrent)
+			before := db.Statements()
+			claim(t, db, n, k.ID)
+			asked := db.Statements() - before
+			finish(t, db, k)
+			return asked
+		}
+		probe := asks(taskcatalog.ClassProbe)
+		if mutating, destructive := asks(taskcatalog.ClassMutating), asks(taskcatalog.ClassDestructive); mutating != probe || destructive <= probe {
+			t.Errorf("a probe takes %d statements, what changes something %d, and what may destroy %d", probe, mutating, destructive)
+		}
+		must(db.MarkRestored(ctx, admin, clock.Now(), "a backup"))(t)
+		k := enqueueClass(t, db, n, taskcatalog.ClassMutating, taskcatalog.LaneConcurrent)
+		claim(t, db, n)
+		must(db.ReleaseRestore(ctx, admin, "compared"))(t)
+		claim(t, db, n, k.ID)
+		finish(t, db, k)
+		if mutating := asks(taskcatalog.ClassMutating); mutating != probe {
+			t.Errorf("after the release what changes something takes %d statements, and a probe %d", mutating, probe)
+		}
+	})
+}
