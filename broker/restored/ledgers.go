@@ -3,6 +3,7 @@ package restored
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/hostler/hostler/broker"
@@ -22,28 +23,27 @@ var _ Asker = (*taskqueue.Queue)(nil)
 // expires after minutes.
 const askedFor = 3
 
-// ledgers asks each node that is let in which tasks it has taken, and compares.
+// ledgers asks each node that is let in which tasks it has taken, and compares. What fails
+// for one is tried again, and holds up no other.
 func (w *Watch) ledgers(ctx context.Context, last store.Restore) error {
 	nodes, err := w.DB.RestoredNodes(ctx)
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, n := range nodes {
 		if n.LetInAt.IsZero() || !n.ComparedAt.IsZero() {
 			continue
 		}
 		found, done, err := w.ledger(ctx, n, last)
+		if err == nil && done {
+			err = w.DB.SaveCompared(ctx, n.NodeID, found)
+		}
 		if err != nil {
-			return err
-		}
-		if !done {
-			continue
-		}
-		if err := w.DB.SaveCompared(ctx, n.NodeID, found); err != nil {
-			return err
+			failed = errors.Join(failed, fmt.Errorf("node %s: %w", n.NodeID, err))
 		}
 	}
-	return nil
+	return failed
 }
 
 // ledger is what one node's memory differs in; done says that there is an answer, or

@@ -70,12 +70,13 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	for _, m := range c.list.Machines {
 		machines[m.SystemID] = m
 	}
-	bound, known := map[string]bool{}, map[string]bool{}
+	known := map[string]bool{}
+	var unread error // of one node: of the others there is something to say
 	for _, n := range view.Nodes {
-		known[n.ID], bound[n.MAASSystemID] = true, true
+		known[n.ID] = true
 		m, there := machines[n.MAASSystemID]
 		if err := c.judge(ctx, n, m, there, view.InRun[n.ID]); err != nil {
-			return err
+			unread = errors.Join(unread, fmt.Errorf("node %s: %w", n.ID, err))
 		}
 	}
 	for _, m := range c.list.Machines {
@@ -88,6 +89,9 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	}
 	if err := c.db.NoteDifferences(ctx, c.found); err != nil {
 		return err
+	}
+	if unread != nil {
+		return unread
 	}
 	return c.db.SiteCompared(ctx, c.site)
 }

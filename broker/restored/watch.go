@@ -2,6 +2,7 @@ package restored
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,8 +11,12 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Every is how often a Watch looks.
-const Every = 5 * time.Second
+const (
+	// Every is how often a Watch looks whether nodes have answered, and whether it is over.
+	Every = 5 * time.Second
+	// machinesEvery is how often it reads each site's machines: all of them each time.
+	machinesEvery = time.Minute
+)
 
 // Watch compares a restored database with what is so, until it is released. Run one in
 // the process that leads.
@@ -20,6 +25,8 @@ type Watch struct {
 	Regions *maas.Sites
 	Ask     Asker
 	Log     *zap.Logger
+
+	read time.Time // when it has begun to read the machines
 }
 
 // Run looks until the database is released, or ctx ends. Where it was never restored, or
@@ -47,9 +54,10 @@ func (w *Watch) Run(ctx context.Context) error {
 }
 
 // Look compares once.
-func (w *Watch) Look(ctx context.Context, last store.Restore) error {
-	if err := w.machines(ctx, last.RestoredAt); err != nil {
-		return err
+func (w *Watch) Look(ctx context.Context, last store.Restore) (err error) {
+	if now := w.DB.Now(); now.Sub(w.read) >= machinesEvery {
+		w.read = now
+		err = w.machines(ctx, last.RestoredAt)
 	}
-	return w.ledgers(ctx, last)
+	return errors.Join(err, w.ledgers(ctx, last))
 }

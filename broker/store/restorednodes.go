@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,11 +159,23 @@ type MachineWord struct {
 	NodeID, Word, Is string
 }
 
-// SaveMachineWords keeps what MAAS says of nodes that are not members again yet.
+// SaveMachineWords keeps what MAAS says of nodes. What it has said already is not written.
 func (db *DB) SaveMachineWords(ctx context.Context, words []MachineWord) error {
+	kept, err := db.RestoredNodes(ctx)
+	if err != nil {
+		return err
+	}
+	said := make(map[MachineWord]bool, len(kept))
+	for _, r := range kept {
+		said[MachineWord{NodeID: r.NodeID, Word: r.Machine, Is: r.MachineIs}] = true
+	}
+	words = slices.DeleteFunc(slices.Clone(words), func(w MachineWord) bool { return said[w] })
+	if len(words) == 0 {
+		return nil
+	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		for _, w := range words {
-			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4 AND (machine <> $1 OR machine_is <> $2)`, w.Word, w.Is, micros(t.now), w.NodeID); err != nil {
+			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4`, w.Word, w.Is, micros(t.now), w.NodeID); err != nil {
 				return err
 			}
 		}

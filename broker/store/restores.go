@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -240,6 +241,10 @@ func (db *DB) NotCompared(ctx context.Context) ([]string, error) {
 
 // SiteCompared forgets that the machines of a site could not be read.
 func (db *DB) SiteCompared(ctx context.Context, site string) error {
+	listed, err := db.Differences(ctx)
+	if err != nil || !slices.ContainsFunc(listed, func(d Difference) bool { return d.Subject == "site/"+site && d.Code == "maas_unread" }) {
+		return err
+	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `DELETE FROM restored_differences WHERE subject = $1 AND code = 'maas_unread'`, "site/"+site)
 		return err
@@ -263,6 +268,16 @@ func (db *DB) Differences(ctx context.Context) ([]Difference, error) {
 
 // NoteDifferences writes down what was found; the same once more changes nothing.
 func (db *DB) NoteDifferences(ctx context.Context, found []Difference) error {
+	listed, err := db.Differences(ctx)
+	if err != nil {
+		return err
+	}
+	type key struct{ subject, code string }
+	known := make(map[key]bool, len(listed))
+	for _, d := range listed {
+		known[key{d.Subject, d.Code}] = true
+	}
+	found = slices.DeleteFunc(slices.Clone(found), func(d Difference) bool { return known[key{d.Subject, d.Code}] })
 	if len(found) == 0 {
 		return nil
 	}
