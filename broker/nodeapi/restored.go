@@ -29,6 +29,15 @@ func (a *API) fromBefore(c *call, who admit) (bool, error) {
 	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate is from before the broker's database was restored from a backup (renew it)", c.peer.NodeID)
 }
 
+// FromBefore reports whether a certificate is from before the last restore of the
+// database. Where there was none, nothing is asked.
+func (a *API) FromBefore(ctx context.Context, serial string) (bool, error) {
+	if a.deny.restored().IsZero() {
+		return false, nil
+	}
+	return a.c.DB.FromBefore(ctx, serial)
+}
+
 // met reports whether the certificate's node was let in with it a moment ago.
 func (a *API) met(p *pki.Peer) bool {
 	a.contacts.mu.Lock()

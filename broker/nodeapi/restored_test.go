@@ -83,8 +83,15 @@ func TestACertificateFromBeforeTheRestoreDoesNothingButAsk(t *testing.T) {
 		b := newBrokerOn(t, db, clock)
 		n := b.member()
 		lost := b.lost(n.id, 2, n.bundle)
+		before := func(who *testNode) bool { return must(b.FromBefore(t.Context(), pki.Serial(who.cert.Leaf)))(t) }
+		if before(n) || before(lost) {
+			t.Error("where nothing was restored a certificate is from before")
+		}
 		b.restore()
 		for _, who := range []*testNode{n, lost} {
+			if !before(who) {
+				t.Error("who asks as the relay does takes it for one of now")
+			}
 			who.get(who.path("/tasks/wait?lanes=exclusive,concurrent")).refused(b, 403, "certificate_expired")
 			for _, path := range []string{"/tasks/t-1/progress", "/tasks/t-1/result", "/tasks/t-1/credentials/mint"} {
 				who.post(who.path(path), []byte("{}")).refused(b, 403, "certificate_expired")

@@ -97,4 +97,6 @@
 //     so ends the session that it holds; or only the connection, where it is denied since
 //     the node's key was rotated: the node comes again with the new one. A store that does
 //     not say which is asked again for ten seconds, and then the session ends.
+//   - A certificate from before the database was restored from a backup does not get through
+//     the handshake: its node renews it first, where it may.
 package relay

@@ -57,7 +57,7 @@ func Listen(addr string) (net.Listener, net.PacketConn, error) {
 func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	config := pki.ServerConfig(r.c.Certificate, nil, func(cs tls.ConnectionState) error { _, err := r.peer(cs); return err })
+	config := pki.ServerConfig(r.c.Certificate, nil, func(cs tls.ConnectionState) error { _, err := r.peer(ctx, cs); return err })
 	config.Time, config.NextProtos, config.SessionTicketsDisabled = r.c.Now, []string{ALPN}, true
 	transport := &quic.Transport{
 		Conn:              udp,
@@ -134,11 +134,20 @@ const codeTooMany = "connections_too_many"
 var tooMany = taskcatalog.Errorf(codeTooMany, "too many connections come from this address")
 
 // peer is the node of a connection: its certificate is of ours, in force and not denied.
-func (r *Relay) peer(cs tls.ConnectionState) (*pki.Peer, error) {
+// One from before a restore counts as run out: whether it was denied since, nobody knows.
+func (r *Relay) peer(ctx context.Context, cs tls.ConnectionState) (*pki.Peer, error) {
 	now := r.c.Now()
 	peer, err := pki.VerifyNodePeer(cs, r.c.Roots(), now, r.c.Denied)
 	if err == nil && peer.Expired {
 		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s ran out (renew it)", peer.NodeID)
+	}
+	if err == nil && r.c.FromBefore != nil {
+		asking, done := context.WithTimeout(ctx, r.c.HelloWithin)
+		defer done()
+		var before bool
+		if before, err = r.c.FromBefore(asking, peer.Serial); before && err == nil {
+			err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s is from before the broker's database was restored from a backup (renew it)", peer.NodeID)
+		}
 	}
 	if err != nil {
 		r.c.Log.Debug("a connection is refused", zap.Error(err))
@@ -199,7 +208,7 @@ func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) 
 
 // hello reads what a connection begins with, and has it join its session or go.
 func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
-	peer, err := r.peer(cs)
+	peer, err := r.peer(ctx, cs)
 	if err == nil {
 		err = r.greet(ctx, peer, w)
 	}

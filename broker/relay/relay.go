@@ -53,6 +53,9 @@ type Config struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Roots       func() *x509.CertPool    // of the nodes' certificates
 	Denied      func(serial string) bool // the deny list, as it was last read
+	// FromBefore says whether a certificate is from before the database was restored; nil:
+	// none is.
+	FromBefore func(ctx context.Context, serial string) (bool, error)
 	Now         func() time.Time
 	Address     string // where nodes reach this relay
 	// Tick is how often limits and the deny list are looked at; 0: four times a second.
