@@ -22,15 +22,18 @@ type Options struct {
 	Log *zap.Logger // nil: none
 	// Exclusive refuses a second broker on the same SQLite file.
 	Exclusive bool
+	// Serves is said by a broker: no database is held while one has it open.
+	Serves bool
 }
 
 // DB is the store. Its exported methods own their transaction and write the
 // audit row inside it.
 type DB struct {
 	engine
-	now   func() time.Time
-	log   *zap.Logger
-	hints *hub
+	now    func() time.Time
+	log    *zap.Logger
+	hints  *hub
+	serves bool // see Options
 
 	statements atomic.Int64
 	refusals   broker.Repeats[refusedKind]
@@ -73,7 +76,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	db := &DB{now: o.Now, log: o.Log, hints: newHub()}
+	db := &DB{now: o.Now, log: o.Log, hints: newHub(), serves: o.Serves}
 	var err error
 	switch scheme, rest, _ := strings.Cut(o.URL, ":"); scheme {
 	case "sqlite":

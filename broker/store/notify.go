@@ -77,27 +77,44 @@ func (e *postgresEngine) payloads(first []Hint) []string {
 	}
 }
 
-func (e *postgresEngine) listen(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := e.listenOnce(ctx); err != nil && ctx.Err() == nil {
-			e.db.log.Warn("cannot listen to the other brokers", zap.Error(err))
-		}
-		select {
-		case <-time.After(listenAgain):
-		case <-ctx.Done():
+// listen hears on a connection, and on another once that is lost.
+func (e *postgresEngine) listen(ctx context.Context, conn *pgx.Conn) {
+	for {
+		err := e.hear(ctx, conn)
+		for conn = nil; conn == nil; conn, err = e.listening(ctx) {
+			if ctx.Err() == nil {
+				e.db.log.Warn("cannot listen to the other brokers", zap.Error(err))
+			}
+			select {
+			case <-time.After(listenAgain):
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }
 
-func (e *postgresEngine) listenOnce(ctx context.Context) error {
+// listening opens the connection that listens. That of a broker shows that it serves.
+func (e *postgresEngine) listening(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, e.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if e.db.serves { // a hold that is being placed is waited for
+		_, err = conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1)`, int64(serveLock))
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, "LISTEN "+notifyChannel)
+	}
+	if err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (e *postgresEngine) hear(ctx context.Context, conn *pgx.Conn) error {
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only ends
-	if _, err := conn.Exec(ctx, "LISTEN "+notifyChannel); err != nil {
-		return err
-	}
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {

@@ -91,11 +91,16 @@ func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error)
 	if err := migrate(ctx, e.pool, e); err != nil {
 		return nil, err
 	}
+	heard, err := e.listening(ctx)
+	if err != nil {
+		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot listen to PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
+	}
 	background, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	if db.now == nil {
 		if err := e.setClock(ctx); err != nil {
 			cancel()
+			_ = heard.Close(ctx)
 			return nil, err
 		}
 		db.now = func() time.Time {
@@ -104,7 +109,7 @@ func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error)
 		e.work.Go(func() { e.keepClock(background) })
 	}
 	e.work.Go(func() { e.send(background) })
-	e.work.Go(func() { e.listen(background) })
+	e.work.Go(func() { e.listen(background, heard) })
 	return e, nil
 }
 

@@ -68,7 +68,7 @@ type Voided struct {
 // before are good for asking to renew (RenewRestored), also after the release.
 func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		if err := t.nobodyLeads(ctx); err != nil {
+		if err := t.nobodyServes(ctx); err != nil {
 			return err
 		}
 		if err := t.shutOut(ctx); err != nil {
@@ -85,14 +85,18 @@ func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time
 	return v, err
 }
 
-// nobodyLeads refuses where a broker runs on a PostgreSQL: one of them always leads. On
-// SQLite the data directory's lock says it.
-func (t *tx) nobodyLeads(ctx context.Context) error {
+// serveLock is shared by the brokers that serve from a PostgreSQL, as long as they live,
+// and is had alone by who holds it.
+const serveLock = leadLock + 3
+
+// nobodyServes refuses where a broker runs on a PostgreSQL, and has one that starts wait.
+// On SQLite the data directory's lock says it.
+func (t *tx) nobodyServes(ctx context.Context) error {
 	if t.name() != "postgres" {
 		return nil
 	}
 	var free bool
-	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(leadLock)).Scan(&free); err != nil || free {
+	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(serveLock)).Scan(&free); err != nil || free {
 		return err
 	}
 	return broker.Errorf(broker.Refused, "broker_running", "cannot mark this database as restored: a broker runs on it (stop all of them)")

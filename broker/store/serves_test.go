@@ -1,0 +1,66 @@
+package store_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+// A broker that serves and does not lead, as between the death of one that led and the
+// next, hands out what a hold would keep.
+func TestADatabaseThatABrokerServesFromIsNotHeld(t *testing.T) {
+	url := storetest.URL(t, "postgres")
+	serves := func() *store.DB {
+		t.Helper()
+		return must(store.Open(ctx, store.Options{URL: url, Serves: true}))(t)
+	}
+	a, b := serves(), serves()
+	tool := storetest.Reopen(t, url, nil) // which serves nobody
+	hold := func() error {
+		_, err := tool.MarkRestored(ctx, admin, time.Time{}, "a backup")
+		return err
+	}
+	refused(t, hold(), "broker_running")
+	ok(t, a.Close())
+	refused(t, hold(), "broker_running")
+
+	// Its connection is lost, and it serves on.
+	raw := must(sql.Open("pgx", url))(t)
+	defer func() { _ = raw.Close() }()
+	var killed int
+	ok(t, raw.QueryRow(`SELECT COUNT(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed))
+	if killed != 1 {
+		t.Fatalf("%d connections show that it serves", killed)
+	}
+	eventually := func(what string, is func() bool) {
+		t.Helper()
+		look := time.NewTicker(20 * time.Millisecond)
+		defer look.Stop()
+		for deadline := time.After(20 * time.Second); !is(); {
+			select {
+			case <-look.C:
+			case <-deadline:
+				t.Fatal(what)
+			}
+		}
+	}
+	eventually("it does not show again that it serves", func() (shows bool) {
+		ok(t, raw.QueryRow(`SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&shows))
+		return shows
+	})
+	refused(t, hold(), "broker_running")
+	ok(t, b.Close())
+	eventually("with nobody who serves it is not held", func() bool { return hold() == nil }) // the server lets go of a lock a moment later
+	if e := must(tool.LastRestore(ctx))(t); !e.Held() {
+		t.Error("it is not held")
+	}
+	c := serves()
+	defer func() { _ = c.Close() }()
+	if err := hold(); broker.AsError(err).Code != "broker_running" {
+		t.Errorf("a broker has started on it: %v", err)
+	}
+}
