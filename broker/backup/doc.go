@@ -16,8 +16,9 @@
 // is in: a row never names a secret that was not there yet.
 //
 // Nothing is held in memory: the files are copied beside the data directory's own, hashed
-// there, and streamed. The result is written beside its place, synced, and renamed or
-// linked there, so that FILE is whole or not there.
+// there, and streamed. The result is written beside its place, synced, and renamed
+// there, so that FILE is whole or not there. The copies are locked while their process
+// lives, and the next backup removes those that nobody has locked.
 //
 // age says that a file has not been changed since somebody encrypted it, and not who that
 // was: whoever has the recipient can make one. What it cannot make is keys that the nodes

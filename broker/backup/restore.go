@@ -48,7 +48,8 @@ type RestoreOptions struct {
 	Actor      broker.Actor
 }
 
-// step is told before each change of the data directory. Tests end the process there.
+// step is told before each change of the data directory, and of what a backup has written.
+// Tests end the process there.
 var step = func(string) {}
 
 // Restore makes a data directory of a backup, with a database that is held. Codes:

@@ -18,18 +18,15 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/trust"
 )
 
-const (
-	copyPrefix  = ".backup-" // of the directory where the files are copied
-	tempPrefix  = ".new-"    // of a file that keys and secrets are written to before its name is theirs
-	keyTries    = 5
-	staleBackup = 24 * time.Hour // a copy that is older was left behind
-)
+const keyTries = 5
 
 // WriteOptions say what is written where.
 type WriteOptions struct {
@@ -51,27 +48,19 @@ func Write(ctx context.Context, o WriteOptions) (m Manifest, digest string, err 
 	if _, err := os.Lstat(o.File); err == nil && !o.Force {
 		return m, "", exists(o.File)
 	}
-	copied, err := os.MkdirTemp(o.DataDir, copyPrefix) // mode 0700, as large as the database
+	sweepCopies(o.DataDir) // before there is another one, as large as the database
+	sweepSealed(filepath.Dir(o.File))
+	copied, done, err := newCopy(o.DataDir)
 	if err != nil {
 		return m, "", unwritable(o.DataDir, err)
 	}
-	defer func() { _ = os.RemoveAll(copied) }()
-	sweepCopies(o.DataDir, copied)
+	defer done()
 	if m, err = collect(ctx, o, copied); err != nil {
 		return m, "", err
 	}
+	step("copied")
 	digest, err = o.write(m, copied)
 	return m, digest, err
-}
-
-// sweepCopies removes what a backup that was killed has left.
-func sweepCopies(dataDir, own string) {
-	left, _ := filepath.Glob(filepath.Join(dataDir, copyPrefix+"*"))
-	for _, dir := range left {
-		if info, err := os.Stat(dir); err == nil && dir != own && time.Since(info.ModTime()) > staleBackup {
-			_ = os.RemoveAll(dir)
-		}
-	}
 }
 
 // collect copies what a backup holds to a directory, and says what it is.
@@ -195,7 +184,7 @@ func hashFile(name string) (int64, string, error) {
 
 // write writes the encrypted archive beside its place, and puts it there.
 func (o WriteOptions) write(m Manifest, from string) (digest string, err error) {
-	out, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".*") // mode 0600
+	out, err := os.CreateTemp(filepath.Dir(o.File), sealPrefix) // mode 0600
 	if err != nil {
 		return "", unwritable(o.File, err)
 	}
@@ -216,8 +205,9 @@ func (o WriteOptions) write(m Manifest, from string) (digest string, err error) 
 	}
 	place := os.Rename
 	if !o.Force { // a rename would take the place of one that came meanwhile
-		place = os.Link
+		place = renameNew
 	}
+	step("sealed")
 	switch err := place(out.Name(), o.File); {
 	case errors.Is(err, fs.ErrExist):
 		return "", exists(o.File)
@@ -228,6 +218,16 @@ func (o WriteOptions) write(m Manifest, from string) (digest string, err error) 
 		return "", unwritable(o.File, err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// renameNew renames where nothing is. Some file systems have no such rename (NFS), and
+// others no links (FAT).
+func renameNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return os.Link(from, to)
+	}
+	return err
 }
 
 func archive(w io.Writer, m Manifest, from string) error {

@@ -56,8 +56,8 @@ type Config struct {
 	// FromBefore says whether a certificate is from before the database was restored; nil:
 	// none is.
 	FromBefore func(ctx context.Context, serial string) (bool, error)
-	Now         func() time.Time
-	Address     string // where nodes reach this relay
+	Now        func() time.Time
+	Address    string // where nodes reach this relay
 	// Tick is how often limits and the deny list are looked at; 0: four times a second.
 	Tick time.Duration
 	// HelloWithin is how long a node has for the handshake, and again for its Hello; 0: 5 s.

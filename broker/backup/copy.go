@@ -1,0 +1,85 @@
+package backup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	copyPrefix  = ".backup-"         // of a directory beside the database where files are copied
+	sealPrefix  = ".hostler-backup-" // of a file beside FILE until it is whole
+	tempPrefix  = ".new-"            // of a file that keys and secrets are written to before its name is theirs
+	copyTries   = 100
+	staleBackup = 24 * time.Hour // a file beside FILE that was not written to for longer was left behind
+)
+
+// newCopy makes a directory for the files of one backup, in plain text, of mode 0700. It is
+// locked while its process lives, however that ends; done removes it.
+func newCopy(dataDir string) (dir string, done func(), err error) {
+	for range copyTries {
+		if dir, err = os.MkdirTemp(dataDir, copyPrefix); err != nil {
+			return "", nil, err
+		}
+		lock, ours, err := lockDir(dir)
+		switch {
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return "", nil, errors.Join(err, os.Remove(dir))
+		case ours:
+			return dir, func() { _ = os.RemoveAll(dir); _ = lock.Close() }, nil
+		} // another backup took it for one that was left behind
+	}
+	return "", nil, errors.New("other backups take its directory away")
+}
+
+// lockDir takes the lock of a directory that is still there when it has it.
+func lockDir(dir string) (lock *os.File, ours bool, err error) {
+	if lock, err = os.Open(dir); err != nil {
+		return nil, false, err
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		if _, err = os.Stat(dir); err == nil {
+			return lock, true, nil
+		}
+	}
+	_ = lock.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = nil
+	}
+	return nil, false, err
+}
+
+// sweepCopies removes what backups that were killed have left: copies that no process has
+// locked.
+func sweepCopies(dataDir string) {
+	for _, dir := range beginningWith(dataDir, copyPrefix) {
+		if lock, ours, err := lockDir(dir); err == nil && ours {
+			_ = os.RemoveAll(dir)
+			_ = lock.Close()
+		}
+	}
+}
+
+// sweepSealed removes unfinished files beside FILE. They are encrypted, and may lie on a
+// share where another machine's locks are not seen: they go by their age.
+func sweepSealed(beside string) {
+	for _, name := range beginningWith(beside, sealPrefix) {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleBackup {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+func beginningWith(dir, prefix string) (names []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	return names
+}
