@@ -77,6 +77,8 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 		m.Result = Failing // until it is known whether the node had taken something
 	case rec.Status == chain.Cancelled:
 		m.fails("run_cancelled", "run "+rec.ID+" was cancelled by "+rec.AskedBy)
+	case restored(rec):
+		m.Result = Failing // no failure of the node's
 	case rec.Status.Stopped():
 		code, why := reasonOf(rec)
 		m.fails(code, why)
@@ -90,6 +92,12 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 		return nil // it is cancelled when it is on record why: by then it is like one that was withdrawn
 	}
 	return c.followFailing(ctx, r, m, rec, u)
+}
+
+// restored reports whether a run was stopped since the database is a restored one: how it
+// went on is not on record.
+func restored(rec chain.Record) bool {
+	return rec.Status.Stopped() && rec.Failure != nil && rec.Failure.Code == chain.CodeRestored
 }
 
 func (m *Member) fails(code, why string) {
@@ -120,8 +128,15 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.ends(Failed, "cancel_failed")
 		return nil
 	case rec.Status.Stopped():
+		if restored(rec) {
+			m.because(reasonOf(rec))
+		}
 		return ours(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
 	case !rec.Status.Ended():
+		return nil
+	}
+	if m.Code == chain.CodeRestored {
+		m.waits() // what the node runs by now decides what it is given, and nothing is taken back
 		return nil
 	}
 	if u.BegunAt.IsZero() {

@@ -1,0 +1,54 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/rollout"
+)
+
+// A broker that was restored does not know what became of the updates that were under way
+// in the backup: what a node runs by now stays, and who runs the release before is given it.
+func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		runs, counts string
+		result       rollout.Result
+		code         string
+	}{
+		"it has the release":        {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync"},
+		"it has one that is newer":  {"1.5.0", "done 3, skipped 1", rollout.Skipped, "runs_newer"},
+		"it has the version before": {"1.3.0", "done 4", rollout.Done, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 4)
+			for i := range 4 {
+				m := w.machines[id(i)]
+				m.node = func(c *rollout.Candidate) {
+					if m.version == newest.Version {
+						c.Agent.Commit, c.Agent.SHA256 = newest.Commit, newest.SHA256
+					}
+				}
+			}
+			w.start(request())
+			w.settle(took / 2)
+			of := w.member(0)
+			run := w.runs[of.RunID("r")]
+			if of.Result != rollout.Running || run == nil {
+				t.Fatalf("the canary is %+v", of)
+			}
+			w.runs[run.ID] = new(run.Restored(w.clock.Now()).Record)
+			w.machines[id(0)].version = tt.runs // in the hour that is lost
+			w.settle(time.Hour)
+			w.is(chain.Completed, "", tt.counts)
+			if m := w.member(0); m.Result != tt.result || m.Code != tt.code || w.machines[id(0)].version < tt.runs {
+				t.Errorf("the node runs %s: %+v", w.machines[id(0)].version, m)
+			}
+			for _, g := range w.given {
+				if g[:5] != newest.Version {
+					t.Errorf("given was %s", g)
+				}
+			}
+		})
+	}
+}
