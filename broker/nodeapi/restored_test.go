@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,31 @@ func TestACertificateFromBeforeTheRestoreDoesNothingButAsk(t *testing.T) {
 		}
 		if certs := must(db.Certificates(t.Context(), n.id))(t); len(certs) != 1 {
 			t.Errorf("%d certificates on record", len(certs))
+		}
+	})
+}
+
+// What a node runs counts, and nothing puts it back; that it is not what the backup has is
+// listed.
+func TestAnAgentThatWasUpdatedSinceTheBackupIsListed(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		n, same := b.member(), b.member()
+		b.restore()
+		for _, who := range []*testNode{n, same} {
+			b.says(who, store.MachineSame)
+		}
+		same.renews()
+		request := n.renewRequest()
+		request.AgentVersion = "1.1.0"
+		n.post(n.path("/renew"), request).into(&wire.RenewReply{})
+		b.differs("node/"+n.id, "agent_updated")
+		found := must(db.Differences(t.Context()))(t)
+		if len(found) != 1 || !strings.Contains(found[0].Text, "its agent is 1.1.0, and was 1.0.0 in the backup") || !strings.Contains(found[0].Text, "not published here") {
+			t.Errorf("listed: %+v", found)
+		}
+		if rec := must(db.Node(t.Context(), n.id))(t); rec.AgentVersion != "1.1.0" {
+			t.Errorf("the broker believes that it runs %s", rec.AgentVersion)
 		}
 	})
 }

@@ -9,16 +9,18 @@ import (
 )
 
 // A broker that was restored does not know what became of the updates that were under way
-// in the backup: what a node runs by now stays, and who runs the release before is given it.
+// in the backup: what a node runs by now stays, and in one that goes on who runs the release before is given it.
 func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		runs, counts string
 		result       rollout.Result
 		code         string
+		cancelled    bool // in the place of going on
 	}{
-		"it has the release":        {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync"},
-		"it has one that is newer":  {"1.5.0", "done 3, skipped 1", rollout.Skipped, "runs_newer"},
-		"it has the version before": {"1.3.0", "done 4", rollout.Done, ""},
+		"it has the release":                               {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync", false},
+		"it has one that is newer":                         {"1.5.0", "done 3, skipped 1", rollout.Skipped, "runs_newer", false},
+		"it has the version before":                        {"1.3.0", "done 4", rollout.Done, "", false},
+		"it has the release, and the rollout is cancelled": {newest.Version, "", rollout.Skipped, "rollout_aborted", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 4)
@@ -39,8 +41,15 @@ func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
 			}
 			w.runs[run.ID] = new(run.Restored(w.clock.Now()).Record)
 			w.machines[id(0)].version = tt.runs // in the hour that is lost
+			if tt.cancelled {
+				w.act(chain.Cancel)
+			}
 			w.settle(time.Hour)
-			w.is(chain.Completed, "", tt.counts)
+			if r, _ := w.rollout(); tt.cancelled && r.Status != chain.Cancelled {
+				t.Errorf("it is %s", r.Status)
+			} else if !tt.cancelled {
+				w.is(chain.Completed, "", tt.counts)
+			}
 			if m := w.member(0); m.Result != tt.result || m.Code != tt.code || w.machines[id(0)].version < tt.runs {
 				t.Errorf("the node runs %s: %+v", w.machines[id(0)].version, m)
 			}

@@ -228,6 +228,9 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 			return n, err
 		}
 	}
+	if err := t.agentUpdated(ctx, n, r.Report.AgentVersion); err != nil {
+		return n, err
+	}
 	if err := t.saveReport(ctx, &n, r.Report); err != nil {
 		return n, err
 	}
@@ -235,6 +238,23 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 		return n, t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "trust_newer", Text: fmt.Sprintf("it has trust bundle %d, and the backup ends with %d: keys were changed afterwards", r.Said, r.TrustVersion)})
 	}
 	return n, t.confirmTrust(ctx, &n, r.TrustVersion)
+}
+
+// agentUpdated notes that a node runs another agent than in the backup. Nothing puts back
+// what it runs: what it says counts.
+func (t *tx) agentUpdated(ctx context.Context, n broker.Node, is string) error {
+	if is == n.AgentVersion {
+		return nil
+	}
+	text := fmt.Sprintf("its agent is %s, and was %s in the backup: it was updated or put back afterwards", is, n.AgentVersion)
+	var published bool
+	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM agent_releases WHERE version = $1)`, is).Scan(&published); err != nil {
+		return err
+	}
+	if !published {
+		text += "; that release is not published here"
+	}
+	return t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "agent_updated", Text: text})
 }
 
 func (t *tx) keyKnown(ctx context.Context, nodeID, key string) (bool, error) {
