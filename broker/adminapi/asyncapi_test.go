@@ -152,6 +152,7 @@ func TestWhatIsToldIsAsTheDocumentSays(t *testing.T) {
 	o := r.start(r.box(1))
 	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Reason: "all"})
 	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "one"})
+	r.Advance(chain.SpreadOver)
 	r.until(o.OnboardingID, "its start", func(o resource.OnboardingDetail) bool { return !o.StartedAt.IsZero() })
 	servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.RunOrder{Reason: "seen enough"})
 	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -58,6 +59,9 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "mended"})
 	r.region.Relent()
 	r.region.Inject(maassim.Fault{Kind: maassim.NoBootCard})
+	r.Advance(chain.SpreadOver)
+	servertest.Eventually(t, "the site to be reachable", func() bool { return metric("hostler_unreachable_sites 0") })
+	r.Advance(chain.SpreadOver)
 	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" })
 	if !metric(`hostler_runs\{class="hardware_mismatch",kind="node\.onboarding",status="failed_manual_intervention"\} 1`) {
 		t.Error("the metrics do not count why it stopped")

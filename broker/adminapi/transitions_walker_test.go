@@ -16,6 +16,8 @@ type walker struct {
 	*servertest.Node
 	t   *testing.T
 	run string // of the last turnover
+	// apart: runs go by a clock that the test does not move.
+	apart bool
 }
 
 // act has an operator do one thing after another.
@@ -36,6 +38,20 @@ func (w *walker) until(status string, pass time.Duration) {
 	}) {
 		w.t.Fatalf("waited in vain for the node to be %s: it is %s; the run is %+v", status, last, w.turnover())
 	}
+}
+
+// pass is how much time shall pass for a run.
+func (w *walker) pass(forWhat string) time.Duration {
+	if w.apart {
+		return 0
+	}
+	return whileWaiting(forWhat)
+}
+
+// comesTo lets time pass until a run has brought the node to a status.
+func (w *walker) comesTo(status string) {
+	w.t.Helper()
+	w.until(status, w.pass("its run"))
 }
 
 // isHeard has the agent make a request. The broker knows who asks before it looks at
@@ -107,7 +123,10 @@ func (w *walker) orders(action string) {
 func (w *walker) cancels() {
 	w.t.Helper()
 	w.orders("cancel")
-	if !w.LetPass(func() (bool, time.Duration) { return w.turnover().Ended, 0 }) {
+	if !w.LetPass(func() (bool, time.Duration) {
+		d := w.turnover()
+		return d.Ended, w.pass(d.Waiting)
+	}) {
 		w.t.Fatalf("the run is not cancelled: %+v", w.turnover())
 	}
 }
@@ -160,7 +179,7 @@ func (w *walker) turnOf(stage string) {
 	w.t.Helper()
 	if !w.LetPass(func() (bool, time.Duration) {
 		d := w.turnover()
-		return d.CurrentStage == stage && d.Waiting != "", 0
+		return d.CurrentStage == stage && d.Waiting != "", w.pass(d.Waiting)
 	}) {
 		w.t.Fatalf("the run does not come to %s: %+v", stage, w.turnover())
 	}

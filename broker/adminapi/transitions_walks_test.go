@@ -152,7 +152,7 @@ var walks = []walk{
 		retired active turnover`, plain(func(w *walker) {
 		w.begins("soft_reset")
 		w.isCleaned(taskcatalog.VerdictClean)
-		w.until("active", 0)
+		w.comesTo("active")
 	}), false},
 	{"a node is found unclean, and is clean when it is looked at again", arrives + `
 		active draining turnover
@@ -161,10 +161,10 @@ var walks = []walk{
 		quarantined active turnover`, plain(func(w *walker) {
 		w.begins("soft_reset")
 		w.isCleaned(taskcatalog.VerdictNotClean)
-		w.until("quarantined", 0)
+		w.comesTo("quarantined")
 		w.orders("retry")
 		w.looksAt(taskcatalog.VerdictClean)
-		w.until("active", 0)
+		w.comesTo("active")
 	}), true},
 	{"a silent node leaves, once its agent is back", arrives + `
 		active draining turnover
@@ -175,11 +175,12 @@ var walks = []walk{
 		removing deleted turnover`, plain(func(w *walker) {
 		w.begins("full_decommission")
 		w.stops(time.Minute)
+		w.Advance(taskcatalog.ClassMutating.StartWindow()) // the drain that it was asked for is off
 		w.orders("retry")
 		w.until("removing", 0)
 		refusedAction(w.t, w.Broker, w.Token, w.NodeID, "retire", resource.NodeAction{}, "node_in_run") // the removal is the run's
 		w.ends("node.uninstall", taskcatalog.OutcomeSucceeded, taskcatalog.UninstallResult{Removes: []string{}})
-		w.until("deleted", 0)
+		w.comesTo("deleted")
 	}), true},
 	{"MAAS has the machine of a node that is in use", arrives + `
 		active quarantined reconciler`, inMAAS(func(*walker) {}), false},
@@ -218,7 +219,7 @@ func plain(leads func(*walker)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
 		boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
-		w := &walker{Broker: b, Node: b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(0)).Settle(t), t: t}
+		w := &walker{Broker: b, Node: b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(0)).Settle(t), t: t, apart: len(on) > 0}
 		leads(w)
 		return b, w.NodeID
 	}

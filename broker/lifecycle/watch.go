@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Every is how often a Watch looks.
+// Every is how often a Watch looks that is told nothing else.
 const Every = 10 * time.Second
 
 var actor = broker.Actor{Name: "system"}
@@ -19,7 +20,8 @@ var actor = broker.Actor{Name: "system"}
 // one in the process that leads.
 type Watch struct {
 	DB     *store.DB
-	Policy Policy // zero: DefaultPolicy
+	Policy Policy        // zero: DefaultPolicy
+	Period time.Duration // between two looks; zero: Every
 	Now    func() time.Time
 	Log    *zap.Logger
 
@@ -29,7 +31,7 @@ type Watch struct {
 
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(Every)
+	tick := time.NewTicker(cmp.Or(w.Period, Every))
 	defer tick.Stop()
 	for {
 		if err := w.Look(ctx); err != nil && ctx.Err() == nil {

@@ -42,6 +42,7 @@ type Config struct {
 	CertLife   time.Duration // of node certificates; 0: DefaultCertLife
 	RenewGrace time.Duration // how long a certificate that ran out may renew; 0: DefaultRenewGrace
 	NodeRate   rate.Limit    // requests a second of one node, beyond a burst; 0: DefaultNodeRate
+	Reread     time.Duration // how often the deny list is read although nothing told of a change; 0: 2 s
 	Log        *zap.Logger   // nil: none
 	// Refused is told of each request, or connection ("connect"), that was refused, with the
 	// broker's code for it; nil: nobody is.
@@ -70,6 +71,9 @@ type API struct {
 func New(ctx context.Context, c Config) (*API, error) {
 	if c.CertLife == 0 {
 		c.CertLife = DefaultCertLife
+	}
+	if c.Reread == 0 {
+		c.Reread = denyListReread
 	}
 	if c.RenewGrace == 0 {
 		c.RenewGrace = DefaultRenewGrace

@@ -97,10 +97,10 @@ func (a *API) readDenyList(ctx context.Context) error {
 	return nil
 }
 
-// followDenyList reads the list on each hint and every two seconds.
+// followDenyList reads the list on each hint, and every two seconds unless it is told otherwise.
 func (a *API) followDenyList(ctx context.Context) {
 	hints := a.c.DB.Hints(ctx)
-	tick := time.NewTicker(denyListReread)
+	tick := time.NewTicker(a.c.Reread)
 	defer tick.Stop()
 	for {
 		select {

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -16,7 +17,7 @@ import (
 const (
 	// Every is how often a site is looked at.
 	Every = 5 * time.Minute
-	// glance is how often a Watch sees whether a site is due, or asked for.
+	// glance is how often a Watch sees whether a site is due, or asked for, unless it is told.
 	glance = 2 * time.Second
 	// alertAfter is how many looks in a row may fail before anybody is told.
 	alertAfter = 2
@@ -60,6 +61,7 @@ type Watch struct {
 	DB      Records
 	Regions *maas.Sites
 	Now     func() time.Time
+	Glance  time.Duration // how often it sees whether a site is due, or asked for; zero: 2 s
 	Log     *zap.Logger
 
 	Reseed       Reseeder // nil: no node is told to
@@ -101,7 +103,7 @@ func (w *Watch) memory(site broker.Site) *memory {
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	defer w.work.Wait()
-	tick := time.NewTicker(glance)
+	tick := time.NewTicker(cmp.Or(w.Glance, glance))
 	defer tick.Stop()
 	for {
 		if err := w.due(ctx); err != nil && ctx.Err() == nil {

@@ -56,6 +56,10 @@ type Config struct {
 	// Watchdog is how often systemd wants to hear; zero: never.
 	Watchdog time.Duration
 
+	// Often is how often the broker looks whether something is due; zero: each part of it in
+	// its own time. A test that moves the clock waits for that look by the machine's.
+	Often time.Duration
+
 	nodeRate rate.Limit // see nodeapi.Config; a benchmark has its nodes ask without pause
 }
 

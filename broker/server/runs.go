@@ -34,7 +34,7 @@ func (s *Server) openRuns() error {
 	turnovers := &turnover.Chains{Nodes: &offboard.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
 	starts := &offboard.Starts{DB: s.db}
 	s.refit = &refit.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.refit)...)
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.refit)...)
 	starts.Runs = s.runs
 	return err
 }

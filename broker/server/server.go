@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -183,7 +184,7 @@ func (s *Server) join(ctx context.Context) error {
 	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
 	s.registries = registry.NewClient(c.Now)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Log: c.Log.Named("nodes"),
+		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Reread: c.Often, Log: c.Log.Named("nodes"),
 		Refused: s.metrics.refused,
 		Observe: func(route string, status int, took time.Duration) { s.metrics.observe("agents", route, status, took) },
 	})
@@ -319,10 +320,10 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) lead(ctx context.Context) {
 	var group errgroup.Group
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Log: s.c.Log.Named("audit")}
-	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Log: s.c.Log.Named("lifecycle")}
+	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Period: s.c.Often, Log: s.c.Log.Named("lifecycle")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
-	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
+	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
 	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
@@ -343,7 +344,7 @@ func (s *Server) lead(ctx context.Context) {
 }
 
 func (s *Server) sweep(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(cmp.Or(s.c.Often, sweepEvery))
 	defer tick.Stop()
 	for {
 		select {

@@ -21,6 +21,9 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
+// often is how long a test waits, at the most, for the broker to see that it has moved the clock.
+const often = 100 * time.Millisecond
+
 // Broker is a broker that runs.
 type Broker struct {
 	*server.Server // nil where it is a program of its own
@@ -61,7 +64,7 @@ func start(t testing.TB, ahead *atomic.Int64, change []func(*server.Config)) *Br
 	b := &Broker{ahead: ahead, ended: make(chan struct{})}
 	b.now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	c := server.Config{
-		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0", Version: "test", Now: b.Now,
+		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0", Version: "test", Now: b.Now, Often: often,
 	}
 	for _, f := range change {
 		f(&c)
