@@ -98,7 +98,7 @@ func TestASecondBrokerOnOneFileIsRefused(t *testing.T) {
 }
 
 func TestTheDatabaseIsForItsOwnerOnly(t *testing.T) {
-	url := storetest.URL(t, "sqlite")
+	url := "sqlite:" + filepath.Join(t.TempDir(), "hostler.db") // nobody has made it before
 	db := storetest.Reopen(t, url, nil)
 	newNode(t, db, "one")
 	files, err := filepath.Glob(strings.TrimPrefix(url, "sqlite:") + "*")

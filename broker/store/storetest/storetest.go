@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -30,13 +29,13 @@ func Open(t testing.TB, engine string, now func() time.Time) *store.DB {
 	return Reopen(t, URL(t, engine), now)
 }
 
-// URL returns where a fresh store of an engine may be made.
+// URL returns where a fresh store of an engine is, its schema up to date.
 func URL(t testing.TB, engine string) string {
 	t.Helper()
 	if engine == "postgres" {
 		return createDatabase(t, migrated)
 	}
-	return "sqlite:" + filepath.Join(t.TempDir(), "hostler.db")
+	return "sqlite:" + sqliteFile(t)
 }
 
 // Reopen opens the store at a URL, once more or beside another.
