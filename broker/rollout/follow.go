@@ -73,12 +73,13 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.Result, m.Unfit, r.State.Unsoaked = Done, u.Unfit, true
 		return nil
+	case restored(rec):
+		m.Result = Failing // no failure of the node's
+		m.because(reasonOf(rec))
 	case withdrawn(rec):
 		m.Result = Failing // until it is known whether the node had taken something
 	case rec.Status == chain.Cancelled:
 		m.fails("run_cancelled", "run "+rec.ID+" was cancelled by "+rec.AskedBy)
-	case restored(rec):
-		m.Result = Failing // no failure of the node's
 	case rec.Status.Stopped():
 		code, why := reasonOf(rec)
 		m.fails(code, why)
@@ -95,9 +96,9 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 }
 
 // restored reports whether a run was stopped since the database is a restored one: how it
-// went on is not on record.
+// went on is not on record. It is as true once somebody has cancelled it.
 func restored(rec chain.Record) bool {
-	return rec.Status.Stopped() && rec.Failure != nil && rec.Failure.Code == chain.CodeRestored
+	return (rec.Status.Stopped() || rec.Status == chain.Cancelled) && rec.Failure != nil && rec.Failure.Code == chain.CodeRestored
 }
 
 func (m *Member) fails(code, why string) {
@@ -128,14 +129,11 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.ends(Failed, "cancel_failed")
 		return nil
 	case rec.Status.Stopped():
-		if restored(rec) {
-			m.because(reasonOf(rec))
-		}
 		return ours(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
 	case !rec.Status.Ended():
 		return nil
 	}
-	if m.Code == chain.CodeRestored {
+	if restored(rec) {
 		m.waits() // what the node runs by now decides what it is given, and nothing is taken back
 		return nil
 	}

@@ -15,12 +15,15 @@ func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
 		runs, counts string
 		result       rollout.Result
 		code         string
-		cancelled    bool // in the place of going on
+		cancelled    bool   // in the place of going on
+		before       string // who has cancelled the node's run by then
 	}{
-		"it has the release":                               {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync", false},
-		"it has one that is newer":                         {"1.5.0", "done 3, skipped 1", rollout.Skipped, "runs_newer", false},
-		"it has the version before":                        {"1.3.0", "done 4", rollout.Done, "", false},
-		"it has the release, and the rollout is cancelled": {newest.Version, "", rollout.Skipped, "rollout_aborted", true},
+		"it has the release": {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync", false, ""},
+		"it has the release, and an operator cancelled its run":                  {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync", false, "ada"},
+		"it has the release, and the rollout died when it had cancelled its run": {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync", false, rollout.Actor.Name},
+		"it has one that is newer":                                               {"1.5.0", "done 3, skipped 1", rollout.Skipped, "runs_newer", false, ""},
+		"it has the version before":                                              {"1.3.0", "done 4", rollout.Done, "", false, ""},
+		"it has the release, and the rollout is cancelled":                       {newest.Version, "", rollout.Skipped, "rollout_aborted", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 4)
@@ -40,6 +43,9 @@ func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
 				t.Fatalf("the canary is %+v", of)
 			}
 			w.runs[run.ID] = new(run.Restored(w.clock.Now()).Record)
+			if r := w.runs[run.ID]; tt.before != "" {
+				r.Status, r.AskedBy, r.CompletedAt = chain.Cancelled, tt.before, w.clock.Now()
+			}
 			w.machines[id(0)].version = tt.runs // in the hour that is lost
 			if tt.cancelled {
 				w.act(chain.Cancel)
