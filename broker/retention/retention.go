@@ -27,18 +27,20 @@ type Keeper struct {
 	Log     *zap.Logger
 }
 
-// Run removes what is old each hour, until ctx ends.
+// Run removes what is old each hour, until ctx ends, and nothing in the first: a machine that
+// has just started may not have the time yet, and of brokers that are given another policy
+// one by one this may be the last to have it.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := k.Drop(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn("cannot drop what is old", zap.Error(err))
-		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if err := k.Drop(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("cannot drop what is old", zap.Error(err))
 		}
 	}
 }
@@ -58,7 +60,7 @@ func (k *Keeper) certificates(ctx context.Context) error {
 }
 
 // history removes tasks, and then the runs that have none left.
-func (k *Keeper) history(ctx context.Context) error {
+func (k *Keeper) history(ctx context.Context) (errs error) {
 	keep := k.History.keep()
 	if keep == 0 {
 		return nil
@@ -66,12 +68,11 @@ func (k *Keeper) history(ctx context.Context) error {
 	old := store.History{Before: k.DB.Now().Add(-keep), Mark: turnover.FollowerOf("")}
 	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){k.DB.DropTasks, k.DB.DropRuns} {
 		next := &store.HistoryPage{}
-		for next != nil {
+		for next != nil && ctx.Err() == nil {
 			var err error
-			if next, err = drop(ctx, old, *next, batch); err != nil {
-				return err
-			}
+			next, err = drop(ctx, old, *next, batch)
+			errs = errors.Join(errs, err) // one page keeps none behind it
 		}
 	}
-	return nil
+	return errs
 }

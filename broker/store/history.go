@@ -34,8 +34,8 @@ func (h History) oldRun(r string) string {
 		// The last of their kind of a node.
 		fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM node_runs had WHERE had.run_id = {r}.id AND (SELECT newer.run_id FROM node_runs newer JOIN chain_runs other ON other.id = newer.run_id
 			WHERE newer.node_id = had.node_id AND other.kind = {r}.kind AND (newer.since > had.since OR newer.since = had.since AND newer.run_id > had.run_id) LIMIT 1 OFFSET %d) IS NULL)`, LastKept-1),
-		// That made a node, released it, delivered its agent, mends its drift, keeps it out.
-		`{r}.id NOT IN (SELECT made_by_run FROM nodes)`, `{r}.id NOT IN (SELECT kept_out_by FROM nodes)`, `{r}.id NOT IN (SELECT run_id FROM releases)`,
+		// That made a node, released it, delivered its agent, mends its drift.
+		`{r}.id NOT IN (SELECT made_by_run FROM nodes)`, `{r}.id NOT IN (SELECT run_id FROM releases)`,
 		`{r}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{r}.id NOT IN (SELECT delivery_id FROM node_agents)`, `{r}.id NOT IN (SELECT work FROM node_maas_state)`,
 		// That ended an allocation which no certificate is behind yet; of a node's last certificate.
 		`{r}.id NOT IN (SELECT forced_by FROM allocations WHERE certified_by = '')`,
@@ -43,7 +43,7 @@ func (h History) oldRun(r string) string {
 		// Of a rollout, a batch or a run that stays. One in the place of another tells the
 		// broker that it need not begin it.
 		`NOT EXISTS (SELECT 1 FROM chain_runs p WHERE p.id = {r}.correlation_id AND p.id <> {r}.id)`,
-		`NOT EXISTS (SELECT 1 FROM chain_runs b WHERE b.batch = {r}.batch AND b.batch <> '' AND b.status NOT IN ('completed', 'cancelled', 'reconciled'))`,
+		`NOT EXISTS (SELECT 1 FROM chain_runs b WHERE b.batch = {r}.batch AND b.batch <> '' AND b.status IN ('pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention'))`,
 		fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM chain_runs p WHERE p.id = CASE WHEN {r}.id LIKE '%%%s' THEN substr({r}.id, 1, length({r}.id) - %d) ELSE '' END)`, h.Mark, len(h.Mark)))
 }
 

@@ -174,7 +174,6 @@ func TestWhatIsOldAndStays(t *testing.T) {
 		"a run that ended since":                      {"r-0", []string{`UPDATE chain_runs SET completed_at = completed_at + 34560000000000 WHERE id = '{}r-0'`}},
 		"the last of its kind of a node":              {"r-0", []string{`UPDATE chain_runs SET kind = 'node.decommission' WHERE id = '{}r-0'`}},
 		"that made the node":                          {"r-0", []string{`UPDATE nodes SET made_by_run = '{}r-0' WHERE id = '{n}'`}},
-		"that keeps the node out":                     {"r-0", []string{`UPDATE nodes SET kept_out_by = '{}r-0' WHERE id = '{n}'`}},
 		"that gave the node back":                     {"r-0", []string{`INSERT INTO releases (node_id, run_id, cut_at) VALUES ('{n}', '{}r-0', 0)`}},
 		"that gave the node its agent":                {"r-0", []string{fmt.Sprintf(agent, "correlation_id", "r-0")}},
 		"of which the node tells":                     {"r-0", []string{fmt.Sprintf(agent, "delivery_id", "r-0")}},
