@@ -47,8 +47,8 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 	if err := s.read(rows, whole); err != nil {
 		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID, err).With("state_unreadable", nil)
 	}
-	if len(rows) == 0 {
-		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s are not on record", r.ID).With("members_missing", nil)
+	if len(rows) == 0 || rows[len(rows)-1].Place != len(rows)-1 { // each is saved by its place
+		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s are not all on record", r.ID).With("members_missing", nil)
 	}
 	return rows, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,19 +120,23 @@ func TestAStepWritesTheMembersThatMovedOn(t *testing.T) {
 // Rows that are gone, or that a newer broker has written, are a person's matter: a rollout
 // goes on with all its members, or not at all.
 func TestMembersThatCannotBeRead(t *testing.T) {
-	for code, harm := range map[string]func(*world){
-		"members_missing":  func(w *world) { w.members = nil },
-		"state_unreadable": func(w *world) { w.members[3].Member = []byte(`{"id":"n-003","r":"waiting","mood":"new"}`) },
+	for name, tt := range map[string]struct {
+		code string
+		harm func(*world)
+	}{
+		"all are gone": {"members_missing", func(w *world) { w.members = nil }},
+		"one is gone":  {"members_missing", func(w *world) { w.members = slices.Delete(w.members, 2, 3) }},
+		"one is newer": {"state_unreadable", func(w *world) { w.members[3].Member = []byte(`{"id":"n-003","r":"waiting","mood":"new"}`) }},
 	} {
 		w := newWorld(t, 6)
 		w.start(request())
 		w.settle(10 * time.Second)
 		given := len(w.given)
-		harm(w)
+		tt.harm(w)
 		w.settle(time.Hour)
 		r, err := w.memory.Run(ctx, "r")
-		if err != nil || r.Status != chain.FailedManual || r.Failure.Code != code || len(w.given) != given {
-			t.Errorf("%s: %s %+v, given %v, %v", code, r.Status, r.Failure, w.given, err)
+		if err != nil || r.Status != chain.FailedManual || r.Failure.Code != tt.code || len(w.given) != given {
+			t.Errorf("%s: %s %+v, given %v, %v", name, r.Status, r.Failure, w.given, err)
 		}
 	}
 }
