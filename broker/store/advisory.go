@@ -20,6 +20,11 @@ type leader struct {
 	conn *sql.Conn
 }
 
+// missedSoon has the server notice in twenty seconds that the other end of a connection is
+// gone without a word, as a machine that loses its power is. Until it does, the connection
+// keeps its lock: nobody else leads, which is two hours by what is usual.
+const missedSoon = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3`
+
 type leaderKey struct{}
 
 func leaderOf(ctx context.Context) *leader {
@@ -49,6 +54,9 @@ func (e *postgresEngine) leadOnce(ctx context.Context, f func(context.Context)) 
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // back to the pool, or gone
+	if _, err := conn.ExecContext(ctx, missedSoon); err != nil {
+		return err
+	}
 	var got bool
 	if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(leadLock)).Scan(&got); err != nil || !got {
 		return err

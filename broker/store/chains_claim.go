@@ -20,8 +20,10 @@ const claimable = `due_at <= $1 AND lease_until <= $1
 // for a place in one.
 const (
 	freely = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index has it
-	// withRoom are the batches of which a run waits and whose site has a place for it.
-	withRoom = `SELECT id FROM chain_batches b WHERE EXISTS (SELECT 1 FROM chain_runs w WHERE w.batch <> '' AND w.batch = b.id AND w.status = 'pending')
+	// withRoom are the batches of which a run waits that may begin, whose site has a place for
+	// it, and is not held.
+	withRoom = `SELECT id FROM chain_batches b WHERE EXISTS (SELECT 1 FROM chain_runs w WHERE w.batch <> '' AND w.batch = b.id AND w.status = 'pending' AND (b.stopped_at = 0 OR w.started_at > 0))
+		AND NOT EXISTS (SELECT 1 FROM chain_holds h WHERE h.until_at = 0 AND h.site IN ('', b.site) AND h.kind <> 'unreachable')
 		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.site = b.site AND m.status IN ('running', 'compensating'))`
 	// inBatch goes through what waits by when it is due, as the index chain_runs_next has
 	// it: the first is nearly always the one. By their batches thousands would be sorted.

@@ -12,6 +12,9 @@ import (
 // FreezeGate is the number of the lock that a freeze has alone.
 const FreezeGate = freezeGate
 
+// LeadLock is the number of the lock that who leads has.
+const LeadLock = leadLock
+
 // OutboxTypes lists the types of the messages in the outbox, oldest first.
 func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s string, err error) {

@@ -100,7 +100,7 @@ func (e *postgresEngine) listening(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.db.serves { // a hold that is being placed is waited for
+	if _, err = conn.Exec(ctx, missedSoon); err == nil && e.db.serves { // a hold that is being placed is waited for
 		_, err = conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1)`, int64(serveLock))
 	}
 	if err == nil {

@@ -234,7 +234,7 @@ func behind(gaps []gap, newest, most int64) int64 {
 // outside is the position of the last event up to one: no reader goes on from within a gap.
 func outside(gaps []gap, position int64) int64 {
 	for _, g := range gaps {
-		if g.upTo < position && position < g.from {
+		if g.upTo < position && position <= g.from {
 			return g.upTo
 		}
 	}

@@ -89,14 +89,15 @@ func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time
 // and is had alone by who holds it.
 const serveLock = leadLock + 3
 
-// nobodyServes refuses where a broker runs on a PostgreSQL, and has one that starts wait.
-// On SQLite the data directory's lock says it.
+// nobodyServes refuses where a broker runs on a PostgreSQL, and has one that starts wait: one
+// of an earlier release shows that it leads, and no more. On SQLite the data directory's lock
+// says it.
 func (t *tx) nobodyServes(ctx context.Context) error {
 	if t.name() != "postgres" {
 		return nil
 	}
 	var free bool
-	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(serveLock)).Scan(&free); err != nil || free {
+	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1) AND pg_try_advisory_xact_lock($2)`, int64(serveLock), int64(leadLock)).Scan(&free); err != nil || free {
 		return err
 	}
 	return broker.Errorf(broker.Refused, "broker_running", "cannot mark this database as restored: a broker runs on it (stop all of them)")
