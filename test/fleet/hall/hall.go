@@ -120,13 +120,14 @@ func (h *Hall) connect() (root string, err error) {
 
 // Grow has nodes join until there are so many, and returns when all are in service and wait.
 func (h *Hall) Grow(ctx context.Context, nodes int) error {
+	first := h.Counts().Ended + int64(nodes-h.joined) // what each is asked for when it comes
 	if err := h.Join(h.tokens[h.joined:nodes]); err != nil {
 		return err
 	}
 	h.joined = nodes
 	all := int64(nodes)
 	return h.Until(ctx, fmt.Sprintf("%d nodes are in service", nodes), func(c fleet.Counts) bool {
-		return c.Enrolled == all && c.Ended >= all && c.Waiting >= Nearly(all)
+		return c.Enrolled == all && c.Ended >= first && c.Waiting >= Nearly(all)
 	})
 }
 
