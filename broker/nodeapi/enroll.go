@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"regexp"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -66,7 +67,7 @@ func (a *API) enroll(c *call) (any, error) {
 		TrustVersion:    bundle.Version,
 		Remote:          remoteHost(c.r),
 		Issue: func(n broker.Node, epoch int64) (store.IssuedCert, error) {
-			return a.issue(csr, pki.NodeIdentity{NodeID: n.ID, Epoch: epoch})
+			return a.issue(csr, pki.NodeIdentity{NodeID: n.ID, Epoch: epoch}, a.c.Now())
 		},
 	})
 	if err != nil {
@@ -97,8 +98,8 @@ func (a *API) profilesFor(ctx context.Context, n broker.Node) *wire.CarriedTask 
 }
 
 // issue makes a node certificate.
-func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity) (store.IssuedCert, error) {
-	leaf, chain, err := a.c.Trust.IssueNode(csr, id, a.c.Now(), a.c.CertLife)
+func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity, at time.Time) (store.IssuedCert, error) {
+	leaf, chain, err := a.c.Trust.IssueNode(csr, id, at, a.c.CertLife)
 	if err != nil {
 		return store.IssuedCert{}, err
 	}

@@ -1,6 +1,8 @@
 package nodeapi
 
 import (
+	"time"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
@@ -41,7 +43,7 @@ func (a *API) renew(c *call) (any, error) {
 	if certified, err := pki.PublicKeyDigest(old.PublicKey); (req.RotationTask == "" || c.before) && (err != nil || digest != certified) {
 		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the key you have, or enrol again)", c.peer.NodeID)
 	}
-	issued, err := a.issue(csr, c.peer.NodeIdentity)
+	issued, err := a.issue(csr, c.peer.NodeIdentity, later(now, old.NotBefore.Add(pki.Backdate)))
 	if err != nil {
 		return nil, err
 	}
@@ -62,4 +64,14 @@ func (a *API) renew(c *call) (any, error) {
 	}
 	a.contacts.reported(c.node, report.Digest)
 	return wire.RenewReply{Certificate: issued.PEM, Late: late, Now: now.UTC()}, nil
+}
+
+// later is the date of a renewal: never before that of the certificate which it renews. A
+// broker whose clock is ahead may have issued that one, and one that is dated before the
+// node's identity signs no evidence.
+func later(now, before time.Time) time.Time {
+	if before.After(now) {
+		return before
+	}
+	return now
 }

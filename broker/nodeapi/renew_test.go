@@ -133,3 +133,19 @@ func TestALateRenewalHasItsLimits(t *testing.T) {
 		n.post(n.path("/renew"), n.renewRequest()).shutOut(b, "certificate_denied")
 	})
 }
+
+// A node enrols at a broker whose clock is ahead, and renews at another: what it signs then is
+// still of its identity.
+func TestARenewalIsDatedNoEarlierThanWhatItRenews(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	enrolled := n.cert.Leaf.NotBefore
+	b.advance(-30 * time.Second)
+	var reply wire.RenewReply
+	n.post(n.path("/renew"), n.renewRequest()).into(&reply)
+	n.adopt(reply.Certificate)
+	if got := n.cert.Leaf.NotBefore; got.Before(enrolled) {
+		t.Errorf("it is dated %v before the first", enrolled.Sub(got))
+	}
+	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes") // it is good at once
+}
