@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -16,27 +17,41 @@ import (
 	"github.com/hostler/hostler/test/fleet"
 )
 
-const inside = "HOSTLER_TEST_CHAOS_INSIDE"
+// builtBroker names the broker of this source, and says that the namespace is this process's.
+const builtBroker = "HOSTLER_TEST_CHAOS_BROKER"
 
-// TestMain goes on in a network namespace of the test's own.
+// TestMain goes on in a network namespace of the test's own. What needs the network of the
+// machine, as Go does that fetches what is to be built, is done before.
 func TestMain(m *testing.M) {
 	fleet.Serve()
-	if os.Getenv(inside) != "" {
+	if os.Getenv(builtBroker) != "" {
 		os.Exit(m.Run())
 	}
-	self, err := os.Executable()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
-	}
-	cmd := exec.Command("unshare", append([]string{"--net", "--mount", "--propagation", "private", self}, os.Args[1:]...)...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
+	if err := inNamespace(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos (needs root, for namespaces):", err)
 		os.Exit(1)
 	}
+}
+
+func inNamespace() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "hostler-chaos-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "hostler-broker") // the program's own tests have its clock in hand
+	if out, err := exec.Command("go", "test", "-c", "-o", program, "../../broker/cmd/hostler-broker").CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build the broker: %w: %s", err, out)
+	}
+	cmd := exec.Command("unshare", append([]string{"--net", "--mount", "--propagation", "private", self}, os.Args[1:]...)...)
+	cmd.Env = append(os.Environ(), builtBroker+"="+program)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd.Run()
 }
 
 // world is where everything but brokers and database is.

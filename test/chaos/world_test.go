@@ -75,12 +75,8 @@ type scene struct {
 func newScene(t *testing.T, program string) *scene {
 	t.Helper()
 	network(t)
-	s := &scene{t: t, dir: t.TempDir(), seen: newSeen()}
+	s := &scene{t: t, dir: t.TempDir(), seen: newSeen(), program: os.Getenv(builtBroker)}
 	s.lives, s.die = context.WithCancel(t.Context())
-	s.program = filepath.Join(s.dir, "hostler-broker") // the program's own tests have its clock in hand
-	if out, err := exec.Command("go", "test", "-c", "-o", s.program, "../../broker/cmd/hostler-broker").CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the broker: %v: %s", err, out)
-	}
 	if program == "" {
 		program = s.program
 	}
