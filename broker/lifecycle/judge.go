@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -24,6 +26,13 @@ var DefaultPolicy = Policy{Silence: 3 * time.Minute, Share: 0.10, AtLeast: 5, Al
 // batches.
 const Overdue = wire.MaxWait + 25*time.Second
 
+// Fleet is what is judged: nodes, and how many more of each site are active and were heard
+// within Overdue. Of those, nearly all, nothing else matters.
+type Fleet struct {
+	Heard map[string]int
+	Nodes []broker.Node
+}
+
 // Change is a node's next status.
 type Change struct {
 	NodeID   string
@@ -42,9 +51,12 @@ type Alert struct {
 // none was heard for so long that each should have been. It takes fewer nodes
 // than a share does: that one of two falls silent happens, that both do at once
 // is more likely what is between.
-func Stopped(now time.Time, nodes []broker.Node, p Policy) (Alert, bool) {
+func Stopped(now time.Time, f Fleet, p Policy) (Alert, bool) {
 	expected := 0
-	for _, n := range nodes {
+	if len(f.Heard) > 0 {
+		return Alert{}, false
+	}
+	for _, n := range f.Nodes {
 		if n.Status != broker.Active {
 			continue
 		}
@@ -59,19 +71,17 @@ func Stopped(now time.Time, nodes []broker.Node, p Policy) (Alert, bool) {
 
 // Judge says which nodes change and which sites are left alone. hearing is
 // since when this system could have heard.
-func Judge(now, hearing time.Time, nodes []broker.Node, p Policy) (changes []Change, alerts []Alert) {
+func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts []Alert) {
 	type site struct {
 		total, silent int
 		gone          []Change
 	}
 	sites := map[string]*site{}
-	var order []string
-	for _, n := range nodes {
+	for _, n := range f.Nodes {
 		s := sites[n.Site]
 		if s == nil {
-			s = new(site)
+			s = &site{total: f.Heard[n.Site]}
 			sites[n.Site] = s
-			order = append(order, n.Site)
 		}
 		if n.Status == broker.Active || n.Status == broker.Offline {
 			s.total++
@@ -91,7 +101,7 @@ func Judge(now, hearing time.Time, nodes []broker.Node, p Policy) (changes []Cha
 			changes = append(changes, Change{n.ID, broker.Offline, broker.Active, "heard again"})
 		}
 	}
-	for _, name := range order {
+	for _, name := range slices.Sorted(maps.Keys(sites)) {
 		s := sites[name]
 		if s.silent >= p.AtLeast && float64(s.silent) > p.Share*float64(s.total) {
 			if len(s.gone) > 0 {

@@ -23,6 +23,19 @@ func site(name string, n int, status broker.NodeStatus, silent time.Duration) []
 	return out
 }
 
+// counted is the fleet of these nodes in which those that were heard are a number.
+func counted(nodes []broker.Node) Fleet {
+	f := Fleet{Heard: map[string]int{}}
+	for _, n := range nodes {
+		if n.Status == broker.Active && noon.Sub(n.LastAgentContactAt) <= Overdue {
+			f.Heard[n.Site]++
+		} else if n.Status == broker.Active || n.Status == broker.Offline {
+			f.Nodes = append(f.Nodes, n)
+		}
+	}
+	return f
+}
+
 func TestTheRulesOfSilence(t *testing.T) {
 	const short, long = 10 * time.Second, 10 * time.Minute
 	owed := site("a", 1, broker.Offline, short)
@@ -75,7 +88,7 @@ func TestTheRulesOfSilence(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			changes, alerts := Judge(noon, noon.Add(-tt.hearing), tt.nodes, DefaultPolicy)
+			changes, alerts := Judge(noon, noon.Add(-tt.hearing), Fleet{Nodes: tt.nodes}, DefaultPolicy)
 			got := map[broker.NodeStatus]int{}
 			for _, c := range changes {
 				got[c.To]++
@@ -111,7 +124,7 @@ func TestPollsHaveStoppedWhenNobodyIsHeard(t *testing.T) {
 		{"offline ones are not expected", site("a", 50, broker.Offline, time.Hour), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, got := Stopped(noon, tt.nodes, DefaultPolicy); got != tt.want {
+			if _, got := Stopped(noon, Fleet{Nodes: tt.nodes}, DefaultPolicy); got != tt.want {
 				t.Errorf("stopped: %v", got)
 			}
 		})
@@ -134,7 +147,15 @@ func TestSilenceMovesOnlyActiveAndOffline(t *testing.T) {
 			nodes[i].ID = fmt.Sprint(i)
 		}
 		hearing := noon.Add(-time.Duration(rapid.IntRange(0, 900).Draw(t, "hearing")) * time.Second)
-		changes, _ := Judge(noon, hearing, nodes, DefaultPolicy)
+		changes, alerts := Judge(noon, hearing, Fleet{Nodes: nodes}, DefaultPolicy)
+		short := counted(nodes)
+		if c, a := Judge(noon, hearing, short, DefaultPolicy); !slices.Equal(c, changes) || !slices.Equal(a, alerts) {
+			t.Fatalf("where those that were heard are counted, it is %v %v and not %v %v", c, a, changes, alerts)
+		}
+		_, stopped := Stopped(noon, Fleet{Nodes: nodes}, DefaultPolicy)
+		if _, is := Stopped(noon, short, DefaultPolicy); is != stopped {
+			t.Fatalf("where those that were heard are counted, polls have stopped: %v, and not %v", is, stopped)
+		}
 		gone, total := map[string]int{}, map[string]int{}
 		for _, n := range nodes {
 			if n.Status == broker.Active || n.Status == broker.Offline {

@@ -45,22 +45,28 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
+// Read reads what is judged.
+func Read(ctx context.Context, db *store.DB, now time.Time) (f Fleet, err error) {
+	f.Heard, f.Nodes, err = db.HeardSince(ctx, now.Add(-Overdue))
+	return f, err
+}
+
 // Look reads the nodes once and moves those that the rules move.
 func (w *Watch) Look(ctx context.Context) error {
 	if w.Policy == (Policy{}) {
 		w.Policy = DefaultPolicy
 	}
 	now := w.Now()
-	nodes, _, err := w.DB.ListNodes(ctx, store.NodeFilter{})
+	fleet, err := Read(ctx, w.DB, now)
 	if err != nil {
 		w.hearing = time.Time{} // nothing that was said meanwhile was written down
 		return err
 	}
-	alert, stopped := Stopped(now, nodes, w.Policy)
+	alert, stopped := Stopped(now, fleet, w.Policy)
 	if w.hearing.IsZero() || stopped {
 		w.hearing = now
 	}
-	changes, alerts := Judge(now, w.hearing, nodes, w.Policy)
+	changes, alerts := Judge(now, w.hearing, fleet, w.Policy)
 	if stopped {
 		alerts = append(alerts, alert)
 	}

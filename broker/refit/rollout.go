@@ -191,8 +191,9 @@ func (n *Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout
 
 // PollsStopped implements rollout.Nodes.
 func (n *Nodes) PollsStopped(ctx context.Context) (bool, error) {
-	all, _, err := n.DB.ListNodes(ctx, store.NodeFilter{Statuses: []broker.NodeStatus{broker.Active}})
-	_, stopped := lifecycle.Stopped(n.DB.Now(), all, lifecycle.DefaultPolicy)
+	now := n.DB.Now()
+	fleet, err := lifecycle.Read(ctx, n.DB, now)
+	_, stopped := lifecycle.Stopped(now, fleet, lifecycle.DefaultPolicy)
 	return stopped, err
 }
 

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,6 +242,41 @@ func TestACertificateThatIsGoodForNothingLeavesTheDenyList(t *testing.T) {
 		}
 		if got := must(db.DenyList(ctx, cert.NotAfter.Add(time.Microsecond)))(t); len(got) != 0 {
 			t.Errorf("after it the list still has %v", got)
+		}
+	})
+}
+
+func TestNodesThatWereHeardAreCountedAndTheOthersNamed(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		began := clock.Now()
+		var ids []string
+		for i, to := range []broker.NodeStatus{broker.Active, broker.Active, broker.Active, broker.Offline, broker.Quarantined, ""} {
+			n := newMember(t, db, fmt.Sprint("n", i))
+			if to != "" {
+				must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
+			}
+			if to == broker.Offline {
+				must(db.Transition(ctx, admin, n.ID, store.Change{To: to, By: broker.OwnerHeartbeat}))(t)
+			}
+			if to == broker.Quarantined {
+				must(db.Transition(ctx, admin, n.ID, store.Change{To: to, By: broker.OwnerOperator}))(t)
+			}
+			ids = append(ids, n.ID)
+		}
+		since := began.Add(time.Minute)
+		ok(t, db.TouchNodes(ctx, map[string]time.Time{ids[0]: since, ids[1]: since.Add(time.Second), ids[2]: since.Add(-time.Microsecond), ids[3]: since.Add(time.Hour), ids[4]: since}))
+		heard, others, err := db.HeardSince(ctx, since)
+		ok(t, err)
+		site := must(db.Node(ctx, ids[0]))(t).Site
+		if len(heard) != 1 || heard[site] != 2 {
+			t.Errorf("counted %v, want 2 of site %q", heard, site)
+		}
+		slices.SortFunc(others, func(a, b broker.Node) int { return strings.Compare(string(a.Status), string(b.Status)) })
+		if len(others) != 2 || others[0].ID != ids[2] || others[1].ID != ids[3] || others[1].Site != site || !others[1].LastAgentContactAt.Equal(since.Add(time.Hour)) {
+			t.Errorf("the others are %+v", others)
+		}
+		if heard, _, err = db.HeardSince(ctx, since.Add(time.Hour)); err != nil || len(heard) != 0 {
+			t.Errorf("where none was heard it counts %v (%v)", heard, err)
 		}
 	})
 }
