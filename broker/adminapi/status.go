@@ -35,12 +35,12 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 			out.Stragglers++
 		}
 	}
+	open, err := a.c.DB.CountOpenTasks(ctx, sites)
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
-		n, err := a.countOpen(ctx, sites, s)
-		if err != nil {
-			return nil, err
-		}
-		out.OpenTasks[string(s)] = n
+		out.OpenTasks[string(s)] = int64(open[s])
 	}
 	fleet, err := a.c.Refit.Fleet(ctx)
 	if err != nil {
@@ -64,26 +64,4 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 		return nil, err
 	}
 	return out, a.needsLook(ctx, out, sites, nodes, releases, fleet)
-}
-
-// countOpen counts tasks of one status, at those sites alone where a token is
-// bound to some.
-func (a *API) countOpen(ctx context.Context, sites []string, s broker.TaskStatus) (int64, error) {
-	if sites == nil {
-		counts, err := a.c.DB.CountTasks(ctx)
-		return int64(counts[s]), err
-	}
-	var total int64
-	f := store.TaskFilter{Sites: sites, Statuses: []broker.TaskStatus{s}, Limit: 1000}
-	for {
-		page, next, err := a.c.DB.ListTasks(ctx, f)
-		if err != nil {
-			return 0, err
-		}
-		total += int64(len(page))
-		if next == "" {
-			return total, nil
-		}
-		f.After = next
-	}
 }

@@ -34,7 +34,7 @@
 //	hostler_build_info{version,store}                     1
 //	hostler_http_request_seconds{listener,route,status}   histogram of answers; tasks/wait holds up to 50 s
 //	hostler_nodes{status}                                 nodes by status
-//	hostler_tasks{status}                                 tasks by status
+//	hostler_tasks{status}                                 tasks that have not ended
 //	hostler_task_results_total{type,outcome}              results that nodes gave this broker
 //	hostler_node_refusals_total{route,code}               requests of nodes that it refused
 //	hostler_expires_timestamp_seconds{what}               when the first of what the broker runs on ends
@@ -47,7 +47,7 @@
 //	hostler_frozen                                        1 while a freeze of all sites stands
 //	hostler_frozen_sites                                  sites with a freeze of their own
 //	hostler_unreachable_sites                             sites whose MAAS or secrets do not answer
-//	hostler_runs{kind,status,class}                       runs; by failure class where they have stopped
+//	hostler_runs{kind,status,class}                       runs that have not ended; by failure class where they have stopped
 //	hostler_outbox_events                                 events that are not in the feed yet
 //	hostler_outbox_lag_seconds                            how long the oldest of them has waited
 //	hostler_terminal_sessions                             terminal sessions that this broker's relay has

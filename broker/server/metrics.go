@@ -92,7 +92,7 @@ type inventory struct {
 
 var (
 	nodesDesc = prometheus.NewDesc("hostler_nodes", "Nodes by status.", []string{"status"}, nil)
-	tasksDesc = prometheus.NewDesc("hostler_tasks", "Tasks by status.", []string{"status"}, nil)
+	tasksDesc = prometheus.NewDesc("hostler_tasks", "Tasks that have not ended, by status.", []string{"status"}, nil)
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
 	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers.", nil, nil)
 
@@ -100,7 +100,7 @@ var (
 	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites stands.", nil, nil)
 	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
 	unreachableDesc = prometheus.NewDesc("hostler_unreachable_sites", "Sites whose MAAS or secrets do not answer.", nil, nil)
-	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs by kind and status; by failure class where they have stopped.", []string{"kind", "status", "class"}, nil)
+	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind and status; by failure class where they have stopped.", []string{"kind", "status", "class"}, nil)
 	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were written and are not in the feed yet.", nil, nil)
 	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of them has waited.", nil, nil)
 )
@@ -126,7 +126,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(upDesc, 0)
 		return
 	}
-	tasks, err := i.db.CountTasks(ctx)
+	tasks, err := i.db.CountOpenTasks(ctx, nil)
 	if err != nil {
 		gauge(upDesc, 0)
 		return
@@ -149,7 +149,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	for _, s := range broker.NodeStatuses {
 		gauge(nodesDesc, float64(nodes[s]), string(s))
 	}
-	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled} {
+	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
 		gauge(tasksDesc, float64(tasks[s]), string(s))
 	}
 }

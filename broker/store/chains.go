@@ -220,6 +220,9 @@ func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record
 	w.equal("kind", f.Kind)
 	w.equal("site", f.Site)
 	w.equal("batch", f.Batch)
+	if f.Batch != "" {
+		w.add("batch <> ''") // as the index has it
+	}
 	w.equal("stage", f.Stage)
 	w.equal("failure_class", string(f.Class))
 	in(&w, "status", f.Statuses)
@@ -263,6 +266,10 @@ func scanEvent(row interface{ Scan(...any) error }) (e chain.Event, err error) {
 	err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
 	return e, err
 }
+
+// openRuns are those that have not ended, as the index chain_runs_open has it. A query that
+// names fewer of these statuses names this as well where it is to be read by that.
+const openRuns = `status IN ('pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention')`
 
 // NextDue implements chain.Store.
 func (db *DB) NextDue(ctx context.Context) (time.Time, error) {

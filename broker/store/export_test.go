@@ -53,3 +53,15 @@ const WithRoomQuery = withRoom
 func ClaimInBatchQuery(c chain.Claim, now time.Time) (string, []any) {
 	return claimQuery(c, inBatch, now)
 }
+
+// Texts are the statements that a database on SQLite was given so far.
+func Texts(db *DB) (texts []string) {
+	e := db.engine.(*sqliteEngine)
+	for _, p := range []*prepared{e.read, e.commits.stmts} {
+		p.stmts.Range(func(text, _ any) bool {
+			texts = append(texts, text.(string))
+			return true
+		})
+	}
+	return texts
+}

@@ -37,7 +37,7 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	g.Runs, err = collect(ctx, r, func(row interface{ Scan(...any) error }) (c RunCount, err error) {
 		return c, row.Scan(&c.Kind, &c.Status, &c.Class, &c.Runs)
 	}, `SELECT kind, status, class, COUNT(*) FROM
-			(SELECT kind, status, CASE WHEN status IN ('failed_retryable', 'failed_manual_intervention') THEN failure_class ELSE '' END AS class FROM chain_runs) AS r
+			(SELECT kind, status, CASE WHEN status IN ('failed_retryable', 'failed_manual_intervention') THEN failure_class ELSE '' END AS class FROM chain_runs WHERE `+openRuns+`) AS r
 			GROUP BY kind, status, class ORDER BY kind, status, class`)
 	if err != nil {
 		return g, err

@@ -126,7 +126,7 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 		w.add("site = ? AND hostname = ? AND status <> 'deleted'", site, hostname)
 	default:
 		// A range and not LIKE: the reference is no pattern.
-		w.add("(id = ? OR (status <> 'deleted' AND (hostname = ? OR (id >= ? AND id < ?))))", ref, ref, ref, ref+"\x7f")
+		w.add("(id = ? OR status <> 'deleted' AND hostname = ? OR status <> 'deleted' AND id >= ? AND id < ?)", ref, ref, ref, ref+"\x7f")
 	}
 	in(&w, "site", sites)
 	found, err := collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`+w.limit(maxCandidates+1), w.args...)

@@ -13,7 +13,7 @@ import (
 // madeBy reads the node that a run made and that is not deleted; false: there is
 // none.
 func madeBy(ctx context.Context, r runner, runID, lock string) (broker.Node, bool, error) {
-	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE made_by_run = $1 AND status <> 'deleted'`+lock, runID))
+	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE made_by_run = $1 AND made_by_run <> '' AND status <> 'deleted'`+lock, runID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return n, false, nil
 	}

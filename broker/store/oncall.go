@@ -14,7 +14,7 @@ type StoppedRun struct {
 // StoppedRuns lists up to limit runs at sites (nil: all) that will not go on by
 // themselves, those that have waited for longest first.
 func (db *DB) StoppedRuns(ctx context.Context, sites []string, limit int) ([]StoppedRun, error) {
-	w := where{terms: []string{"status IN ('failed_retryable', 'failed_manual_intervention')"}}
+	w := where{terms: []string{openRuns, "status IN ('failed_retryable', 'failed_manual_intervention')"}}
 	in(&w, "site", sites)
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r StoppedRun, err error) {
 		err = row.Scan(&r.ID, &r.Kind, &r.Site, &r.Subject, &r.Stage, &r.Class, &r.NextAction, at(&r.UpdatedAt))

@@ -45,9 +45,12 @@ type StageTime struct {
 }
 
 // StageTimes sums up the attempts that ended between two times, in runs whose kind
-// begins with a prefix, at sites (nil: all). Runs that ended before are not read.
+// begins with a prefix, at sites (nil: all). Runs that ended before are not read: where joins
+// are crossed SQLite goes by their order.
 func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, from, to time.Time) ([]StageTime, error) {
 	var w where
+	w.add("e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'")
+	w.add("o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'")
 	w.add("(r.completed_at = 0 OR r.completed_at >= ?)", micros(from))
 	w.add("r.kind >= ?", prefix)
 	w.add("r.kind < ?", prefix+"~") // behind all that begin with it: kinds are plain words
@@ -60,8 +63,7 @@ func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, fro
 		s.Total, s.Longest = time.Duration(total)*time.Microsecond, time.Duration(longest)*time.Microsecond
 		return s, err
 	}, `SELECT r.kind, e.stage, COUNT(DISTINCT r.id), COUNT(*), SUM(CASE WHEN o.status = 'failed' THEN 1 ELSE 0 END), CAST(SUM(o.at - e.at) AS BIGINT), MAX(o.at - e.at)
-		FROM chain_runs r JOIN chain_events e ON e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'
-		JOIN chain_events o ON o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'`+
+		FROM chain_runs r CROSS JOIN chain_events e CROSS JOIN chain_events o`+
 		w.String()+` GROUP BY r.kind, e.stage ORDER BY r.kind, MIN(e.id)`, w.args...)
 }
 

@@ -139,6 +139,7 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 		f.Limit = 100
 	}
 	var w where
+	w.add("position > 0") // as the indexes have it
 	w.add("position > ?", f.After)
 	w.add("position <= ?", newest)
 	in(&w, "type", f.Types)
@@ -187,7 +188,7 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 		}
 		forgotten = max(forgotten, first.Int64-1) // positions that a restore has left out count for nothing
 		until := newest
-		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > $1 AND position <= $2 AND at >= $3`,
+		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > 0 AND position > $1 AND position <= $2 AND at >= $3`,
 			forgotten, forgotten+limit, micros(before)).Scan(&kept); err != nil {
 			return err
 		} else if kept.Valid {

@@ -176,7 +176,7 @@ func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) 
 // One that had stopped is stopped for this too: what it stopped for may be over, and
 // nothing acts on that by itself.
 func (t *tx) stopRuns(ctx context.Context) (int, error) {
-	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE status IN ('pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention') ORDER BY id`)
+	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE `+openRuns+` ORDER BY id`)
 	for _, id := range ids {
 		was, err := run(ctx, t, id, t.forUpdate())
 		if err != nil {

@@ -161,7 +161,7 @@ const sitesGate = leadLock + 2
 
 // inUse says of a site that it may ask its region: it is active, or has runs that
 // have not ended, which may be resumed.
-const inUse = `(status = 'active' OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.site = maas_sites.name AND r.status NOT IN ('completed', 'cancelled', 'reconciled')))`
+const inUse = `(status = 'active' OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.site = maas_sites.name AND r.` + openRuns + `))`
 
 // regionFree refuses a site that is in use and whose region is that of another
 // which is. Locks of machines, hostnames and BMCs are by site, so that two sites of

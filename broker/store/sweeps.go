@@ -85,7 +85,7 @@ func (db *DB) SweepTasks(ctx context.Context) (swept Swept, err error) {
 				(status = 'dispatched' AND lease_until < $1)
 				OR (attempt = 0 AND not_after < $1)
 				OR (attempt > 0 AND not_after <= $2 AND alive_until <= $2)
-			) ORDER BY id LIMIT $3`+t.forUpdate()+t.skipLocked(), now, silent, sweepLimit)
+			) ORDER BY node_id, id LIMIT $3`+t.forUpdate()+t.skipLocked(), now, silent, sweepLimit)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -170,15 +171,13 @@ func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, 
 	w.equal("type", f.Type)
 	w.equal("correlation_id", f.CorrelationID)
 	in(&w, "status", f.Statuses)
+	if len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, broker.TaskStatus.Ended) {
+		w.add(openTasks)
+	}
 	if f.After != "" {
 		w.add("id < ?", f.After)
 	}
-	if len(f.Sites) > 0 {
-		var sites where
-		sites.args = w.args
-		in(&sites, "site", f.Sites)
-		w.terms, w.args = append(w.terms, "node_id IN (SELECT id FROM nodes"+sites.String()+")"), sites.args
-	}
+	atSites(&w, f.Sites)
 	limit := cmp.Or(f.Limit, 100)
 	page, err = collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY id DESC`+w.limit(limit+1), w.args...)
 	if len(page) > limit {
@@ -191,10 +190,26 @@ func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, 
 // OpenTasksByKey counts the open tasks that each task key has signed: a key
 // leaves the bundle only when it has none.
 func (db *DB) OpenTasksByKey(ctx context.Context) (map[string]int, error) {
-	return count[string](ctx, db.reader(), `SELECT key_id, COUNT(*) FROM tasks WHERE status IN ('queued', 'dispatched') GROUP BY key_id`)
+	return count[string](ctx, db.reader(), `SELECT key_id, COUNT(*) FROM tasks WHERE `+openTasks+` GROUP BY key_id`)
 }
 
-// CountTasks counts by status.
-func (db *DB) CountTasks(ctx context.Context) (map[broker.TaskStatus]int, error) {
-	return count[broker.TaskStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM tasks GROUP BY status`)
+// openTasks are those that have not ended, as the index tasks_open has it.
+const openTasks = `status IN ('queued', 'dispatched')`
+
+// atSites asks for tasks of nodes at sites; none at all select nothing away.
+func atSites(w *where, sites []string) {
+	if len(sites) == 0 {
+		return
+	}
+	nodes := where{args: w.args}
+	in(&nodes, "site", sites)
+	w.terms, w.args = append(w.terms, "node_id IN (SELECT id FROM nodes"+nodes.String()+")"), nodes.args
+}
+
+// CountOpenTasks counts those that are queued and those that are dispatched, at sites (nil:
+// all).
+func (db *DB) CountOpenTasks(ctx context.Context, sites []string) (map[broker.TaskStatus]int, error) {
+	w := where{terms: []string{openTasks}}
+	atSites(&w, sites)
+	return count[broker.TaskStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM tasks`+w.String()+` GROUP BY status`, w.args...)
 }

@@ -103,7 +103,7 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 		LEFT JOIN operator_tokens o ON o.name = s.opened_by
 		LEFT JOIN tasks t ON t.id = s.open_task
 		LEFT JOIN terminal_relays r ON r.address = s.replica`+accessJoins+`
-		WHERE s.status <> 'closed' ORDER BY s.id`)
+		WHERE s.status <> 'closed' ORDER BY s.node_id, s.id`)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
