@@ -24,7 +24,19 @@ const (
 	// spread is by how much less than wire.MaxWait a poll is held at most. Nodes that came
 	// together, as after a restart, do not come together again and again.
 	spread = wire.MaxWait / 10
+	// together is how far apart the ends of polls are: those of a quarter of a second end at
+	// once. To wake threads for each by itself costs more than to answer it.
+	together = time.Second / 4
 )
+
+// began is what the ends of polls are counted from.
+var began = time.Now()
+
+// endOf is when a poll that begins now ends by itself, where it is held for less than
+// wire.MaxWait by so much. Both times are since began.
+func endOf(now, less time.Duration) time.Duration {
+	return (now + wire.MaxWait - less).Truncate(together)
+}
 
 // parked is a poll for which there is nothing yet. It is what one of thousands costs that
 // wait: the server's goroutine, its buffers and the request are gone, and one goroutine
@@ -119,7 +131,7 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 func (p *parked) park(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn, p.end = conn, time.Now().Add(wire.MaxWait-rand.N(spread))
+	p.conn, p.end = conn, began.Add(endOf(time.Since(began), rand.N(spread)))
 	return p.a.lot.take(conn, p.wait)
 }
 

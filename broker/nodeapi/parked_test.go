@@ -15,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 // line is one connection of a node, on which a test writes requests byte by byte.
@@ -266,5 +267,22 @@ func TestAPollThatIsParkedIsAnsweredWhenTheBrokerStops(t *testing.T) {
 	b.stop()
 	if answer := l.read(204); !answer.Close {
 		t.Error("the connection is kept")
+	}
+}
+
+func TestPollsEndTogetherAndNoneTooLate(t *testing.T) {
+	const every = 37 * time.Millisecond
+	ends := map[time.Duration]int{}
+	for now := 11 * time.Second; now < 21*time.Second; now += every {
+		for _, less := range []time.Duration{0, spread / 3, spread - 1} {
+			end := endOf(now, less)
+			if held := end - now; held > wire.MaxWait-less || held <= wire.MaxWait-less-together {
+				t.Fatalf("a poll of %v that is to end %v early is held for %v", now, less, held)
+			}
+			ends[end]++
+		}
+	}
+	if most := int(3 * 10 * time.Second / every / 5); len(ends) > most {
+		t.Errorf("they end at %d times, want no more than %d", len(ends), most)
 	}
 }
