@@ -78,13 +78,15 @@
 //
 // A poll asks the database nothing, neither when it comes in nor while it waits:
 // what the broker must know of a node is in memory from its first request on, and
-// read again every twenty seconds, for all nodes together. Contacts are written
+// read again every 25 s, for all nodes together. Contacts are written
 // in batches. That nothing is open for a node package taskqueue knows.
 //
 // A poll for which there is nothing is parked (parked.go): its connection is taken
 // from the server, whose buffers and goroutine go, and given back to it with the
 // next request (lot.go). HTTP is 1.1: one connection carries one poll, and costs
-// less so. Polls are held for 45 to 50 s, so that nodes that came together part.
+// less so. Polls are held for 45 to 50 s, so that nodes that came together part,
+// and end in quarters of a second, many at once: to wake for each costs more than to
+// answer it.
 //
 // # A herd
 //

@@ -17,7 +17,7 @@ const (
 	contactsTimeout = 30 * time.Second // in which as many as there may be are written
 	// rereadEvery is how often the records of the nodes that are heard are read again, all
 	// together: before one is too old to go by, so that no request waits for that.
-	rereadEvery = recheckEvery / 2
+	rereadEvery = 25 * time.Second
 )
 
 // keepContacts writes down who was heard, until ctx ends and once more then, and reads

@@ -226,6 +226,9 @@ func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record
 	w.equal("stage", f.Stage)
 	w.equal("failure_class", string(f.Class))
 	in(&w, "status", f.Statuses)
+	if len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, chain.Status.Ended) {
+		w.add(openRuns)
+	}
 	if f.After != "" {
 		w.add("id > ?", f.After)
 	}

@@ -87,7 +87,7 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 		}
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
-		WHERE status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
+		WHERE `+openRuns+` AND status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
 		return err
 	}
 	t.hint(HintRun, "")

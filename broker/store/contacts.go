@@ -79,20 +79,19 @@ func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error 
 // HeardSince counts the active nodes of each site that were heard at a time or after it, and
 // returns the others that are active or offline: what they are, and when they were heard last.
 func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string]int, others []broker.Node, err error) {
-	// The others first: one that is heard in between is in both, rather than in neither.
-	others, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (n broker.Node, err error) {
-		return n, row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed, at(&n.LastAgentContactAt))
-	}, `SELECT id, site, status, turnover_owed, last_contact_at FROM nodes WHERE status = 'offline' OR status = 'active' AND last_contact_at < $1 ORDER BY id`, micros(since))
-	if err != nil {
-		return nil, nil, err
-	}
 	heard = map[string]int{}
-	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (site string, err error) {
-		var n int
-		err = row.Scan(&site, &n)
-		heard[site] = n
-		return site, err
-	}, `SELECT site, COUNT(*) FROM nodes WHERE status = 'active' AND last_contact_at >= $1 GROUP BY site`, micros(since))
+	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (n broker.Node, err error) {
+		var counted int
+		err = row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed, at(&n.LastAgentContactAt), &counted)
+		if n.ID == "" {
+			heard[n.Site] = counted
+		} else {
+			others = append(others, n)
+		}
+		return n, err
+	}, `SELECT id, site, status, turnover_owed, last_contact_at, 0 FROM nodes WHERE status = 'offline' OR status = 'active' AND last_contact_at < $1
+		UNION ALL SELECT '', site, 'active', FALSE, 0, COUNT(*) FROM nodes WHERE status = 'active' AND last_contact_at >= $1 GROUP BY site
+		ORDER BY 1`, micros(since))
 	return heard, others, err
 }
 

@@ -16,8 +16,8 @@ type Gauges struct {
 	Lag         time.Duration // how long the oldest of them has waited; 0: there is none
 }
 
-// RunCount is how many runs of a kind have a status, and a failure class if they
-// failed: those that have ended count, too.
+// RunCount is how many runs of a kind have a status, and a failure class if they have
+// stopped. Those that have ended do not count.
 type RunCount struct {
 	Kind, Status, Class string
 	Runs                int

@@ -55,12 +55,12 @@ func (db *DB) NoteLateResult(ctx context.Context, r Result) error {
 // Unheard are the tasks that ended outcome_unknown within ProbeWithin, may have changed
 // something, and whose nodes were heard since and have not said a word of them, nor were
 // asked: at most limit, in their order, of those that ended after one of an earlier call
-// (its zero: from the first on). The index tasks_unheard is for this.
+// (its zero: from the first on). The indexes tasks_unheard and tasks_idempotency are for this.
 func (db *DB) Unheard(ctx context.Context, after broker.Task, limit int) ([]broker.Task, error) {
 	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE code = 'outcome_unknown' AND late = '' AND ended_at > $1 AND class <> $2
 			AND EXISTS (SELECT 1 FROM nodes n WHERE n.id = tasks.node_id AND n.epoch = tasks.node_epoch AND n.last_contact_at > tasks.ended_at AND n.status <> 'deleted')
-			AND NOT EXISTS (SELECT 1 FROM tasks p WHERE p.node_id = tasks.node_id AND p.idempotency_key = $3 || tasks.id)
+			AND NOT EXISTS (SELECT 1 FROM tasks p WHERE p.node_id = tasks.node_id AND p.idempotency_key = $3 || tasks.id AND p.idempotency_key <> '')
 			AND (ended_at > $4 OR ended_at = $4 AND id > $5)
 		ORDER BY ended_at, id LIMIT $6`,
 		micros(db.Now().Add(-ProbeWithin)), string(taskcatalog.ClassProbe), broker.ProbeKey, micros(after.EndedAt), after.ID, limit)

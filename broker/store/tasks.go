@@ -169,17 +169,21 @@ func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, 
 	var w where
 	w.equal("node_id", f.NodeID)
 	w.equal("type", f.Type)
-	w.equal("correlation_id", f.CorrelationID)
+	if w.equal("correlation_id", f.CorrelationID); f.CorrelationID != "" {
+		w.add("correlation_id <> ''") // as the index has it
+	}
 	in(&w, "status", f.Statuses)
+	order := "id"
 	if len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, broker.TaskStatus.Ended) {
 		w.add(openTasks)
+		order = "id || ''" // else SQLite goes through all that ever were, as they are in that order
 	}
 	if f.After != "" {
 		w.add("id < ?", f.After)
 	}
 	atSites(&w, f.Sites)
 	limit := cmp.Or(f.Limit, 100)
-	page, err = collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY id DESC`+w.limit(limit+1), w.args...)
+	page, err = collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY `+order+` DESC`+w.limit(limit+1), w.args...)
 	if len(page) > limit {
 		page = page[:limit]
 		next = page[limit-1].ID
