@@ -18,12 +18,13 @@ const (
 
 	every = time.Hour
 	batch = 500 // rows in one transaction: others write, too
+	fewer = 50  // of rows of a hundred kilobytes
 )
 
 // Keeper removes what is old. The leader runs one.
 type Keeper struct {
 	DB      *store.DB
-	History Policy // of tasks and runs
+	History Policy // of tasks, runs and baselines
 	Log     *zap.Logger
 }
 
@@ -59,7 +60,7 @@ func (k *Keeper) certificates(ctx context.Context) error {
 	}
 }
 
-// history removes tasks, and then the runs that have none left.
+// history removes tasks, then the runs that have none left, and baselines that no node has.
 func (k *Keeper) history(ctx context.Context) (errs error) {
 	keep := k.History.keep()
 	if keep == 0 {
@@ -72,6 +73,12 @@ func (k *Keeper) history(ctx context.Context) (errs error) {
 			var err error
 			next, err = drop(ctx, old, *next, batch)
 			errs = errors.Join(errs, err) // one page keeps none behind it
+		}
+	}
+	for ctx.Err() == nil {
+		n, err := k.DB.DropBaselines(ctx, old.Before, fewer)
+		if err != nil || n < fewer {
+			return errors.Join(errs, err)
 		}
 	}
 	return errs

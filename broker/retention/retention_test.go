@@ -37,7 +37,8 @@ func TestAnEmptyStoreIsLeftAlone(t *testing.T) {
 	})
 }
 
-// By the policy's time, and by nothing else, tasks and runs are old; 0 keeps them for ever.
+// By the policy's time, and by nothing else, tasks, runs and baselines are old; 0 keeps them for
+// ever.
 func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
 	const day = 24 * time.Hour
 	forEver, least := time.Duration(0), retention.LeastFor
@@ -72,14 +73,35 @@ func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
 				t.Errorf("%s are left, want %s, %v", got, want, err)
 			}
 		}
+		admin := broker.Actor{Name: "ada"}
+		n, err := db.CreateNode(t.Context(), admin, store.NewNode{ID: "n-1", Hostname: "gpu-1", Site: "dc1"})
+		for _, digest := range []string{"sha256:was", "sha256:is"} {
+			if err == nil {
+				err = db.SaveBaseline(t.Context(), admin, n.ID, digest, []byte("{}"), "test")
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		had := func() bool {
+			_, err := db.Baseline(t.Context(), "sha256:was")
+			if _, err := db.Baseline(t.Context(), "sha256:is"); err != nil {
+				t.Error(err)
+			}
+			return err == nil
+		}
 		for i := range 4 { // 0, 100, 200, 300 days
 			run(fmt.Sprint("r-", i))
 			clock.Advance(100 * day)
 		}
 		is(retention.Policy{}, "r-0 r-1 r-2 r-3") // the first ended 400 days ago, and not before
 		clock.Advance(time.Second)
-		is(retention.Policy{For: &forEver}, "r-0 r-1 r-2 r-3")
-		is(retention.Policy{}, "r-1 r-2 r-3")
+		if is(retention.Policy{For: &forEver}, "r-0 r-1 r-2 r-3"); !had() {
+			t.Error("a baseline that is to be kept for ever is gone")
+		}
+		if is(retention.Policy{}, "r-1 r-2 r-3"); had() {
+			t.Error("a baseline that is old and no node's is left")
+		}
 		run("r-4")
 		is(retention.Policy{For: &least}, "r-4")
 	})

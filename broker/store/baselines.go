@@ -52,7 +52,8 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 	if err != nil || n.BaselineDigest == digest {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `INSERT INTO baselines (digest, baseline, created_at) VALUES ($1, $2, $3) ON CONFLICT (digest) DO NOTHING`,
+	if _, err := t.ExecContext(ctx, `INSERT INTO baselines (digest, baseline, created_at) VALUES ($1, $2, $3)
+		ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at`, // or who drops what is old might not see that it is a node's again
 		digest, string(baseline), micros(t.now)); err != nil {
 		return err
 	}
@@ -62,6 +63,29 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 	e := entry(actor, "node.baseline", nodeID)
 	e.Reason, e.Before, e.After = reason, small("baseline", n.BaselineDigest), small("baseline", digest)
 	return t.audit(ctx, e)
+}
+
+// DropBaselines removes, of the baselines that were taken before a moment, those that no node
+// has any more: nothing reads them again, and what was cleaned by one has it in its evidence.
+// It removes at most limit, and says how many.
+func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
+	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
+	digests, err := collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, micros(before), limit)
+	if err != nil || len(digests) == 0 {
+		return 0, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		dropped = 0
+		for _, digest := range digests {
+			n, err := changed(t.ExecContext(ctx, `DELETE FROM baselines WHERE digest = $2 AND `+old, micros(before), digest))
+			if err != nil {
+				return err
+			}
+			dropped += n
+		}
+		return t.audit(ctx, broker.AuditEntry{Actor: "system", Action: "baseline.dropped", Subject: "baselines", After: small("baselines", dropped, "taken_before", before.UTC().Format(time.RFC3339))})
+	})
+	return dropped, err
 }
 
 // Baseline reads one by its digest. Codes: baseline_not_found.

@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -22,6 +25,45 @@ func TestWhoAcceptedABaselineIsKept(t *testing.T) {
 		}
 		if got := must(db.Node(ctx, n.ID))(t); got.BaselineDigest != "sha256:d" {
 			t.Errorf("in force is %s", got.BaselineDigest)
+		}
+	})
+}
+
+// What was a node's baseline goes when it is old and no node has it; one that is a node's
+// stays, however old.
+func TestABaselineThatNoNodeHasGoes(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		one, two := newMember(t, db, "one"), newMember(t, db, "two")
+		take := func(node broker.Node, digest string) {
+			t.Helper()
+			clock.Advance(time.Hour)
+			ok(t, db.SaveBaseline(ctx, admin, node.ID, digest, []byte("{}"), "test"))
+		}
+		take(one, "sha256:a")
+		take(two, "sha256:b")
+		take(one, "sha256:c")
+		take(one, "sha256:d")
+		take(one, "sha256:e")
+		take(one, "sha256:a") // again
+		take(one, "sha256:f")
+		left := func() string {
+			t.Helper()
+			return strings.Join(must(store.Left(ctx, db, "baselines", "digest"))(t), " ")
+		}
+		before := clock.Now().Add(-90 * time.Minute) // after e, and before a was taken again
+		for _, round := range []struct {
+			dropped int64
+			left    string
+		}{{2, "sha256:a sha256:b sha256:e sha256:f"}, {1, "sha256:a sha256:b sha256:f"}, {0, "sha256:a sha256:b sha256:f"}} {
+			if n := must(db.DropBaselines(ctx, before, 2))(t); n != round.dropped || left() != round.left {
+				t.Fatalf("%d went and %s are left, want %d and %s", n, left(), round.dropped, round.left)
+			}
+		}
+		if n := audited(t, db, "baseline.dropped", ""); n != 2 {
+			t.Errorf("%d rows in the audit log", n)
+		}
+		if n := must(db.DropBaselines(ctx, clock.Now().Add(time.Hour), 10))(t); n != 1 || left() != "sha256:b sha256:f" {
+			t.Errorf("%d went and %s are left", n, left())
 		}
 	})
 }

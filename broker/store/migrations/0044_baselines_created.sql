@@ -1,0 +1,1 @@
+CREATE INDEX baselines_created ON baselines (created_at);
