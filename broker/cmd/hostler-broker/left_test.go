@@ -116,6 +116,10 @@ func (l *leaver) turnedOver(m *leavingMachine) (look func() standing) {
 	}
 }
 
+// rereads is a while in which a broker of a test has read its deny list again: with the clock
+// further ahead than it may be old nobody is answered.
+const rereads = 250 * time.Millisecond
+
 // standing is how a run stands.
 type standing struct{ run, status, stage, waits, no string }
 
@@ -126,7 +130,7 @@ func (l *leaver) all(n int, begin func(n int) (look func() standing)) {
 	for i := range n {
 		left = append(left, begin(i+1))
 	}
-	for late := time.Now().Add(10 * time.Minute); len(left) > 0; <-time.After(time.Duration(len(left)) * 10 * time.Millisecond) { // an operator may not ask all the time
+	for late := time.Now().Add(10 * time.Minute); len(left) > 0; <-time.After(max(rereads, time.Duration(len(left))*10*time.Millisecond)) { // an operator may not ask all the time
 		asleep := true
 		left = slices.DeleteFunc(left, func(look func() standing) bool {
 			s := look()
