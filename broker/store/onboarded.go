@@ -70,7 +70,7 @@ func (db *DB) MadeByRun(ctx context.Context, nodeID string) (runID string, err e
 // BoundNode names the node, not deleted, that is a machine of a site's MAAS, unless
 // this run made it; empty: there is none.
 func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id string, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND status <> 'deleted' AND made_by_run <> $3 ORDER BY id LIMIT 1`,
+	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND made_by_run <> $3 ORDER BY id LIMIT 1`,
 		site, systemID, runID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -80,7 +80,7 @@ func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id s
 
 // BoundBeside is BoundNode for a run over a node that exists: it names another one.
 func (db *DB) BoundBeside(ctx context.Context, site, systemID, nodeID string) (id string, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND status <> 'deleted' AND id <> $3 ORDER BY id LIMIT 1`,
+	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND id <> $3 ORDER BY id LIMIT 1`,
 		site, systemID, nodeID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil

@@ -45,6 +45,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.ForgetEvents(ctx, now.Add(-time.Hour), 10, 10))(t)
 	must(db.FindNode(ctx, "one", nil))(t)
 	must(db.OnboardNode(ctx, admin, store.NewNode{ID: "n-made", Hostname: "made", Site: "dc1", MadeByRun: "r-1", MAASSystemID: "abc"}))(t)
+	must(db.BoundNode(ctx, "dc1", "abc", "r-2"))(t)
+	must(db.BoundBeside(ctx, "dc1", "abc", "n-2"))(t)
 	for _, f := range []store.OutboxFilter{{}, {Types: []string{"a"}}, {Subject: "s"}, {Sites: []string{"dc1"}}} {
 		if _, _, err := db.Outbox(ctx, f); err != nil {
 			t.Fatal(err)
@@ -78,7 +80,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 		asked++
 		placeholders := slices.Compact(slices.Sorted(slices.Values(placeholder.FindAllString(text, -1))))
 		plan := planOf(t, raw, text, make([]any, len(placeholders))...)
-		if strings.Contains(plan, "SCAN nodes") && regexp.MustCompile(`made_by_run = |hostname = `).MatchString(text) {
+		if (strings.Contains(plan, "SCAN nodes") || strings.Contains(plan, "nodes_hostname (site=?)")) && regexp.MustCompile(`made_by_run = |hostname = |maas_system_id = `).MatchString(text) {
 			t.Errorf("all nodes are read for one: %s", text)
 		}
 		for line := range strings.Lines(plan) {
