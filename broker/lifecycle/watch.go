@@ -45,8 +45,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// Read reads what is judged.
-func Read(ctx context.Context, db *store.DB, now time.Time) (f Fleet, err error) {
+// ReadFleet is the fleet as it is on record now.
+func ReadFleet(ctx context.Context, db *store.DB, now time.Time) (f Fleet, err error) {
 	f.Heard, f.Nodes, err = db.HeardSince(ctx, now.Add(-Overdue))
 	return f, err
 }
@@ -57,7 +57,7 @@ func (w *Watch) Look(ctx context.Context) error {
 		w.Policy = DefaultPolicy
 	}
 	now := w.Now()
-	fleet, err := Read(ctx, w.DB, now)
+	fleet, err := ReadFleet(ctx, w.DB, now)
 	if err != nil {
 		w.hearing = time.Time{} // nothing that was said meanwhile was written down
 		return err

@@ -192,7 +192,7 @@ func (n *Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout
 // PollsStopped implements rollout.Nodes.
 func (n *Nodes) PollsStopped(ctx context.Context) (bool, error) {
 	now := n.DB.Now()
-	fleet, err := lifecycle.Read(ctx, n.DB, now)
+	fleet, err := lifecycle.ReadFleet(ctx, n.DB, now)
 	_, stopped := lifecycle.Stopped(now, fleet, lifecycle.DefaultPolicy)
 	return stopped, err
 }

@@ -66,8 +66,8 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 }
 
 // DropBaselines removes, of the baselines that were taken before a moment, those that no node
-// has any more: nothing reads them again, and what was cleaned by one has it in its evidence.
-// It removes at most limit, and says how many.
+// has any more: nothing reads them again, and the tasks that cleaned by one have it as it was
+// signed. It removes at most limit, and says how many.
 func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
 	digests, err := collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, micros(before), limit)
