@@ -17,31 +17,79 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	s := &r.State
-	known, doubts, err := at.candidates(ctx)
-	if err != nil {
+	c, err := at.search(ctx)
+	switch {
+	case err != nil:
 		return err
+	case c == nil:
+		return l.tell(ctx, at)
+	}
+	return l.adopt(ctx, at, *c)
+}
+
+// search finds the machine that is meant; nil: MAAS does not know it. An older list is
+// looked through first, and a new one if that was not enough.
+func (at *place) search(ctx context.Context) (*candidate, error) {
+	begun := at.region.now()
+	all, err := at.region.Lately(ctx, leastAge)
+	if err != nil {
+		return nil, at.unseen(ctx, err)
+	}
+	c, refused := at.identify(ctx, all)
+	if begun.Sub(all.At) <= leastAge {
+		return c, refused
+	}
+	switch enough, err := at.enough(ctx, c, refused); {
+	case err != nil:
+		return nil, at.unseen(ctx, err)
+	case enough:
+		return c, nil
+	}
+	if all, err = at.region.Machines(ctx, 0); err != nil {
+		return nil, at.unseen(ctx, err)
+	}
+	return at.identify(ctx, all)
+}
+
+// enough reports whether an older list will do for what it says. It does to adopt a
+// machine, which is read once more; and to tell MAAS of one that has not come since: its
+// BMC would be among the addresses, which are new, or MAAS knows its name or interface.
+func (at *place) enough(ctx context.Context, c *candidate, refused error) (bool, error) {
+	s := at.state
+	switch {
+	case refused != nil:
+		return false, nil
+	case c != nil:
+		return !c.loose, nil
+	case s.Policy.AutoClaimSingleNewMachine:
+		return false, nil
+	}
+	known, err := at.region.known(ctx, s.Hostname, s.PXEMAC)
+	return !known, err
+}
+
+// identify looks a list through, and at the addresses of all BMCs as they are now.
+func (at *place) identify(ctx context.Context, all Snapshot) (*candidate, error) {
+	s := at.state
+	known, doubts, err := at.candidates(ctx, all)
+	if err != nil {
+		return nil, err
 	}
 	if s.SystemID != "" && !slices.ContainsFunc(known, func(c candidate) bool { return c.SystemID == s.SystemID }) {
 		switch _, err := at.region.Machine(ctx, s.SystemID); {
 		case err == nil:
-			return chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
+			return nil, chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
 		case ClassOf(err) != NotFound:
-			return at.unseen(ctx, err)
+			return nil, at.unseen(ctx, err)
 		}
 		s.warn("machine " + s.SystemID + " was deleted from MAAS, and is searched for anew")
 		s.SystemID, s.Claim, s.Created = "", nil, false
 	}
 	c, err := at.choose(known)
-	switch {
-	case err != nil:
-		return err
-	case len(doubts) > 0 && (c == nil || c.bmc == ""):
-		return doubtful(s, doubts)
-	case c == nil:
-		return l.tell(ctx, at)
+	if err == nil && len(doubts) > 0 && (c == nil || c.bmc == "") {
+		return nil, doubtful(s, doubts)
 	}
-	return l.adopt(ctx, at, *c)
+	return c, err
 }
 
 // candidate is a machine that at least one key leads to.
@@ -56,11 +104,7 @@ type candidate struct {
 // candidates are the machines that a key leads to, and those that could be meant
 // although none does. doubts are of machines that may have the BMC, for all that is
 // known: whoever gives it to another record could switch what somebody has.
-func (at *place) candidates(ctx context.Context) (out []candidate, doubts []string, err error) {
-	all, err := at.region.Machines(ctx, 0)
-	if err != nil {
-		return nil, nil, at.unseen(ctx, err)
-	}
+func (at *place) candidates(ctx context.Context, all Snapshot) (out []candidate, doubts []string, err error) {
 	at.run.Reached()
 	bmcs, err := at.region.addresses(ctx, 0)
 	if err != nil {

@@ -24,8 +24,9 @@
 // # Reading machines
 //
 // A list of machines is read once for all who ask (Region.Machines), no more than
-// once a second, however many there are. Decide on a machine by reading it alone,
-// right before.
+// once a second, however many there are. Who only waits, or searches, takes an older one
+// where the region has so many machines that it works on a list for long
+// (Region.Lately). Decide on a machine by reading it alone, right before.
 //
 // # Onboarding
 //

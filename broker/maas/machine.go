@@ -194,8 +194,28 @@ type listing struct {
 // list reads all machines. One that cannot be read does not hide the others, and is
 // not forgotten either.
 func (r *Region) list(ctx context.Context) (listing, error) {
+	return r.listOf(ctx, url.Values{})
+}
+
+// known reports whether MAAS has a machine of that hostname, or with that interface,
+// of which it lists no others.
+func (r *Region) known(ctx context.Context, hostname, mac string) (bool, error) {
+	name, _, _ := strings.Cut(hostname, ".") // the rest is a domain to MAAS
+	those := []url.Values{{"hostname": {name}}}
+	if mac != "" {
+		those = append(those, url.Values{"mac_address": {mac}})
+	}
+	for _, some := range those {
+		if l, err := r.listOf(ctx, some); err != nil || len(l.machines)+len(l.unread) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func (r *Region) listOf(ctx context.Context, those url.Values) (listing, error) {
 	const op = "list machines"
-	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", url.Values{})
+	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", those)
 	if err != nil {
 		return listing{}, err
 	}

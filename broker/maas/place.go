@@ -16,6 +16,7 @@ type run = chain.Run[Onboarding]
 // has been looked at.
 type place struct {
 	Machine
+	old    time.Duration // how long ago the machine was so
 	site   broker.Site
 	region *Region
 	run    *run
@@ -68,7 +69,7 @@ func (at *place) look(ctx context.Context) error {
 	return nil
 }
 
-// listAge is how old what a waiting stage sees may be.
+// listAge is how old a list may be for those who wait, unless it takes the region long.
 const listAge = 5 * time.Second
 
 // glance finds the machine in the list that is read once for all who wait. Who
@@ -78,7 +79,7 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := at.region.Machines(ctx, listAge)
+	all, err := at.region.Lately(ctx, listAge)
 	if err != nil {
 		return nil, at.unseen(ctx, err)
 	}
@@ -87,6 +88,7 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 		return at, at.look(ctx)
 	}
 	at.see(m)
+	at.old = at.region.now().Sub(all.At)
 	return at, nil
 }
 
@@ -94,7 +96,7 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 // that MAAS is still at it.
 func (at *place) findInList(ctx context.Context) (gone bool, err error) {
 	if rc := at.state.Reclaim; !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
-		all, err := at.region.Machines(ctx, listAge)
+		all, err := at.region.Lately(ctx, listAge)
 		if err != nil {
 			return false, at.unseen(ctx, err)
 		}
@@ -124,7 +126,7 @@ func (at *place) nobodys() bool { return (at.Status == Ready || at.Status == New
 
 // see notes what people are told of the machine.
 func (at *place) see(m Machine) {
-	at.Machine = m
+	at.Machine, at.old = m, 0
 	at.erasing()
 	at.run.Reached()
 	at.state.Seen = Observed{

@@ -262,6 +262,41 @@ func TestMachinesAreListedOnceForAll(t *testing.T) {
 	ask(0, 4)
 }
 
+// Who can do with an older list leaves a region in peace that takes long for one; who
+// cannot, gets a new one.
+func TestARegionThatTakesLongIsAskedSeldom(t *testing.T) {
+	for _, row := range []struct{ takes, rests time.Duration }{{0, 5 * time.Second}, {10 * time.Second, 50 * time.Second}, {time.Hour, 2 * time.Minute}} {
+		f := newFixture(t, "3.6")
+		now := time.Now()
+		f.sites.Now = func() time.Time { return now }
+		f.sites.Transport = func(broker.Site) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				now = now.Add(row.takes)
+				return http.DefaultTransport.RoundTrip(r)
+			})
+		}
+		region, err := f.sites.Region(t.Context(), f.site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := now
+		lately := func(at time.Duration, want int) {
+			t.Helper()
+			now = asked.Add(at)
+			s, err := region.Lately(t.Context(), 5*time.Second)
+			if n := f.region.Count("list"); err != nil || n != want || now.Sub(s.At) > max(row.rests, row.takes) {
+				t.Errorf("a list takes %v: %d at %v, want %d, of %v ago, %v", row.takes, n, at, want, now.Sub(s.At), err)
+			}
+		}
+		lately(0, 1)
+		lately(row.rests-time.Second, 1)
+		lately(row.rests, 2)
+		if _, err := region.Machines(t.Context(), 0); err != nil || f.region.Count("list") != 2 && row.takes == 0 || f.region.Count("list") != 3 && row.takes > 0 {
+			t.Errorf("a list takes %v: %d, %v", row.takes, f.region.Count("list"), err)
+		}
+	}
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -12,6 +12,14 @@ import (
 // more than once in that time.
 const leastAge = time.Second
 
+// A region works on the list of many machines for minutes, and on little else then. So
+// who can do with an older one waits this many times as long as the last list took,
+// and at most for mostSpared.
+const (
+	spared     = 4
+	mostSpared = 2 * time.Minute
+)
+
 // Snapshot is all machines of a region at one moment. It is shared: nobody
 // changes it.
 type Snapshot struct {
@@ -37,7 +45,8 @@ type roster[T any] struct {
 
 	mu   sync.Mutex
 	last listed[T]
-	err  error // of the last try
+	took time.Duration // the last that came
+	err  error         // of the last try
 }
 
 // listed is a list, and when it was asked for.
@@ -52,6 +61,12 @@ type listed[T any] struct {
 func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, error) {
 	l, err := r.roster.read(ctx, "list machines", maxAge, r.list)
 	return Snapshot{At: l.at, Machines: l.list.machines, Unread: l.list.unread}, err
+}
+
+// Lately is Machines for who looks again, alone, before anything rests on it: the list
+// is older than maxAge where it takes the region long.
+func (r *Region) Lately(ctx context.Context, maxAge time.Duration) (Snapshot, error) {
+	return r.Machines(ctx, max(maxAge, r.roster.rest()))
 }
 
 // addresses are those of the BMCs by system_id, read as Machines is.
@@ -71,7 +86,7 @@ func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, l
 		}
 		at := r.now()
 		all, err := list(context.WithoutCancel(ctx))
-		return r.keep(listed[T]{at, all}, err)
+		return r.keep(listed[T]{at, all}, r.now().Sub(at), err)
 	})
 	select {
 	case got := <-read:
@@ -92,9 +107,19 @@ func (r *roster[T]) fresh(maxAge time.Duration) (listed[T], error, bool) { //nol
 	return r.last, nil, !r.last.at.IsZero() && age < maxAge
 }
 
-func (r *roster[T]) keep(l listed[T], err error) (listed[T], error) {
+func (r *roster[T]) keep(l listed[T], took time.Duration, err error) (listed[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last, r.err = l, err
+	if err == nil {
+		r.took = took
+	}
 	return l, err
+}
+
+// rest is how old a list may be for the region to have its rest from them.
+func (r *roster[T]) rest() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min((1+spared)*r.took, mostSpared)
 }

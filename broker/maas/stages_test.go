@@ -23,6 +23,12 @@ func (w *world) alone(id string, state maas.Onboarding, only ...string) chain.Re
 	w.t.Helper()
 	w.only = only
 	w.boot()
+	return w.enter(id, state)
+}
+
+// enter is alone without another broker.
+func (w *world) enter(id string, state maas.Onboarding) chain.Record {
+	w.t.Helper()
 	if _, err := w.engine.Start(ctx, chain.Start{ID: id, Kind: maas.OnboardingKind, Site: w.site.Name, State: state}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -197,19 +203,18 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 		"a New one stands about, and is claimed":            {[]there{{2, "sly-owl", maassim.New}}, "", true, "+"}, // its BMC says that it is another
 		"a MAC leads to a machine whose BMC is not the one": {[]there{{2, "sly-owl", maassim.New}}, mac2, false, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "3.6")
+		play := func(t *testing.T, w *world) {
 			w.box(1)
 			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
 			for _, m := range row.there {
 				w.region.Arrange(maassim.Arranged{Hostname: m.hostname, Hardware: w.box(m.box), Status: m.status, Uncommissioned: m.status == maassim.New})
 			}
-			s := w.asked(1)
+			s, before := w.asked(1), len(w.writes())
 			s.PXEMAC = row.mac
-			r := w.alone("r", s, "create_or_find_in_maas")
+			r := w.enter("r", s)
 			if row.meant == "" {
-				if r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > 0 {
-					t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes())
+				if r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > before {
+					t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
 				}
 				return
 			}
@@ -217,7 +222,56 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 			if r.Status != chain.Completed || (row.meant == "+") != stateOf(t, r).Created || row.meant != "+" && m.Hostname != row.meant {
 				t.Errorf("%s %+v: %+v", r.Status, r.Failure, m)
 			}
+		}
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.only = []string{"create_or_find_in_maas"}
+			w.boot()
+			play(t, w)
 		})
+		t.Run(name+", which came after the list", func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.listed()
+			play(t, w)
+		})
+	}
+}
+
+// listed has the broker find a machine in a region that takes long to list those it has:
+// the list is made do with for a minute and more. Those that come now are not in it.
+// lists counts them.
+func (w *world) listed() (lists *int) {
+	w.t.Helper()
+	lists = new(int)
+	w.guard = guardFunc(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/machines/") && r.URL.RawQuery == "" {
+			*lists++
+			w.clock.Advance(20 * time.Second)
+		}
+		return w.region.RoundTripper().RoundTrip(r)
+	})
+	w.box(9)
+	if r := w.alone("earlier", w.asked(9), "create_or_find_in_maas"); r.Status != chain.Completed || *lists != 1 {
+		w.t.Fatalf("%s %+v, %d lists", r.Status, r.Failure, *lists)
+	}
+	w.clock.Advance(2 * time.Second)
+	return lists
+}
+
+// A region of many machines is not asked for all of them by each run that begins. Yet a
+// run whose call was carried out, though its answer was lost, finds what it has made.
+func TestAnOldListIsEnoughToTellOfAMachineOnce(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		w := newWorld(t, "3.6")
+		lists := w.listed()
+		w.box(1)
+		if lost {
+			w.region.Inject(fault(maassim.AnswerLost, "create"))
+		}
+		r := w.enter("r", w.asked(1))
+		if r.Status != chain.Completed || len(w.region.Machines()) != 2 || !lost && *lists != 1 {
+			t.Errorf("answer lost %v: %s %+v, %d machines, %d lists", lost, r.Status, r.Failure, len(w.region.Machines()), *lists)
+		}
 	}
 }
 
@@ -234,11 +288,12 @@ func TestASoleNewMachineIsClaimedByPolicyAlone(t *testing.T) {
 			w := newWorld(t, "3.6")
 			w.box(1)
 			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
+			w.listed() // before they come
 			for n := range row.machines {
 				w.call("POST", "machines/", fmt.Sprintf("hostname=sly-%d&power_type=manual&architecture=amd64/generic&commission=false&mac_addresses=02:00:5e:00:%02d:01", n, n+1))
 				w.clock.Advance(time.Second)
 			}
-			r := w.alone("r", w.asked(1), "create_or_find_in_maas")
+			r := w.enter("r", w.asked(1))
 			if row.code != "" {
 				if r.Status != chain.FailedManual || r.Failure.Code != row.code {
 					t.Errorf("%s %+v", r.Status, r.Failure)
