@@ -136,8 +136,29 @@ func TestTasksEndAsTheScriptSays(t *testing.T) {
 	h.beganOnce(acts)
 }
 
-// beganOnce reads the fleet's own events: each task was started, and once.
+// beganOnce reads the fleet's own events: each task was started, and once. The broker may
+// know that a task has been fetched before the node writes that it has begun.
 func (h *hall) beganOnce(tasks map[string]Act) {
+	h.t.Helper()
+	var started map[string]int
+	h.until("each task has begun", func(Counts) bool {
+		started = h.started()
+		for id := range tasks {
+			if started[id] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for id := range tasks {
+		if started[id] != 1 {
+			h.t.Errorf("task %s was started %d times", id, started[id])
+		}
+	}
+}
+
+// started counts how often each task was begun, as the fleet's events say.
+func (h *hall) started() map[string]int {
 	h.t.Helper()
 	file, err := os.Open(h.events)
 	if err != nil {
@@ -154,11 +175,7 @@ func (h *hall) beganOnce(tasks map[string]Act) {
 			started[e.TaskID]++
 		}
 	}
-	for id := range tasks {
-		if started[id] != 1 {
-			h.t.Errorf("task %s was started %d times", id, started[id])
-		}
-	}
+	return started
 }
 
 // Connections that break under requests cost no task its end, and start none twice.
