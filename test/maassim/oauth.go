@@ -90,7 +90,10 @@ func (r *Region) authenticate(req *http.Request) (*user, *machine, *answer) {
 	}
 	key := fields["oauth_token"]
 	i := slices.IndexFunc(r.users, func(u *user) bool { return u.token.key == key && !u.revoked })
-	j := slices.IndexFunc(r.machines, func(m *machine) bool { return m.token != nil && m.token.key == key })
+	j := -1
+	if i < 0 {
+		j = slices.IndexFunc(r.machines, func(m *machine) bool { return m.token != nil && m.token.key == key })
+	}
 	var t token
 	switch {
 	case i >= 0:
@@ -130,11 +133,13 @@ func expired(given int64, now time.Time) *answer {
 		given, now.Unix(), int(skewAllowed.Seconds())))
 }
 
-// forgetNonces drops those that a timestamp is too old for anyway.
+// forgetNonces drops those that a timestamp is too old for anyway. It looks for them when
+// there are twice as many as it left, and not at each call.
 func (r *Region) forgetNonces(now time.Time) {
-	if len(r.nonces) < 1<<14 {
+	if len(r.nonces) < max(1<<14, 2*r.noncesLeft) {
 		return
 	}
+	defer func() { r.noncesLeft = len(r.nonces) }()
 	for n, at := range r.nonces {
 		if now.Sub(at) > skewAllowed {
 			delete(r.nonces, n)

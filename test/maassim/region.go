@@ -41,10 +41,12 @@ type Region struct {
 	lastID   map[string]int    // of each kind of thing
 	users    []*user
 	nonces   map[string]time.Time
-	settings map[string]any
-	fabrics  []*fabric
-	subnets  []*subnet
-	pools    []pool
+	// noncesLeft is how many there were when those that are old were dropped last.
+	noncesLeft int
+	settings   map[string]any
+	fabrics    []*fabric
+	subnets    []*subnet
+	pools      []pool
 	// deployedImages is when each image was last installed.
 	deployedImages map[string]time.Time
 	events         []event
