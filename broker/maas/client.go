@@ -41,6 +41,9 @@ type Region struct {
 	patient   http.RoundTripper // for calls that wait for a BMC: they hold up no others
 	roster    *roster[listing]
 	bmcRoster *roster[map[string]string]
+	// waitRoster has the machines that are waited for.
+	waitRoster *roster[listing]
+	waits      *waits
 }
 
 // Open makes a Region. It does not connect. Code: site_invalid.
@@ -53,6 +56,7 @@ func Open(o Options) (*Region, error) {
 	r := &Region{
 		base: base, api: api, key: o.Key, now: o.Now, rand: o.Rand, transport: o.Transport,
 		roster: &roster[listing]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
+		waitRoster: &roster[listing]{now: o.Now}, waits: &waits{at: map[string]time.Time{}},
 	}
 	if r.rand == nil {
 		r.rand = rand.Reader

@@ -17,79 +17,31 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	c, err := at.search(ctx)
-	switch {
-	case err != nil:
+	s := &r.State
+	known, doubts, err := at.candidates(ctx)
+	if err != nil {
 		return err
-	case c == nil:
-		return l.tell(ctx, at)
-	}
-	return l.adopt(ctx, at, *c)
-}
-
-// search finds the machine that is meant; nil: MAAS does not know it. An older list is
-// looked through first, and a new one if that was not enough.
-func (at *place) search(ctx context.Context) (*candidate, error) {
-	begun := at.region.now()
-	all, err := at.region.Lately(ctx, leastAge)
-	if err != nil {
-		return nil, at.unseen(ctx, err)
-	}
-	c, refused := at.identify(ctx, all)
-	if begun.Sub(all.At) <= leastAge {
-		return c, refused
-	}
-	switch enough, err := at.enough(ctx, c, refused); {
-	case err != nil:
-		return nil, at.unseen(ctx, err)
-	case enough:
-		return c, nil
-	}
-	if all, err = at.region.Machines(ctx, 0); err != nil {
-		return nil, at.unseen(ctx, err)
-	}
-	return at.identify(ctx, all)
-}
-
-// enough reports whether an older list will do for what it says. It does to adopt a
-// machine, which is read once more; and to tell MAAS of one that has not come since: its
-// BMC would be among the addresses, which are new, or MAAS knows its name or interface.
-func (at *place) enough(ctx context.Context, c *candidate, refused error) (bool, error) {
-	s := at.state
-	switch {
-	case refused != nil:
-		return false, nil
-	case c != nil:
-		return !c.loose, nil
-	case s.Policy.AutoClaimSingleNewMachine:
-		return false, nil
-	}
-	known, err := at.region.known(ctx, s.Hostname, s.PXEMAC)
-	return !known, err
-}
-
-// identify looks a list through, and at the addresses of all BMCs as they are now.
-func (at *place) identify(ctx context.Context, all Snapshot) (*candidate, error) {
-	s := at.state
-	known, doubts, err := at.candidates(ctx, all)
-	if err != nil {
-		return nil, err
 	}
 	if s.SystemID != "" && !slices.ContainsFunc(known, func(c candidate) bool { return c.SystemID == s.SystemID }) {
 		switch _, err := at.region.Machine(ctx, s.SystemID); {
 		case err == nil:
-			return nil, chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
+			return chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
 		case ClassOf(err) != NotFound:
-			return nil, at.unseen(ctx, err)
+			return at.unseen(ctx, err)
 		}
 		s.warn("machine " + s.SystemID + " was deleted from MAAS, and is searched for anew")
 		s.SystemID, s.Claim, s.Created = "", nil, false
 	}
 	c, err := at.choose(known)
-	if err == nil && len(doubts) > 0 && (c == nil || c.bmc == "") {
-		return nil, doubtful(s, doubts)
+	switch {
+	case err != nil:
+		return err
+	case len(doubts) > 0 && (c == nil || c.bmc == ""):
+		return doubtful(s, doubts)
+	case c == nil:
+		return l.tell(ctx, at)
 	}
-	return c, err
+	return l.adopt(ctx, at, *c)
 }
 
 // candidate is a machine that at least one key leads to.
@@ -104,14 +56,14 @@ type candidate struct {
 // candidates are the machines that a key leads to, and those that could be meant
 // although none does. doubts are of machines that may have the BMC, for all that is
 // known: whoever gives it to another record could switch what somebody has.
-func (at *place) candidates(ctx context.Context, all Snapshot) (out []candidate, doubts []string, err error) {
-	at.run.Reached()
-	bmcs, err := at.region.addresses(ctx, 0)
+func (at *place) candidates(ctx context.Context) (out []candidate, doubts []string, err error) {
+	all, bmcs, err := at.survey(ctx)
 	if err != nil {
 		return nil, nil, at.unseen(ctx, err)
 	}
+	at.run.Reached()
 	listed := map[string]bool{}
-	for _, m := range all.Machines {
+	for m := range all.machines() {
 		listed[m.SystemID] = true
 		bmc := bmcs[m.SystemID]
 		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
@@ -120,7 +72,7 @@ func (at *place) candidates(ctx context.Context, all Snapshot) (out []candidate,
 			doubts = append(doubts, fmt.Sprintf("the BMC of machine %s (%s) is at %s, which is no IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
 		}
 	}
-	for _, id := range all.Unread {
+	for id := range all.unread() {
 		switch bmc := bmcs[id]; {
 		case id != "" && bmc == at.state.IPMIIP:
 			return nil, nil, chain.Fail(ambiguity, "MAAS has a machine %s with its BMC at %s, of which this broker cannot read the rest: it may be anybody's (upgrade the broker, or look at it in MAAS)", id, bmc).

@@ -24,9 +24,10 @@
 // # Reading machines
 //
 // A list of machines is read once for all who ask (Region.Machines), no more than
-// once a second, however many there are. Who only waits, or searches, takes an older one
-// where the region has so many machines that it works on a list for long
-// (Region.Lately). Decide on a machine by reading it alone, right before.
+// once a second, however many there are. Runs that wait ask for the machines that are
+// waited for and no others (Region.awaited). A run that searches takes an older list where
+// the region works on one for long, and reads once more what could be meant
+// (place.survey). Decide on a machine by reading it alone, right before.
 //
 // # Onboarding
 //

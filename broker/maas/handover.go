@@ -23,14 +23,13 @@ func (l *Lifecycle) noTokenWanted(_ context.Context, r *run) (bool, error) {
 	return !r.State.Policy.RequireHWSync && (rc == nil || rc.Token == ""), nil
 }
 
-// stillDeployed looks at a machine that this run has deployed. What it sees is trusted
-// as it is, so that it must be new.
+// stillDeployed looks at a machine that this run has deployed.
 func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
 	at, err := l.glance(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if at.old > listAge || at.deployed() != nil {
+	if at.deployed() != nil {
 		if err := at.look(ctx); err != nil {
 			return nil, err
 		}

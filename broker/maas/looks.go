@@ -51,9 +51,8 @@ func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
 	}
 	out := make(map[string]string, len(all))
 	for id, p := range all {
-		if text, ok := p.Address.(string); ok && text != "" {
-			out[id] = bmcAddress(text)
-		}
+		text, _ := p.Address.(string)
+		out[id] = bmcAddress(text)
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -197,25 +198,42 @@ func (r *Region) list(ctx context.Context) (listing, error) {
 	return r.listOf(ctx, url.Values{})
 }
 
-// known reports whether MAAS has a machine of that hostname, or with that interface,
-// of which it lists no others.
-func (r *Region) known(ctx context.Context, hostname, mac string) (bool, error) {
-	name, _, _ := strings.Cut(hostname, ".") // the rest is a domain to MAAS
-	those := []url.Values{{"hostname": {name}}}
-	if mac != "" {
-		those = append(those, url.Values{"mac_address": {mac}})
+// byID are the filters of machines by their ids, some at a time: a filter is part of a URL.
+func byID(ids []string) (filters []url.Values) {
+	const some = 100
+	for part := range slices.Chunk(ids, some) {
+		filters = append(filters, url.Values{"id": part})
 	}
-	for _, some := range those {
-		if l, err := r.listOf(ctx, some); err != nil || len(l.machines)+len(l.unread) > 0 {
-			return err == nil, err
-		}
-	}
-	return false, nil
+	return filters
 }
 
-func (r *Region) listOf(ctx context.Context, those url.Values) (listing, error) {
+// those reads the machines that any of the filters lets by.
+func (r *Region) those(ctx context.Context, filters ...url.Values) (out listing, err error) {
+	had := map[string]bool{}
+	for _, filter := range filters {
+		l, err := r.listOf(ctx, filter)
+		if err != nil {
+			return listing{}, err
+		}
+		for _, m := range l.machines {
+			if !had[m.SystemID] {
+				had[m.SystemID] = true
+				out.machines = append(out.machines, m)
+			}
+		}
+		for _, id := range l.unread {
+			if id == "" || !had[id] {
+				had[id] = true
+				out.unread = append(out.unread, id)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (r *Region) listOf(ctx context.Context, filter url.Values) (listing, error) {
 	const op = "list machines"
-	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", those)
+	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", filter)
 	if err != nil {
 		return listing{}, err
 	}

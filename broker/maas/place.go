@@ -16,7 +16,6 @@ type run = chain.Run[Onboarding]
 // has been looked at.
 type place struct {
 	Machine
-	old    time.Duration // how long ago the machine was so
 	site   broker.Site
 	region *Region
 	run    *run
@@ -69,38 +68,36 @@ func (at *place) look(ctx context.Context) error {
 	return nil
 }
 
-// listAge is how old a list may be for those who wait, unless it takes the region long.
+// listAge is how old what a waiting stage sees may be.
 const listAge = 5 * time.Second
 
-// glance finds the machine in the list that is read once for all who wait. Who
+// glance finds the machine among those that are read at once for all who wait. Who
 // finds it as it is hoped for looks again, alone.
 func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 	at, err := l.at(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	all, err := at.region.Lately(ctx, listAge)
-	if err != nil {
+	m, ok, err := at.region.awaited(ctx, r.State.SystemID, listAge)
+	switch {
+	case err != nil:
 		return nil, at.unseen(ctx, err)
-	}
-	m, ok := all.Find(r.State.SystemID)
-	if !ok {
+	case !ok:
 		return at, at.look(ctx)
 	}
 	at.see(m)
-	at.old = at.region.now().Sub(all.At)
 	return at, nil
 }
 
-// findInList is find, by the list that is read once for all who wait, where that says
-// that MAAS is still at it.
+// findInList is find, among the machines that are read at once for all who wait, where
+// that says that MAAS is still at it.
 func (at *place) findInList(ctx context.Context) (gone bool, err error) {
 	if rc := at.state.Reclaim; !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
-		all, err := at.region.Lately(ctx, listAge)
+		m, ok, err := at.region.awaited(ctx, at.state.SystemID, listAge)
 		if err != nil {
 			return false, at.unseen(ctx, err)
 		}
-		if m, ok := all.Find(at.state.SystemID); ok && (m.Status == Releasing || m.Status == DiskErasing) {
+		if ok && (m.Status == Releasing || m.Status == DiskErasing) {
 			at.see(m)
 			return false, nil
 		}
@@ -126,7 +123,7 @@ func (at *place) nobodys() bool { return (at.Status == Ready || at.Status == New
 
 // see notes what people are told of the machine.
 func (at *place) see(m Machine) {
-	at.Machine, at.old = m, 0
+	at.Machine = m
 	at.erasing()
 	at.run.Reached()
 	at.state.Seen = Observed{

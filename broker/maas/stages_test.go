@@ -203,15 +203,30 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 		"a New one stands about, and is claimed":            {[]there{{2, "sly-owl", maassim.New}}, "", true, "+"}, // its BMC says that it is another
 		"a MAC leads to a machine whose BMC is not the one": {[]there{{2, "sly-owl", maassim.New}}, mac2, false, ""},
 	} {
-		play := func(t *testing.T, w *world) {
-			w.box(1)
+		// play has those come that are in an old list, if there is one, and then the others.
+		play := func(t *testing.T, listed, others []there) {
+			w := newWorld(t, "3.6")
 			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
-			for _, m := range row.there {
-				w.region.Arrange(maassim.Arranged{Hostname: m.hostname, Hardware: w.box(m.box), Status: m.status, Uncommissioned: m.status == maassim.New})
+			come := func(some []there) {
+				for _, m := range some {
+					w.region.Arrange(maassim.Arranged{Hostname: m.hostname, Hardware: w.box(m.box), Status: m.status, Uncommissioned: m.status == maassim.New})
+				}
 			}
+			lists, most := new(int), 0
+			if w.only = []string{"create_or_find_in_maas"}; listed == nil {
+				w.boot()
+			} else {
+				come(listed)
+				lists, most = w.listed(), 1
+			}
+			come(others)
+			w.box(1)
 			s, before := w.asked(1), len(w.writes())
 			s.PXEMAC = row.mac
 			r := w.enter("r", s)
+			if *lists > most {
+				t.Errorf("%d lists", *lists)
+			}
 			if row.meant == "" {
 				if r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > before {
 					t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
@@ -223,16 +238,38 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 				t.Errorf("%s %+v: %+v", r.Status, r.Failure, m)
 			}
 		}
+		t.Run(name, func(t *testing.T) { play(t, nil, row.there) })
+		for n := range len(row.there) + 1 {
+			t.Run(fmt.Sprintf("%s, with %d in an old list", name, n), func(t *testing.T) { play(t, append([]there{}, row.there[:n]...), row.there[n:]) })
+		}
+	}
+}
+
+// What an old list says of a machine that could be meant is not believed.
+func TestAMachineThatWasChangedSinceItWasListedIsFoundAsItIs(t *testing.T) {
+	for name, row := range map[string]struct {
+		was, is string // hostnames; empty: it was deleted
+		created bool
+	}{
+		"it was given its name":  {"sly-owl", "c01", false},
+		"it was given another's": {"c01", "sly-owl", false}, // it is New, and found by its BMC
+		"it was deleted":         {"c01", "", true},
+		"nothing changed":        {"c01", "c01", false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "3.6")
-			w.only = []string{"create_or_find_in_maas"}
-			w.boot()
-			play(t, w)
-		})
-		t.Run(name+", which came after the list", func(t *testing.T) {
-			w := newWorld(t, "3.6")
-			w.listed()
-			play(t, w)
+			id := w.region.Arrange(maassim.Arranged{Hostname: row.was, Hardware: w.box(1), Status: maassim.New, Uncommissioned: true})
+			lists := w.listed()
+			if row.is == "" {
+				w.try("DELETE", "machines/"+id+"/", "")
+			} else {
+				w.call("PUT", "machines/"+id+"/", "hostname="+row.is)
+			}
+			w.box(1)
+			r := w.enter("r", w.asked(1))
+			if s := stateOf(t, r); r.Status != chain.Completed || s.Created != row.created || (s.SystemID == id) == row.created || *lists != 1 {
+				t.Errorf("%s %+v, machine %s of %s, created %v, %d lists", r.Status, r.Failure, s.SystemID, id, s.Created, *lists)
+			}
 		})
 	}
 }
@@ -269,7 +306,7 @@ func TestAnOldListIsEnoughToTellOfAMachineOnce(t *testing.T) {
 			w.region.Inject(fault(maassim.AnswerLost, "create"))
 		}
 		r := w.enter("r", w.asked(1))
-		if r.Status != chain.Completed || len(w.region.Machines()) != 2 || !lost && *lists != 1 {
+		if r.Status != chain.Completed || len(w.region.Machines()) != 2 || *lists != 1 {
 			t.Errorf("answer lost %v: %s %+v, %d machines, %d lists", lost, r.Status, r.Failure, len(w.region.Machines()), *lists)
 		}
 	}
@@ -602,15 +639,12 @@ func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 			power(w, deployed(w, 1), "redfish&power_parameters_power_address=https://bmc-prod.example:443/redfish")
 		}, "bmc_unknown"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		play := func(t *testing.T, w *world) {
 			t.Parallel()
-			w := newWorld(t, "3.6")
 			w.profile.Policy.DiscoveryPowerCycle = true
 			test.there(w)
 			before := len(w.region.Calls())
-			id := w.start(1)
-			w.settle(nil)
-			r := w.run(id)
+			r := w.enter("r", w.asked(1))
 			if test.code == "" {
 				if r.Status != chain.Completed {
 					t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
@@ -625,7 +659,51 @@ func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 					t.Errorf("MAAS was changed: %s %s", c.Method, c.Op)
 				}
 			}
+		}
+		t.Run(test.name, func(t *testing.T) { play(t, newWorld(t, "3.6")) })
+		t.Run(test.name+", and came after the list", func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.listed()
+			play(t, w)
 		})
+	}
+}
+
+// Runs that wait ask for the machines that are waited for, all of them at once, and not
+// for those of the whole region.
+func TestWhoWaitsAsksForWhatIsWaitedFor(t *testing.T) {
+	w := newWorld(t, "3.6")
+	for n := range 5 {
+		w.region.Arrange(maassim.Arranged{Hostname: hostname(10 + n), Hardware: w.box(10 + n), Status: maassim.Deployed, Owner: "bob"})
+	}
+	whole, together := 0, 0
+	w.guard = guardFunc(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/machines/") && r.URL.Query().Get("op") == "" {
+			switch ids := r.URL.Query()["id"]; len(ids) {
+			case 0:
+				whole++
+			case 2:
+				together++
+			default:
+				if len(ids) > 2 {
+					t.Errorf("two are waited for, and %d are asked for", len(ids))
+				}
+			}
+		}
+		return w.region.RoundTripper().RoundTrip(r)
+	})
+	for n := 1; n <= 2; n++ {
+		w.region.PlugIn(w.box(n))
+		w.start(n)
+	}
+	w.settle(nil)
+	for _, id := range []string{"r1", "r2"} {
+		if r := w.run(id); r.Status != chain.Completed {
+			t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+		}
+	}
+	if whole > 2 || together < 10 { // each searches once
+		t.Errorf("%d lists of all, %d of the two that are waited for", whole, together)
 	}
 }
 

@@ -145,7 +145,7 @@ var stories = []story{
 	{name: "allocate: the answer is lost", faults: faults(fault(maassim.AnswerLost, "allocate")), story: "…", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "somebody allocates it first", there: func(w *world) {
 		w.region.PlugIn(w.box(1))
-		w.region.Inject(maassim.Fault{Kind: maassim.TakenByHand, Op: "read", Machine: "c01", Skip: 12})
+		w.region.Inject(maassim.Fault{Kind: maassim.TakenByHand, Op: "read", Machine: "c01", Skip: 11})
 	}, story: "… deploy_via_maas:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Allocated, node: broker.Enrolling},
 	{name: "somebody deploys it first, with the same key", acts: "@deploy_via_maas deploy(", story: "… deploy_via_maas:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Deploying, deploys: 1, node: broker.Enrolling},
 	{name: "the image is not there", policy: func(q *broker.Policy) { q.DistroSeries = "gpuaas-none" }, story: "load_site_config:failed", ends: chain.FailedRetryable, class: broker.SiteCapabilityMissing, code: "site_not_ready", machine: noMachine},
