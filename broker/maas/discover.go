@@ -178,10 +178,15 @@ func ambiguous(all []candidate, format string, args ...any) error {
 }
 
 // adopt makes a machine that MAAS knows this run's to work on, unless it is
-// somebody's. It is read once more, alone; nothing of it is changed.
+// somebody's. It is read once more, alone, with its BMC's address; nothing of it is
+// changed.
 func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
 	s := at.state
 	m, err := at.region.Machine(ctx, c.SystemID)
+	var power powerLogin
+	if err == nil {
+		power, err = at.region.power(ctx, c.SystemID)
+	}
 	if err != nil {
 		if ClassOf(err) == NotFound {
 			return chain.Again(soon, "machine %s has just been deleted", c.SystemID)
@@ -189,7 +194,7 @@ func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
 		return at.unseen(ctx, err)
 	}
 	at.see(m)
-	if again := at.weigh(m, c.bmc); len(again.matches) != len(c.matches) || len(again.against) > 0 {
+	if again := at.weigh(m, power.address()); len(again.matches) != len(c.matches) || len(again.against) > 0 {
 		return chain.Again(soon, "machine %s has just been changed", at.called())
 	}
 	if err := at.onboardable(ctx); err != nil {

@@ -90,11 +90,15 @@ type powerLogin struct {
 // String keeps it out of whatever is printed.
 func (powerLogin) String() string { return "[power parameters]" }
 
+func (p powerLogin) address() string {
+	text, _ := p.Address.(string)
+	return bmcAddress(text)
+}
+
 // is reports whether MAAS has this login for that address.
 func (p powerLogin) is(address string, want Power) bool {
-	at, _ := p.Address.(string)
 	user, pass := want.Reveal()
-	return bmcAddress(at) == address && p.User == user && p.Pass == pass
+	return p.address() == address && p.User == user && p.Pass == pass
 }
 
 func (r *Region) power(ctx context.Context, id string) (powerLogin, error) {

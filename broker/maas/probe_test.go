@@ -294,6 +294,18 @@ func TestARegionThatTakesLongIsAskedSeldom(t *testing.T) {
 		if _, err := region.Machines(t.Context(), 0); err != nil || f.region.Count("list") != 2 && row.takes == 0 || f.region.Count("list") != 3 && row.takes > 0 {
 			t.Errorf("a list takes %v: %d, %v", row.takes, f.region.Count("list"), err)
 		}
+		// A failure that takes long is everybody's for a second, all the same.
+		now = now.Add(time.Hour)
+		f.region.Inject(maassim.Fault{Kind: maassim.Unavailable, Op: "list", Times: -1})
+		before := f.region.Count("list")
+		for range 3 {
+			if _, err := region.Machines(t.Context(), 0); maas.ClassOf(err) != maas.Unavailable {
+				t.Error(err)
+			}
+		}
+		if n := f.region.Count("list") - before; n != 1 {
+			t.Errorf("a list takes %v: %d that fail", row.takes, n)
+		}
 	}
 }
 

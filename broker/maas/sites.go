@@ -47,6 +47,7 @@ func (s *Sites) Region(ctx context.Context, site broker.Site) (*Region, error) {
 	}
 	if same { // another key of the same region sees the same machines
 		region.roster, region.bmcRoster = k.region.roster, k.region.bmcRoster
+		region.waitRoster, region.waits = k.region.waitRoster, k.region.waits
 		region.transport, region.patient = k.region.transport, k.region.patient
 	}
 	if s.regions == nil {

@@ -245,6 +245,37 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 	}
 }
 
+// What comes while a run looks is weighed with the BMC that it has, and not as one of
+// which MAAS knows none.
+func TestAMachineThatComesBetweenTwoLooksIsNotTakenForAnother(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.listed()
+	id, guard := "", w.guard
+	w.guard = guardFunc(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Has("hostname") && id == "" { // the addresses have been read
+			id = w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: w.box(2), Status: maassim.New, Uncommissioned: true})
+		}
+		return guard.RoundTrip(r)
+	})
+	before := len(w.writes())
+	if r := w.enter("r", w.asked(1)); id == "" || r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > before {
+		t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
+	}
+}
+
+// A hostname may be given with its domain, which MAAS keeps apart.
+func TestAMachineThatCameSinceIsKnownByItsNameWithoutTheDomain(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.listed()
+	w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: w.box(2), Status: maassim.Ready})
+	w.box(1)
+	s, before := w.asked(1), len(w.writes())
+	s.Hostname = "c01.maas"
+	if r := w.enter("r", s); r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > before {
+		t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
+	}
+}
+
 // What an old list says of a machine that could be meant is not believed.
 func TestAMachineThatWasChangedSinceItWasListedIsFoundAsItIs(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -280,12 +311,13 @@ func TestAMachineThatWasChangedSinceItWasListedIsFoundAsItIs(t *testing.T) {
 func (w *world) listed() (lists *int) {
 	w.t.Helper()
 	lists = new(int)
+	next := w.guarded()
 	w.guard = guardFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/machines/") && r.URL.RawQuery == "" {
 			*lists++
 			w.clock.Advance(20 * time.Second)
 		}
-		return w.region.RoundTripper().RoundTrip(r)
+		return next.RoundTrip(r)
 	})
 	w.box(9)
 	if r := w.alone("earlier", w.asked(9), "create_or_find_in_maas"); r.Status != chain.Completed || *lists != 1 {
@@ -320,15 +352,31 @@ func TestASoleNewMachineIsClaimedByPolicyAlone(t *testing.T) {
 		claim    bool
 		code     string // of a refusal
 		created  bool
-	}{{1, false, "", true}, {1, true, "", false}, {2, true, "machine_ambiguous", false}, {2, false, "", true}} {
+		aborts   bool // the first was being commissioned when it was listed
+	}{{1, false, "", true, false}, {1, true, "", false, false}, {2, true, "machine_ambiguous", false, false}, {2, false, "", true, false}, {1, true, "", false, true}, {2, true, "machine_ambiguous", false, true}} {
 		t.Run(fmt.Sprintf("%d machines, %v", row.machines, row.claim), func(t *testing.T) {
 			w := newWorld(t, "3.6")
 			w.box(1)
 			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
-			w.listed() // before they come
-			for n := range row.machines {
+			newcomer := func(n int) string {
 				w.call("POST", "machines/", fmt.Sprintf("hostname=sly-%d&power_type=manual&architecture=amd64/generic&commission=false&mac_addresses=02:00:5e:00:%02d:01", n, n+1))
 				w.clock.Advance(time.Second)
+				all := w.region.Machines()
+				return all[len(all)-1].SystemID
+			}
+			come := 0
+			if row.aborts {
+				id := newcomer(0)
+				w.call("POST", "machines/"+id+"/?op=commission", "")
+				w.listed()
+				w.call("POST", "machines/"+id+"/?op=abort", "")
+				w.clock.Advance(time.Second)
+				come = 1
+			} else {
+				w.listed()
+			}
+			for ; come < row.machines; come++ {
+				newcomer(come)
 			}
 			r := w.enter("r", w.asked(1))
 			if row.code != "" {
@@ -592,31 +640,33 @@ func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
 	}
 }
 
+// alien has the region write a field of a machine as this broker does not read it.
+func (w *world) alien(hostname, field string) {
+	next := w.guarded()
+	w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
+		res, err := next.RoundTrip(req)
+		if err == nil && req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/machines/") && req.URL.Query().Get("op") == "" {
+			var all []map[string]any
+			if err := json.NewDecoder(res.Body).Decode(&all); err != nil {
+				w.t.Error(err)
+			}
+			for _, m := range all {
+				if m["hostname"] == hostname {
+					m[field] = 0.5
+				}
+			}
+			raw, _ := json.Marshal(all)
+			res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+		}
+		return res, err
+	})
+}
+
 // What is somebody's, for all that this broker can tell, is given to no second
 // record: that would have its BMC switch it.
 func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 	deployed := func(w *world, n int) string {
 		return w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(n), Status: maassim.Deployed, Owner: "bob", Series: "ubuntu/noble", PowerOn: true})
-	}
-	// alien has the region write a number as this broker does not read it.
-	alien := func(w *world) {
-		w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
-			res, err := w.region.RoundTripper().RoundTrip(req)
-			if err == nil && req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/machines/") && req.URL.Query().Get("op") == "" {
-				var all []map[string]any
-				if err := json.NewDecoder(res.Body).Decode(&all); err != nil {
-					t.Error(err)
-				}
-				for _, m := range all {
-					if m["hostname"] == "prod-db" {
-						m["memory"] = 0.5
-					}
-				}
-				raw, _ := json.Marshal(all)
-				res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
-			}
-			return res, err
-		})
 	}
 	power := func(w *world, id, how string) {
 		w.call("PUT", "machines/"+id+"/", "power_type="+how+"&power_parameters_power_user=root&power_parameters_power_pass=bmc-secret&power_parameters_skip_check=true")
@@ -626,11 +676,11 @@ func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 		there func(w *world)
 		code  string // empty: MAAS is told of the machine, and it is onboarded
 	}{
-		{"it cannot be read, and has that BMC", func(w *world) { deployed(w, 1); alien(w) }, "machine_unreadable"},
-		{"it cannot be read, and has another BMC", func(w *world) { deployed(w, 2); alien(w); w.region.PlugIn(w.box(1)) }, ""},
+		{"it cannot be read, and has that BMC", func(w *world) { deployed(w, 1); w.alien("prod-db", "memory") }, "machine_unreadable"},
+		{"it cannot be read, and has another BMC", func(w *world) { deployed(w, 2); w.alien("prod-db", "memory"); w.region.PlugIn(w.box(1)) }, ""},
 		{"it cannot be read, and has a BMC by name", func(w *world) {
 			power(w, deployed(w, 2), "redfish&power_parameters_power_address=bmc-prod.example")
-			alien(w)
+			w.alien("prod-db", "memory")
 		}, "bmc_unknown"},
 		{"its BMC is there by name", func(w *world) {
 			power(w, deployed(w, 1), "redfish&power_parameters_power_address=bmc-prod.example")
@@ -704,6 +754,31 @@ func TestWhoWaitsAsksForWhatIsWaitedFor(t *testing.T) {
 	}
 	if whole > 2 || together < 10 { // each searches once
 		t.Errorf("%d lists of all, %d of the two that are waited for", whole, together)
+	}
+	// Nobody waits for those two any more.
+	w.clock.Advance(2 * time.Minute)
+	together = 0
+	w.region.PlugIn(w.box(3))
+	w.start(3)
+	w.settle(nil)
+	if r := w.run("r3"); r.Status != chain.Completed || together > 0 {
+		t.Errorf("%s at %s: %+v, two were asked for %d times", r.Status, r.Stage, r.Failure, together)
+	}
+}
+
+// A machine that could not be read when it was listed, and is gone, is in nobody's way.
+func TestAMachineThatCouldNotBeReadAndIsGoneIsForgotten(t *testing.T) {
+	for field, most := range map[string]int{"memory": 1, "system_id": 2} { // what has no id cannot be asked for by itself
+		w := newWorld(t, "3.6")
+		id := w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(2), Status: maassim.Deployed, Owner: "bob"})
+		w.region.Arrange(maassim.Arranged{Hostname: hostname(9), Hardware: w.box(9), Status: maassim.Ready}) // which is found all the same
+		w.alien("prod-db", field)
+		lists := w.listed()
+		w.try("DELETE", "machines/"+id+"/", "")
+		w.box(1)
+		if r := w.enter("r", w.asked(1)); r.Status != chain.Completed || *lists != most {
+			t.Errorf("%s: %s %+v, %d lists", field, r.Status, r.Failure, *lists)
+		}
 	}
 }
 

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// surveyed is a list of all machines, of which those that matter to a run are as they
-// are now.
+// surveyed is a list of all machines, of which some were read once more.
 type surveyed struct {
 	Snapshot
 	anew  listing         // read once more
@@ -48,38 +47,25 @@ func (s surveyed) unread() iter.Seq[string] {
 }
 
 // survey reads what the region has, and the addresses of all BMCs. It does with an older
-// list, as a region of many machines works on one for long, and reads once more, alone,
-// whatever could be meant: the machines to which a key leads or led, and those that have
-// come since and whose BMC may be the one, for all that is known.
+// list, as a region of many machines works on one for long, and reads once more, by
+// themselves, all those of which more than the list could decide.
 func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error) {
-	begun := at.region.now()
 	all, err := at.region.Lately(ctx)
+	if err == nil && slices.Contains(all.Unread, "") { // which cannot be asked for
+		all, err = at.region.Machines(ctx, 0)
+	}
 	if err != nil {
 		return surveyed{}, nil, err
 	}
 	bmcs, err := at.region.addresses(ctx, 0)
-	if err != nil || begun.Sub(all.At) <= leastAge {
+	if err != nil || at.region.now().Sub(all.At) <= leastAge {
 		return surveyed{Snapshot: all}, bmcs, err
 	}
-	s, asked, listed := at.state, map[string]bool{}, map[string]bool{}
-	for _, m := range all.Machines {
-		listed[m.SystemID] = true
-		if c := at.weigh(m, bmcs[m.SystemID]); len(c.matches) > 0 || c.loose {
-			asked[m.SystemID] = true
-		}
-	}
-	for id, bmc := range bmcs {
-		if bmc == s.IPMIIP || !listed[id] && !comparable(bmc) {
-			asked[id] = true
-		}
-	}
-	if s.SystemID != "" {
-		asked[s.SystemID] = true
-	}
-	name, _, _ := strings.Cut(s.Hostname, ".") // the rest is a domain to MAAS
+	asked := at.doubted(all, bmcs)
+	name, _, _ := strings.Cut(at.state.Hostname, ".") // the rest is a domain to MAAS
 	keys := append(byID(slices.Sorted(maps.Keys(asked))), url.Values{"hostname": {name}})
-	if s.PXEMAC != "" {
-		keys = append(keys, url.Values{"mac_address": {s.PXEMAC}})
+	if mac := at.state.PXEMAC; mac != "" {
+		keys = append(keys, url.Values{"mac_address": {mac}})
 	}
 	anew, err := at.region.those(ctx, keys...)
 	for _, m := range anew.machines {
@@ -89,4 +75,31 @@ func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error
 		asked[id] = true
 	}
 	return surveyed{all, anew, asked}, bmcs, err
+}
+
+// doubted are the machines of which an older list is not believed: those to which a key
+// leads or led, those that may be claimed without one, those that have come since and whose
+// BMC may be the run's for all that is known, and those that could not be read.
+func (at *place) doubted(all Snapshot, bmcs map[string]string) map[string]bool {
+	asked, listed := map[string]bool{}, map[string]bool{}
+	for _, m := range all.Machines {
+		bmc := bmcs[m.SystemID]
+		listed[m.SystemID] = true
+		switch {
+		case len(at.weigh(m, bmc).matches) > 0,
+			bmc == "" && at.state.Policy.AutoClaimSingleNewMachine: // it may be New by now
+			asked[m.SystemID] = true
+		}
+	}
+	for id, bmc := range bmcs {
+		if bmc == at.state.IPMIIP || !listed[id] && !comparable(bmc) {
+			asked[id] = true
+		}
+	}
+	for _, id := range all.Unread {
+		if id != "" {
+			asked[id] = true
+		}
+	}
+	return asked
 }

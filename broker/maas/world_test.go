@@ -66,10 +66,15 @@ func (v *vault) Get(ctx context.Context, path string) ([]byte, error) {
 
 // RoundTrip leads to the region.
 func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
+	return w.guarded().RoundTrip(req)
+}
+
+// guarded is the region behind what is before it now.
+func (w *world) guarded() http.RoundTripper {
 	if w.guard != nil {
-		return w.guard.RoundTrip(req)
+		return w.guard
 	}
-	return w.region.RoundTripper().RoundTrip(req)
+	return w.region.RoundTripper()
 }
 
 // guardFunc is a guard in one function.
