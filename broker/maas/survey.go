@@ -50,8 +50,9 @@ func (s surveyed) unread() iter.Seq[string] {
 // list, as a region of many machines works on one for long, and reads once more, by
 // themselves, all those of which more than the list could decide.
 func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error) {
+	begun := at.region.now()
 	all, err := at.region.Lately(ctx)
-	if err == nil && slices.Contains(all.Unread, "") { // which cannot be asked for
+	if err == nil && all.At.Before(begun) && slices.Contains(all.Unread, "") { // which cannot be asked for
 		all, err = at.region.Machines(ctx, 0)
 	}
 	if err != nil {
