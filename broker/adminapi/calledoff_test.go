@@ -32,7 +32,8 @@ func TestADrainIsCalledOff(t *testing.T) {
 	}
 	// Its end moves the node: until it is known, nobody begins another.
 	refusedAction(t, b, b.Token, "h1", "drain", resource.NodeAction{}, "task_ending")
-	if got := show(t, b, "h1").Status; got != "offline" {
+	// The watch brings a node that is heard into service at any moment.
+	if got := show(t, b, "h1").Status; got != "offline" && got != "active" {
 		t.Errorf("it is %s", got)
 	}
 	if again := act(t, b, "h1", "activate", resource.NodeAction{}); again.Task == nil || again.Task.ID != off.Task.ID {
