@@ -65,8 +65,11 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 	listed := map[string]bool{}
 	for m := range all.machines() {
 		listed[m.SystemID] = true
-		bmc := bmcs[m.SystemID]
+		bmc, known := bmcs[m.SystemID]
 		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
+			if !known { // it is none of which MAAS has no address
+				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s has just come, or gone", taskcatalog.Clean(m.SystemID, 32))
+			}
 			out = append(out, c)
 		} else if bmc != "" && !comparable(bmc) && !virtual[m.PowerType] {
 			doubts = append(doubts, fmt.Sprintf("the BMC of machine %s (%s) is at %s, which is no IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))

@@ -248,18 +248,64 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 // What comes while a run looks is weighed with the BMC that it has, and not as one of
 // which MAAS knows none.
 func TestAMachineThatComesBetweenTwoLooksIsNotTakenForAnother(t *testing.T) {
-	w := newWorld(t, "3.6")
-	w.listed()
-	id, guard := "", w.guard
-	w.guard = guardFunc(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Query().Has("hostname") && id == "" { // the addresses have been read
-			id = w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: w.box(2), Status: maassim.New, Uncommissioned: true})
-		}
-		return guard.RoundTrip(r)
-	})
-	before := len(w.writes())
-	if r := w.enter("r", w.asked(1)); id == "" || r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > before {
-		t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
+	for name, row := range map[string]struct {
+		box    int
+		status maassim.Status
+		meant  bool
+	}{
+		"another":          {2, maassim.New, false},
+		"the one, New":     {1, maassim.New, true},
+		"the one, Ready":   {1, maassim.Ready, true},
+		"another, and old": {2, maassim.Ready, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.listed()
+			id, guard := "", w.guard
+			w.guard = guardFunc(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Query().Has("hostname") && id == "" { // the addresses have been read
+					id = w.region.Arrange(maassim.Arranged{Hostname: "c01", Hardware: w.box(row.box), Status: row.status, Uncommissioned: row.status == maassim.New})
+				}
+				return guard.RoundTrip(r)
+			})
+			w.box(1)
+			before := len(w.writes())
+			r := w.enter("r", w.asked(1))
+			if row.meant {
+				if s := stateOf(t, r); r.Status != chain.Completed || s.SystemID != id || s.Created {
+					t.Errorf("%s %+v, machine %s of %s", r.Status, r.Failure, s.SystemID, id)
+				}
+			} else if id == "" || r.Status != chain.FailedManual || r.Failure.Code != "machine_ambiguous" || len(w.writes()) > before {
+				t.Errorf("%s %+v, changes %v", r.Status, r.Failure, w.writes()[before:])
+			}
+		})
+	}
+}
+
+// How a machine is switched may have changed since it was listed, and with it what the
+// address of its BMC says.
+func TestAMachineThatIsSwitchedInAnotherWaySinceItWasListed(t *testing.T) {
+	for name, row := range map[string]struct{ was, is, code string }{
+		"it is virtual now":    {"redfish&power_parameters_power_address=bmc-2.example", "virsh&power_parameters_power_address=qemu%2Bssh://host.example/system", ""},
+		"it is no more so now": {"virsh&power_parameters_power_address=qemu%2Bssh://host.example/system", "redfish&power_parameters_power_address=bmc-2.example", "bmc_unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			w.region.Arrange(maassim.Arranged{Hostname: hostname(9), Hardware: w.box(9), Status: maassim.Ready}) // which is found all the same
+			id := w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(2), Status: maassim.Ready})
+			switched := func(how string) {
+				w.call("PUT", "machines/"+id+"/", "power_parameters_power_user=root&power_parameters_power_pass=bmc-secret&power_parameters_skip_check=true&power_type="+how)
+				w.clock.Advance(2 * time.Second)
+			}
+			switched(row.was)
+			w.listed()
+			switched(row.is)
+			w.box(1)
+			r := w.enter("r", w.asked(1))
+			if row.code == "" && r.Status != chain.Completed || row.code != "" && (r.Status != chain.FailedManual || r.Failure.Code != row.code) {
+				t.Errorf("%s %+v", r.Status, r.Failure)
+			}
+		})
 	}
 }
 

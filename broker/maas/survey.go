@@ -63,7 +63,8 @@ func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error
 		return surveyed{Snapshot: all}, bmcs, err
 	}
 	asked := at.doubted(all, bmcs)
-	name, _, _ := strings.Cut(at.state.Hostname, ".") // the rest is a domain to MAAS
+	// The rest is a domain to MAAS, which knows capitals from small letters here.
+	name, _, _ := strings.Cut(at.state.Hostname, ".")
 	keys := append(byID(slices.Sorted(maps.Keys(asked))), url.Values{"hostname": {name}})
 	if mac := at.state.PXEMAC; mac != "" {
 		keys = append(keys, url.Values{"mac_address": {mac}})
@@ -79,8 +80,9 @@ func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error
 }
 
 // doubted are the machines of which an older list is not believed: those to which a key
-// leads or led, those that may be claimed without one, those that have come since and whose
-// BMC may be the run's for all that is known, and those that could not be read.
+// leads or led, those that may be claimed without one, those whose BMC may be the run's for
+// all that its address says (how it is switched may have changed, and those without an
+// address may have come since), and those that could not be read.
 func (at *place) doubted(all Snapshot, bmcs map[string]string) map[string]bool {
 	asked, listed := map[string]bool{}, map[string]bool{}
 	for _, m := range all.Machines {
@@ -93,7 +95,7 @@ func (at *place) doubted(all Snapshot, bmcs map[string]string) map[string]bool {
 		}
 	}
 	for id, bmc := range bmcs {
-		if bmc == at.state.IPMIIP || !listed[id] && !comparable(bmc) {
+		if bmc == at.state.IPMIIP || !comparable(bmc) && (bmc != "" || !listed[id]) {
 			asked[id] = true
 		}
 	}

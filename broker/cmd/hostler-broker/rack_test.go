@@ -54,11 +54,20 @@ func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 	})
 	took, most := time.Since(begun), p.memory("VmHWM:")
 
-	lists := map[string][]time.Time{}
+	lists, waited, asked := map[string][]time.Time{}, 0, 0
 	for _, c := range p.region.Calls() {
-		if c.Op == "list" && c.Params.Get("agent_name") == "" || c.Op == "power_parameters" && c.SystemID == "" {
+		switch ids := c.Params["id"]; {
+		case c.Params.Get("agent_name") != "": // whether a claim is a run's own
+		case c.Op == "list" && len(ids) > 0:
+			waited++
+			asked += len(ids)
+		case c.Op == "list" && len(c.Params) == 0 || c.Op == "power_parameters" && c.SystemID == "":
 			lists[c.Op] = append(lists[c.Op], c.At)
 		}
+	}
+	// Those that are waited for are read together, every five seconds at most.
+	if rounds := int(took/(5*time.Second)) + 2; waited > rounds*(n/100+1) || asked > rounds*n || asked < n {
+		t.Errorf("%d machines that are waited for were read by %d calls in %v", asked, waited, took)
 	}
 	for op, at := range lists {
 		for i := range at {
