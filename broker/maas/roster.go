@@ -2,8 +2,6 @@ package maas
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -69,43 +67,6 @@ func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, 
 // list is as old as the region needs where it takes it long.
 func (r *Region) Lately(ctx context.Context) (Snapshot, error) {
 	return r.Machines(ctx, r.roster.rest())
-}
-
-// awaited finds a machine among those that are waited for, as they were at most maxAge
-// ago: of all machines of a region they are few. false: nobody had waited for that one yet.
-func (r *Region) awaited(ctx context.Context, id string, maxAge time.Duration) (Machine, bool, error) {
-	if err := checkID("list machines", id); err != nil {
-		return Machine{}, false, err
-	}
-	r.waits.add(id, r.now())
-	l, err := r.waitRoster.read(ctx, "list machines", maxAge, func(ctx context.Context) (listing, error) {
-		return r.those(ctx, byID(r.waits.last(r.now()))...)
-	})
-	m, ok := Snapshot{Machines: l.list.machines}.Find(id)
-	return m, ok, err
-}
-
-// waits are the ids of machines that somebody waits for, and when they were asked for last.
-type waits struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-// waitsFor is how long a machine is read along after it was asked for.
-const waitsFor = time.Minute
-
-func (w *waits) add(id string, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.at[id] = now
-}
-
-// last are those that were asked for lately, in their order.
-func (w *waits) last(now time.Time) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.at, func(_ string, at time.Time) bool { return now.Sub(at) > waitsFor })
-	return slices.Sorted(maps.Keys(w.at))
 }
 
 // addresses are those of the BMCs by system_id, read as Machines is.
