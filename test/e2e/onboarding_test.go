@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -104,8 +105,7 @@ func (s *site) rack(change func(*maassim.Hardware), drives ...*lab.Drive) *lab.R
 	}
 	s.t.Cleanup(func() {
 		if g, err := rack.Metal.Guest(); s.t.Failed() && g != nil {
-			text, _ := g.Console()
-			s.t.Logf("%v; console:\n%s", err, text[max(0, len(text)-3000):])
+			s.t.Logf("%v\n%s", err, g.Examine(context.Background()))
 		}
 		rack.Close()
 	})

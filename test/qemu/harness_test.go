@@ -117,6 +117,15 @@ func TestGuestBootsAndComesBackFromItsSnapshot(t *testing.T) {
 	if _, err := g.Run(ctx, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+qemu.HostAddress+"/"+port); err == nil {
 		t.Error("a guest that may reach nothing reached a listener of the host")
 	}
+
+	output(t, g, "logger", "seen in the journal")
+	if said := g.Examine(ctx); !strings.Contains(said, "seen in the journal") || !strings.Contains(said, "QEMU: VM status: running") || !strings.Contains(said, "RIP=") {
+		t.Errorf("a guest that works is told as %s", said)
+	}
+	must(t, g.SwitchOff(ctx))
+	if said := g.Examine(ctx); !strings.Contains(said, "does not answer") || !strings.Contains(said, "QEMU: VM status: paused") {
+		t.Errorf("a guest without power is told as %s", said)
+	}
 }
 
 func must(t *testing.T, err error) {
