@@ -34,6 +34,13 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
 			out.Rotation.OpenTasks = int64(byKey[r.OldID])
 		}
 	}
+	gaps, err := a.c.Trust.Gaps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gaps {
+		out.Gaps = append(out.Gaps, resource.KeyGap{Broker: g.Replica.Name, Lacks: g.Lacks})
+	}
 	behind, err := a.c.Trust.Stragglers(ctx)
 	if err != nil {
 		return nil, err

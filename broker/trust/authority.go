@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +40,10 @@ type Authority struct {
 	mu      sync.Mutex
 	earlier map[int64]*pki.TrustBundle // by version, as nodes may still have them
 	server  serverCertificate
+
+	replica store.Replica
+	gap     sync.Mutex
+	lacked  []string // of the bundle in force, as other replicas were told
 }
 
 // inForce is the newest bundle.
@@ -61,7 +64,7 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{o: o, ring: ring, earlier: map[int64]*pki.TrustBundle{}}
+	a := &Authority{o: o, ring: ring, earlier: map[int64]*pki.TrustBundle{}, replica: thisReplica()}
 	version, _, err := o.DB.LatestBundle(ctx)
 	if err != nil {
 		return nil, err
@@ -84,40 +87,6 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 		return nil, err
 	}
 	return a, a.openSigners()
-}
-
-// sweep takes keys out of the ring that the bundle retired, where a crash came
-// between the two. A key newer than those of the bundle stays: it is of a
-// rotation that was interrupted.
-func (a *Authority) sweep() error {
-	for _, use := range rotatable {
-		keys := live(a.current.Load().bundle, use, a.o.Now())
-		passed := false
-		for _, k := range a.ring.keys(use) { // newest first
-			named := slices.ContainsFunc(keys, func(c pki.BundleKey) bool { return c.ID == k.ID })
-			if passed && !named {
-				if err := a.ring.retire(use, k.ID); err != nil {
-					return err
-				}
-			}
-			passed = passed || named
-		}
-	}
-	return nil
-}
-
-// missing names the keys of the bundle in force that are not in the ring. A
-// release key is never kept on a broker.
-func (a *Authority) missing() []string {
-	var names []string
-	for _, use := range rotatable {
-		for _, k := range live(a.current.Load().bundle, use, a.o.Now()) {
-			if _, ok := a.ring.find(use, k.ID); !ok {
-				names = append(names, fmt.Sprintf("%s key %s", use, k.ID))
-			}
-		}
-	}
-	return names
 }
 
 // openSigners opens every key that daily work needs: all but the root's, which
@@ -169,7 +138,7 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	}
 	now := a.current.Load()
 	if now != nil && version <= now.bundle.Version {
-		return nil
+		return a.complete(ctx)
 	}
 	b, err := a.verified(raw)
 	if err != nil && now != nil {
@@ -194,15 +163,10 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	if now != nil && a.o.Changed != nil {
 		defer a.o.Changed()
 	}
-	if missing := a.missing(); now != nil && len(missing) > 0 {
-		if err := a.ring.load(); err != nil {
-			return err
-		}
-		if missing = a.missing(); len(missing) > 0 {
-			a.o.Log.Warn("this replica lacks keys of the trust bundle in force; give every replica the same keys", zap.Strings("missing", missing))
-		}
+	if now == nil {
+		return nil // whoever opens it judges what it lacks
 	}
-	return nil
+	return a.complete(ctx)
 }
 
 // verified returns the bundle in an envelope that a trust key of the ring signed.

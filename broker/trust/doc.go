@@ -15,14 +15,19 @@
 // What a ring must hold is decided by the newest bundle in the store: a broker
 // that lacks one of its keys, or whose root is another's, refuses to start
 // (key_mismatch). Keys that no bundle names yet are of a rotation that was
-// interrupted, and the next one of that use takes them up.
+// interrupted, and the next one of that use takes them up. Nothing carries
+// private keys from one replica to another but its operator: a replica that
+// comes to lack one in a rotation works on with what it has, tells the others
+// by the database what it lacks, and reads its ring until the key is there. It
+// issues no node certificate meanwhile if that key is the CA's.
 //
 // # Rotation
 //
 //	Rotate(use)   a new key joins the bundle, beside the one in force
 //	              nodes are sent the bundle, by a task each can verify
-//	Finish(use)   the old key leaves, once every node that is not deleted has
-//	              confirmed, or the operator has named those left behind
+//	Finish(use)   the old key leaves, once every replica has the new one and
+//	              every node that is not deleted has confirmed, or the operator
+//	              has named those left behind; each replica removes it
 //
 // Between the two, everything works with both kinds of nodes:
 //

@@ -92,10 +92,10 @@ func (a *Authority) prepare(use pki.KeyUse) (ringKey, error) {
 	return k, a.ring.add(k)
 }
 
-// Finish ends the rotation: the old key leaves the bundle and this broker.
+// Finish ends the rotation: the old key leaves the bundle and every broker.
 // leaveBehind names nodes that have not confirmed and will need a new
-// enrolment. Codes: rotation_none, nodes_not_confirmed, key_in_use,
-// node_not_found.
+// enrolment. Codes: rotation_none, replica_lacks_keys, nodes_not_confirmed,
+// key_in_use, node_not_found.
 func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind []string, reason string) error {
 	if err := a.Refresh(ctx); err != nil {
 		return err
@@ -103,6 +103,9 @@ func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind 
 	r, open := a.Rotation()
 	if !open {
 		return broker.Errorf(broker.Refused, "rotation_none", "cannot finish a rotation: none is open")
+	}
+	if err := a.checkGaps(ctx); err != nil {
+		return err
 	}
 	if err := a.checkConfirmed(ctx, leaveBehind); err != nil {
 		return err
@@ -133,10 +136,7 @@ func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind 
 	if len(leaveBehind) > 0 {
 		why += "; left behind: " + strings.Join(leaveBehind, " ")
 	}
-	if err := a.publish(ctx, actor, next, why); err != nil {
-		return err
-	}
-	return a.ring.retire(r.Use, r.OldID)
+	return a.publish(ctx, actor, next, why)
 }
 
 // checkConfirmed refuses unless every straggler is named.

@@ -11,7 +11,8 @@ import (
 
 // SignTask signs a task with the newest task key that its node has confirmed,
 // and returns the envelope and the key's id. Codes: node_left_behind where a
-// rotation was finished without the node.
+// rotation was finished without the node, key_mismatch where this replica lacks
+// the key.
 func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64) (envelope []byte, keyID string, err error) {
 	candidates := live(a.current.Load().bundle, pki.UseTask, a.o.Now())
 	slices.Reverse(candidates) // newest first
@@ -44,6 +45,9 @@ func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTru
 		}
 		envelope, err := pki.Sign(pki.PayloadTask, payload, signer)
 		return envelope, signer.ID, err
+	}
+	if len(candidates) > 0 {
+		return nil, "", broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a task for node %s: task key %s is not here (give every replica the same keys)", task.NodeID, candidates[0].ID)
 	}
 	return nil, "", broker.Errorf(broker.Refused, "node_left_behind", "cannot sign a task for node %s: it confirmed trust bundle version %d, and no task key of that is in use any more (enrol the node again)", task.NodeID, nodeTrustVersion)
 }

@@ -13,6 +13,13 @@ type Trust struct {
 	Bundle     string      `json:"bundle" doc:"the signed bundle: a DSSE envelope as JSON text"`
 	Rotation   *Rotation   `json:"rotation,omitempty" doc:"one that is not finished"`
 	Stragglers []Straggler `json:"stragglers,omitempty" doc:"nodes that have not confirmed this version"`
+	Gaps       []KeyGap    `json:"key_gaps,omitempty" doc:"brokers that have not got all of these keys"`
+}
+
+// KeyGap is a broker that lacks keys of the bundle.
+type KeyGap struct {
+	Broker string   `json:"broker" doc:"name of its machine"`
+	Lacks  []string `json:"lacks" doc:"use and id of each key"`
 }
 
 // TrustKey is one key of the bundle.

@@ -48,6 +48,14 @@ func (a *app) showTrust(t *resource.Trust) error {
 			p.Title("Rotation on its way")
 			p.Fields("use", r.Use, "old key", r.OldKeyID, "new key", r.NewKeyID, "since", moment(a, r.StartedAt), "open tasks of the old key", strconv.FormatInt(r.OpenTasks, 10))
 		}
+		if len(t.Gaps) > 0 {
+			p.Title("Not yet on every broker (copy the directory keys there)")
+			rows := [][]string{}
+			for _, g := range t.Gaps {
+				rows = append(rows, []string{g.Broker, strings.Join(g.Lacks, ", ")})
+			}
+			p.Table([]string{"BROKER", "LACKS"}, rows)
+		}
 		if len(t.Stragglers) > 0 {
 			p.Title("Not yet confirmed by")
 			rows := [][]string{}
@@ -72,7 +80,9 @@ func trustRotateCommand(a *app) *cobra.Command {
 		Long: `Change a key: task, trust, statement or root. The new key is added to the trust
 bundle at once; the old one stays until every node that is not deleted has
 confirmed the new bundle. --finish then takes the old one out. Nodes that never
-will must be named with --leave-behind: they need a new enrolment afterwards.`,
+will must be named with --leave-behind: they need a new enrolment afterwards.
+Where several brokers share a database, copy the directory keys of the one that
+made the new key to the others: they are named until they have it.`,
 		Example: "  hostler trust rotate --use task --reason 'yearly'\n  hostler trust rotate --finish --reason 'yearly'\n  hostler trust rotate --finish --leave-behind gpu-07 --reason 'gpu-07 burnt down'",
 		Args:    exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {

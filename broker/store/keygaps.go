@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Replica is one process of a broker.
+type Replica struct {
+	ID   string // no other process has it
+	Name string // of its machine, for people
+}
+
+// KeyGap is what a replica lacks of the keys of the trust bundle in force.
+type KeyGap struct {
+	Replica Replica
+	Lacks   []string // use and id of each key
+	SeenAt  time.Time
+}
+
+// TellKeyGap notes what a replica lacks, and forgets it where that is nothing. What others
+// have not told for a day is forgotten with it.
+func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := t.ExecContext(ctx, `DELETE FROM key_gaps WHERE replica = $1 OR seen_at < $2`, r.ID, micros(t.now.Add(-24*time.Hour))); err != nil || len(lacks) == 0 {
+			return err
+		}
+		list, err := json.Marshal(lacks)
+		if err != nil {
+			return err
+		}
+		_, err = t.ExecContext(ctx, `INSERT INTO key_gaps (replica, name, lacks, seen_at) VALUES ($1, $2, $3, $4)`, r.ID, r.Name, string(list), micros(t.now))
+		return err
+	})
+}
+
+// KeyGaps are those that were told after a time, by the name of the replica's machine.
+func (db *DB) KeyGaps(ctx context.Context, after time.Time) ([]KeyGap, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (g KeyGap, err error) {
+		var lacks json.RawMessage
+		if err := row.Scan(&g.Replica.ID, &g.Replica.Name, rawDoc(&lacks), at(&g.SeenAt)); err != nil {
+			return g, err
+		}
+		return g, json.Unmarshal(lacks, &g.Lacks)
+	}, `SELECT replica, name, lacks, seen_at FROM key_gaps WHERE seen_at > $1 ORDER BY name, replica`, micros(after))
+}
