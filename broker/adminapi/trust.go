@@ -21,7 +21,7 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
 	for i, k := range bundle.Keys {
 		out.Keys[i] = resource.TrustKey{
 			Use: string(k.Use), ID: k.ID, PublicKey: k.PublicKey, Certificate: k.Certificate,
-			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now),
+			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) && now.Before(k.NotAfter), // a retired one is at once, whatever skew is granted
 		}
 	}
 	if r, open := a.c.Trust.Rotation(); open {
