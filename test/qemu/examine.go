@@ -10,16 +10,12 @@ import (
 // examineLimit is how long one look at a guest may take that may hang.
 const examineLimit = 20 * time.Second
 
-// Examine says how a guest is, for a case that has failed on it: what its console, its
-// QEMU, its CPUs and its journal say. What does not answer is told as such: a guest
-// that hangs and a program that hangs in a guest look the same from a broker.
+// Examine says how a guest is, for a case that has failed on it: what its QEMU, its CPUs,
+// its console and its journal say. What does not answer is told as such: a guest that hangs
+// and a program that hangs in a guest look the same from a broker. What needs nothing of
+// the guest comes first.
 func (g *Guest) Examine(ctx context.Context) string {
 	var said strings.Builder
-	if text, err := g.Console(); err != nil {
-		fmt.Fprintf(&said, "console: %v\n", err)
-	} else {
-		fmt.Fprintf(&said, "console:\n%s\n", text[max(0, len(text)-3000):])
-	}
 	look := func(what string, ask func(context.Context) (string, error)) {
 		ctx, cancel := context.WithTimeout(ctx, examineLimit)
 		defer cancel()
@@ -29,15 +25,26 @@ func (g *Guest) Examine(ctx context.Context) string {
 		}
 		fmt.Fprintf(&said, "%s: %s\n", what, strings.TrimSpace(answer))
 	}
+	human := func(line string) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return g.monitor.human(ctx, line) }
+	}
 	run := func(argv ...string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
 			r, err := g.Run(ctx, argv...)
+			if r.Exit != 0 { // the guest has answered: it is the command that failed
+				return fmt.Sprintf("%s\n%s\n%s ended with status %d", r.Stdout, r.Stderr, argv[0], r.Exit), nil
+			}
 			return r.Stdout, err
 		}
 	}
+	look("QEMU", human("info status"))
+	look("CPUs", human("info registers -a"))
+	if text, err := g.Console(); err != nil {
+		fmt.Fprintf(&said, "console: %v\n", err)
+	} else {
+		fmt.Fprintf(&said, "console:\n%s\n", text[max(0, len(text)-3000):])
+	}
 	look("jobs", run("systemctl", "list-jobs", "--no-pager"))
 	look("journal", run("journalctl", "--no-pager", "-n", "60"))
-	look("QEMU", func(ctx context.Context) (string, error) { return g.monitor.human(ctx, "info status") })
-	look("CPUs", func(ctx context.Context) (string, error) { return g.monitor.human(ctx, "info registers -a") })
 	return said.String()
 }

@@ -119,12 +119,35 @@ func TestGuestBootsAndComesBackFromItsSnapshot(t *testing.T) {
 	}
 
 	output(t, g, "logger", "seen in the journal")
-	if said := g.Examine(ctx); !strings.Contains(said, "seen in the journal") || !strings.Contains(said, "QEMU: VM status: running") || !strings.Contains(said, "RIP=") {
-		t.Errorf("a guest that works is told as %s", said)
-	}
+	tells(t, g, "a guest that works", "seen in the journal", "QEMU: VM status: running", "RIP=", "user data ran")
+	output(t, g, "mount", "--bind", "/usr/bin/false", "/usr/bin/journalctl")
+	tells(t, g, "a guest with a journalctl that fails", "journal: journalctl ended with status 1")
+	output(t, g, "umount", "/usr/bin/journalctl")
+	must(t, g.Tell(ctx, "stop")) // the connection stays, and nobody answers on it
+	began = time.Now()
+	tells(t, g, "a guest that is frozen", "QEMU: VM status: paused", "RIP=", "user data ran", "jobs: does not answer", "journal: does not answer")
+	lap("a look at a frozen guest")
+	must(t, g.Tell(ctx, "cont"))
+	must(t, g.WaitSSH(ctx))
 	must(t, g.SwitchOff(ctx))
-	if said := g.Examine(ctx); !strings.Contains(said, "does not answer") || !strings.Contains(said, "QEMU: VM status: paused") {
-		t.Errorf("a guest without power is told as %s", said)
+	tells(t, g, "a guest without power", "does not answer", "QEMU: VM status: paused")
+}
+
+// tells examines a guest, and looks for what must be told of it. A look that does not end
+// would take the whole test with it.
+func tells(t *testing.T, g *qemu.Guest, what string, wants ...string) {
+	t.Helper()
+	said := make(chan string, 1)
+	go func() { said <- g.Examine(t.Context()) }()
+	select {
+	case text := <-said:
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s is told without %q: %s", what, want, text)
+			}
+		}
+	case <-time.After(3 * time.Minute):
+		t.Fatalf("%s: nothing was told of it: a look at it does not end", what)
 	}
 }
 

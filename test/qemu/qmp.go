@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"time"
 )
 
 // monitor speaks QMP, QEMU's control protocol: one JSON object a line, one
 // answer a command, events in between.
 type monitor struct {
-	mu      sync.Mutex
+	turn    chan struct{} // holds one while a command is under way
 	conn    net.Conn
 	answers *json.Decoder
 }
@@ -24,7 +23,7 @@ func dialMonitor(ctx context.Context, socket string) (*monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &monitor{conn: conn, answers: json.NewDecoder(conn)}
+	m := &monitor{turn: make(chan struct{}, 1), conn: conn, answers: json.NewDecoder(conn)}
 	// The greeting comes first, unasked.
 	var greeting struct{ QMP json.RawMessage }
 	if err := m.deadline(ctx, func() error { return m.answers.Decode(&greeting) }); err != nil {
@@ -40,8 +39,12 @@ func dialMonitor(ctx context.Context, socket string) (*monitor, error) {
 
 // execute runs a command and decodes what it returns into out, unless that is nil.
 func (m *monitor) execute(ctx context.Context, command string, arguments, out any) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	select { // a QEMU that hangs never ends the command before this one
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("QMP %s: the command before it has not ended: %w", command, context.Cause(ctx))
+	}
 	request := map[string]any{"execute": command}
 	if arguments != nil {
 		request["arguments"] = arguments

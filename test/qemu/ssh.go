@@ -33,14 +33,25 @@ func (g *Guest) Run(ctx context.Context, argv ...string) (Result, error) {
 
 // RunWith is Run with a standard input.
 func (g *Guest) RunWith(ctx context.Context, stdin io.Reader, argv ...string) (Result, error) {
-	session, err := g.session(ctx)
+	client, err := g.client(ctx)
 	if err != nil {
+		return Result{}, fmt.Errorf("guest %s: cannot run %s: %w", g.name, argv[0], err)
+	}
+	// Armed before anything is asked: a guest that is frozen does not answer that it opens
+	// a session, either, and ssh would wait for that without limit.
+	stop := context.AfterFunc(ctx, func() { g.drop(client) })
+	defer stop()
+	session, err := client.NewSession()
+	if err != nil {
+		g.drop(client) // the guest went away under it: the next call dials anew
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it opens no session: %w", context.Cause(ctx))
+		}
 		return Result{}, fmt.Errorf("guest %s: cannot run %s: %w", g.name, argv[0], err)
 	}
 	defer session.Close()
 	var stdout, stderr bytes.Buffer
 	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
-	stop := context.AfterFunc(ctx, func() { g.hangUp() })
 	err = session.Run(quote(argv))
 	result := Result{Stdout: stdout.String(), Stderr: stderr.String()}
 	if !stop() {
@@ -71,18 +82,6 @@ func (g *Guest) Dial(ctx context.Context, network, address string) (net.Conn, er
 		return nil, err
 	}
 	return client.DialContext(ctx, network, address)
-}
-
-func (g *Guest) session(ctx context.Context) (*ssh.Session, error) {
-	client, err := g.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	session, err := client.NewSession()
-	if err != nil {
-		g.hangUp() // the guest went away under it: the next call dials anew
-	}
-	return session, err
 }
 
 // client returns the connection to the guest, and makes one where there is none.
@@ -116,11 +115,21 @@ func (g *Guest) client(ctx context.Context) (*ssh.Client, error) {
 // hangUp ends the connection and every command on it.
 func (g *Guest) hangUp() {
 	g.mu.Lock()
+	client := g.ssh
+	g.mu.Unlock()
+	if client != nil {
+		g.drop(client)
+	}
+}
+
+// drop ends one connection and every command on it, and none that was dialled since.
+func (g *Guest) drop(client *ssh.Client) {
+	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ssh != nil {
-		g.ssh.Close()
+	if g.ssh == client {
 		g.ssh = nil
 	}
+	client.Close()
 }
 
 // quote makes one line of argv that the guest's login shell takes apart again
