@@ -2,13 +2,16 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,16 +112,40 @@ func TestABrokerThatDoesNotHoldThePollIsNotSpunOn(t *testing.T) {
 	})
 }
 
+// watched is a connection that tells once that it is closed.
+type watched struct {
+	net.Conn
+	once   sync.Once
+	closed func()
+}
+
+func (w *watched) Close() error {
+	w.once.Do(w.closed)
+	return w.Conn.Close()
+}
+
 func TestAnIdleNodePollsOnceAMinuteOverOneConnection(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		p := l.start()
-		l.works(p)
-		before := l.broker.Count("wait")
-		time.Sleep(time.Hour)
-		if n := l.broker.Count("wait") - before; n < 71 || n > 73 {
-			t.Fatalf("%d polls of %s in an hour", n, "50s")
+		var dials, open atomic.Int64
+		dial := l.config.Dial
+		l.config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			dials.Add(1)
+			open.Add(1)
+			return &watched{Conn: conn, closed: func() { open.Add(-1) }}, nil
 		}
-		_ = p
+		l.works(l.start())
+		polls, dialled := l.broker.Count("wait"), dials.Load()
+		time.Sleep(time.Hour)
+		if n := l.broker.Count("wait") - polls; n < 71 || n > 73 {
+			t.Errorf("%d polls of 50s in an hour", n)
+		}
+		if n := dials.Load() - dialled; n != 0 || open.Load() != 1 {
+			t.Errorf("%d connections were made in an hour, and %d are open; there should be one, which was there before", n, open.Load())
+		}
 	})
 }
 
