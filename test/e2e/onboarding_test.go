@@ -104,8 +104,11 @@ func (s *site) rack(change func(*maassim.Hardware), drives ...*lab.Drive) *lab.R
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
-		if g, err := rack.Metal.Guest(); s.t.Failed() && g != nil {
-			s.t.Logf("%v\n%s", err, g.Examine(context.Background()))
+		if g, err := rack.Metal.Guest(); s.t.Failed() {
+			s.t.Logf("bare metal: a system was installed: %v; its error: %v", g != nil, err) // one that did not boot has only this
+			if g != nil {
+				s.t.Log(g.Examine(context.Background()))
+			}
 		}
 		rack.Close()
 	})
