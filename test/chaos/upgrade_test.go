@@ -24,6 +24,7 @@ func TestARollingUpgrade(t *testing.T) {
 	}
 	const nodes, runs = 100, 200
 	s := newScene(t, previous)
+	earlier := s.pg.schema()
 	ids := s.setUp(nodes, fleet.Script{Takes: 200 * time.Millisecond})
 	s.inService(nodes)
 	ctx, rest := context.WithCancel(t.Context())
@@ -38,6 +39,13 @@ func TestARollingUpgrade(t *testing.T) {
 		b.end(syscall.SIGTERM)
 		b.program = s.program
 		b.boot()
+		if n == 0 {
+			now := s.pg.schema()
+			t.Logf("the first new broker has brought the schema from version %d to %d", earlier, now)
+			if now <= earlier {
+				t.Fatalf("the schema was version %d and is %d with a new broker: %s knows all its migrations, so nothing is upgraded here (name an earlier one: make upgrade PREVIOUS=commit)", earlier, now, previous)
+			}
+		}
 		if n < len(s.brokers)-1 && s.ended(batch) == runs {
 			t.Error("there is nothing left for the brokers that are still of the earlier release")
 		}

@@ -360,6 +360,17 @@ func (d *database) boot() {
 	}
 }
 
+// schema is the version that the brokers' migrations have brought the database to.
+func (d *database) schema() int64 {
+	d.t.Helper()
+	out, err := d.command("psql", "-h", d.dir, "-U", "hostler", "-d", "postgres", "-XAtc", "SELECT MAX(version_id) FROM goose_db_version").CombinedOutput()
+	version, bad := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err = errors.Join(err, bad); err != nil {
+		d.t.Fatalf("cannot read the schema's version: %v: %s", err, out)
+	}
+	return version
+}
+
 // signal sends one to the server, which is not its children.
 func (d *database) signal(sig syscall.Signal) {
 	d.mu.Lock()
