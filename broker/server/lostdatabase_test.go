@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server"
@@ -86,7 +89,8 @@ func (w *way) set(cut bool) {
 }
 
 // TestALostDatabaseIsARefusalAndNoRestart cuts a broker's way to PostgreSQL. Operators and
-// nodes are told so, with when to come again; nothing needs a restart when it is back.
+// nodes are told so, with when to come again, and polls that wait go on waiting; nothing
+// needs a restart when it is back, and systemd is not told otherwise meanwhile.
 func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 	at, err := url.Parse(storetest.PostgresURL(t))
 	if err != nil {
@@ -98,8 +102,15 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 	q.Set("host", host)
 	q.Set("port", port)
 	at.RawQuery = q.Encode()
+	var turns atomic.Int64
 	b := servertest.Start(t, func(c *server.Config) {
 		c.Database = at.String()
+		c.Watchdog = 20 * time.Millisecond
+		c.Notify = func(state string) {
+			if state == "WATCHDOG=1" {
+				turns.Add(1)
+			}
+		}
 		dir, err := server.OpenDataDir(c.DataDir)
 		if err != nil {
 			t.Fatal(err)
@@ -110,8 +121,18 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 	})
 	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
 	before := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	waits := b.NewNode(t, resource.NodeCreate{Hostname: "h2"}).Settle(t)
+	answered := make(chan string, 1)
+	go func() {
+		status, code, err := waits.Try(http.MethodGet, "/tasks/wait?lanes=exclusive,concurrent")
+		answered <- fmt.Sprintf("%d %s, %v", status, code, err)
+	}()
+	servertest.Eventually(t, "the poll to wait", func() bool {
+		return strings.Contains(string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body), "hostler_waiting_polls 1")
+	})
 
 	w.set(true)
+	lost := turns.Load()
 	for range 2 { // on the connections that broke, and on those that cannot be made
 		for _, path := range []string{"/nodes", "/tasks/" + before.ID, "/status"} {
 			a := b.Ask(t, b.Token, http.MethodGet, path, nil)
@@ -140,11 +161,22 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 		}
 	}
 
+	servertest.Eventually(t, "systemd to be told that the broker lives", func() bool { return turns.Load() > lost+2 })
+	select {
+	case got := <-answered:
+		t.Errorf("the poll that waited was answered %s", got)
+	default:
+	}
+
 	w.set(false)
 	servertest.Eventually(t, "the broker to be ready again", func() bool {
 		return b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/readyz", nil).Status == http.StatusOK
 	})
 	if d, _ := n.Next(t); d.TaskID != before.ID {
 		t.Errorf("the node got task %s", d.TaskID)
+	}
+	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h2/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	if got := <-answered; got != "200 , <nil>" {
+		t.Errorf("the poll that waited all the time was answered %s", got)
 	}
 }
