@@ -116,6 +116,35 @@ func TestACertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
 	})
 }
 
+// A fleet that was installed in one night does not renew in one night for ever.
+func TestRenewalsOfOneLifePart(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		p := l.start()
+		l.works(p)
+		issued := func() time.Time { return p.state.Member().Cert.Leaf.NotBefore }
+		first := issued()
+		life := p.state.Member().Cert.Leaf.NotAfter.Sub(first)
+		var least, most time.Duration
+		for range 8 {
+			before := issued()
+			for !issued().After(before) {
+				time.Sleep(time.Minute)
+			}
+			took := issued().Sub(before)
+			if took < life*6/10 || took > life*8/10 {
+				t.Fatalf("a certificate of %v was renewed after %v", life, took)
+			}
+			if least == 0 || took < least {
+				least = took
+			}
+			most = max(most, took)
+		}
+		if most-least < life/200 {
+			t.Errorf("eight renewals came after %v to %v each; they are to differ by up to %v", least, most, life/20)
+		}
+	})
+}
+
 func TestThreeDaysOffTheNodeComesBackByItself(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()

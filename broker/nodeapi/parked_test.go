@@ -270,6 +270,28 @@ func TestAPollThatIsParkedIsAnsweredWhenTheBrokerStops(t *testing.T) {
 	}
 }
 
+// Of polls that come at once not all end at once: else ten thousand nodes come again
+// together for ever.
+func TestPollsThatComeTogetherPart(t *testing.T) {
+	a := &API{lot: newLot()}
+	a.lot.closed = true // nothing is to wait
+	ends := map[time.Duration]bool{}
+	for range 500 {
+		p := &parked{a: a}
+		came := time.Now()
+		if p.park(nil) {
+			t.Fatal("a closed lot took it")
+		}
+		if held := p.end.Sub(came); held > wire.MaxWait+time.Since(came) || held < wire.MaxWait-spread-together {
+			t.Fatalf("a poll is held for %v", held)
+		}
+		ends[p.end.Sub(began)] = true
+	}
+	if want := int(spread / together / 2); len(ends) < want {
+		t.Errorf("500 polls end at %d times, want at least %d", len(ends), want)
+	}
+}
+
 func TestPollsEndTogetherAndNoneTooLate(t *testing.T) {
 	const every = 37 * time.Millisecond
 	ends := map[time.Duration]int{}
