@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -54,7 +56,7 @@ func TestWhatIsWatchedExists(t *testing.T) {
 				if !slices.Contains(labels, label) {
 					t.Errorf("%s: metric %s has no label %s", where, m.name, label)
 				}
-				checkValue(t, where, label, value)
+				checkValue(t, where, m.name, label, value)
 			}
 			for _, label := range m.by {
 				if !slices.Contains(labels, label) && label != "le" && label != "instance" {
@@ -81,7 +83,7 @@ func metricsOf(t *testing.T) map[string][]string {
 	told := make(chan *prometheus.Desc)
 	go func() { defer close(told); s.metrics.registry.Describe(told) }()
 	form := regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
-	has := map[string][]string{}
+	has := map[string][]string{"up": {"job", "instance"}} // Prometheus's own of each that it scrapes
 	for desc := range told {
 		m := form.FindStringSubmatch(desc.String())
 		if m == nil {
@@ -150,7 +152,7 @@ type mention struct {
 }
 
 var (
-	metricForm = regexp.MustCompile(`\b((?:hostler|go|process)_[a-z_]+)(\{(?:[^"}]|"[^"]*")*\})?`)
+	metricForm = regexp.MustCompile(`\b((?:hostler|go|process)_[a-z_]+|up\b)(\{(?:[^"}]|"[^"]*")*\})?`)
 	labelForm  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"`)
 	byForm     = regexp.MustCompile(`\bby \(([^)]*)\)`)
 )
@@ -171,14 +173,21 @@ func mentions(expr string) (all []mention) {
 }
 
 // checkValue holds the value of a label to those that there are.
-func checkValue(t *testing.T, where, label, value string) {
+func checkValue(t *testing.T, where, metric, label, value string) {
 	t.Helper()
+	statuses := map[string][]string{
+		"hostler_nodes": texts(broker.NodeStatuses),
+		"hostler_tasks": texts([]broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled}),
+		"hostler_runs":  texts([]chain.Status{chain.Pending, chain.Running, chain.Completed, chain.FailedRetryable, chain.FailedManual, chain.Cancelled, chain.Compensating, chain.Reconciled}),
+	}
 	known := map[string]func(string) bool{
 		"type": func(v string) bool { _, err := taskcatalog.Lookup(v, 1); return err == nil },
 		"outcome": func(v string) bool {
 			return slices.Contains([]taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled}, taskcatalog.Outcome(v))
 		},
-		"route": func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
+		"status": func(v string) bool { return slices.Contains(statuses[metric], v) },
+		"job":    func(v string) bool { return v == "hostler" }, // as docs/monitoring.md has it scraped
+		"route":  func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
 	}
 	check, ours := known[label]
 	for _, v := range strings.Split(value, "|") {
@@ -186,4 +195,11 @@ func checkValue(t *testing.T, where, label, value string) {
 			t.Errorf("%s: no %s is %s", where, label, v)
 		}
 	}
+}
+
+func texts[S ~string](all []S) (plain []string) {
+	for _, s := range all {
+		plain = append(plain, string(s))
+	}
+	return plain
 }
