@@ -19,7 +19,10 @@ type Options struct {
 	// Now is the clock. Nil is the database's: on PostgreSQL the server's, so
 	// that the leases of all replicas run by one clock.
 	Now func() time.Time
-	Log *zap.Logger // nil: none
+	// Machine is this machine's clock, by which the server's goes on from one look at it to
+	// the next; nil: time.Now. Only its monotonic reading counts.
+	Machine func() time.Time
+	Log     *zap.Logger // nil: none
 	// Exclusive refuses a second broker on the same SQLite file.
 	Exclusive bool
 	// Serves is said by a broker: no database is held while one has it open.
@@ -76,13 +79,16 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	if o.Machine == nil {
+		o.Machine = time.Now
+	}
 	db := &DB{now: o.Now, log: o.Log, hints: newHub(), serves: o.Serves}
 	var err error
 	switch scheme, rest, _ := strings.Cut(o.URL, ":"); scheme {
 	case "sqlite":
 		db.engine, err = openSQLite(ctx, db, rest, o.Exclusive)
 	case "postgres", "postgresql":
-		db.engine, err = openPostgres(ctx, db, o.URL)
+		db.engine, err = openPostgres(ctx, db, o.URL, o.Machine)
 	default:
 		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: its URL is neither sqlite:/path nor postgres://…")
 	}

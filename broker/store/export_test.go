@@ -65,3 +65,6 @@ func Texts(db *DB) (texts []string) {
 	}
 	return texts
 }
+
+// ReadClock is what a store on PostgreSQL does once a minute.
+func ReadClock(ctx context.Context, db *DB) error { return db.engine.(*postgresEngine).readClock(ctx) }

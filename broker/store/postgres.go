@@ -31,7 +31,9 @@ type postgresEngine struct {
 	origin string // of this process's notifications
 	outbox chan []Hint
 	slots  chan struct{} // one for each writing transaction: first come, first served, which sql.DB is not
-	ahead  atomic.Int64  // of the server's clock over this machine's, in nanoseconds
+
+	machine func() time.Time // this machine's clock
+	clock   atomic.Pointer[reading]
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -41,7 +43,6 @@ const (
 	writeConns = 8 // transactions at a time; more make PostgreSQL slower, not faster
 	readConns  = 8
 	maxRetries = 20
-	clockEvery = time.Minute
 )
 
 // A server whose machine or network is gone answers nothing, not even that: what was sent
@@ -64,7 +65,7 @@ var dialer = &net.Dialer{
 	},
 }
 
-func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error) {
+func openPostgres(ctx context.Context, db *DB, url string, machine func() time.Time) (_ engine, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error of the parser may hold the password.
@@ -76,7 +77,7 @@ func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error)
 	}
 	e := &postgresEngine{
 		db: db, config: config, pool: stdlib.OpenDB(*config),
-		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024), slots: make(chan struct{}, writeConns),
+		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024), slots: make(chan struct{}, writeConns), machine: machine,
 	}
 	e.pool.SetMaxOpenConns(writeConns + readConns)
 	e.pool.SetMaxIdleConns(writeConns + readConns)
@@ -98,44 +99,17 @@ func openPostgres(ctx context.Context, db *DB, url string) (_ engine, err error)
 	background, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	if db.now == nil {
-		if err := e.setClock(ctx); err != nil {
+		if err := e.readClock(ctx); err != nil {
 			cancel()
 			_ = heard.Close(ctx)
 			return nil, err
 		}
-		db.now = func() time.Time {
-			return time.Now().Add(time.Duration(e.ahead.Load())) // allowed: the wiring of the server's clock
-		}
+		db.now = e.now
 		e.work.Go(func() { e.keepClock(background) })
 	}
 	e.work.Go(func() { e.send(background) })
 	e.work.Go(func() { e.listen(background, heard) })
 	return e, nil
-}
-
-// setClock measures how far the server's clock is ahead of this machine's.
-func (e *postgresEngine) setClock(ctx context.Context) error {
-	var server int64
-	before := time.Now() // allowed: what is measured is this clock
-	if err := e.pool.QueryRowContext(ctx, `SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT`).Scan(&server); err != nil {
-		return fmt.Errorf("cannot read PostgreSQL's clock: %w", err)
-	}
-	half := time.Since(before) / 2
-	e.ahead.Store(int64(time.UnixMicro(server).Sub(before.Add(half))))
-	return nil
-}
-
-func (e *postgresEngine) keepClock(ctx context.Context) {
-	tick := time.NewTicker(clockEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_ = e.setClock(ctx) // the offset it has stays good; a lost database shows elsewhere
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func (e *postgresEngine) reader() runner { return e.pool }
