@@ -50,8 +50,9 @@ type Config struct {
 	// StoreNow is the clock of leases; nil: the database's own on PostgreSQL, so that
 	// those of all replicas run by one, and Now on SQLite.
 	StoreNow func() time.Time
-	Log      *zap.Logger // nil: none
-	Ready    io.Writer   // gets the line that says ready; nil: nobody
+	Machine  func() time.Time // see store.Options
+	Log      *zap.Logger      // nil: none
+	Ready    io.Writer        // gets the line that says ready; nil: nobody
 	Notify   func(state string)
 	// Watchdog is how often systemd wants to hear; zero: never.
 	Watchdog time.Duration

@@ -126,7 +126,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := dir.ensureKeys(c); err != nil {
 		return err
 	}
-	if s.db, err = store.Open(ctx, store.Options{URL: StoreURL(dir.path, c.Database), Now: s.storeClock(), Log: c.Log.Named("store"), Serves: true}); err != nil {
+	if s.db, err = store.Open(ctx, store.Options{URL: StoreURL(dir.path, c.Database), Now: s.storeClock(), Machine: c.Machine, Log: c.Log.Named("store"), Serves: true}); err != nil {
 		return err
 	}
 	s.onClose(s.db.Close)

@@ -22,13 +22,15 @@ import (
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/test/loopback"
 	"github.com/hostler/hostler/test/maassim"
 )
 
 // clockFile names a file that says how far the program's clock is ahead. Leases go by the
-// same, unless ownClock says that only this machine's clock is wrong.
+// same, unless ownClock says that this is the machine's time of day, which somebody has set:
+// leases go by the database's clock, and the store is to reckon with such a machine.
 const (
 	clockFile = "HOSTLER_TEST_CLOCK"
 	ownClock  = "HOSTLER_TEST_OWN_CLOCK"
@@ -42,10 +44,12 @@ func followClock() {
 		return
 	}
 	var ahead atomic.Int64
+	var own storetest.Machine
 	read := func() {
 		if text, err := os.ReadFile(path); err == nil {
 			if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 				ahead.Store(n)
+				own.Set(time.Duration(n))
 			}
 		}
 	}
@@ -55,10 +59,12 @@ func followClock() {
 			read()
 		}
 	}()
-	now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	if os.Getenv(ownClock) == "" {
-		storeNow = now
+	if os.Getenv(ownClock) != "" {
+		now, machineNow = own.Now, own.Now
+		return
 	}
+	now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	storeNow = now
 }
 
 // process is the broker as a process of its own, on SQLite unless its arguments say

@@ -13,11 +13,12 @@ import (
 	"github.com/hostler/hostler/broker/server"
 )
 
-// now is the program's clock, and storeNow that of its leases; tests of the program
-// put them ahead.
+// now is the program's clock, storeNow that of its leases, and machineNow the one by which
+// the database's goes on; tests of the program put them ahead.
 var (
-	now      = time.Now
-	storeNow func() time.Time
+	now        = time.Now
+	storeNow   func() time.Time
+	machineNow = time.Now
 )
 
 func newServe() *cobra.Command {
@@ -46,7 +47,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 			}
 			b, err := server.New(c.Context(), server.Config{
 				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen, RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics, History: s.History,
-				Version: version, Now: now, StoreNow: storeNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
+				Version: version, Now: now, StoreNow: storeNow, Machine: machineNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})
 			if err != nil {
