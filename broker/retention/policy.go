@@ -6,8 +6,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Policy says for how long tasks and runs are kept after they ended, and baselines after they
-// were taken.
+// Policy says for how long tasks, runs, terminal sessions and holds of sites are kept after they
+// ended, and baselines after they were taken.
 type Policy struct {
 	For *time.Duration `yaml:"keep_for"` // nil: DefaultFor; 0: for ever
 }

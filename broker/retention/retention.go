@@ -24,7 +24,7 @@ const (
 // Keeper removes what is old. The leader runs one.
 type Keeper struct {
 	DB      *store.DB
-	History Policy // of tasks, runs and baselines
+	History Policy // of tasks, runs, terminals, holds and baselines
 	Log     *zap.Logger
 }
 
@@ -60,14 +60,15 @@ func (k *Keeper) certificates(ctx context.Context) error {
 	}
 }
 
-// history removes tasks, then the runs that have none left, and baselines that no node has.
+// history removes tasks, then the runs that have none left, then sessions of terminals, holds
+// that no run stands still in, and baselines that no node has.
 func (k *Keeper) history(ctx context.Context) (errs error) {
 	keep := k.History.keep()
 	if keep == 0 {
 		return nil
 	}
 	old := store.History{Before: k.DB.Now().Add(-keep), Mark: turnover.FollowerOf("")}
-	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){k.DB.DropTasks, k.DB.DropRuns} {
+	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){k.DB.DropTasks, k.DB.DropRuns, k.DB.DropTerminals} {
 		next := &store.HistoryPage{}
 		for next != nil && ctx.Err() == nil {
 			var err error
@@ -75,11 +76,16 @@ func (k *Keeper) history(ctx context.Context) (errs error) {
 			errs = errors.Join(errs, err) // one page keeps none behind it
 		}
 	}
+	return errors.Join(errs, until(ctx, k.DB.DropHolds, old.Before, batch), until(ctx, k.DB.DropBaselines, old.Before, fewer))
+}
+
+// until drops so many at a time until there are no more.
+func until(ctx context.Context, drop func(context.Context, time.Time, int) (int64, error), before time.Time, limit int) error {
 	for ctx.Err() == nil {
-		n, err := k.DB.DropBaselines(ctx, old.Before, fewer)
-		if err != nil || n < fewer {
-			return errors.Join(errs, err)
+		n, err := drop(ctx, before, limit)
+		if err != nil || n < int64(limit) {
+			return err
 		}
 	}
-	return errs
+	return nil
 }

@@ -2,6 +2,7 @@ package retention_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,8 +38,17 @@ func TestAnEmptyStoreIsLeftAlone(t *testing.T) {
 	})
 }
 
-// By the policy's time, and by nothing else, tasks, runs and baselines are old; 0 keeps them for
-// ever.
+// closedTerminal makes a session that is over, and whose node knows that.
+func closedTerminal(ctx context.Context, db *store.DB, n broker.Node) error {
+	_, err := db.CreateTerminalSession(ctx, broker.Actor{Name: "ada"}, broker.TerminalSession{ID: "ts-1", NodeID: n.ID, NodeEpoch: n.Epoch, Username: "u", Reason: "a look"})
+	if err == nil {
+		_, err = db.MoveTerminalSession(ctx, broker.Actor{Name: "ada"}, "ts-1", store.TerminalMove{To: broker.TerminalClosed})
+	}
+	return errors.Join(err, db.ToldTerminal(ctx, "ts-1"))
+}
+
+// By the policy's time, and by nothing else, tasks, runs, terminals, holds and baselines are old;
+// 0 keeps them for ever.
 func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
 	const day = 24 * time.Hour
 	forEver, least := time.Duration(0), retention.LeastFor
@@ -90,17 +100,33 @@ func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
 			}
 			return err == nil
 		}
+		hold := chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "leak"}
+		for _, err := range []error{
+			db.PlaceHold(t.Context(), chain.Actor{Name: "ada"}, hold), db.LiftHold(t.Context(), chain.Actor{Name: "ada"}, hold.Site, hold.Kind, "mended"), closedTerminal(t.Context(), db, n),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		others := func() bool {
+			holds, err := db.Holds(t.Context(), "dc1", time.Time{})
+			_, none := db.TerminalSession(t.Context(), "ts-1")
+			if err != nil || (len(holds) == 0) != (none != nil) {
+				t.Errorf("holds are %v, %v, and of the terminal %v", holds, err, none)
+			}
+			return none == nil
+		}
 		for i := range 4 { // 0, 100, 200, 300 days
 			run(fmt.Sprint("r-", i))
 			clock.Advance(100 * day)
 		}
 		is(retention.Policy{}, "r-0 r-1 r-2 r-3") // the first ended 400 days ago, and not before
 		clock.Advance(time.Second)
-		if is(retention.Policy{For: &forEver}, "r-0 r-1 r-2 r-3"); !had() {
-			t.Error("a baseline that is to be kept for ever is gone")
+		if is(retention.Policy{For: &forEver}, "r-0 r-1 r-2 r-3"); !had() || !others() {
+			t.Error("what is to be kept for ever is gone")
 		}
-		if is(retention.Policy{}, "r-1 r-2 r-3"); had() {
-			t.Error("a baseline that is old and no node's is left")
+		if is(retention.Policy{}, "r-1 r-2 r-3"); had() || others() {
+			t.Error("a baseline that is old and no node's is left, or a terminal or a hold")
 		}
 		run("r-4")
 		is(retention.Policy{For: &least}, "r-4")
