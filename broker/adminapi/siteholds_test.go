@@ -26,7 +26,7 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 		}
 		return regexp.MustCompile(`(?m)^` + line + `$`).MatchString(text)
 	}
-	for _, line := range []string{"hostler_frozen 0", "hostler_frozen_sites 0", "hostler_unreachable_sites 0", `hostler_outbox_lag_seconds [0-9.e-]+`, `hostler_outbox_events [0-9]+`} {
+	for _, line := range []string{"hostler_frozen 0", "hostler_frozen_sites 0", "hostler_unreachable_sites 0", "hostler_maas_keys_refused 0", `hostler_maas_keys_checked_timestamp_seconds [0-9.e+]+`, `hostler_outbox_lag_seconds [0-9.e-]+`, `hostler_outbox_events [0-9]+`} {
 		if !metric(line) {
 			t.Errorf("at first the metrics lack %s", line)
 		}

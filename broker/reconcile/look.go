@@ -14,7 +14,7 @@ import (
 )
 
 // look is one round at a site. Where no node is bound to a machine there is nothing
-// to compare, and MAAS is asked only if somebody wants that.
+// to compare, and MAAS is asked only whether it takes the key, unless somebody wants more.
 func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked bool) error {
 	began := w.DB.Now()
 	mem.next = w.Now().Add(Every)
@@ -23,7 +23,7 @@ func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked b
 		return err
 	}
 	if !asked && len(s.view.Nodes) == 0 && len(s.view.Gone) == 0 {
-		return nil
+		return w.askKey(ctx, site)
 	}
 	if err := s.read(ctx, w.Regions, &mem.syncs); err != nil {
 		return w.unread(ctx, s, mem, began, err)
@@ -36,7 +36,7 @@ func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked b
 			mem.next = w.Now().Add(s.policy.confirm())
 		}
 	}
-	s.look.LookedAt, s.look.Complete = began, began
+	s.look.LookedAt, s.look.Complete, s.look.KeyAt = began, began, began
 	return w.DB.SaveLook(ctx, system, s.look)
 }
 
@@ -57,6 +57,9 @@ func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.T
 	clear(mem.candidates)
 	mem.next = w.Now().Add(s.policy.confirm())
 	l.Site, l.LookedAt, l.Nodes, l.Trouble, l.Failed = s.site.Name, began, s.look.Nodes, why.Error(), l.Failed+1
+	if refused(why) {
+		l.KeyAt, l.KeyRefused = began, true
+	}
 	if l.Failed >= alertAfter {
 		mem.next = w.Now().Add(Every)
 		l.Stops = slices.DeleteFunc(l.Stops, func(st store.ReconcileStop) bool { return st.Code == unreadCode })

@@ -122,7 +122,7 @@ func onSQLite(t testing.TB) *world {
 
 // RoundTrip leads to the region.
 func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
-	if op := req.URL.Query().Get("op"); req.Method != http.MethodGet || op != "" {
+	if op := req.URL.Query().Get("op"); req.Method != http.MethodGet || op != "" && op != "whoami" {
 		w.t.Errorf("the reconciler asks MAAS for more than to be read: %s %s", req.Method, req.URL)
 	}
 	if w.guard != nil {

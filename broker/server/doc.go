@@ -47,6 +47,8 @@
 //	hostler_frozen                                        1 while a freeze of all sites stands
 //	hostler_frozen_sites                                  sites with a freeze of their own
 //	hostler_unreachable_sites                             sites whose MAAS or secrets do not answer
+//	hostler_maas_keys_refused                             sites whose MAAS did not take their key when it was last asked
+//	hostler_maas_keys_checked_timestamp_seconds           when it was asked, where that was the longest ago
 //	hostler_runs{kind,status,class}                       runs that have not ended; by failure class where they have stopped
 //	hostler_outbox_events                                 events that are not in the feed yet
 //	hostler_outbox_lag_seconds                            how long the oldest of them has waited

@@ -100,6 +100,8 @@ var (
 	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites stands.", nil, nil)
 	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
 	unreachableDesc = prometheus.NewDesc("hostler_unreachable_sites", "Sites whose MAAS or secrets do not answer.", nil, nil)
+	keysDesc        = prometheus.NewDesc("hostler_maas_keys_refused", "Sites whose MAAS did not take their key when it was last asked.", nil, nil)
+	keysAskedDesc   = prometheus.NewDesc("hostler_maas_keys_checked_timestamp_seconds", "When MAAS last said whether it takes its site's key, of the site where that was the longest ago.", nil, nil)
 	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind and status; by failure class where they have stopped.", []string{"kind", "status", "class"}, nil)
 	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were written and are not in the feed yet.", nil, nil)
 	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of them has waited.", nil, nil)
@@ -107,7 +109,7 @@ var (
 
 // Describe is of prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, runsDesc, unplacedDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc} {
 		out <- d
 	}
 }
@@ -141,6 +143,10 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	gauge(frozenAllDesc, oneIf(seen.FrozenAll))
 	gauge(frozenSitesDesc, float64(seen.FrozenSites))
 	gauge(unreachableDesc, float64(seen.Unreachable))
+	gauge(keysDesc, float64(seen.KeysRefused))
+	if !seen.KeysAsked.IsZero() {
+		gauge(keysAskedDesc, float64(seen.KeysAsked.Unix()))
+	}
 	gauge(unplacedDesc, float64(seen.Unplaced))
 	gauge(lagDesc, seen.Lag.Seconds())
 	for _, r := range seen.Runs {

@@ -14,6 +14,8 @@ type Gauges struct {
 	Runs        []RunCount
 	Unplaced    int           // events that were written and have no place in the feed yet
 	Lag         time.Duration // how long the oldest of them has waited; 0: there is none
+	KeysRefused int           // active sites whose MAAS did not take their key when it was last asked
+	KeysAsked   time.Time     // of their keys, when the one was judged that was judged the longest ago; zero: there is none
 }
 
 // RunCount is how many runs of a kind have a status, and a failure class if they have
@@ -49,5 +51,29 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	if g.Unplaced > 0 {
 		g.Lag = max(db.Now().Sub(oldest), 0)
 	}
-	return g, nil
+	g.KeysRefused, g.KeysAsked, err = db.maasKeys(ctx)
+	return g, err
+}
+
+// maasKeys says of the keys of active sites how many are refused, and when the one was judged
+// that was judged the longest ago. A key is kept only if MAAS takes it: that counts, until the
+// site is looked at.
+func (db *DB) maasKeys(ctx context.Context) (refused int, asked time.Time, err error) {
+	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (k kept, err error) {
+		var set time.Time
+		if err = row.Scan(at(&set), doc(&k)); err != nil {
+			return k, err
+		}
+		if !set.After(k.KeyAt) {
+			set = k.KeyAt
+			if k.Refused {
+				refused++
+			}
+		}
+		if asked.IsZero() || set.Before(asked) {
+			asked = set
+		}
+		return k, nil
+	}, `SELECT api_token_set_at, COALESCE(l.look, '') FROM maas_sites LEFT JOIN reconcile_looks l ON l.site = maas_sites.name WHERE status = 'active' AND api_token_set_at > 0`)
+	return refused, asked, err
 }

@@ -61,6 +61,9 @@ type ReconcileLook struct {
 	Trouble string // why it is not complete; empty: it is
 	Failed  int64  // looks in a row that were not complete
 	Stops   []ReconcileStop
+
+	KeyAt      time.Time // when MAAS last said whether it takes the site's key; zero: never
+	KeyRefused bool      // it did not, then
 }
 
 // ReconcileStop is why nothing, or nothing of one kind, is done at a site.
@@ -80,12 +83,15 @@ type kept struct {
 	Trouble   string          `json:"trouble,omitempty"`
 	Failed    int64           `json:"failed,omitempty"`
 	Stops     []ReconcileStop `json:"stops,omitempty"`
+	KeyAt     time.Time       `json:"key_at,omitzero"`
+	Refused   bool            `json:"key_refused,omitempty"`
 }
 
 func scanLook(row interface{ Scan(...any) error }) (l ReconcileLook, err error) {
 	var k kept
 	err = row.Scan(&l.Site, at(&l.RequestedAt), at(&l.LookedAt), at(&l.Complete), doc(&k))
 	l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops = k.Machines, k.Unmanaged, k.Nodes, k.Skipped, k.Unknown, k.Trouble, k.Failed, k.Stops
+	l.KeyAt, l.KeyRefused = k.KeyAt, k.Refused
 	return l, err
 }
 
@@ -142,7 +148,7 @@ func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook)
 				}
 			}
 		}
-		k := kept{l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops}
+		k := kept{l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops, l.KeyAt, l.KeyRefused}
 		_, err = t.ExecContext(ctx, `INSERT INTO reconcile_looks (site, looked_at, complete_at, look) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (site) DO UPDATE SET looked_at = excluded.looked_at, complete_at = excluded.complete_at, look = excluded.look`,
 			l.Site, micros(l.LookedAt), micros(l.Complete), text(k))

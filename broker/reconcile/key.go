@@ -1,0 +1,48 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// keyPatience bounds what is waited for a MAAS that is asked for nothing but the key.
+const keyPatience = 45 * time.Second
+
+// askKey asks whether MAAS takes the key of a site where there is nothing to compare: who
+// onboards the first nodes shall not be the one who finds out. A key that was set just now
+// was tried then.
+func (w *Watch) askKey(ctx context.Context, site broker.Site) error {
+	began := w.DB.Now()
+	if began.Before(site.APITokenSetAt.Add(Every)) {
+		return nil
+	}
+	asking, done := context.WithTimeout(ctx, keyPatience)
+	defer done()
+	region, err := w.Regions.Region(asking, site)
+	if err == nil {
+		_, err = region.Identify(asking)
+	}
+	if err != nil && !refused(err) {
+		return ctx.Err() // nobody knows, and the last word counts
+	}
+	last, failed := w.DB.ReconcileLooks(ctx, []string{site.Name})
+	if failed != nil {
+		return failed
+	}
+	l := store.ReconcileLook{Site: site.Name}
+	if len(last) > 0 {
+		l = last[0]
+	}
+	l.KeyAt, l.KeyRefused = began, err != nil
+	return w.DB.SaveLook(ctx, system, l)
+}
+
+// refused reports whether it is the key that MAAS did not take.
+func refused(err error) bool {
+	class := maas.ClassOf(err)
+	return class == maas.Unauthorized || class == maas.Forbidden
+}
