@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -188,8 +189,8 @@ func (s SKU) Unlike(gpus []taskcatalog.GPUFacts) string {
 		switch {
 		case g.Vendor != s.GPUVendor:
 			return fmt.Sprintf("%s is of %s, and those of a %s are of %s", name, taskcatalog.Clean(g.Vendor, 32), s.ID, s.GPUVendor)
-		case !strings.Contains(strings.ToLower(g.Name), strings.ToLower(s.GPUModel)):
-			return fmt.Sprintf("%s is a %s, and those of a %s are %s", name, taskcatalog.Clean(g.Name, 64), s.ID, s.GPUModel)
+		case !s.names(g.Name):
+			return fmt.Sprintf("%s is a %s, and those of a %s are %s (the model of a SKU is whole words of the vendor's name, such as H100 or A100-SXM4-80GB)", name, taskcatalog.Clean(g.Name, 64), s.ID, s.GPUModel)
 		case s.GPUMemoryBytes == 0:
 		case g.MemoryBytes == nil:
 			return fmt.Sprintf("%s does not tell how much memory it has", name)
@@ -198,4 +199,21 @@ func (s SKU) Unlike(gpus []taskcatalog.GPUFacts) string {
 		}
 	}
 	return ""
+}
+
+// names reports whether the words of the SKU's model stand in a vendor's name of a GPU,
+// whole and in the same order: H200 is no GH200, A10 no A100, and L40 no L40S.
+func (s SKU) names(gpu string) bool {
+	model, all := words(s.GPUModel), words(gpu)
+	for i := range len(all) - len(model) + 1 {
+		if slices.Equal(all[i:i+len(model)], model) && len(model) > 0 {
+			return true
+		}
+	}
+	return s.GPUModel == ""
+}
+
+// words are the runs of letters and digits, in lower case.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

@@ -143,3 +143,41 @@ func TestUnlikeSaysWhichGPUIsNotOfTheSKU(t *testing.T) {
 		t.Error("a SKU without GPUs is like a machine with one, or not like one without")
 	}
 }
+
+func TestASKUsModelIsWholeWordsOfTheVendorsName(t *testing.T) {
+	for _, row := range []struct {
+		vendor, model, name string
+		like                bool
+	}{
+		{"nvidia", "H200", "NVIDIA H200", true},
+		{"nvidia", "H200", "NVIDIA H200 NVL", true},
+		{"nvidia", "NVIDIA H200", "NVIDIA H200", true},
+		{"nvidia", "H200", "NVIDIA GH200 480GB", false},
+		{"nvidia", "H200", "NVIDIA GH200 144G HBM3e", false},
+		{"nvidia", "B200", "NVIDIA GB200", false},
+		{"nvidia", "A100", "NVIDIA A100-SXM4-80GB", true},
+		{"nvidia", "a100-sxm4-80gb", "NVIDIA A100-SXM4-80GB", true},
+		{"nvidia", "A100 80GB", "NVIDIA A100-SXM4-80GB", false},
+		{"nvidia", "A10", "NVIDIA A100-SXM4-80GB", false},
+		{"nvidia", "A10", "NVIDIA A10G", false},
+		{"nvidia", "L4", "NVIDIA L40S", false},
+		{"nvidia", "L40", "NVIDIA L40S", false},
+		{"nvidia", "6000", "NVIDIA RTX A6000", false},
+		{"nvidia", "H100", "", false},
+		{"nvidia", "-", "NVIDIA H100", false},
+		{"nvidia", "", "NVIDIA H100", true},
+		{"amd", "MI300X", "AMD Instinct MI300X", true},
+		{"amd", "instinct mi300x", "AMD Instinct MI300X OAM", true},
+		{"amd", "MI300", "AMD Instinct MI300A", false},
+		{"amd", "MI300", "AMD Instinct MI300X", false},
+	} {
+		sku := SKU{ID: "one", GPUVendor: row.vendor, GPUModel: row.model, GPUCount: 1}
+		why := sku.Unlike([]taskcatalog.GPUFacts{{Vendor: row.vendor, Name: row.name, PCIAddress: "0000:1b:00.0"}})
+		if (why == "") != row.like || why != "" && !strings.Contains(why, "whole words") {
+			t.Errorf("%q for %q: %q", row.name, row.model, why)
+		}
+	}
+	if sku := (SKU{ID: "one", GPUVendor: "nvidia", GPUModel: "--", GPUCount: 1, BootDisk: BootDiskRule{Pattern: "x"}}); sku.Check() == nil {
+		t.Error("a model without a word is kept, and no GPU is ever of it")
+	}
+}

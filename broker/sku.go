@@ -13,7 +13,7 @@ type SKU struct {
 	ID             string // mi300x.192g.8gpu
 	Description    string
 	GPUVendor      string // nvidia, amd; empty: no GPUs
-	GPUModel       string
+	GPUModel       string // whole words of the name that the vendor's library gives; empty: any
 	GPUCount       int
 	GPUMemoryBytes uint64 // of each
 	NICs           []string
@@ -87,6 +87,8 @@ func (s *SKU) Check() error {
 		return bad("gpu_vendor %q is neither nvidia nor amd", said(s.GPUVendor))
 	case len(s.GPUModel) > 100 || taskcatalog.Clean(s.GPUModel, 200) != s.GPUModel:
 		return bad("gpu_model is too long or has control characters")
+	case s.GPUModel != "" && len(words(s.GPUModel)) == 0:
+		return bad("gpu_model %q has neither a letter nor a digit", said(s.GPUModel))
 	case hasGPUs != (s.GPUCount > 0) || !hasGPUs && (s.GPUModel != "" || s.GPUMemoryBytes != 0):
 		return bad("gpu_vendor and gpu_count go together, and gpu_model and gpu_memory_bytes with them")
 	case s.GPUCount < 0 || s.GPUCount > maxGPUs:

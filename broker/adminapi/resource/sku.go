@@ -12,7 +12,7 @@ type SKUConfig struct {
 	ID             string   `json:"id" maxLength:"63" doc:"such as mi300x.192g.8gpu; never changes"`
 	Description    string   `json:"description,omitempty" maxLength:"500"`
 	GPUVendor      string   `json:"gpu_vendor" enum:"nvidia,amd," doc:"empty: a machine without GPUs"`
-	GPUModel       string   `json:"gpu_model" maxLength:"100" doc:"as it is in the name that the vendor's library gives"`
+	GPUModel       string   `json:"gpu_model" maxLength:"100" doc:"whole words of the name that the vendor's library gives, in any case: H200 is no GH200"`
 	GPUCount       int      `json:"gpu_count" minimum:"0" maximum:"64"`
 	GPUMemoryBytes uint64   `json:"gpu_memory_bytes" doc:"of each GPU"`
 	NICs           []string `json:"nics" maxItems:"64" doc:"interfaces that must be there"`

@@ -24,7 +24,7 @@ func skuFields(c *cobra.Command) *fields {
 	f := fieldsOf(c)
 	f.text("description", "description", "what it is")
 	f.text("gpu-vendor", "gpu_vendor", "nvidia or amd")
-	f.text("gpu-model", "gpu_model", "`MODEL`, as it is in the name that the vendor's library gives")
+	f.text("gpu-model", "gpu_model", "`MODEL`: whole words of the name that the vendor's library gives, such as H200 or A100-SXM4-80GB")
 	f.number("gpu-count", "gpu_count", "how many GPUs")
 	memory := c.Flags().String("gpu-memory", "", "memory of each GPU: `SIZE`, such as 192GiB")
 	f.on("gpu-memory", func(d client.Document) error {
