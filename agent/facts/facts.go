@@ -3,6 +3,7 @@ package facts
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -43,11 +44,11 @@ func Gather(ctx context.Context, m *machine.Machine, survey Survey) (taskcatalog
 // keys fills the capability taxonomy.
 func keys(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
 	k := GPUKeys(f, vendor(f))
-	fabric, err1 := fabric(m, f)
+	joined, err1 := fabrics(m, f)
 	runtime, err2 := containerRuntime(m)
 	compute, err3 := computeRuntime(m)
-	k["fabric.type"], k["container.runtime"], k["compute.runtime"] = fabric, runtime, compute
-	k["gpu.fabric"] = gpuFabric(f)
+	maps.Copy(k, joined)
+	k["container.runtime"], k["compute.runtime"] = runtime, compute
 	release, err4 := osRelease(m)
 	if release["ID"] != "" {
 		k["os.id"] = release["ID"]

@@ -217,6 +217,46 @@ func TestNVSwitchesAreToldBesideWhatJoinsTheNodes(t *testing.T) {
 	}
 }
 
+// NVSwitches of NVLink 5 are on no bus: the board shows functions of a ConnectX-7, by
+// which they are managed, and which lead to no other node.
+func TestABoardOfNVLink5IsToldByItsBridgesAndNotByTheirInfiniBand(t *testing.T) {
+	adapter := func(name, slot, layer string) map[string]string {
+		return map[string]string{"sys/class/infiniband/" + name + "/device": "->../../../devices/pci0000:00/" + slot, "sys/class/infiniband/" + name + "/ports/1/link_layer": layer + "\n"}
+	}
+	vpd := func(slot, text string) map[string]string {
+		return map[string]string{"sys/bus/pci/devices/" + slot + "/vpd": "\x82\x19\x00NVIDIA ConnectX-7\x90\x10\x00V3" + text + "\x78"}
+	}
+	bridge := func(name, slot string) map[string]string {
+		return with(function(slot, "15b3", "1021", "020700"), vpd(slot, "SMDL=SW_MNG"), adapter(name, slot, "InfiniBand"))
+	}
+	board := function("0000:16:00.0", "15b3", "101d", "020000")
+	for i := range 8 {
+		maps.Copy(board, function(fmt.Sprintf("0000:%x7:00.0", i+1), "10de", "2901", "030200"))
+	}
+	hgx := with(board, bridge("mlx5_8", "0000:05:00.0"), bridge("mlx5_9", "0000:05:00.1"), bridge("mlx5_10", "0000:06:00.0"), bridge("mlx5_11", "0000:06:00.1"))
+	toNodes := with(function("0000:a1:00.0", "15b3", "1021", "020700"), vpd("0000:a1:00.0", "SMDL=0"), adapter("mlx5_0", "0000:a1:00.0", "InfiniBand"))
+	unread := with(toNodes, map[string]string{"sys/bus/pci/devices/0000:a1:00.0/vpd": strings.Repeat("x", 33<<10)})
+	for name, c := range map[string]struct {
+		files         map[string]string
+		fabric, nodes string
+	}{
+		"HGX B200":                    {hgx, "nvlink", "ethernet"},
+		"with InfiniBand to others":   {with(hgx, toNodes), "nvlink", "infiniband"},
+		"with RoCE to others":         {with(hgx, adapter("mlx5_1", "0000:16:00.0", "Ethernet")), "nvlink", "roce"},
+		"the card's other function":   {with(hgx, function("0000:05:00.2", "15b3", "1021", "020700"), adapter("mlx5_12", "0000:05:00.2", "InfiniBand")), "nvlink", "ethernet"},
+		"without a driver for them":   {with(board, function("0000:05:00.0", "15b3", "1021", "020700"), vpd("0000:05:00.0", "SMDL=SW_MNG")), "nvlink", "ethernet"},
+		"no such board":               {with(board, toNodes), "none", "infiniband"},
+		"a card that cannot be read":  {with(board, unread), "", ""},
+		"and one that can, is marked": {with(hgx, unread), "nvlink", "infiniband"},
+		"and NVSwitches on the bus":   {with(board, unread, function("0000:c0:00.0", "10de", "22a3", "068000")), "nvlink", "infiniband"},
+		"and no GPU of NVIDIA's":      {unread, "none", "infiniband"},
+	} {
+		if k := gather(t, c.files, nil).Keys; k["gpu.fabric"] != c.fabric || k["fabric.type"] != c.nodes {
+			t.Errorf("%s: %v", name, k)
+		}
+	}
+}
+
 func TestTheRuntimesAreThoseInstalled(t *testing.T) {
 	f := gather(t, map[string]string{
 		"usr/bin/containerd": "", "usr/lib/x86_64-linux-gnu/libcuda.so.1": "->libcuda.so.550.54.15",

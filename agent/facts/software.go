@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/agent/machine"
@@ -87,47 +86,6 @@ func containerRuntime(m *machine.Machine) (string, error) {
 				return r.name, err
 			}
 		}
-	}
-	return "none", nil
-}
-
-// gpuFabric tells whether NVSwitches join the GPUs, whatever joins the nodes.
-func gpuFabric(f taskcatalog.Facts) string {
-	if slices.ContainsFunc(f.PCI, nvswitch) {
-		return "nvlink"
-	}
-	return "none"
-}
-
-func nvswitch(d taskcatalog.PCIDevice) bool { return d.Class == "068000" && d.Vendor == "10de" }
-
-// fabric is the fastest way between nodes or GPUs that is there.
-func fabric(m *machine.Machine, f taskcatalog.Facts) (string, error) {
-	const class = "/sys/class/infiniband"
-	adapters, err := m.Names(class)
-	if err != nil {
-		return "", err
-	}
-	layers := map[string]bool{}
-	for _, adapter := range adapters {
-		ports, err := m.Names(path.Join(class, adapter, "ports"))
-		if err != nil {
-			return "", err
-		}
-		for _, port := range ports {
-			layers[attribute(m, path.Join(class, adapter, "ports", port, "link_layer"))] = true
-		}
-	}
-	has := func(class func(taskcatalog.PCIDevice) bool) bool { return slices.ContainsFunc(f.PCI, class) }
-	switch {
-	case layers["InfiniBand"]:
-		return "infiniband", nil
-	case layers["Ethernet"]:
-		return "roce", nil
-	case has(nvswitch):
-		return "nvlink", nil
-	case has(func(d taskcatalog.PCIDevice) bool { return strings.HasPrefix(d.Class, "0200") }):
-		return "ethernet", nil
 	}
 	return "none", nil
 }

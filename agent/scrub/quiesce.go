@@ -12,11 +12,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// daemons are the vendors' own that hold GPUs and may be stopped for a while. The
-// fabric manager is not among them: GPUs behind NVSwitches need it.
+// daemons are the vendors' own that hold GPUs and may be stopped for a while: IMEX, which
+// shares memory of GPUs between nodes, too, as no tenant has any meanwhile. The fabric
+// manager is not among them, nor is the subnet manager that it starts for NVLink 5: GPUs
+// behind NVSwitches need them.
 var daemons = map[string][]string{
 	"nvidia": {
 		"nvidia-persistenced.service", "nvidia-dcgm.service", "dcgm.service", "nvidia-dcgm-exporter.service", "dcgm-exporter.service",
+		"nvidia-imex.service",
 	},
 	"amd": {"amd-metrics-exporter.service", "amd-smi-exporter.service", "gpuagent.service"},
 }

@@ -163,13 +163,16 @@ func TestACancelStopsInTheMiddleAndPutsBack(t *testing.T) {
 func TestDaemonsAreStoppedForTheTimeOfTheScrubAlone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
-	for _, name := range []string{"nvidia-persistenced.service", "site-exporter.service", "nvidia-fabricmanager.service"} {
+	for _, name := range []string{"nvidia-persistenced.service", "nvidia-imex.service", "site-exporter.service", "nvidia-fabricmanager.service"} {
 		l.systemd.active[name] = true
 	}
 	l.Params.Policy.StopServices = []string{"site-exporter.service"}
 	res := l.good()
-	want := []string{"stop nvidia-persistenced.service", "stop site-exporter.service", "start nvidia-persistenced.service", "start site-exporter.service"}
-	if !slices.Equal(l.systemd.asked, want) || len(res.Stopped) != 2 || !res.Stopped[0].PutBack {
+	want := []string{
+		"stop nvidia-persistenced.service", "stop nvidia-imex.service", "stop site-exporter.service",
+		"start nvidia-persistenced.service", "start nvidia-imex.service", "start site-exporter.service",
+	}
+	if !slices.Equal(l.systemd.asked, want) || len(res.Stopped) != 3 || !res.Stopped[0].PutBack {
 		t.Errorf("systemd was asked %q; %+v", l.systemd.asked, res.Stopped)
 	}
 }

@@ -122,7 +122,7 @@ const (
 )
 
 // lasting are services that a scrub needs, or that the node does not outlive.
-var lasting = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
+var lasting = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
 
 // checkGPUPolicy refuses what a node would refuse, and figures so far off that
 // any GPU would be clean.

@@ -65,6 +65,8 @@ func TestAGPUPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 		"a pattern of services":        {StopServices: []string{"*.service"}},
 		"the agent itself":             {StopServices: []string{"hostler-agent.service"}},
 		"the fabric manager":           {StopServices: []string{"nvidia-fabricmanager.service"}},
+		"NVLink 5's subnet manager":    {StopServices: []string{"nvidia-nvlsm.service"}},
+		"the same by its program":      {StopServices: []string{"nvlsm.service"}},
 		"systemd's own":                {StopServices: []string{"systemd-journald.service"}},
 		"the bus":                      {StopServices: []string{"dbus.service"}},
 		"too many services":            {StopServices: strings.Split(strings.Repeat("a.service ", 65)+"b.service", " ")},

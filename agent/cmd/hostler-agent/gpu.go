@@ -239,9 +239,11 @@ func mayHold(o gpu.Opener, d gpu.Device, nodes map[gpu.Device][]string) bool {
 }
 
 // keepers have GPUs open and use none: NVIDIA's persistence daemon, so that the
-// driver stays loaded, and what manages the fabric. A user is the one that it gives
-// root up for.
-var keepers = []struct{ program, user string }{{"/usr/bin/nvidia-persistenced", "nvidia-persistenced"}, {"/usr/bin/nv-fabricmanager", ""}}
+// driver stays loaded, what manages the fabric, and what shares memory of GPUs between
+// nodes of one NVLink domain. A user is the one that it gives root up for.
+var keepers = []struct{ program, user string }{
+	{"/usr/bin/nvidia-persistenced", "nvidia-persistenced"}, {"/usr/bin/nv-fabricmanager", ""}, {"/usr/bin/nvidia-imex", ""},
+}
 
 // keepsUp goes by the file, since a process may show any path of its own mount
 // namespace, and by the user, since anyone may run these programs.

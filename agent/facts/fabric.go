@@ -1,0 +1,105 @@
+package facts
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	adapters = "/sys/class/infiniband"
+	// maxVPD is the most that a function's vital product data may have.
+	maxVPD = 32 << 10
+)
+
+// fabrics tells whether NVSwitches join the GPUs, and the fastest way between nodes or
+// GPUs. One that is not known is missing.
+func fabrics(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
+	onBus := slices.ContainsFunc(f.PCI, nvswitch)
+	bridges, unread := bridges(m, f)
+	if unread && !onBus {
+		return nil, nil
+	}
+	k := map[string]string{"gpu.fabric": "none"}
+	if onBus || len(bridges) > 0 {
+		k["gpu.fabric"] = "nvlink"
+	}
+	layers, err := linkLayers(m, bridges)
+	if err != nil {
+		return k, err
+	}
+	switch ethernet := func(d taskcatalog.PCIDevice) bool { return strings.HasPrefix(d.Class, "0200") }; {
+	case layers["InfiniBand"]:
+		k["fabric.type"] = "infiniband"
+	case layers["Ethernet"]:
+		k["fabric.type"] = "roce"
+	case onBus:
+		k["fabric.type"] = "nvlink"
+	case slices.ContainsFunc(f.PCI, ethernet):
+		k["fabric.type"] = "ethernet"
+	default:
+		k["fabric.type"] = "none"
+	}
+	return k, nil
+}
+
+// nvswitch is one that the host sees on its bus, up to the third generation of them.
+func nvswitch(d taskcatalog.PCIDevice) bool { return d.Class == "068000" && d.Vendor == "10de" }
+
+// bridges are the cards by which a board of NVLink 5 (HGX B200, HGX B300) has its
+// NVSwitches managed: these are on no bus of the host, which sees InfiniBand functions of
+// a ConnectX-7 instead. The board's maker marks them in their vital product data; all
+// functions of such a card are the board's own, and none leads to another node.
+func bridges(m *machine.Machine, f taskcatalog.Facts) (cards map[string]bool, unread bool) {
+	if !slices.ContainsFunc(f.PCI, func(d taskcatalog.PCIDevice) bool { return GPUVendor(d) == "nvidia" }) {
+		return nil, false
+	}
+	cards = map[string]bool{}
+	for _, d := range f.PCI {
+		if d.Vendor != "15b3" || !strings.HasPrefix(d.Class, "0207") {
+			continue
+		}
+		vpd, err := m.ReadFile(path.Join(pciDevices, d.Address, "vpd"), maxVPD)
+		switch {
+		case bytes.Contains(vpd, []byte("SW_MNG")):
+			cards[card(d.Address)] = true
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			unread = true
+		}
+	}
+	return cards, unread && len(cards) == 0
+}
+
+// card is a PCI address without the function.
+func card(address string) string {
+	slot, _, _ := strings.Cut(address, ".")
+	return slot
+}
+
+// linkLayers are those of the ports of adapters that lead off the machine.
+func linkLayers(m *machine.Machine, bridges map[string]bool) (map[string]bool, error) {
+	names, err := m.Names(adapters)
+	if err != nil {
+		return nil, err
+	}
+	layers := map[string]bool{}
+	for _, name := range names {
+		if bridges[card(linkBase(m, path.Join(adapters, name, "device")))] {
+			continue
+		}
+		ports, err := m.Names(path.Join(adapters, name, "ports"))
+		if err != nil {
+			return nil, err
+		}
+		for _, port := range ports {
+			layers[attribute(m, path.Join(adapters, name, "ports", port, "link_layer"))] = true
+		}
+	}
+	return layers, nil
+}
