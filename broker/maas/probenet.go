@@ -27,7 +27,7 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 	}
 	find := func(image, arch string) *entity.BootResource {
 		i := slices.IndexFunc(all, func(b entity.BootResource) bool {
-			return b.Name == image && strings.HasPrefix(b.Architecture, arch+"/")
+			return listedAs(b, image) && strings.HasPrefix(b.Architecture, arch+"/")
 		})
 		if i < 0 {
 			return nil
@@ -43,12 +43,16 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 		seen[image+" "+arch] = true
 		got := find(image, arch)
 		switch base := ""; {
+		case got == nil && !strings.Contains(q.DistroSeries, "/") && find(custom+q.DistroSeries, arch) != nil:
+			r.add(name, Fail, "set distro_series to "+custom+q.DistroSeries, "%s for %s is not there, and an uploaded image has that name", image, arch)
 		case got == nil:
 			r.add(name, Fail, next, "%s for %s is not there", image, arch)
 		case !strings.HasPrefix(image, custom):
 			r.add(name, OK, "", "%s for %s", image, arch)
 		default:
-			if base = taskcatalog.Clean(got.BaseImage, 64); base == "" {
+			if base = taskcatalog.Clean(got.BaseImage, 64); base == "" && strings.HasPrefix(r.Version, "3.4.") {
+				r.add(name, Warn, "see in MAAS that the image which it was made from is imported", "%s for %s, and MAAS %s does not list which image it was made from", image, arch, r.Version)
+			} else if base == "" {
 				r.add(name, Warn, "upload it with its base_image", "%s does not say which image it was made from", image)
 			} else if find(base, arch) == nil {
 				r.add(name, Fail, "import "+base+" in MAAS", "%s was made from %s, which is not there", image, base)

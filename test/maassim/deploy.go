@@ -51,7 +51,7 @@ func (c *call) deployable(m *machine) *answer {
 		}
 		return ptr(invalid("distro_series", "'"+c.params.Get("distro_series")+"' is not a valid distro_series.  It should be one of: "+strings.Join(names, ", ")+"."))
 	}
-	if image.osystem() == "custom" && image.Base != "" {
+	if image.uploaded() && image.Base != "" {
 		if _, synced := c.image(image.Base); !synced {
 			return ptr(text(http.StatusBadRequest, "Deployment operating system %s is unavailable: base image %s is missing", image.Name, image.Base))
 		}

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -25,7 +27,7 @@ type sample struct {
 }
 
 // Every recorded body has its like in the simulator: the same keys, and of each the
-// same JSON type, null included, all the way down.
+// same JSON type, null included, and the same form of value, all the way down.
 func TestEveryRecordedBodyHasItsShape(t *testing.T) {
 	var golden struct{ Samples map[string]sample }
 	load(t, "testdata/maas-golden-3.4.10.json", &golden)
@@ -55,10 +57,48 @@ func TestEveryRecordedBodyHasItsShape(t *testing.T) {
 	}
 }
 
+// What a list holds is what the thing is when it is read alone.
+func TestAListHoldsTheRecordedShape(t *testing.T) {
+	var golden struct{ Samples map[string]sample }
+	load(t, "testdata/maas-golden-3.4.10.json", &golden)
+	for list, of := range map[string]string{"machines/": "machine_deployed", "machines/?op=power_parameters": "power_parameters"} {
+		t.Run(list, func(t *testing.T) {
+			var want, got any
+			if err := json.Unmarshal(golden.Samples[of].Body, &want); err != nil {
+				t.Fatal(err)
+			}
+			if read(t, stage(t, of), list, &got); strings.HasSuffix(list, "power_parameters") {
+				alike(t, list, map[string]any{recordedID: want}, got)
+			} else {
+				alike(t, list, []any{want}, got)
+			}
+		})
+	}
+}
+
+// Each version lists an upload without the custom/ that it was uploaded with, and
+// tells from 3.5 on of which image it was made.
+func TestAnUploadIsListedWithoutItsPrefix(t *testing.T) {
+	for version, base := range map[string]any{"3.4": nil, "3.5": "ubuntu/jammy", "3.6": "ubuntu/jammy", "3.7.3": "ubuntu/jammy"} {
+		r := &maassim.Region{Version: version, OAuthNow: wallClock, Images: []maassim.Image{{Name: "custom/golden", Base: "ubuntu/jammy"}, {Name: "ubuntu/jammy"}}}
+		var resources []map[string]any
+		read(t, r, "boot-resources/", &resources)
+		if last := resources[len(resources)-1]; last["name"] != "golden" || last["type"] != "Uploaded" || last["base_image"] != base {
+			t.Errorf("%s lists %v, want golden made of %v", version, last, base)
+		}
+		var onRack struct{ Images []struct{ Name string } }
+		read(t, r, "rackcontrollers/rack01/?op=list_boot_images", &onRack)
+		if len(onRack.Images) != 2 || onRack.Images[0].Name != "golden" {
+			t.Errorf("%s has %v on the rack, want golden", version, onRack)
+		}
+	}
+}
+
 // stage brings the region to where the sample was taken.
 func stage(t *testing.T, name string) *maassim.Region {
 	r, clock := bench()
 	r.Timing.Commission, r.Timing.Address, r.Timing.Deploy = 2*time.Minute, time.Second, time.Minute
+	r.Scripts = []maassim.Script{{Name: "20-maas-01-install-lldpd", Default: true}, {Name: "20-maas-02-dhcp-unconfigured-ifaces", Default: true}}
 	r.SetDHCP(false)
 	post := func(op string, form url.Values) {
 		t.Helper()
@@ -148,8 +188,37 @@ func difference(at string, want, got any) string {
 		if a, b := fmt.Sprintf("%T", want), fmt.Sprintf("%T", got); a != b {
 			return fmt.Sprintf("%s: %s, want %s", at, b, a)
 		}
+		if a, b := form(want), form(got); a != b && a != "" && b != "" {
+			return fmt.Sprintf("%s: %v has the form %s, want that of %v, %s", at, got, b, want, a)
+		}
 	}
 	return ""
+}
+
+var hexadecimal = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{2}:){5}[0-9a-f]{2}`)
+
+// form is how a value is written: its separators, and letters or digits between them.
+// So custom/golden is not written as golden, nor a time with a zone as one without.
+// Nothing has a form that an empty string would differ from.
+func form(value any) string {
+	text, is := value.(string)
+	if !is {
+		return ""
+	}
+	text = hexadecimal.ReplaceAllString(text, "HEX")
+	out := []rune{}
+	for _, r := range text {
+		switch {
+		case unicode.IsDigit(r):
+			r = '9'
+		case unicode.IsLetter(r):
+			r = 'a'
+		}
+		if n := len(out); n == 0 || out[n-1] != r || r != 'a' && r != '9' {
+			out = append(out, r)
+		}
+	}
+	return string(out)
 }
 
 func eachHasItsLike(at string, these, those []any) string {

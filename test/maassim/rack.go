@@ -84,10 +84,11 @@ func (c *call) readRack() answer {
 	return absent("RackController")
 }
 
-// Image is a boot image that the region has.
+// Image is a boot image that the region has. A custom one is named as it is uploaded
+// and deployed, custom/golden; the region lists it as golden.
 type Image struct {
 	Name     string // ubuntu/jammy, custom/golden
-	Base     string // of a custom image: the image whose kernel installs it
+	Base     string // of a custom image: the image whose kernel installs it; told from 3.5 on
 	Unsynced bool   // not yet on the rack controller
 }
 
@@ -97,6 +98,7 @@ func (r *Region) SetImages(images ...Image) {
 	r.Images = images
 }
 
+func (i Image) uploaded() bool  { return i.osystem() == "custom" }
 func (i Image) osystem() string { os, _, _ := strings.Cut(i.Name, "/"); return os }
 func (i Image) series() string  { _, series, _ := strings.Cut(i.Name, "/"); return series }
 
@@ -118,6 +120,9 @@ type imageBody struct {
 	Subarches    []string `json:"subarches"`
 }
 
+// listed is the name in lists. MAAS drops custom/ when an image is uploaded.
+func (i Image) listed() string { return strings.TrimPrefix(i.Name, "custom/") }
+
 // listBootImages tells what the rack controller has. From 3.5 it tells of the
 // region's images instead, and always that all is well.
 func (c *call) listBootImages() answer {
@@ -136,14 +141,11 @@ func (c *call) listBootImages() answer {
 		return ok(body)
 	}
 	for _, i := range c.Images {
-		switch name := i.Name; {
-		case c.since("3.5"):
-			body.Images = append(body.Images, imageBody{name, "amd64", kernels(i)})
-		case i.Unsynced:
+		if i.Unsynced && !c.since("3.5") {
 			body.Status = "out-of-sync"
-		default:
-			body.Images = append(body.Images, imageBody{strings.TrimPrefix(name, "custom/"), "amd64", kernels(i)})
+			continue
 		}
+		body.Images = append(body.Images, imageBody{i.listed(), "amd64", kernels(i)})
 	}
 	return ok(body)
 }
@@ -166,25 +168,45 @@ type bootResourceBody struct {
 	Architecture string  `json:"architecture"`
 	ResourceURI  string  `json:"resource_uri"`
 	LastDeployed *string `json:"last_deployed"`
-	Subarches    string  `json:"subarches,omitempty"`
-	BaseImage    string  `json:"base_image,omitempty"`
+	Subarches    string  `json:"subarches"`
+	Title        *string `json:"title,omitempty"`      // of an upload
+	BaseImage    string  `json:"base_image,omitempty"` // of an upload, from 3.5 on
 }
 
+// listBootResources answers an entry for each kernel of an image that MAAS imported,
+// and one for an image that was uploaded: the imported first, then by name.
 func (c *call) listBootResources() answer {
 	all := []bootResourceBody{}
-	for n, i := range c.Images {
-		b := bootResourceBody{
-			ID: n + 1, Type: "Synced", Name: i.Name, Architecture: "amd64/generic", ResourceURI: fmt.Sprintf("/MAAS/api/2.0/boot-resources/%d/", n+1),
-			LastDeployed: c.stamp(c.deployedImages[i.Name]),
+	add := func(i Image, kind, subarch string) *bootResourceBody {
+		n := len(all) + 1
+		all = append(all, bootResourceBody{
+			ID: n, Type: kind, Name: i.listed(), Architecture: "amd64/" + subarch, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/boot-resources/%d/", n),
+			LastDeployed: c.stamp(c.deployedImages[i.Name]), Subarches: subarch,
+		})
+		return &all[n-1]
+	}
+	images := slices.SortedFunc(slices.Values(c.Images), func(a, b Image) int { return strings.Compare(a.listed(), b.listed()) })
+	for _, i := range images {
+		if i.uploaded() {
+			continue
 		}
-		if i.osystem() == "custom" {
-			b.Type, b.BaseImage = "Uploaded", i.Base
-		} else {
-			b.Subarches = strings.Join(kernels(i), ",")
+		subarches := kernels(i)
+		for _, subarch := range slices.Sorted(slices.Values(subarches[:min(len(subarches), 3)])) {
+			add(i, "Synced", subarch).Subarches = strings.Join(subarches, ",")
 		}
-		if want := c.params.Get("type"); want == "" || strings.EqualFold(want, b.Type) {
-			all = append(all, b)
+	}
+	for _, i := range images {
+		if !i.uploaded() {
+			continue
 		}
+		b := add(i, "Uploaded", "generic")
+		b.Title = ptr("")
+		if c.since("3.5") {
+			b.BaseImage = i.Base
+		}
+	}
+	if want := c.params.Get("type"); want != "" && want != "all" {
+		all = slices.DeleteFunc(all, func(b bootResourceBody) bool { return strings.ToLower(b.Type) != want })
 	}
 	return ok(all)
 }

@@ -60,7 +60,7 @@ func TestASiteIsLookedAt(t *testing.T) {
 	}
 	resources, err := c.BootResources.Get(&entity.BootResourcesReadParams{})
 	must(err)
-	if len(resources) != 3 || resources[1].Name != "custom/golden" || resources[1].BaseImage != "ubuntu/jammy" {
+	if len(resources) != 7 || resources[1].Name != "ubuntu/jammy" || resources[1].Architecture != "amd64/generic" || resources[6].Type != "Uploaded" {
 		t.Errorf("%+v", resources)
 	}
 	var images struct {
