@@ -191,6 +191,7 @@ type near struct {
 	master *os.File
 	mu     sync.Mutex // held: nothing of the terminal is read
 	seen   bytes.Buffer
+	all    chan struct{} // closed when all that the program wrote has been read
 }
 
 // program is a run of ours with a client file.
@@ -217,13 +218,14 @@ func (f *farTerminal) onTerminal(args ...string) *near {
 
 func onTerminal(t *testing.T, cmd *exec.Cmd) *near {
 	t.Helper()
-	n := &near{T: t, cmd: cmd}
+	n := &near{T: t, cmd: cmd, all: make(chan struct{})}
 	var err error
 	if n.master, err = pty.StartWithSize(n.cmd, &pty.Winsize{Cols: 100, Rows: 30}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.cmd.Process.Kill(); _ = n.master.Close() })
 	go func() {
+		defer close(n.all)
 		buf := make([]byte, 4096)
 		for {
 			got, err := n.master.Read(buf)
@@ -276,6 +278,7 @@ func (n *near) echoes() bool {
 func (n *near) ends(status int) {
 	n.Helper()
 	_ = n.cmd.Wait()
+	<-n.all // the terminal of a program that has ended reads as its end
 	if got := n.cmd.ProcessState.ExitCode(); got != status {
 		n.Errorf("exit status %d, want %d: %q", got, status, n.shown())
 	}
