@@ -1,11 +1,13 @@
 package profiles
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -20,24 +22,56 @@ func Read(names ...string) ([]File, error) {
 	var all []File
 	left := int64(MaxSize) + 1 // one byte more than is taken: Parse says so
 	for _, name := range names {
-		parts := []string{name}
-		if info, err := os.Stat(name); err != nil {
-			return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %v", err)
-		} else if info.IsDir() {
-			if parts, err = yamlIn(name); err != nil {
-				return nil, err
-			}
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, unreadable(err)
 		}
-		for _, part := range parts {
-			text, err := readFile(part, left)
-			if err != nil {
-				return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %v", err)
-			}
-			left -= int64(len(text))
-			all = append(all, File{Name: part, Text: text})
+		files, err := filesAt(name, info.IsDir(), left)
+		if err != nil {
+			return nil, err
 		}
+		for _, f := range files {
+			left -= int64(len(f.Text))
+		}
+		all = append(all, files...)
 	}
 	return all, nil
+}
+
+func unreadable(err error) error {
+	return taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %v", err)
+}
+
+// filesAt reads a file, or the files of a directory, of at most so many bytes in
+// all. A link in a directory leads to nothing outside it: what a link points to
+// would be shown in the messages about the set.
+func filesAt(name string, isDir bool, most int64) ([]File, error) {
+	if !isDir {
+		text, err := readRegular(os.OpenFile, name, most)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		return []File{{Name: name, Text: text}}, nil
+	}
+	names, err := yamlIn(name)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer func() { _ = dir.Close() }()
+	var files []File
+	for _, n := range names {
+		text, err := readRegular(dir.OpenFile, n, most)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		most -= int64(len(text))
+		files = append(files, File{Name: filepath.Join(name, n), Text: text})
+	}
+	return files, nil
 }
 
 func yamlIn(dir string) ([]string, error) {
@@ -48,7 +82,7 @@ func yamlIn(dir string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") && e.Name() != minimalFile {
-			names = append(names, filepath.Join(dir, e.Name()))
+			names = append(names, e.Name())
 		}
 	}
 	if len(names) == 0 {
@@ -58,11 +92,19 @@ func yamlIn(dir string) ([]string, error) {
 	return names, nil
 }
 
-func readFile(name string, most int64) ([]byte, error) {
-	f, err := os.Open(name)
+// readRegular opens without blocking: a pipe that nobody writes to would hold it.
+func readRegular(open func(name string, flag int, perm os.FileMode) (*os.File, error), name string, most int64) ([]byte, error) {
+	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
 	return io.ReadAll(io.LimitReader(f, most))
 }

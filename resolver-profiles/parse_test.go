@@ -1,11 +1,13 @@
 package profiles
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v4"
@@ -287,8 +289,12 @@ func TestAFolderIsReadInTheOrderOfNames(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if files, err := Read("/dev/zero"); err != nil || len(files[0].Text) != MaxSize+1 {
-		t.Errorf("a file without end: %v", err)
+	large := filepath.Join(dir, "large.yaml")
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := Read(large); err != nil || len(files[0].Text) != MaxSize+1 {
+		t.Errorf("a file of a GiB: %v", err)
 	}
 }
 
@@ -311,5 +317,37 @@ func TestTheLargestSetIsJudged(t *testing.T) {
 	b.WriteString("  - {name: all, match: {}, overrides: {}}\n")
 	if _, problems := Parse(File{"set.yaml", []byte(b.String())}); problems != nil {
 		t.Error(problems)
+	}
+}
+
+// A set is read on machines of people whose repository somebody else wrote to.
+func TestADirectoryOfProfilesLeadsToNothingOutsideIt(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("password: hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, plant := range map[string]func(at string) error{
+		"a link out":  func(at string) error { return os.Symlink(secret, at) },
+		"a pipe":      func(at string) error { return syscall.Mkfifo(at, 0o600) },
+		"a directory": func(at string) error { return os.Symlink(".", at) },
+	} {
+		dir := t.TempDir()
+		if err := plant(filepath.Join(dir, "a.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		files, err := Read(dir)
+		if taskcatalog.CodeOf(err, "") != CodeUnreadable {
+			t.Errorf("%s: %v, %v", name, files, err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "real.yaml"), []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real.yaml", filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := Read(dir); err != nil || len(files) != 2 {
+		t.Errorf("a link within the directory: %d files, %v", len(files), err)
 	}
 }

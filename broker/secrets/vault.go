@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/regular"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -50,11 +50,14 @@ func OpenVault(c VaultConfig, now func() time.Time) (*Vault, error) {
 	return v, nil
 }
 
+// maxRoots bounds a file of certificates, in bytes.
+const maxRoots = 1 << 20
+
 func rootsIn(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // the machine's own
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := regular.Read(file, maxRoots)
 	if err != nil {
 		return nil, misconfigured("vault.ca_file: %v", err)
 	}

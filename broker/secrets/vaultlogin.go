@@ -4,13 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/hostler/hostler/broker/internal/regular"
 )
 
 // login gives the tokens that requests carry.
@@ -48,7 +49,7 @@ func credential(file string) (string, error) {
 	refuse := func(why string) (string, error) {
 		return "", &loginRefused{"the broker cannot use its login file " + file + ": " + why}
 	}
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return refuse(plain(err).Error())
 	}
@@ -57,7 +58,7 @@ func credential(file string) (string, error) {
 	if err != nil {
 		return refuse(plain(err).Error())
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o027 != 0 {
+	if info.Mode().Perm()&0o027 != 0 {
 		return refuse("it is open to others (chmod 640)")
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxCredential+1))

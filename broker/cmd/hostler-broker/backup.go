@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/backup"
+	"github.com/hostler/hostler/broker/internal/regular"
 )
 
 func newBackup() *cobra.Command {
@@ -65,13 +65,11 @@ With PostgreSQL the database is pg_dump's: see docs/backup.md.`,
 const maxSmallFile = 1 << 20
 
 func readSmall(path string) (string, error) {
-	f, err := os.Open(path)
+	raw, err := regular.Read(path, maxSmallFile)
 	if err != nil {
 		return "", broker.Errorf(broker.Invalid, "bad_usage", "cannot read %v", err)
 	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxSmallFile))
-	return string(raw), err
+	return string(raw), nil
 }
 
 func tellBackup(w io.Writer, file string, m backup.Manifest, digest string) error {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/regular"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
@@ -111,17 +112,9 @@ func (s *settings) keeper() (*secrets.VaultConfig, error) {
 }
 
 func readSettings(path string, into *settings) error {
-	f, err := os.Open(path)
+	raw, err := regular.Read(path, maxSettings)
 	if err != nil {
 		return broker.Errorf(broker.Invalid, "config_invalid", "cannot read config: %v", err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	if err != nil {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot read config: %v", err)
-	}
-	if len(raw) > maxSettings {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot use config %s: it is larger than %d bytes", path, maxSettings)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/broker/internal/regular"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -101,17 +101,9 @@ func (a *app) buildTime(said string) (time.Time, error) {
 }
 
 func readProgram(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	raw, err := regular.Read(path, release.MaxBinary)
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot read %s: %v", path, err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, release.MaxBinary+1))
-	switch {
-	case err != nil:
-		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot read %s: %v", path, err)
-	case len(raw) > release.MaxBinary:
-		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot pack %s: it is larger than %d bytes", path, release.MaxBinary)
+		return nil, broker.Errorf(broker.Invalid, "program_unreadable", "cannot pack %s: %v", path, err)
 	}
 	return raw, nil
 }
@@ -171,9 +163,9 @@ Ed25519. Nodes believe it once hostler trust add-release-key has told them.`,
 			if keyFile == "" {
 				return usage("cannot sign without a key (say --key FILE)")
 			}
-			raw, err := os.ReadFile(keyFile)
+			raw, err := a.readBounded(keyFile)
 			if err != nil {
-				return broker.Errorf(broker.Invalid, "key_unreadable", "cannot read the release key: %v", err)
+				return err
 			}
 			l, err := artifact.Read(c.Context(), args[0])
 			if err != nil {
@@ -224,8 +216,7 @@ func (a *app) keyPassword() ([]byte, error) {
 		return nil, nil
 	}
 	_, _ = io.WriteString(a.err, "password of the release key: ")
-	word, err := term.ReadPassword(int(f.Fd()))
-	_, _ = io.WriteString(a.err, "\n")
+	word, err := readUnseen(a, f)
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, "key_unreadable", "cannot read the password from the terminal: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/broker/internal/regular"
 )
 
 // debName is how Debian names a package file: NAME_VERSION_ARCH.deb.
@@ -76,7 +77,7 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 		return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64; or a directory that hostler agent-release pack made; or REGISTRY/REPOSITORY@sha256:…)", name)
 	}
 	r := resource.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", path, err)
 	}

@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/cmd/hostler/client"
@@ -23,6 +21,7 @@ type app struct {
 	config, context  string
 	output           string
 	quiet            bool
+	stopped          <-chan struct{} // a signal asked the command to end
 	tokenFile, token string
 
 	spoken     *spoken // nil: to no broker
@@ -64,11 +63,11 @@ func (a *app) bearer(fallback string) (string, error) {
 	case a.tokenFile == "-" && a.ask:
 		return a.typedToken()
 	case a.tokenFile != "":
-		return clientfile.ReadToken(a.tokenFile, a.in)
+		return a.tokenIn(a.tokenFile)
 	case a.getenv("HOSTLER_TOKEN") != "":
 		return clientfile.CheckToken(a.getenv("HOSTLER_TOKEN"), "HOSTLER_TOKEN")
 	case fallback != "":
-		return clientfile.ReadToken(fallback, a.in)
+		return a.tokenIn(fallback)
 	}
 	return "", broker.Errorf(broker.Unauthorized, "token_missing", "cannot call the broker: no token is given (use --token-file FILE, HOSTLER_TOKEN, or hostler login)")
 }
@@ -77,15 +76,18 @@ func (a *app) bearer(fallback string) (string, error) {
 func (a *app) typedToken() (string, error) {
 	f, ok := a.in.(*os.File)
 	if !ok {
-		return clientfile.ReadToken("-", a.in)
+		return a.tokenIn("-")
 	}
 	_, _ = fmt.Fprint(a.err, "token: ")
-	raw, err := term.ReadPassword(int(f.Fd()))
-	_, _ = fmt.Fprintln(a.err)
+	raw, err := readUnseen(a, f)
 	if err != nil {
 		return "", broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from the terminal: %v", err)
 	}
 	return clientfile.CheckToken(string(raw), "the terminal")
+}
+
+func (a *app) tokenIn(path string) (string, error) {
+	return abandonable(a, func() (string, error) { return clientfile.ReadToken(path, a.in) })
 }
 
 // note says something on stderr that is no result.

@@ -42,7 +42,7 @@ missing or not clean, it falls short of its policy, or it is stale.`,
 			if now.IsZero() {
 				now = a.now()
 			}
-			file, err := readUpTo(pki.MaxStatement, args[0], a.in)
+			file, err := a.readUpTo(pki.MaxStatement, args[0])
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error
 	var raw []byte
 	var err error
 	if path != "" {
-		raw, err = readUpTo(pki.MaxEnvelope, path, a.in)
+		raw, err = a.readUpTo(pki.MaxEnvelope, path)
 	} else {
 		raw, err = a.askedTrust(ctx)
 	}

@@ -51,7 +51,7 @@ holder_grace_seconds, fabric_wait_seconds and drivers (a list of versions). What
 leaves out is the default.`,
 		Example: "  hostler clean-policy set policy.json --site dc1 --reason 'the new monitoring agent'",
 		RunE: func(c *cobra.Command, args []string) error {
-			raw, err := readBounded(args[0], a.in)
+			raw, err := a.readBounded(args[0])
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"strings"
 
@@ -35,7 +34,10 @@ func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
 // askYes asks a person, on a terminal.
 func (a *app) askYes(format string, args ...any) error {
 	_, _ = fmt.Fprintf(a.err, "%s [y/N] ", taskcatalog.Clean(fmt.Sprintf(format, args...), 1000))
-	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	line, err := a.answer()
+	if err != nil {
+		return err
+	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"slices"
@@ -84,7 +83,7 @@ func (a *app) nodesOf(ctx context.Context, api *client.Client, text string) (ref
 		}
 		return refs, err
 	}
-	raw, err := readUpTo(maxMachinesFile, text, a.in)
+	raw, err := a.readUpTo(maxMachinesFile, text)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +129,10 @@ func (a *app) askAll(ctx context.Context, api *client.Client, b resource.Decommi
 		return nil, broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
 	}
 	_, _ = fmt.Fprintf(a.err, "%s Type how many nodes these are to go on: ", question)
-	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	line, err := a.answer()
+	if err != nil {
+		return nil, err
+	}
 	if strings.TrimSpace(line) != strconv.Itoa(len(plan.Nodes)) {
 		return nil, broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not how many they are")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -95,7 +94,10 @@ func (a *app) askWhich(plan *resource.DecommissionPlan) (id string, err error) {
 	tenantsOf(page, plan)
 	_, _ = page.WriteTo(a.err)
 	_, _ = fmt.Fprintf(a.err, "type the hostname to go on: ")
-	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	line, err := a.answer()
+	if err != nil {
+		return "", err
+	}
 	if strings.TrimSpace(line) != plan.Node.Hostname {
 		return "", broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not the hostname")
 	}

@@ -118,9 +118,9 @@ func remember(path, name string, file *clientfile.File, token string) error {
 // is taken only if its fingerprint is the one given, or a person said so.
 func (a *app) pinRoot(ctx context.Context, base *url.URL, pin, caFile string) (*x509.Certificate, error) {
 	if caFile != "" {
-		raw, err := os.ReadFile(caFile)
+		raw, err := a.readBounded(caFile)
 		if err != nil {
-			return nil, broker.Errorf(broker.Invalid, "ca_unreadable", "cannot read %s: %v", caFile, err)
+			return nil, err
 		}
 		certs, err := pki.ParseCerts(raw)
 		if err != nil {

@@ -38,6 +38,7 @@ func main() { os.Exit(runProcess()) }
 func runProcess() int {
 	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	onTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	return run(ctx, os.Args[1:], surroundings{
@@ -57,7 +58,7 @@ func runProcess() int {
 
 // run is one command, from its arguments to its exit status.
 func run(ctx context.Context, args []string, s surroundings) int {
-	a := &app{surroundings: s}
+	a := &app{surroundings: s, stopped: ctx.Done()}
 	root := newRoot(a)
 	root.SetArgs(programsWords(args))
 	root.SetIn(s.in)

@@ -100,7 +100,7 @@ none; the profile says how many move at a time.`,
 }
 
 func (a *app) adopted(file string) ([]resource.AdoptedMachine, error) {
-	raw, err := readUpTo(maxMachinesFile, file, a.in)
+	raw, err := a.readUpTo(maxMachinesFile, file)
 	if err != nil {
 		return nil, err
 	}

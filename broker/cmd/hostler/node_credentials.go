@@ -8,7 +8,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -27,7 +26,7 @@ owner alone.`,
 			if file == "" {
 				return usage("say where the token is (--maas-token-file FILE, or - for stdin)")
 			}
-			raw, err := clientfile.ReadSecret(file, a.in)
+			raw, err := a.readSecret(file)
 			if err != nil {
 				return err
 			}

@@ -114,7 +114,7 @@ ipmi_ip, and perhaps pxe_mac.`,
 const maxMachinesFile = 900 << 10 // bytes; the API takes a MiB
 
 func (a *app) machines(file string) ([]resource.OnboardingMachine, error) {
-	raw, err := readUpTo(maxMachinesFile, file, a.in)
+	raw, err := a.readUpTo(maxMachinesFile, file)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,38 +12,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// maxDocument bounds a JSON document that is read from a file, in bytes.
-const maxDocument = 256 << 10
-
-// readBounded reads a document from a file, or from stdin where path is "-".
-func readBounded(path string, stdin io.Reader) ([]byte, error) {
-	return readUpTo(maxDocument, path, stdin)
-}
-
-// readUpTo is readBounded with a bound of its own, in bytes.
-func readUpTo(most int, path string, stdin io.Reader) ([]byte, error) {
-	in := stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, broker.Errorf(broker.Invalid, "file_unreadable", "cannot read %s: %v", path, err)
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	raw, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
-	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "file_unreadable", "cannot read %s: %v", path, err)
-	}
-	if len(raw) > most {
-		return nil, broker.Errorf(broker.Invalid, "too_large", "cannot use %s: it is larger than %d bytes", path, most)
-	}
-	return raw, nil
-}
-
 // readParams reads a JSON object from a file, or from stdin.
-func readParams(path string, stdin io.Reader) (map[string]json.RawMessage, error) {
-	raw, err := readBounded(path, stdin)
+func (a *app) readParams(path string) (map[string]json.RawMessage, error) {
+	raw, err := a.readBounded(path)
 	if err != nil {
 		return nil, err
 	}

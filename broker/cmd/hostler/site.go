@@ -27,7 +27,7 @@ func siteFields(a *app, c *cobra.Command) *fields {
 	f.text("api-base-url", "api_base_url", "where MAAS is: `URL`, such as https://10.0.0.2:5443/MAAS")
 	ca := c.Flags().String("ca-cert-file", "", "PEM `FILE` of the authority to trust at an https address")
 	f.on("ca-cert-file", func(d client.Document) error {
-		raw, err := readBounded(*ca, a.in)
+		raw, err := a.readBounded(*ca)
 		d["ca_cert"] = string(raw)
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -32,7 +31,7 @@ alone; - is stdin, for one of them.`,
 				return usage("say which credentials (--maas-token-file, --power-user with --power-password-file, --deploy-password-file)")
 			}
 			if ca != "" {
-				raw, err := readBounded(ca, a.in)
+				raw, err := a.readBounded(ca)
 				if err != nil {
 					return err
 				}
@@ -85,7 +84,7 @@ func (a *app) readSecretLine(path string, into *string) error {
 	if path == "" {
 		return nil
 	}
-	raw, err := clientfile.ReadSecret(path, a.in)
+	raw, err := a.readSecret(path)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ interface, ipv4_cidr. JSON, also from stdin, is what the API takes: {"items": [{
 		Example:           "  hostler site roce import dc1 roce.csv --reason 'rack b12'",
 		ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			raw, err := readUpTo(maxRoCEFile, args[1], a.in)
+			raw, err := a.readUpTo(maxRoCEFile, args[1])
 			if err != nil {
 				return err
 			}

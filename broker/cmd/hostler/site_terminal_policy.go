@@ -44,7 +44,7 @@ func terminalPolicySetCommand(a *app) *cobra.Command {
 		Long:    "Replace a site's policy with a JSON object. What it leaves out is the default.\n" + knobHelp(knobsOf[resource.TerminalPolicyRules]()),
 		Example: "  hostler site terminal-policy set policy.json --site dc1 --reason 'two hours are enough'",
 		RunE: func(c *cobra.Command, args []string) error {
-			raw, err := readBounded(args[0], a.in)
+			raw, err := a.readBounded(args[0])
 			if err != nil {
 				return err
 			}

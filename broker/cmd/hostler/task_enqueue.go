@@ -44,7 +44,7 @@ params answers the task that is there. Without one, each call is a new task.`,
 			params := map[string]json.RawMessage{}
 			if file != "" {
 				var err error
-				if params, err = readParams(file, a.in); err != nil {
+				if params, err = a.readParams(file); err != nil {
 					return err
 				}
 			}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
@@ -27,9 +25,9 @@ have not yet.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			raw, err := os.ReadFile(args[0])
+			raw, err := a.readBounded(args[0])
 			if err != nil {
-				return broker.Errorf(broker.Invalid, "key_unreadable", "cannot read the release key: %v", err)
+				return err
 			}
 			// Looked at here first, so that a private half never leaves this machine.
 			pub, err := pki.ParsePublicKey(raw)
