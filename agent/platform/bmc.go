@@ -77,9 +77,9 @@ func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, er
 	res, err := p.Commands.Run(ctx, profiles.BMCTools()[id], args)
 	switch {
 	case taskcatalog.CodeOf(err, "") == command.CodeExecutableMissing:
-		return nil, errors.New("the machine has a BMC, and ipmitool is not installed")
+		return nil, errors.New("the machine has a BMC, and ipmitool is not installed (install it, then hostler node baseline retake)")
 	case err != nil:
-		return nil, fmt.Errorf("the machine has a BMC that does not answer: %w", err)
+		return nil, fmt.Errorf("the machine has a BMC that does not answer: %w (reset or mend the BMC)", err)
 	case res.Stdout.Cut():
 		return nil, fmt.Errorf("ipmitool printed %d bytes, more than it may", res.Stdout.Total)
 	case res.ExitCode == 0:

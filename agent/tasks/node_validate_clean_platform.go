@@ -33,8 +33,11 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 			return nil, err
 		}
 		was := v.base.PlatformRow(row)
+		if was == nil && err != nil {
+			return nil, err // a new baseline could not have it either
+		}
 		if was == nil {
-			return nil, errors.Join(err, errors.New("the baseline was taken by an agent that did not look at it (take a new one: hostler node baseline retake)"))
+			return nil, errors.New("the baseline was taken by an agent that did not look at it (take a new one: hostler node baseline retake)")
 		}
 		if err == nil && now.Absent != "" && len(was.Settings) == 0 {
 			v.absent[row] = now.Absent

@@ -180,3 +180,21 @@ func sayAsBMC(question []string) int {
 	fmt.Print(string(text))
 	return 0
 }
+
+// A new baseline could not have a row either that cannot be read now: what keeps it
+// from being read is the advice.
+func TestARowThatCannotBeReadAdvisesNoNewBaseline(t *testing.T) {
+	w := newWhole(t)
+	w.base.Platform = slices.DeleteFunc(w.base.Platform, func(r taskcatalog.PlatformRow) bool { return r.Check == taskcatalog.CheckFirmware })
+	w.base.NotTaken = append(w.base.NotTaken, taskcatalog.CheckFirmware)
+	w.kernel.cards = func(string) (string, error) { return "", errors.New("no such device") }
+	_, report := w.judge(t)
+	for _, c := range report.Checks {
+		if c.Name == taskcatalog.CheckFirmware && (c.Made || !strings.Contains(c.Reason, "no such device") || strings.Contains(c.Reason, "retake")) {
+			t.Errorf("made is %v, because: %s", c.Made, c.Reason)
+		}
+	}
+	if !slices.Contains(notMade(t, report), taskcatalog.CheckFirmware) {
+		t.Errorf("not made are %q", notMade(t, report))
+	}
+}

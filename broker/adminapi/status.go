@@ -60,6 +60,11 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if r, open := a.c.Trust.Rotation(); open {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
 	}
+	refused, err := a.trustRefused(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	out.Alerts = append(out.Alerts, refused...)
 	if out.Holds, err = a.holds(ctx, sites); err != nil {
 		return nil, err
 	}

@@ -3,10 +3,13 @@ package adminapi
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -45,16 +48,72 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
 	if err != nil {
 		return nil, err
 	}
+	refusals, err := a.trustRefusals(ctx)
+	if err != nil {
+		return nil, err
+	}
 	who := callerOf(ctx)
 	for _, n := range behind {
 		if who.MaySee(n.Site) {
+			r := refusals[n.ID]
 			out.Stragglers = append(out.Stragglers, resource.Straggler{
 				NodeID: n.ID, Hostname: n.Hostname, Status: string(n.Status),
 				TrustVersion: n.TrustVersion, LastAgentContactAt: n.LastAgentContactAt,
+				RefusedCode: r.Code, RefusedMessage: r.Message, NextAction: afterTrustRefusal(r.Code),
 			})
 		}
 	}
 	return out, nil
+}
+
+// trustRefusals are the nodes that refuse the bundle in force, by their id.
+func (a *API) trustRefusals(ctx context.Context) (map[string]store.TrustRefusal, error) {
+	list, err := a.c.DB.TrustRefusals(ctx, a.c.Trust.Version())
+	out := make(map[string]store.TrustRefusal, len(list))
+	for _, r := range list {
+		out[r.NodeID] = r
+	}
+	return out, err
+}
+
+// afterTrustRefusal is what a person should do about a node's refusal of the
+// trust bundle, which is sent again each hour and refused again.
+func afterTrustRefusal(code string) string {
+	switch taskcatalog.Code(code) {
+	case "":
+		return ""
+	case taskcatalog.CodeNotAllowed:
+		return "set allow: to mutating or destructive in the agent's config on the node and restart the agent, or finish the rotation with --leave-behind"
+	}
+	return "read the task's message and mend the node, or finish the rotation with --leave-behind"
+}
+
+// trustRefused is an alert about nodes that refuse the trust bundle in force.
+func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]resource.Alert, error) {
+	refusals, err := a.trustRefusals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var since time.Time
+	for _, n := range nodes {
+		r, refuses := refusals[n.ID]
+		if !refuses {
+			continue
+		}
+		names = append(names, n.Hostname+" ("+r.Code+")")
+		if since.IsZero() || r.At.Before(since) {
+			since = r.At
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	list := strings.Join(names[:min(len(names), onScreen)], ", ")
+	if more := len(names) - onScreen; more > 0 {
+		list += " and " + strconv.Itoa(more) + " more"
+	}
+	return []resource.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish before they take it (hostler trust show says what to do)"}}, nil
 }
 
 // tellRoots lets operators' clients see in each answer that the roots are others

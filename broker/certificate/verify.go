@@ -14,8 +14,9 @@ type Report struct {
 	Digest      string       `json:"digest"` // sha256:… of the file
 	KeyID       string       `json:"key_id"` // of the statement key
 	IssuedAt    time.Time    `json:"issued_at"`
-	VerifiedAt  time.Time    `json:"verified_at"`
-	Remarks     []Remark     `json:"remarks"` // empty: nothing speaks against it
+	JudgedAsOf  time.Time    `json:"judged_as_of"` // the time that decides whether it is stale
+	VerifiedAt  time.Time    `json:"verified_at"`  // when the check was made
+	Remarks     []Remark     `json:"remarks"`      // empty: nothing speaks against it
 	Clean       *Clean       `json:"certificate,omitempty"`
 	Receipt     *Receipt     `json:"receipt,omitempty"`
 	Attestation *Attestation `json:"attestation,omitempty"`
@@ -23,6 +24,19 @@ type Report struct {
 
 // Holds reports whether nothing speaks against what is stated.
 func (r *Report) Holds() bool { return len(r.Remarks) == 0 }
+
+// Backdated reports whether the file was judged as of another time than that of the
+// check.
+func (r *Report) Backdated() bool { return !r.JudgedAsOf.Equal(r.VerifiedAt) }
+
+// VerifyAsOf is Verify as of another time than now: what it would have said then.
+func VerifyAsOf(file []byte, trust *pki.TrustBundle, asOf, now time.Time) (*Report, error) {
+	r, err := Verify(file, trust, asOf)
+	if err == nil {
+		r.VerifiedAt = now.UTC()
+	}
+	return r, err
+}
 
 // Sentence sums the report up in a few words.
 func (r *Report) Sentence() string {
@@ -45,7 +59,7 @@ func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Digest: pki.Digest(file), VerifiedAt: now.UTC(), Remarks: []Remark{}}
+	r := &Report{Digest: pki.Digest(file), JudgedAsOf: now.UTC(), VerifiedAt: now.UTC(), Remarks: []Remark{}}
 	var stated predicate
 	_, r.KeyID, err = trust.VerifyStatement(env, func(payload []byte) (time.Time, error) {
 		if stated, err = r.read(payload); err != nil {

@@ -243,6 +243,23 @@ func (db *DB) TrustStragglers(ctx context.Context, version int64) ([]broker.Node
 		WHERE status <> 'deleted' AND epoch > 0 AND trust_version < $1 ORDER BY id`, version)
 }
 
+// TrustRefusal is why a node did not take the trust bundle when it was last sent
+// one: the code and message of that task.
+type TrustRefusal struct {
+	NodeID, Code, Message string
+	At                    time.Time
+}
+
+// TrustRefusals lists the nodes below a bundle version whose last
+// node.trust_update failed. A node that never took its task is not among them.
+func (db *DB) TrustRefusals(ctx context.Context, version int64) ([]TrustRefusal, error) {
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r TrustRefusal, err error) {
+		return r, row.Scan(&r.NodeID, &r.Code, &r.Message, at(&r.At))
+	}, `SELECT n.id, t.code, t.message, t.ended_at FROM nodes n JOIN tasks t ON t.id =
+			(SELECT max(l.id) FROM tasks l WHERE l.node_id = n.id AND l.type = 'node.trust_update' AND l.attempt > 0 AND l.ended_at > 0)
+		WHERE n.status <> 'deleted' AND n.epoch > 0 AND n.trust_version < $1 AND t.status = 'failed' ORDER BY n.id`, version)
+}
+
 // sortedKeys is for statements that must lock rows in one order.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))

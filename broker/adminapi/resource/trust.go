@@ -49,6 +49,9 @@ type Straggler struct {
 	Status             string    `json:"status"`
 	TrustVersion       int64     `json:"trust_version"`
 	LastAgentContactAt time.Time `json:"last_agent_contact_at,omitzero"`
+	RefusedCode        string    `json:"refused_code,omitempty" doc:"why the node did not take the bundle when it was last sent one"`
+	RefusedMessage     string    `json:"refused_message,omitempty"`
+	NextAction         string    `json:"recommended_next_action,omitempty" doc:"what a person should do about the refusal"`
 }
 
 // TrustRotate begins a rotation.

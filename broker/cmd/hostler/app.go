@@ -25,6 +25,7 @@ type app struct {
 	tokenFile, token string
 
 	spoken     *spoken // nil: to no broker
+	helpless   error   // why --help had no command to describe
 	frozenSaid bool    // what is frozen is shown already, or is being shown
 }
 

@@ -35,12 +35,13 @@ the error's code says why; 2 a file cannot be read; 3 authentic, and a device is
 missing or not clean, it falls short of its policy, or it is stale.`,
 		Example: "  hostler trust show -o json > trust.json\n  hostler certificate verify gpu-07.json --trust trust.json\n  hostler certificate verify gpu-07.json --trust trust.json --at 2026-03-01 --html gpu-07.html",
 		RunE: func(c *cobra.Command, args []string) error {
-			now, err := a.timeFlag("at", at)
+			now := a.now()
+			asOf, err := a.timeFlag("at", at)
 			if err != nil {
 				return err
 			}
-			if now.IsZero() {
-				now = a.now()
+			if asOf.IsZero() {
+				asOf = now
 			}
 			file, err := a.readUpTo(pki.MaxStatement, args[0])
 			if err != nil {
@@ -50,7 +51,7 @@ missing or not clean, it falls short of its policy, or it is stale.`,
 			if err != nil {
 				return err
 			}
-			r, err := certificate.Verify(file, trust, now)
+			r, err := certificate.VerifyAsOf(file, trust, asOf, now)
 			if err != nil {
 				return unbelievable(err)
 			}
@@ -134,7 +135,7 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 	resultTable(p, "What speaks against it", []string{"CODE", "SUBJECT", "MESSAGE"}, rows)
 	p.Title("Signature")
 	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle", "version "+strconv.FormatInt(trust.Version, 10),
-		"judged as of", render.Time(r.VerifiedAt))
+		"judged as of", render.Time(r.JudgedAsOf), "verified", render.Time(r.VerifiedAt))
 }
 
 func cleanPage(p *render.Page, c *certificate.Clean) {

@@ -34,6 +34,9 @@ longer expected from then on.`,
 			if err != nil {
 				return err
 			}
+			if err := a.confirmWherePeopleAre(c, "sign that %s of %s was %s, as %s saw? The statement is kept and cannot be taken back.", d.Device, args[0], d.Method, d.Witness); err != nil {
+				return err
+			}
 			t, err := api.Attest(c.Context(), args[0], d)
 			if err != nil {
 				return err
@@ -55,5 +58,6 @@ longer expected from then on.`,
 	f.StringVar(&d.Witness, "witness", "", "who saw it, another than you")
 	f.StringVar(&out, "out", "", "write the signed statement to `FILE`")
 	reasonFlag(c, &d.Reason)
+	yesFlag(c)
 	return c
 }

@@ -31,6 +31,15 @@ func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
 	return a.askYes("%s", question)
 }
 
+// confirmWherePeopleAre asks before long or lasting work is begun that a script may
+// begin without --yes: it asks on a terminal only.
+func (a *app) confirmWherePeopleAre(c *cobra.Command, format string, args ...any) error {
+	if saidYes(c) || !a.ask {
+		return nil
+	}
+	return a.askYes(format, args...)
+}
+
 // askYes asks a person, on a terminal.
 func (a *app) askYes(format string, args ...any) error {
 	_, _ = fmt.Fprintf(a.err, "%s [y/N] ", taskcatalog.Clean(fmt.Sprintf(format, args...), 1000))

@@ -40,6 +40,10 @@ breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
 				f.After = "0"
 			}
 			err = api.Events(c.Context(), f, a.showEvent, func(err error) {
+				if err == nil {
+					a.note("connected again")
+					return
+				}
 				a.note("%v: trying again", err)
 			})
 			if err == nil {

@@ -89,12 +89,12 @@ func (a *app) changeFreeze(c *cobra.Command, p resource.FreezePut, ask func(*cli
 		return err
 	}
 	if err := a.show(r, []string{siteCell(r.Site)}, func(pg *render.Page) {
-		if r.Changed || c.Name() == "freeze" {
-			holds := r.Lifted
-			if len(holds) == 0 {
-				holds = []resource.Hold{r.Hold}
-			}
-			holdTable(a, pg, holds)
+		switch {
+		case c.Name() == "freeze":
+			holdTable(a, pg, []resource.Hold{r.Hold})
+		case r.Changed:
+			pg.Title("Lifted: these freezes hold no more")
+			holdTable(a, pg, r.Lifted)
 		}
 	}); err != nil {
 		return err

@@ -65,6 +65,9 @@ func run(ctx context.Context, args []string, s surroundings) int {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.helpless
+	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errInterrupted
 	}

@@ -31,6 +31,9 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 			if err != nil {
 				return err
 			}
+			if err := a.confirmWherePeopleAre(c, "bring %s (BMC %s) into service at site %s? What is on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
+				return err
+			}
 			o, err := api.StartOnboarding(c.Context(), s)
 			if err != nil {
 				return err
@@ -44,6 +47,7 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 	onboardingFlags(c, &s.SiteID, &s.ProfileID, &s.SKUID)
 	machineFlags(c, &s.OnboardingMachine)
 	reasonFlag(c, &s.Reason)
+	yesFlag(c)
 	runWaitFlags(c, &wait, &timeout)
 	return c
 }
@@ -94,6 +98,9 @@ ipmi_ip, and perhaps pxe_mac.`,
 			if err != nil {
 				return err
 			}
+			if err := a.confirmWherePeopleAre(c, "bring %s into service at site %s? What is on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
+				return err
+			}
 			started, err := api.StartOnboardingBatch(c.Context(), b)
 			if err != nil {
 				return err
@@ -107,6 +114,7 @@ ipmi_ip, and perhaps pxe_mac.`,
 	}
 	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
 	reasonFlag(c, &b.Reason)
+	yesFlag(c)
 	runWaitFlags(c, &wait, &timeout)
 	return c
 }

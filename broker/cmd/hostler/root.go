@@ -50,6 +50,12 @@ holds a token, NO_COLOR takes the colours away.`,
 		return usage("%v (see hostler help%s)", err, strings.TrimPrefix(c.CommandPath(), "hostler"))
 	})
 	root.SetHelpCommand(helpCommand(root))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if a.helpless = unknownCommand(c, args); a.helpless == nil {
+			help(c, args)
+		}
+	})
 	root.AddCommand(
 		loginCommand(a),
 		contextCommand(a),
@@ -114,6 +120,22 @@ func group(c *cobra.Command, args []string) error {
 		more = "did you mean " + strings.Join(near, " or ") + "? "
 	}
 	return usage("%s has no command %q (%ssee hostler help%s)", c.CommandPath(), args[0], more, strings.TrimPrefix(c.CommandPath(), "hostler"))
+}
+
+// unknownCommand refuses --help for a word that is no command: cobra shows the
+// help of the command above it and ends with 0.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if !c.HasAvailableSubCommands() || c.Name() == "help" {
+		return nil
+	}
+	words := c.Flags().Args() // those before --help
+	if i := slices.IndexFunc(args, func(s string) bool { return s == "--help" || s == "-h" }); len(words) == 0 && i >= 0 && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+		words = args[i+1:]
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return group(c, words)
 }
 
 // noun makes a command that only holds others.

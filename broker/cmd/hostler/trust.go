@@ -60,9 +60,14 @@ func (a *app) showTrust(t *resource.Trust) error {
 			p.Title("Not yet confirmed by")
 			rows := [][]string{}
 			for _, s := range t.Stragglers {
-				rows = append(rows, []string{s.NodeID, s.Hostname, s.Status, strconv.FormatInt(s.TrustVersion, 10), render.Ago(s.LastAgentContactAt, a.now())})
+				rows = append(rows, []string{s.NodeID, s.Hostname, s.Status, strconv.FormatInt(s.TrustVersion, 10), render.Ago(s.LastAgentContactAt, a.now()), s.RefusedCode})
 			}
-			p.Table([]string{"NODE", "HOSTNAME", "STATUS", "HAS VERSION", "LAST CONTACT"}, rows)
+			p.Table([]string{"NODE", "HOSTNAME", "STATUS", "HAS VERSION", "LAST CONTACT", "REFUSES WITH"}, rows)
+			for _, s := range t.Stragglers {
+				if s.RefusedCode != "" {
+					p.Line(s.Hostname + ": " + s.RefusedMessage + ": " + s.NextAction)
+				}
+			}
 		} else {
 			p.Blank()
 			p.Line("confirmed by every node")

@@ -22,6 +22,8 @@ type EventFilter struct {
 	Types   []string
 	Subject string
 	Follow  bool // wait for more
+
+	opened func() // the broker gave a stream
 }
 
 const (
@@ -31,9 +33,23 @@ const (
 )
 
 // Events calls got with every event, in order. Where it follows, it goes on after
-// the last one when the connection breaks, and tells lost; it gives up when the
-// broker stays away for a minute. got's error ends it.
+// the last one when the connection breaks; it gives up when the broker stays away
+// for a minute. lost is told each new reason why there is no connection, and nil
+// once there is one again. got's error ends it.
 func (c *Client) Events(ctx context.Context, f EventFilter, got func(resource.Event) error, lost func(error)) error {
+	var away string // the reason that lost was told last; empty: connected
+	gone := func(err error) {
+		if err != nil && err.Error() != away {
+			away = err.Error()
+			lost(err)
+		}
+	}
+	f.opened = func() {
+		if away != "" {
+			away = ""
+			lost(nil)
+		}
+	}
 	for {
 		var mine error
 		heard := func(e resource.Event) error {
@@ -52,6 +68,7 @@ func (c *Client) Events(ctx context.Context, f EventFilter, got func(resource.Ev
 				broke = err // and the next try is a first one
 				return nil
 			}
+			gone(err)
 			return retry.RetryableError(err)
 		})
 		switch {
@@ -62,9 +79,7 @@ func (c *Client) Events(ctx context.Context, f EventFilter, got func(resource.Ev
 		case err != nil || !f.Follow:
 			return err
 		}
-		if broke != nil {
-			lost(broke)
-		}
+		gone(broke)
 		if err := sleep(ctx, c.opts.Backoff); err != nil {
 			return err
 		}
@@ -101,6 +116,7 @@ func (c *Client) events(ctx context.Context, f *EventFilter, got func(resource.E
 		return false, err
 	}
 	defer func() { _ = res.Body.Close() }()
+	f.opened()
 	err = readEvents(res.Body, func(id string, data []byte) error {
 		alive.Reset(silent)
 		if data != nil {

@@ -37,10 +37,19 @@ func problemOf(res *http.Response) *broker.Error {
 	}
 	for _, f := range p.Errors {
 		if f.Message != "" && !strings.Contains(text, f.Message) {
-			text += "; " + strings.TrimSpace(f.Location+" "+f.Message)
+			text += "; " + strings.TrimSpace(asked(f.Location)+" "+f.Message)
 		}
 	}
 	return &broker.Error{Kind: kind, Code: p.Code, Message: taskcatalog.Clean(text, 2000)}
+}
+
+// asked is the name of what was asked for, without where it stood in the request:
+// whoever typed --mode knows of no body.
+func asked(location string) string {
+	for _, part := range []string{"body.", "query.", "path.", "header."} {
+		location = strings.TrimPrefix(location, part)
+	}
+	return strings.TrimSuffix(location, "body") // the whole of it
 }
 
 // kindOf is the one place where an HTTP status becomes a kind of error.
