@@ -306,11 +306,12 @@ func TestARelayThatCannotTakeAConnectionGoesOn(t *testing.T) {
 
 func TestAnAddressHasSoManyConnections(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.PerSource, c.HelloWithin = 2, time.Minute })
-	s.join("quic", s.token, frame.Hello{}) // is of its node from now on
+	s.join("quic", s.token, frame.Hello{}) // is of its node from now on, which has a place more at its address
 	one := s.dial("tls", s.node)
 	s.dial("tls", s.node)
+	s.dial("tls", s.node)
 	if err := s.tryBoth(s.clientTLS(s.node)); err == nil {
-		t.Error("a third is let in")
+		t.Error("one more is let in")
 	}
 	one.close()
 	s.eventually("there is room again", func() bool { return s.tryBoth(s.clientTLS(s.node)) == nil })

@@ -37,7 +37,7 @@ type bench struct {
 	node  pkitest.Node
 }
 
-func newBench(b testing.TB) *bench {
+func newBench(b testing.TB, change ...func(*relay.Config)) *bench {
 	x := &bench{TB: b, ca: pkitest.New(b), db: storetest.Open(b, "sqlite", nil)}
 	x.node = x.ca.NewNode(b)
 	must(x.db.CreateNode(ctx, admin, store.NewNode{ID: x.node.NodeID, Hostname: "alpha", Bootstrap: "command", TokenHash: "hash", TokenExpires: time.Now().Add(time.Hour)}))(b)
@@ -54,10 +54,14 @@ func newBench(b testing.TB) *bench {
 		b.Fatal(err)
 	}
 	x.addr = tcp.Addr().String()
-	x.relay = relay.New(relay.Config{
+	c := relay.Config{
 		DB: x.db, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &x.ca.Server, nil },
 		Roots: func() *x509.CertPool { return x.ca.Roots() }, Denied: func(string) bool { return false }, Now: time.Now, Address: x.addr, PerSource: 1000,
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	x.relay = relay.New(c)
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- x.relay.Serve(serving, tcp, udp) }()

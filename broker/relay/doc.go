@@ -81,8 +81,10 @@
 //     either protocol. A relay that began anew resets the QUIC connections of the one before
 //     (Config.ResetKey).
 //   - An address is counted only once it is shown to be somebody's: by a TCP handshake or a
-//     QUIC Retry. Connections that have not joined a session are bounded, of each address
-//     and of all; those that have, of each node (sources.go).
+//     QUIC Retry. Connections that have not joined a session are bounded, of each address, or
+//     IPv6 /64, and of all. Where there are too many, the oldest of the address with the most
+//     ends, and nodes whose address is known come before strangers (package strangers). Those
+//     that have joined are bounded of each node (sources.go).
 //   - A node that shows what is refused is not looked at any more for a while, before the
 //     store is asked: it fills nobody's time (attempts.go), nor the audit log, which has
 //     the first of a kind and counts the others. Only what was refused counts: of many tries

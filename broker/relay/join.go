@@ -99,7 +99,7 @@ func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire
 		}
 		return err
 	}
-	w.joined()
+	w.guest.Leave()
 	if !s.do(func() { s.joinNode(*peer, h, token, w) }) {
 		return r.elsewhere(ctx, peer, h.SessionID, over(h.SessionID))
 	}

@@ -63,17 +63,11 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 		Conn:              udp,
 		StatelessResetKey: r.resetKey(),
 		// Whoever is not known to be at the address that he comes from is counted for nobody.
+		// So each connection begins with a Retry, and not only under load.
 		VerifySourceAddress: func(net.Addr) bool { return true },
-		ConnContext: func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-			joined, ok := r.sources.enter(info.RemoteAddr)
-			if !ok {
-				return nil, tooMany
-			}
-			context.AfterFunc(ctx, joined)
-			return context.WithValue(ctx, joinedKey{}, joined), nil
-		},
+		ConnContext:         r.begin,
 	}
-	listener, err := transport.Listen(config, &quic.Config{
+	listener, err := transport.ListenEarly(config, &quic.Config{
 		HandshakeIdleTimeout: r.c.HelloWithin / 2, // twice that in all
 		MaxIdleTimeout:       deadAfter, KeepAlivePeriod: deadAfter / 3,
 		EnableDatagrams:    true,
@@ -155,9 +149,6 @@ func (r *Relay) peer(ctx context.Context, cs tls.ConnectionState) (*pki.Peer, er
 	return peer, err
 }
 
-// joinedKey is that of what tells a connection's source that it has joined a session.
-type joinedKey struct{}
-
 func (r *Relay) resetKey() *quic.StatelessResetKey {
 	secret := r.c.ResetKey
 	if len(secret) == 0 {
@@ -168,8 +159,20 @@ func (r *Relay) resetKey() *quic.StatelessResetKey {
 }
 
 func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.WaitGroup) {
-	joined := conn.Context().Value(joinedKey{}).(func())
-	defer joined()
+	b := conn.Context().Value(beginnerKey{}).(*beginner)
+	defer b.guest.Leave()
+	if !b.made(conn) {
+		_ = conn.CloseWithError(1, codeTooMany)
+		return
+	}
+	select { // QUIC gives it up in time
+	case <-conn.HandshakeComplete(): // only then the node's certificate is looked at
+	case <-conn.Context().Done():
+		return
+	case <-ctx.Done():
+		_ = conn.CloseWithError(1, string(codeHello))
+		return
+	}
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()
 	s, err := conn.AcceptStream(waiting)
@@ -177,7 +180,7 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 		_ = conn.CloseWithError(1, string(codeHello))
 		return
 	}
-	w := overQUIC(conn, s, joined)
+	w := overQUIC(conn, s, b.guest)
 	group.Go(func() { // ends with the connection
 		if _, err := conn.AcceptStream(context.Background()); err != nil {
 			return
@@ -188,14 +191,14 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 }
 
 func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) {
-	joined, ok := r.sources.enter(raw.RemoteAddr())
+	guest, ok := r.sources.begin.Enter(raw.RemoteAddr(), func() { _ = raw.Close() })
 	if !ok {
 		_ = raw.Close()
 		return
 	}
-	defer joined()
+	defer guest.Leave()
 	conn := tls.Server(raw, config)
-	w := overTLS(conn, joined)
+	w := overTLS(conn, guest)
 	w.closed = raw.Close // without waiting for a peer that does not read
 	waiting, done := context.WithTimeout(ctx, r.c.HelloWithin)
 	defer done()
@@ -210,6 +213,7 @@ func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) 
 func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 	peer, err := r.peer(ctx, cs)
 	if err == nil {
+		w.guest.Recognise(peer.NodeID)
 		err = r.greet(ctx, peer, w)
 	}
 	if err == nil {

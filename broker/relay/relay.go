@@ -16,6 +16,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -62,13 +63,17 @@ type Config struct {
 	Tick time.Duration
 	// HelloWithin is how long a node has for the handshake, and again for its Hello; 0: 5 s.
 	HelloWithin time.Duration
-	// PerSource bounds the connections of one address that have not joined a session; 0: 32.
+	// PerSource bounds the connections of one address, or one IPv6 /64, that have not joined a
+	// session; 0: 32.
 	PerSource int
 	// PerNode bounds the connections of one node that have; 0: 256.
 	PerNode int
 	// Unfinished bounds the connections that have not joined a session, of all addresses
 	// together; 0: 1024.
 	Unfinished int
+	// Known are the addresses of nodes, for which there is room when strangers fill the rest;
+	// nil: those that the relay itself has heard.
+	Known *strangers.Known
 	// DeadAfter is how long a side may say nothing, which is asked in time; 0: 10 s.
 	DeadAfter time.Duration
 	// GoneWithin is how long what a process wrote last is waited for, that is gone; 0: 1 s.
@@ -114,6 +119,9 @@ func New(c Config) *Relay {
 	if c.Unfinished == 0 {
 		c.Unfinished = 1024
 	}
+	if c.Known == nil {
+		c.Known = strangers.NewKnown()
+	}
 	if c.DeadAfter == 0 {
 		c.DeadAfter = 10 * time.Second
 	}
@@ -125,7 +133,11 @@ func New(c Config) *Relay {
 	}
 	r := &Relay{
 		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{of: map[string]*tries{}},
-		sources: sources{most: c.PerSource, unfinished: c.Unfinished, ofNode: c.PerNode, begin: map[string]int{}, has: map[string]int{}},
+		sources: sources{
+			// A handshake takes three round trips, with QUIC's Retry four.
+			begin:  strangers.NewRoom(strangers.Limits{Source: c.PerSource, All: c.Unfinished, Settle: c.HelloWithin / 5}, c.Known),
+			ofNode: c.PerNode, has: map[string]int{},
+		},
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -28,22 +29,22 @@ type stream interface {
 type wire struct {
 	stream
 	reader    *frame.Reader
-	transport string     // as a frame.State names it
-	quic      *quic.Conn // with datagrams; nil: there are none
-	joined    func()     // tells its source that it is no beginner any more
-	leave     func()     // and its node that it is gone; nil: it has not joined
+	transport string           // as a frame.State names it
+	quic      *quic.Conn       // with datagrams; nil: there are none
+	guest     *strangers.Guest // until it has joined
+	leave     func()           // and its node that it is gone; nil: it has not joined
 	closing   func() error
 	closed    func() error
 	why       atomic.Pointer[error] // it ended, where that is not what the stream says
 }
 
-func overTLS(conn *tls.Conn, joined func()) *wire {
-	return &wire{joined: joined, stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite, closed: conn.Close}
+func overTLS(conn *tls.Conn, guest *strangers.Guest) *wire {
+	return &wire{guest: guest, stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite, closed: conn.Close}
 }
 
-func overQUIC(conn *quic.Conn, s *quic.Stream, joined func()) *wire {
+func overQUIC(conn *quic.Conn, s *quic.Stream, guest *strangers.Guest) *wire {
 	w := &wire{
-		joined: joined, stream: s, reader: frame.NewReader(s), transport: frame.OverQUIC,
+		guest: guest, stream: s, reader: frame.NewReader(s), transport: frame.OverQUIC,
 		closing: s.Close, closed: func() error { return conn.CloseWithError(0, "") },
 	}
 	if conn.ConnectionState().SupportsDatagrams.Remote {
