@@ -7,27 +7,6 @@ import (
 	"strings"
 )
 
-// BlockDevices lists, as kind/name, the block devices that software set up:
-// loop with its backing file, dm, md, nbd, zram. Those that stand by unused,
-// as eight loop devices do everywhere, are none.
-func (m *Machine) BlockDevices() ([]string, error) {
-	names, err := m.namesOf("/sys/block")
-	if err != nil {
-		return nil, fmt.Errorf("cannot list block devices: %w", err)
-	}
-	var all []string
-	for _, name := range names {
-		object, err := m.blockObject(name)
-		if err != nil {
-			return nil, err
-		}
-		if object != "" {
-			all = append(all, object)
-		}
-	}
-	return all, nil
-}
-
 // blockObject is what a device of /sys/block is called as an object, or
 // nothing where software did not set it up.
 func (m *Machine) blockObject(name string) (string, error) {

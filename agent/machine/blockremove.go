@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetUpDevice is a block device that software set up, with its object name as
-// BlockDevices writes it.
+// SetUpDevice is a block device that software set up.
 type SetUpDevice struct {
 	Object string   // loop//path/of/file, dm/vg-lv
 	Name   string   // in /sys/block: loop0, dm-1
@@ -23,9 +22,11 @@ type SetUpDevice struct {
 	Held   bool     // another device lies on it
 }
 
-// SetUpDevices is BlockDevices with what is needed to take one away.
+// SetUpDevices lists the block devices that software set up: loop with its backing
+// file, dm, md, nbd, zram. Those that stand by unused, as eight loop devices do
+// everywhere, are none.
 func (m *Machine) SetUpDevices() ([]SetUpDevice, error) {
-	names, err := m.Names("/sys/block")
+	names, err := m.namesOf("/sys/block")
 	if err != nil {
 		return nil, fmt.Errorf("cannot list block devices: %w", err)
 	}

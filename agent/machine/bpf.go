@@ -12,6 +12,7 @@ import (
 
 // BPFProgram is a loaded eBPF program.
 type BPFProgram struct {
+	ID   uint32 // the kernel's number
 	Type string // socketfilter, cgroupskb, tracing …
 	Name string // chosen by who loaded it
 	Tag  string // the kernel's hash of its instructions
@@ -44,6 +45,6 @@ func BPFPrograms() ([]BPFProgram, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot look at eBPF program %d: %w", id, err)
 		}
-		all = append(all, BPFProgram{Type: strings.ToLower(info.Type.String()), Name: info.Name, Tag: info.Tag})
+		all = append(all, BPFProgram{ID: uint32(id), Type: strings.ToLower(info.Type.String()), Name: info.Name, Tag: info.Tag})
 	}
 }

@@ -25,6 +25,16 @@ type Tree struct {
 	Look func(*Entry)
 	// Fault hears of each path that could not be handled; the sweep goes on.
 	Fault func(path string, err error)
+	// Gone hears of each name that was gone when it was looked at. Nil: nobody asks.
+	Gone func(path string)
+	// Changed hears of each directory whose entries changed since the look began: it
+	// may have missed what came, went or was renamed there. Nil: nobody asks.
+	Changed func(dir string)
+	// Since, a time of ChangeClock, is when a look of several sweeps began.
+	Since int64
+	// Kept hears of each directory that Remove would choose and that stays, since
+	// something in it was not chosen. Nil: nobody asks.
+	Kept func(*Entry)
 }
 
 // Tally counts what a sweep removed. Bytes are those given back to the file
@@ -155,9 +165,11 @@ type frame struct {
 	scanned bool
 	more    bool // there were more directories than maxSubs
 	kept    bool // something in it stays, so that it stays too
+	spared  bool // something in it was not chosen
 	pinned  bool // held open and never removed itself
 	scans   int
 	dirs    int64 // the tally when it was last scanned for more
+	changed int64 // its time of change when it was opened
 }
 
 type sweep struct {
@@ -173,7 +185,35 @@ type sweep struct {
 }
 
 func newSweep(ctx context.Context, t Tree, top string) *sweep {
-	return &sweep{Tree: t, ctx: ctx, top: top, buf: make([]byte, 64<<10)}
+	s := &sweep{Tree: t, ctx: ctx, top: top, buf: make([]byte, 64<<10)}
+	if s.Since == 0 {
+		s.Since = ChangeClock()
+	}
+	return s
+}
+
+// ChangeClock is the clock by which the kernel dates changes of files, in
+// nanoseconds. It goes in ticks of some milliseconds.
+func ChangeClock() int64 { return clock(unix.CLOCK_REALTIME_COARSE) }
+
+func clock(id int32) int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(id, &now) // every kernel has these clocks
+	return now.Nano()
+}
+
+// changed tells of a directory that changed since the look began. A change in the tick
+// in which it began may have been before it, and counts. A change from the future was
+// made before the clock was set back, and does not. Newer kernels date a change that
+// somebody watches for more finely than by ticks.
+func (s *sweep) changed(f *frame) {
+	var st unix.Stat_t
+	if s.Changed == nil || unix.Fstat(f.fd, &st) != nil {
+		return
+	}
+	if at := st.Ctim.Nano(); at != f.changed || at >= s.Since && at <= clock(unix.CLOCK_REALTIME) {
+		s.Changed(s.path())
+	}
 }
 
 func (s *sweep) close() {
@@ -210,6 +250,13 @@ func (s *sweep) fault(p string, err error) {
 	}
 }
 
+// gone tells of a name in the current directory that is not there any more.
+func (s *sweep) gone(name string) {
+	if s.Gone != nil {
+		s.Gone(path.Join(s.path(), name))
+	}
+}
+
 func (s *sweep) push(fd int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -221,7 +268,7 @@ func (s *sweep) push(fd int, name string) error {
 		unix.Close(parent.fd)
 		parent.fd = -1
 	}
-	s.frames = append(s.frames, &frame{fd: fd, name: name, dev: st.Dev, ino: st.Ino})
+	s.frames = append(s.frames, &frame{fd: fd, name: name, dev: st.Dev, ino: st.Ino, changed: st.Ctim.Nano()})
 	return nil
 }
 
@@ -282,6 +329,7 @@ func (s *sweep) entry(f *frame, name string) {
 	e := &Entry{Name: name, sweep: s, dir: f.fd}
 	err := unix.Fstatat(f.fd, name, &e.Stat, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
 	if errors.Is(err, unix.ENOENT) {
+		s.gone(name)
 		return
 	}
 	if err != nil {
@@ -296,7 +344,7 @@ func (s *sweep) entry(f *frame, name string) {
 	if e.IsDir() {
 		switch {
 		case s.Enter != nil && !s.Enter(e):
-			f.kept = true
+			f.kept, f.spared = true, true
 		case len(f.subs) >= maxSubs && s.Remove != nil:
 			f.more = true // the next scan finds it
 		case len(f.subs) >= 16*maxSubs:
@@ -307,7 +355,7 @@ func (s *sweep) entry(f *frame, name string) {
 		return
 	}
 	if s.Remove == nil || !s.Remove(e) {
-		f.kept = true
+		f.kept, f.spared = true, true
 		return
 	}
 	switch err := unlink(f.fd, name, 0); {
@@ -332,10 +380,12 @@ func (s *sweep) descend(f *frame, name string) {
 		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
 	switch {
 	case errors.Is(err, unix.ENOENT):
+		s.gone(name)
 		return
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		// It was swapped for a link or a file since it was looked at. Look again.
 		if !s.again(f) {
+			s.gone(name)
 			s.fault(path.Join(s.path(), name), errChanged)
 			f.kept = true
 		}
@@ -355,6 +405,7 @@ func (s *sweep) descend(f *frame, name string) {
 // emptied.
 func (s *sweep) pop(f *frame) {
 	n := len(s.frames) - 1
+	s.changed(f)
 	if n == 0 {
 		unix.Close(f.fd)
 		s.frames = nil
@@ -364,6 +415,7 @@ func (s *sweep) pop(f *frame) {
 	if parent.fd < 0 && !s.reopen(parent, f) {
 		// The enemy moved the directory elsewhere. What is left of the branch is
 		// found again from the deepest directory still held.
+		s.gone(f.name)
 		s.fault(s.path(), errDeep)
 		unix.Close(f.fd)
 		s.frames = s.frames[:maxPinned]
@@ -376,8 +428,14 @@ func (s *sweep) pop(f *frame) {
 	statErr := unix.Fstat(f.fd, &e.Stat)
 	unix.Close(f.fd)
 	s.frames = slices.Delete(s.frames, n, n+1)
-	if f.kept || statErr != nil || s.Remove == nil || !s.Remove(e) {
-		parent.kept = true
+	switch chosen := statErr == nil && s.Remove != nil && s.Remove(e); {
+	case !chosen:
+		parent.kept, parent.spared = true, true
+		return
+	case f.kept:
+		if parent.kept = true; f.spared && s.Kept != nil {
+			s.Kept(e)
+		}
 		return
 	}
 	switch err := unlink(parent.fd, f.name, unix.AT_REMOVEDIR); {

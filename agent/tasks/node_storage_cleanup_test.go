@@ -28,6 +28,7 @@ func used(t *testing.T) (*Host, string) {
 	put(t, dir, "proc/sys/kernel/random/boot_id", bootID+"\n")
 	put(t, dir, "proc/sys/kernel/core_pattern", "/var/cores/core.%e.%p\n")
 	put(t, dir, "proc/swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")
+	ok(t, os.MkdirAll(filepath.Join(dir, "sys/block"), 0o755))
 	ok(t, os.MkdirAll(filepath.Join(dir, "proc/1/ns"), 0o755))
 	ok(t, os.Symlink("net:[4026531840]", filepath.Join(dir, "proc/1/ns/net")))
 	return h, dir

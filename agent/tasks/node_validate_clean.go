@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,8 @@ import (
 //
 // Both are the same look: each check turns one part of the machine into items
 // with stable names. Taking a baseline keeps the names; judging reports the
-// items that the baseline does not have. What a moment's work of the system
-// makes, such as a process of a timer, is told from residue by looking twice:
-// only what is there at both looks counts.
+// items that the baseline does not have, as settling has it: what is of a known
+// owner must stay, and what is of an unknown one counts from any look.
 type validation struct {
 	*Run
 	m        *machine.Machine
@@ -57,10 +57,13 @@ type kernelView struct {
 type item struct {
 	row     string
 	key     string // stable name: what the baseline keeps
+	id      string // of this one thing, and nobody's choice: device and inode, pid and start; empty: its key says as much
 	finding taskcatalog.Finding
 	// tenant marks what is residue whatever a baseline says: it is an
 	// allocation's. differs marks what the look itself compared.
 	tenant, differs bool
+	// stranger marks what is of an owner that the baseline does not have.
+	stranger bool
 	// despite marks what was found though its look could not be made whole.
 	despite bool
 }
@@ -70,7 +73,8 @@ type item struct {
 type check struct {
 	rows []string
 	look func(context.Context, *validation) ([]item, error)
-	// settles: what was not there before must stay for Host.Settle to count.
+	// settles: what is of a known owner and was not there before must stay for
+	// Host.Settle to count.
 	settles bool
 	// later is what takes long and no other look asks for: it is done while
 	// things settle.
@@ -173,72 +177,54 @@ func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcat
 	return result, v.report, err
 }
 
-// looks makes every look, and the settling ones again where they found
-// something. It returns each look's items that count, and why a look could
-// not be made.
+// looks makes every look, and those that must settle until they have. It returns each
+// look's items that count, and why a look could not be made.
 func (v *validation) looks(ctx context.Context) (found [][]item, failed []error, err error) {
-	n := len(validationChecks)
-	found, failed = make([][]item, n), make([]error, n)
-	again, last := false, n+2
-	one := func(i int) []item {
-		items, err := validationChecks[i].look(ctx, v)
-		if err != nil {
-			failed[i] = err
-		}
-		return items
-	}
+	all, last := make([]*settling, len(validationChecks)), len(validationChecks)+2
 	for i, c := range validationChecks {
 		v.step(c.rows[0], i+1, last)
-		found[i] = one(i)
-		if ctx.Err() != nil {
+		all[i] = &settling{v: v, check: c}
+		if all[i].look(ctx); ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		again = again || c.settles && v.unsettled(found[i])
 	}
-	settled := time.NewTimer(cmpOr(v.Host.Settle, defaultSettle))
+	settle := cmp.Or(v.Host.Settle, defaultSettle)
+	settled := time.NewTimer(settle)
 	defer settled.Stop()
-	for i, c := range validationChecks {
-		if c.later == nil || failed[i] != nil {
+	for _, s := range all {
+		if s.check.later == nil || s.err != nil {
 			continue
 		}
-		v.step(c.rows[0]+"_files", n+1, last)
-		items, err := c.later(ctx, v)
-		found[i], failed[i] = append(found[i], items...), err
+		v.step(s.check.rows[0]+"_files", last-1, last)
+		items, err := s.check.later(ctx, v)
+		s.sure, s.err = append(s.sure, items...), err
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
 	}
-	if !again {
-		return found, failed, nil
-	}
-	v.step("settle", last, last)
-	select {
-	case <-settled.C:
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	}
-	for i, c := range validationChecks {
-		if !c.settles || failed[i] != nil || !v.unsettled(found[i]) {
-			continue
+	for {
+		open := slices.DeleteFunc(slices.Clone(all), func(s *settling) bool { return s.done })
+		if len(open) == 0 {
+			break
 		}
-		stays := map[string]bool{}
-		for _, it := range one(i) {
-			stays[it.row+"\x00"+it.key] = true
-		}
-		found[i] = slices.DeleteFunc(found[i], func(it item) bool { return !it.tenant && !stays[it.row+"\x00"+it.key] })
-		if ctx.Err() != nil {
+		v.step("settle", last, last)
+		select {
+		case <-settled.C:
+		case <-ctx.Done():
 			return nil, nil, context.Cause(ctx)
 		}
+		for _, s := range open {
+			if s.look(ctx); ctx.Err() != nil {
+				return nil, nil, context.Cause(ctx)
+			}
+		}
+		settled.Reset(settle)
+	}
+	for _, s := range all {
+		items, err := s.result()
+		found, failed = append(found, items), append(failed, err)
 	}
 	return found, failed, nil
-}
-
-// unsettled reports whether a second look could change the answer.
-func (v *validation) unsettled(items []item) bool {
-	if v.taking {
-		return len(items) > 0
-	}
-	return slices.ContainsFunc(items, func(it item) bool { return !it.tenant && !v.has(it) })
 }
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -250,13 +236,6 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func cmpOr(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
 }
 
 // booted waits until cloud-init and the agent have done all of a first boot: what
@@ -292,6 +271,7 @@ func (v *validation) account(uid uint32) (Account, bool) {
 // or anybody else, whom only next mends.
 func (v *validation) owner(it item, uid uint32, next string) item {
 	it.finding.UID, it.finding.NextAction = &uid, next
+	it.stranger = !v.knows(uid)
 	if a, ok := v.account(uid); ok {
 		it.tenant, it.finding.NextAction = true, taskcatalog.ActionRevokeUser
 		it.finding.Detail = join(it.finding.Detail, "of allocation "+a.AllocationID)

@@ -137,16 +137,17 @@ func lookLoginFiles(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
+	var own []string
 	for home := range v.homes {
 		for _, f := range []string{".profile", ".bash_profile", ".bash_login", ".bashrc", ".bash_logout", ".bash_aliases", ".zshenv", ".zprofile", ".zshrc", ".zlogin", ".pam_environment", ".login", ".cshrc", ".tcshrc", ".inputrc", ".vimrc", ".gdbinit", ".forward", ".xsession", ".xprofile", ".gitconfig"} {
-			names = append(names, path.Join(home, f))
+			own = append(own, path.Join(home, f))
 		}
 	}
 	below, err := v.inHomes(ctx, ".config/systemd", ".config/environment.d", ".config/autostart", ".local/share/systemd", ".local/bin", "bin")
 	if err != nil {
 		return nil, err
 	}
-	return v.homeFiles(ctx, "login_files", append(names, below...))
+	return v.homeFiles(ctx, "login_files", own, append(names, below...))
 }
 
 // lookKeys compares everything in each known user's .ssh but known_hosts.
@@ -156,7 +157,7 @@ func lookKeys(ctx context.Context, v *validation) ([]item, error) {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(path.Base(name), "known_hosts") })
-	return v.homeFiles(ctx, "authorized_keys", names)
+	return v.homeFiles(ctx, "authorized_keys", nil, names)
 }
 
 func (v *validation) inHomes(ctx context.Context, dirs ...string) ([]string, error) {
@@ -172,13 +173,20 @@ func (v *validation) inHomes(ctx context.Context, dirs ...string) ([]string, err
 	return v.tree(ctx, tops, func(string, bool) bool { return false })
 }
 
-func (v *validation) homeFiles(ctx context.Context, row string, names []string) ([]item, error) {
-	records, err := v.records(ctx, names, row == "login_files")
+// homeFiles compares files that may be there, and those that were listed.
+func (v *validation) homeFiles(ctx context.Context, row string, may, listed []string) ([]item, error) {
+	records, err := v.records(ctx, append(may, listed...), row == "login_files")
 	if err != nil {
 		return nil, err
 	}
-	records = slices.DeleteFunc(records, func(f taskcatalog.BaselineFile) bool { return f.Digest == machine.FileMissing })
-	return v.compareFiles(row, records, func(name string) bool { return rowOf(name) == row }, func(string) string { return row }), nil
+	var went error
+	records = slices.DeleteFunc(records, func(f taskcatalog.BaselineFile) bool {
+		if f.Digest == machine.FileMissing && slices.Contains(listed, f.Path) {
+			went = &unrest{changedMeanwhile(f.Path)}
+		}
+		return f.Digest == machine.FileMissing
+	})
+	return v.compareFiles(row, records, func(name string) bool { return rowOf(name) == row }, func(string) string { return row }), went
 }
 
 // lookBoot compares the kernel, its first root file system and the boot loader.
@@ -218,9 +226,20 @@ const maxTree = 300_000
 // tree lists, sorted, what is below tops and is no directory, on every local
 // file system that is mounted there. A top that is a link or a file is listed
 // itself; one that is not there is empty.
-func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, dir bool) bool) ([]string, error) {
-	var names, within []string
+func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, dir bool) bool) (names []string, err error) {
+	err = still(ctx, func() (moved string, err error) {
+		names, moved, err = v.treeOnce(ctx, tops, skip)
+		return moved, err
+	})
+	return names, err
+}
+
+// treeOnce is tree, and says whether something moved meanwhile.
+func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name string, dir bool) bool) (names []string, moved string, err error) {
+	var within []string
 	var failed error
+	since := machine.ChangeClock()
+	changed := func(p string) { moved = changedMeanwhile(p) }
 	for tops := slices.Clone(tops); len(tops) > 0; {
 		top := tops[0]
 		tops, within = tops[1:], nil
@@ -233,6 +252,7 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 				}
 			},
 			Enter: func(e *machine.Entry) bool { return !skip(e.Path(), true) },
+			Gone:  changed, Changed: changed, Since: since,
 			Fault: func(p string, err error) {
 				switch {
 				case errors.Is(err, machine.ErrMount):
@@ -247,14 +267,14 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
 			names = append(names, top)
 		default:
-			return nil, err
+			return nil, "", err
 		}
 		if len(within) == 0 {
 			continue
 		}
 		mounts, err := v.m.Mounts()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for _, p := range within {
 			if mt, ok := machine.Covering(mounts, p); ok && mt.Local() {
@@ -262,17 +282,20 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 			}
 		}
 	}
-	if failed == nil {
+	switch {
+	case moved != "":
+		return nil, moved, nil
+	case failed == nil:
 		failed = v.triggered(tops, skip)
 	}
 	if failed != nil {
-		return nil, failed
+		return nil, "", failed
 	}
 	if len(names) > maxTree {
-		return nil, fmt.Errorf("more than %d files to compare", maxTree)
+		return nil, "", fmt.Errorf("more than %d files to compare", maxTree)
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), "", nil
 }
 
 // triggered refuses an automount in what tree lists that nothing is mounted on:
@@ -362,7 +385,7 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 	}
 	var items []item
 	differ := func(f taskcatalog.BaselineFile, detail string) {
-		items = append(items, item{row: row(f.Path), key: f.Path, differs: true, finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage}})
+		items = append(items, item{row: row(f.Path), key: f.Path, differs: true, stranger: !v.knows(f.UID), finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage}})
 	}
 	seen := map[string]bool{}
 	for _, is := range rollAs(records, rolls) {

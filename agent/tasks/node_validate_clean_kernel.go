@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -29,8 +30,12 @@ func lookSwap(_ context.Context, v *validation) ([]item, error) {
 }
 
 func lookBlockDevices(_ context.Context, v *validation) ([]item, error) {
-	names, err := v.m.BlockDevices()
-	return objects("block_devices", "", names, taskcatalog.ActionStorageCleanup), err
+	devices, err := v.m.SetUpDevices()
+	items := make([]item, len(devices))
+	for i, d := range devices {
+		items[i] = item{row: "block_devices", key: d.Object, id: "device " + d.Name, finding: taskcatalog.Finding{Subject: d.Object, NextAction: taskcatalog.ActionStorageCleanup}}
+	}
+	return items, err
 }
 
 func lookHugepages(ctx context.Context, v *validation) ([]item, error) {
@@ -72,13 +77,12 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 	count := map[string]int{}
 	for _, m := range mounts {
 		owner, isUser := strings.CutPrefix(m.Point, "/run/user/")
-		known := isUser && slices.ContainsFunc(slices.Collect(keysOf(v.users)), func(uid uint32) bool { return fmt.Sprint(uid) == owner })
 		switch {
 		case m.Root == "/" && slices.Contains(strings.Fields(apiMounts[m.Point]), m.Type):
 		case m.Type == "nsfs": // lookNamespaces has them
 		case m.Point == "/run/netns" && m.Type == "tmpfs" && m.Root == "/netns": // what ip netns binds to itself
 		case strings.HasPrefix(m.Point, "/run/credentials/") && (m.Type == "ramfs" || m.Type == "tmpfs"):
-		case known && m.Type == "tmpfs" && m.Root == "/":
+		case isUser && v.knowsText(owner) && m.Type == "tmpfs" && m.Root == "/":
 		default:
 			key := m.Point + " " + m.Type + " " + m.Root
 			if count[key]++; count[key] > 1 {
@@ -88,7 +92,8 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 			if v.containers(m.Point) {
 				next = taskcatalog.ActionStorageCleanup
 			}
-			items = append(items, item{row: "mounts", key: key, finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
+			// Whom FUSE was mounted for chose the point.
+			items = append(items, item{row: "mounts", key: key, stranger: m.User != "" && !v.knowsText(m.User), finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
 			// A name of its own, since a cleanup must not take a mount of the
 			// baseline off for its options. No mount point begins as this does.
 			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline's, they are " + m.Access}}
@@ -108,14 +113,11 @@ func (v *validation) containers(name string) bool {
 		slices.ContainsFunc(containerStates, func(pattern string) bool { return below(strings.TrimSuffix(pattern, "/*")) })
 }
 
-func keysOf(users map[uint32]string) func(func(uint32) bool) {
-	return func(yield func(uint32) bool) {
-		for uid := range users {
-			if !yield(uid) {
-				return
-			}
-		}
-	}
+// knowsText reports whether a text is the number of a uid of the baseline's.
+func (v *validation) knowsText(text string) bool {
+	uid, err := strconv.ParseUint(text, 10, 32)
+	_, known := v.users[uint32(uid)]
+	return err == nil && known && text == strconv.FormatUint(uid, 10)
 }
 
 // lookNamespaces finds network namespaces by what keeps them: a mount, or
@@ -134,10 +136,10 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 	for _, m := range mounts {
 		if m.Type == "nsfs" && m.Root != host && !points[m.Point] {
 			points[m.Point] = true
-			items = append(items, objects("namespaces", "netns/", []string{m.Point}, taskcatalog.ActionStorageCleanup)...)
+			items = append(items, item{row: "namespaces", key: "netns/" + m.Point, id: m.Root, finding: taskcatalog.Finding{Subject: m.Point, NextAction: taskcatalog.ActionStorageCleanup}})
 		}
 	}
-	all, _, err := v.processes()
+	all, _, _, err := v.processes()
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 		}
 		seen[ns] = true
 		// A cleanup ends no process but a container's.
-		items = append(items, v.owner(item{row: "namespaces", key: "netns/of " + p.key(), finding: taskcatalog.Finding{
+		items = append(items, v.owner(item{row: "namespaces", key: "netns/of " + p.key(), id: ns, finding: taskcatalog.Finding{
 			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()),
 		}}, p.UIDs[0], p.mends()))
 	}
@@ -198,7 +200,7 @@ func lookBPF(_ context.Context, v *validation) ([]item, error) {
 	var items []item
 	for _, p := range programs {
 		if p.Type != "cgroupdevice" {
-			items = append(items, item{row: "bpf", key: p.Type + "/" + p.Name + "/" + p.Tag})
+			items = append(items, item{row: "bpf", key: p.Type + "/" + p.Name + "/" + p.Tag, id: fmt.Sprintf("program %d", p.ID)})
 		}
 	}
 	return items, nil
@@ -217,7 +219,7 @@ func lookFirewall(ctx context.Context, v *validation) ([]item, error) {
 	if v.base == nil || v.base.Firewall == v.now.Firewall {
 		return nil, nil
 	}
-	return []item{{row: "firewall", key: "rules " + v.now.Firewall, differs: true, finding: taskcatalog.Finding{
+	return []item{{row: "firewall", key: "rules", differs: true, finding: taskcatalog.Finding{
 		Subject: "firewall rules", Detail: "they are not those of the baseline", Count: int64(len(rules)),
 	}}}, nil
 }

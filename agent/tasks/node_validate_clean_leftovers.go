@@ -26,22 +26,48 @@ func objects(row, kind string, names []string, next string) []item {
 }
 
 // entries are the names in a directory that a tenant may have touched, with
-// their owners. One that is a link or no directory is itself an entry.
-func (v *validation) entries(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
-	var items []item
+// their owners. One that is a link or no directory is itself an entry. What was seen
+// comes with an error, too.
+func (v *validation) entries(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) (items []item, err error) {
+	err = still(ctx, func() (moved string, err error) {
+		before := items
+		items, moved, err = v.listed(ctx, row, kind, dir, next, skip)
+		items = withStrangers(items, before)
+		return moved, err
+	})
+	return items, err
+}
+
+// withStrangers adds the strangers' things that an earlier listing saw.
+func withStrangers(items, before []item) []item {
+	seen := marks(items)
+	for _, it := range before {
+		if len(items) > 2*maxForeign {
+			break
+		}
+		if (it.tenant || it.stranger) && !seen[keyMark(it)] && !seen[idMark(it)] {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// listed lists a directory once, and says whether something moved meanwhile.
+func (v *validation) listed(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) (items []item, moved string, err error) {
 	var more int64
-	add := func(name string, uid uint32) {
+	add := func(name string, st unix.Stat_t) {
 		if len(items) >= maxForeign {
 			more++
 			return
 		}
-		items = append(items, v.owner(item{row: row, key: kind + name, finding: taskcatalog.Finding{Subject: name}}, uid, next))
+		items = append(items, v.owner(item{row: row, key: kind + name, id: inode(st), finding: taskcatalog.Finding{Subject: name}}, st.Uid, next))
 	}
 	var failed error
-	_, err := v.m.Empty(ctx, dir, machine.Tree{
+	changed := func(p string) { moved = changedMeanwhile(p) }
+	_, err = v.m.Empty(ctx, dir, machine.Tree{
 		Look: func(e *machine.Entry) {
 			if skip == nil || !skip(e) {
-				add(e.Path(), e.Stat.Uid)
+				add(e.Path(), e.Stat)
 			}
 		},
 		Enter: func(*machine.Entry) bool { return false },
@@ -50,23 +76,27 @@ func (v *validation) entries(ctx context.Context, row, kind, dir, next string, s
 				failed = fmt.Errorf("cannot look at %s: %w", p, err)
 			}
 		},
+		Gone: changed, Changed: changed,
 	})
 	if more > 0 {
 		items = append(items, manyMore(row, kind+dir, next, more))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
+		return nil, "", nil
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
 		st, statErr := v.m.Lstat(dir)
 		if statErr != nil && !errors.Is(statErr, unix.ELOOP) {
-			return nil, err
+			return nil, "", err
 		}
-		add(dir, st.Uid)
-		return items, nil
+		add(dir, st)
+		return items, "", nil
 	}
-	return items, errors.Join(err, failed)
+	return items, moved, errors.Join(err, failed)
 }
+
+// inode names a file by what nobody chooses.
+func inode(st unix.Stat_t) string { return fmt.Sprintf("file %d:%d", st.Dev, st.Ino) }
 
 // manyMore stands for what is beyond maxForeign: a tenant can make as many
 // names as there are inodes, and the agent's memory is bounded.
@@ -118,7 +148,7 @@ func lookIPC(ctx context.Context, v *validation) ([]item, error) {
 		if v.knows(uid) {
 			uid = o.CUID
 		}
-		it := item{row: "ipc", key: fmt.Sprintf("%s/of uid %d", o.Kind, uid), finding: taskcatalog.Finding{
+		it := item{row: "ipc", key: fmt.Sprintf("%s/of uid %d", o.Kind, uid), id: fmt.Sprintf("%s %d", o.Kind, o.ID), finding: taskcatalog.Finding{
 			Subject: fmt.Sprintf("%s %d", o.Kind, o.ID), Detail: fmt.Sprintf("%d bytes", o.Bytes),
 		}}
 		if !v.knows(uid) {
@@ -128,10 +158,10 @@ func lookIPC(ctx context.Context, v *validation) ([]item, error) {
 	}
 	for _, d := range []struct{ kind, dir string }{{"shm", "/dev/shm"}, {"mqueue", "/dev/mqueue"}} {
 		found, err := v.entries(ctx, "ipc", "", d.dir, taskcatalog.ActionStorageCleanup, nil)
-		if err != nil {
-			return nil, err
-		}
 		items = append(items, found...)
+		if err != nil {
+			return items, err
+		}
 	}
 	return items, nil
 }
@@ -352,7 +382,9 @@ func (v *validation) glob(pattern string) ([]string, error) {
 }
 
 // lookFiles goes through every local file system once: files of unknown
-// owners, set-uid files, capabilities, and new names at the top.
+// owners, set-uid files, capabilities, and new names at the top. Directories that
+// strangers may write to are looked at again by themselves: a walk of minutes can be
+// passed by.
 func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	if len(v.users) == 0 && !v.taking {
 		return nil, errors.New("no user is known")
@@ -364,24 +396,22 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	if len(mounts) == 0 {
 		return nil, errors.New("no local file system is mounted")
 	}
-	var items []item
+	o := &owners{v: v, within: map[string]uint32{}, seen: map[string]bool{}, again: map[string]bool{}}
 	var failed error
-	var setuids int64
-	within := map[string]uint32{} // directories already reported, with their owner
 	for _, top := range mounts {
+		on, err := v.m.Lstat(top)
+		if err == nil {
+			o.share(top, on)
+		}
 		t := machine.Tree{
 			Look: func(e *machine.Entry) {
-				if !v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid) {
-					items = v.foreign(items, within, e)
-				}
-				if privileged, what := e.Privileged(); privileged {
-					if setuids++; setuids > maxForeign {
-						return
-					}
-					name := e.Path()
-					items = append(items, v.owner(item{row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), finding: taskcatalog.Finding{Subject: name, Detail: what}}, e.Stat.Uid, taskcatalog.ActionReimage))
+				o.look(e)
+				if e.Stat.Dev == on.Dev { // else something is mounted there, which may never answer
+					o.share(e.Path(), e.Stat)
 				}
 			},
+			Gone:    func(p string) { o.note(path.Dir(p), false) },
+			Changed: func(dir string) { o.note(dir, false) },
 			Fault: func(p string, err error) {
 				if failed == nil && !errors.Is(err, machine.ErrMount) {
 					failed = fmt.Errorf("cannot look at %s: %w", p, err)
@@ -389,26 +419,120 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 			},
 		}
 		if _, err := v.m.Empty(ctx, top, t); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("cannot look at %s: %w", top, err)
+			return o.items, fmt.Errorf("cannot look at %s: %w", top, err)
 		}
 	}
-	if failed != nil {
-		return nil, failed
+	if o.tooMany {
+		failed = errors.Join(failed, fmt.Errorf("more than %d directories that strangers may write to", maxAgain))
 	}
-	if setuids > maxForeign {
-		items = append(items, manyMore("setuid", "setuid", taskcatalog.ActionReimage, setuids-maxForeign))
+	if failed != nil {
+		return o.items, failed
+	}
+	err = still(ctx, func() (string, error) { return o.lookAgain(ctx) })
+	items := o.items
+	if o.setuids > maxForeign {
+		items = append(items, manyMore("setuid", "setuid", taskcatalog.ActionReimage, o.setuids-maxForeign))
+	}
+	if err != nil {
+		return items, err
 	}
 	for _, dir := range []string{"/", "/root", "/srv", "/mnt", "/media"} {
 		found, err := v.entries(ctx, "files", "top/", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
 			return dir == "/root" && strings.HasPrefix(e.Name, ".") // a shell's own files
 		})
-		if err != nil {
-			return nil, err
-		}
 		items = append(items, found...)
+		if err != nil {
+			return items, err
+		}
 	}
 	return items, nil
 }
+
+// owners is one look at whose all files are.
+type owners struct {
+	v       *validation
+	items   []item
+	within  map[string]uint32 // directories already reported, with their owner
+	seen    map[string]bool   // what items has
+	setuids int64
+	// again are directories to look at once more: those that strangers may write to,
+	// which must come to rest, and those that changed during the walk.
+	again   map[string]bool
+	tooMany bool
+}
+
+func (o *owners) look(e *machine.Entry) {
+	if !o.v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid) {
+		o.foreign(e)
+	}
+	privileged, what := e.Privileged()
+	if !privileged {
+		return
+	}
+	name := e.Path()
+	it := item{row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: what}}
+	if o.seen[it.key] {
+		return
+	}
+	if o.setuids++; o.setuids <= maxForeign {
+		o.seen[it.key] = true
+		o.items = append(o.items, o.v.owner(it, e.Stat.Uid, taskcatalog.ActionReimage))
+	}
+}
+
+// maxAgain bounds how many directories are looked at again: each layer of a container
+// image has a few.
+const maxAgain = 1 << 16
+
+// share notes a directory of a known user that strangers may write to. An entry of an
+// ACL lets nobody write without the group's bit.
+func (o *owners) share(name string, st unix.Stat_t) {
+	if st.Mode&fileType == directory && st.Mode&0o022 != 0 && o.v.knows(st.Uid) {
+		o.note(name, true)
+	}
+}
+
+func (o *owners) note(dir string, shared bool) {
+	switch _, noted := o.again[dir]; {
+	case noted || len(o.again) < maxAgain:
+		o.again[dir] = shared || o.again[dir]
+	case shared:
+		o.tooMany = true
+	}
+}
+
+// lookAgain looks once more at the noted directories, all in a moment. What strangers
+// could move out of sight is in one that they may write to, or below a thing of theirs.
+// In the system's own a daemon may be at work: only a name that went counts.
+func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
+	since := machine.ChangeClock()
+	for dir, shared := range o.again {
+		t := machine.Tree{Look: o.look, Enter: func(*machine.Entry) bool { return false }, Since: since}
+		t.Gone = func(p string) { moved = changedMeanwhile(p) }
+		if shared {
+			t.Changed = t.Gone
+		}
+		t.Fault = func(p string, fault error) {
+			if !errors.Is(fault, machine.ErrMount) {
+				err = fmt.Errorf("cannot look at %s: %w", p, fault)
+			}
+		}
+		_, failed := o.v.m.Empty(ctx, dir, t)
+		switch {
+		case err != nil:
+			return "", err
+		case errors.Is(failed, fs.ErrNotExist), errors.Is(failed, unix.ELOOP), errors.Is(failed, unix.ENOTDIR):
+			if shared {
+				moved = changedMeanwhile(dir)
+			}
+		case failed != nil:
+			return "", fmt.Errorf("cannot look at %s: %w", dir, failed)
+		}
+	}
+	return moved, nil
+}
+
+func changedMeanwhile(name string) string { return clean(name) + " changed while it was looked at" }
 
 func dynamicUser(uid uint32) bool { return uid >= dynamicUserMin && uid <= dynamicUserMax }
 
@@ -416,24 +540,27 @@ func dynamicUser(uid uint32) bool { return uid >= dynamicUserMin && uid <= dynam
 const maxForeign = 10_000
 
 // foreign notes a file of an unknown owner, or only its topmost directory.
-func (v *validation) foreign(items []item, within map[string]uint32, e *machine.Entry) []item {
+func (o *owners) foreign(e *machine.Entry) {
 	name, uid := e.Path(), e.Stat.Uid
 	if dynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
-		return items
+		return
 	}
-	above, below := within[path.Dir(name)]
-	if e.IsDir() && len(within) < maxForeign {
-		within[name] = uid
+	above, below := o.within[path.Dir(name)]
+	if e.IsDir() && len(o.within) < maxForeign {
+		o.within[name] = uid
 	}
-	if below && above == uid || len(items) > maxForeign {
-		return items
+	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that the baseline does not have"}}
+	if below && above == uid || len(o.items) > maxForeign || o.seen[idMark(it)] {
+		return
 	}
+	o.seen[idMark(it)] = true
 	next := taskcatalog.ActionReimage
 	for _, dir := range []string{"/tmp/", "/var/tmp/", "/dev/shm/", "/home/", "/var/crash/"} {
 		if strings.HasPrefix(name, dir) {
 			next = taskcatalog.ActionStorageCleanup
 		}
 	}
-	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that the baseline does not have"}}
-	return append(items, v.owner(it, uid, next))
+	it = o.v.owner(it, uid, next)
+	it.stranger = true // the uids that systemd lends are nobody's here
+	o.items = append(o.items, it)
 }

@@ -40,21 +40,26 @@ func (p running) mends() string {
 
 func (p running) key() string { return p.exe + " in " + p.unit }
 
+// id is of this process alone, whatever it runs and is called.
+func (p running) id() string { return fmt.Sprintf("process %d of %d", p.PID, p.Start) }
+
 // momentOfWork is how long a timer's or a service's own helpers may take
 // before they are looked at like anything else.
 const momentOfWork = time.Hour
 
 // processes lists all but kernel threads, and the numbers of those that the
-// kernel lists and does not show.
-func (v *validation) processes() (all []running, hidden []int, err error) {
+// kernel lists and does not show. moved says that one ended before it was seen: it may
+// have left another in its place.
+func (v *validation) processes() (all []running, hidden []int, moved string, err error) {
 	pids, err := v.m.PIDs()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	list, err := v.m.Processes()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
+	ended := func(pid int) { moved = fmt.Sprintf("process %d ended before it was looked at", pid) }
 	shown := map[int]bool{}
 	for _, p := range list {
 		shown[p.PID] = true
@@ -63,24 +68,35 @@ func (v *validation) processes() (all []running, hidden []int, err error) {
 		}
 		exe, err := v.m.Exe(p.PID)
 		if err != nil && !gone(err) {
-			return nil, nil, fmt.Errorf("cannot look at process %d: %w", p.PID, err)
+			return nil, nil, "", fmt.Errorf("cannot look at process %d: %w", p.PID, err)
 		}
 		cgroup, err := v.m.Cgroup(p.PID)
-		if err != nil {
-			if gone(err) {
-				continue
-			}
-			return nil, nil, fmt.Errorf("cannot look at process %d: %w", p.PID, err)
+		switch {
+		case err != nil && !gone(err):
+			return nil, nil, "", fmt.Errorf("cannot look at process %d: %w", p.PID, err)
+		case err != nil && v.foreignUID(p) < 0: // a stranger's counts though it ended
+			ended(p.PID)
+			continue
 		}
 		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: contained(cgroup)})
 	}
 	for _, pid := range pids {
 		// A directory of /proc without its files: something is mounted over it.
-		if has, err := v.m.Has(fmt.Sprintf("/proc/%d", pid)); !shown[pid] && err == nil && has {
+		switch has, err := v.m.Has(fmt.Sprintf("/proc/%d", pid)); {
+		case shown[pid] || err != nil:
+		case has:
 			hidden = append(hidden, pid)
+		default:
+			ended(pid)
 		}
 	}
-	return all, hidden, nil
+	return all, hidden, moved, nil
+}
+
+// foreignUID is the index of the first of a process's uids that nobody knows; -1: all
+// are known.
+func (v *validation) foreignUID(p machine.Process) int {
+	return slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knows(u) })
 }
 
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
@@ -120,11 +136,20 @@ func loginOf(cgroup string) string {
 
 // lookProcesses finds processes by owner first, then by executable and unit:
 // an interpreter that one service may run is no licence for another.
-func lookProcesses(_ context.Context, v *validation) ([]item, error) {
-	all, hidden, err := v.processes()
-	if err != nil {
-		return nil, err
-	}
+func lookProcesses(ctx context.Context, v *validation) (items []item, err error) {
+	err = still(ctx, func() (moved string, err error) {
+		all, hidden, moved, err := v.processes()
+		if err != nil {
+			return "", err
+		}
+		now, err := v.judgeProcesses(all, hidden)
+		items = withStrangers(now, items)
+		return moved, err
+	})
+	return items, err
+}
+
+func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error) {
 	self, _ := v.m.Exe(v.selfPID(all))
 	logins := v.openLogins(all)
 	uptime, err := v.m.Uptime()
@@ -133,10 +158,10 @@ func lookProcesses(_ context.Context, v *validation) ([]item, error) {
 	}
 	var items []item
 	for _, p := range all {
-		it := item{row: "processes", key: p.key(), finding: taskcatalog.Finding{
+		it := item{row: "processes", key: p.key(), id: p.id(), finding: taskcatalog.Finding{
 			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit), NextAction: p.mends(),
 		}}
-		if i := slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knows(u) }); i >= 0 && !v.taking {
+		if i := v.foreignUID(p.Process); i >= 0 && !v.taking {
 			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
 			it.finding.Detail = join(it.finding.Detail, "of a uid that the baseline does not have")
 			items = append(items, v.owner(it, p.UIDs[i], p.mends()))
@@ -150,7 +175,7 @@ func lookProcesses(_ context.Context, v *validation) ([]item, error) {
 		}
 		age := uptime - time.Duration(float64(p.Start)*machine.TickTime*float64(time.Second))
 		switch {
-		case p.State == "Z", self != "" && p.exe == self:
+		case p.Ended(), self != "" && p.exe == self:
 		case v.policyKnows(p):
 		case v.packaged(p.exe) && logins[p.login]:
 		case v.packaged(p.exe) && strings.HasSuffix(p.unit, ".service") && v.unitKnown(p.unit) && age < momentOfWork && !v.taking:
@@ -242,7 +267,7 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := v.processes()
+	all, _, _, err := v.processes()
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +284,7 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 		if holder != nil && holder.PID == self || slices.Contains(v.policy.KnownPorts, l.Name()) {
 			continue
 		}
-		it := item{row: "listeners", key: l.Name(), finding: taskcatalog.Finding{Subject: l.Name() + " at " + l.Addr.Addr().String(), Detail: "of the kernel or a process that ended"}}
+		it := item{row: "listeners", key: l.Name(), id: fmt.Sprintf("socket %d", l.Inode), finding: taskcatalog.Finding{Subject: l.Name() + " at " + l.Addr.Addr().String(), Detail: "of the kernel or a process that ended"}}
 		if holder != nil {
 			it.finding.Detail = fmt.Sprintf("%d %s; %s in %s", holder.PID, holder.Name, holder.exe, holder.unit)
 			const firstEphemeral = 32768
