@@ -136,11 +136,11 @@ func (a *Agent) renew(ctx context.Context) error {
 	}
 	m, err := a.state.Renew(ctx, a.self.Load().report, client.Renew)
 	if err != nil {
-		a.renewAt = a.Now().Add(minRenewal + rand.N(minRenewal))
+		a.renewAt = a.Now().Round(0).Add(minRenewal + rand.N(minRenewal)) // by the date, as certificates go
 		return err
 	}
 	a.planRenewal()
-	if earliest := a.Now().Add(minRenewal); a.renewAt.Before(earliest) {
+	if earliest := a.Now().Round(0).Add(minRenewal); a.renewAt.Before(earliest) {
 		a.renewAt = earliest
 	}
 	a.Log.Info("renewed the certificate", zap.String("node", m.NodeID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))

@@ -77,7 +77,7 @@ func (a *Agent) turn(ctx, work context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		case a.state.Member().Expired(a.Now()) || refusedMember(err):
-			a.renewAt = a.Now()
+			a.renewAt = a.Now().Round(0)
 			return a.outcast(ctx, err)
 		default:
 			a.Log.Warn("cannot renew the certificate yet", zap.String("node", m.NodeID), zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
@@ -107,7 +107,7 @@ func (a *Agent) outcast(ctx context.Context, err error) error {
 		return sleep(ctx, uplink.FirstPause) // it may have heard the new key before this node knows
 	}
 	if r, ok := uplink.RefusalOf(err); ok && r.Code == pki.CodeCertificateExpired && a.Now().Before(a.renewAt) {
-		a.renewAt = a.Now() // by the broker's clock it is time
+		a.renewAt = a.Now().Round(0) // by the broker's clock it is time
 		return err
 	}
 	return a.rejoin(ctx, err)
@@ -149,7 +149,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 	}
 	a.cancelTasks(reply.Cancel)
 	if reply.Report {
-		a.renewAt = a.Now()
+		a.renewAt = a.Now().Round(0)
 	}
 	if len(reply.Tasks)+len(reply.Cancel) == 0 && !reply.Report && !atOnce && a.Now().Sub(begun) < time.Second {
 		return errHasty // do not spin on a broker that does not hold the request

@@ -81,7 +81,7 @@ func (s *contacts) known(p *pki.Peer, now time.Time) (n *contact, heard bool) {
 	defer s.mu.Unlock()
 	n = s.nodes[p.NodeID]
 	heard = n != nil && n.epoch == p.Epoch
-	if heard && n.serial == p.Serial && now.Sub(n.readAt) < recheckEvery {
+	if heard && n.serial == p.Serial && broker.Elapsed(now, n.readAt) < recheckEvery {
 		return n, true
 	}
 	return nil, heard

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -54,7 +55,7 @@ func (d *denyList) shutOut(serial string) bool {
 func (d *denyList) unknown(now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return now.Sub(d.readAt) > denyListGrace
+	return broker.Elapsed(now, d.readAt) > denyListGrace
 }
 
 // restored is when the database came out of a backup last; zero: never.

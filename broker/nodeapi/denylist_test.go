@@ -3,6 +3,8 @@ package nodeapi
 import (
 	"testing"
 	"time"
+
+	"github.com/hostler/hostler/test/suspended"
 )
 
 func TestAReadingThatIsOvertakenChangesNothing(t *testing.T) {
@@ -11,5 +13,13 @@ func TestAReadingThatIsOvertakenChangesNothing(t *testing.T) {
 	d.replace(map[string]string{"earlier": ""}, time.Time{}, at)
 	if d.denied("earlier") || !d.denied("later") || d.unknown(at.Add(time.Second+denyListGrace)) {
 		t.Errorf("the list has %v, read at %v", d.serials, d.readAt)
+	}
+}
+
+func TestAListFromBeforeASuspensionIsTooOld(t *testing.T) {
+	d, now := new(denyList), time.Now()
+	d.replace(nil, time.Time{}, now)
+	if d.unknown(now.Add(denyListGrace)) || !d.unknown(suspended.For(t, now, time.Minute)) {
+		t.Error("a list that was read a minute ago by the date is taken for a fresh one")
 	}
 }

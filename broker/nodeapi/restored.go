@@ -43,7 +43,7 @@ func (a *API) met(p *pki.Peer) bool {
 	a.contacts.mu.Lock()
 	defer a.contacts.mu.Unlock()
 	n := a.contacts.nodes[p.NodeID]
-	return n != nil && n.serial == p.Serial && a.c.Now().Sub(n.readAt) < recheckEvery
+	return n != nil && n.serial == p.Serial && broker.Elapsed(a.c.Now(), n.readAt) < recheckEvery
 }
 
 // forget has every node looked at anew when it comes.

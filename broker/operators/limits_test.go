@@ -1,11 +1,16 @@
 package operators
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/hostler/hostler/broker"
 )
 
 func TestABucketRefillsWithTime(t *testing.T) {
@@ -36,4 +41,24 @@ func TestAFloodOfNamesIsForgotten(t *testing.T) {
 	if len(l.by) > maxLimited {
 		t.Errorf("%d names are remembered, at most %d", len(l.by), maxLimited)
 	}
+}
+
+// The date counts: a timer stands still while the machine is suspended.
+func TestARequestEndsWithItsTokenThoughTheMachineWasSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		d := &Directory{now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, live: map[string]map[*context.CancelCauseFunc]struct{}{}}
+		ctx, done := d.Bind(t.Context(), broker.OperatorToken{Name: "ann", ExpiresAt: time.Now().Add(24 * time.Hour)})
+		defer done()
+		time.Sleep(time.Hour)
+		if ctx.Err() != nil {
+			t.Fatalf("the request ended before its token: %v", context.Cause(ctx))
+		}
+		ahead.Store(int64(24 * time.Hour))
+		time.Sleep(expiryLook)
+		synctest.Wait()
+		if broker.AsError(context.Cause(ctx)).Code != "token_expired" {
+			t.Errorf("the request goes on with a token that expired: %v", context.Cause(ctx))
+		}
+	})
 }

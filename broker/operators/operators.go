@@ -99,10 +99,9 @@ func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() {}
 	if !token.ExpiresAt.IsZero() {
-		timer := time.AfterFunc(token.ExpiresAt.Sub(d.now()), func() {
+		stop = d.atExpiry(ctx, token.ExpiresAt, func() {
 			cancel(broker.Errorf(broker.Unauthorized, "token_expired", "cannot go on: the token expired (ask for a new one)"))
 		})
-		stop = func() { timer.Stop() }
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,6 +119,32 @@ func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound
 			delete(d.live, token.Name)
 		}
 	}
+}
+
+// expiryLook is how often a date that lies ahead is compared with the clock: a timer
+// stands still while the machine is suspended, and knows of no clock that is set.
+const expiryLook = 15 * time.Second
+
+// atExpiry calls f once the date has come, unless ctx has ended or stop was called.
+func (d *Directory) atExpiry(ctx context.Context, at time.Time, f func()) (stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	go func() {
+		for {
+			left := at.Sub(d.now().Round(0))
+			if left <= 0 {
+				f()
+				return
+			}
+			timer := time.NewTimer(min(left, expiryLook))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
+	}()
+	return end
 }
 
 // Create makes a token and returns its secret, once. Codes: token_invalid,

@@ -157,7 +157,8 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 	if json.Unmarshal(raw, &said) != nil { // the cause is left out: it may quote the token
 		return token{}, refused(r, "registry_answer_invalid", "its token service answers with something else than a token")
 	}
-	got := token{text: said.Token, expires: c.now().Add(unsaid)}
+	now := c.now().Round(0) // a registry counts by the date
+	got := token{text: said.Token, expires: now.Add(unsaid)}
 	if got.text == "" {
 		got.text = said.AccessToken
 	}
@@ -168,7 +169,7 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 		return token{}, refused(r, "registry_token_tells", "its token service answers with a token that has the password in it, which no node is given (use another token service, or publish the release to the broker: hostler agent-release publish without --registry)")
 	}
 	if said.ExpiresIn > 0 {
-		got.expires = c.now().Add(time.Duration(min(said.ExpiresIn, 10*365*24*3600) * float64(time.Second)))
+		got.expires = now.Add(time.Duration(min(said.ExpiresIn, 10*365*24*3600) * float64(time.Second)))
 	}
 	return got, nil
 }

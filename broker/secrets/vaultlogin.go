@@ -138,7 +138,7 @@ func (l *appRoleLogin) login(ctx context.Context) (string, error) {
 			LeaseDuration int64  `json:"lease_duration"` // seconds; 0: it has no end
 		} `json:"auth"`
 	}
-	from := l.now()
+	from := l.now().Round(0) // Vault counts by the date
 	body := map[string]string{"role_id": roleID, "secret_id": secretID}
 	err = l.wire.send(ctx, "", request{http.MethodPost, "auth/" + l.role.Mount + "/login", body}, &got)
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/secrets"
 )
@@ -73,7 +74,7 @@ func (e *expiries) Collect(out chan<- prometheus.Metric) {
 func (e *expiries) items() ([]expiry.Item, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if now := e.of.Now(); e.at.IsZero() || now.Sub(e.at) >= expiriesEvery {
+	if now := e.of.Now(); e.at.IsZero() || broker.Elapsed(now, e.at) >= expiriesEvery {
 		ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
 		items, err := e.of.Items(ctx)

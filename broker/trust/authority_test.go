@@ -11,6 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
+	"github.com/hostler/hostler/test/suspended"
 )
 
 func TestABrokerWithOtherKeysRefusesToStart(t *testing.T) {
@@ -134,5 +135,28 @@ func TestTheServerCertificateIsRenewedInProcess(t *testing.T) {
 	next, err := b.ServerCertificate(nil)
 	if err != nil || next == first || !next.Leaf.NotAfter.Equal(b.clock.Now().Add(serverLife).Truncate(time.Second)) {
 		t.Errorf("not renewed past two thirds of its life (%v)", err)
+	}
+}
+
+// A machine was suspended, or its clock was set: the dates in the certificate decide.
+func TestTheServerCertificateIsRenewedByItsOwnDates(t *testing.T) {
+	b := onSQLite(t)
+	now := time.Now() // as the broker reads it, with a monotonic reading
+	b.o.Now = func() time.Time { return now }
+	first, err := b.ServerCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range map[string]time.Time{
+		"suspended past its end":           suspended.For(t, now, serverLife+time.Hour),
+		"suspended past two thirds of it":  suspended.For(t, now, serverLife*2/3+time.Hour),
+		"the clock was set back before it": suspended.For(t, now, -time.Hour),
+	} {
+		b.o.Now = func() time.Time { return at }
+		next, err := b.ServerCertificate(nil)
+		if err != nil || next == first || at.Before(next.Leaf.NotBefore) || at.Round(0).After(next.Leaf.NotAfter) {
+			t.Errorf("%s: the certificate is still the old one, or not valid at %v (%v)", name, at, err)
+		}
+		first = next
 	}
 }

@@ -20,7 +20,15 @@ const serverLife = 7 * 24 * time.Hour
 type serverCertificate struct {
 	cert   *tls.Certificate
 	issuer string // fingerprint of the issuing CA
-	renew  time.Time
+}
+
+// due reports whether a new certificate is to be made: at two thirds of the life of
+// the present one, or when it is not valid yet. Its own dates decide, against the
+// date: the monotonic clock stands still while a machine is suspended.
+func (s serverCertificate) due(now time.Time) bool {
+	from, life := s.cert.Leaf.NotBefore, s.cert.Leaf.NotAfter.Sub(s.cert.Leaf.NotBefore)
+	now = now.Round(0)
+	return now.Before(from) || !now.Before(from.Add(life*2/3))
 }
 
 // IssueNode issues a node certificate from the newest issuing CA and returns
@@ -64,15 +72,14 @@ func (a *Authority) ServerCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s := a.server; s.cert != nil && s.issuer == k.ID && now.Before(s.renew) {
+	if s := a.server; s.cert != nil && s.issuer == k.ID && !s.due(now) {
 		return s.cert, nil
 	}
 	cert, err := a.issueServer(k, now)
 	if err != nil {
 		return nil, err
 	}
-	left := cert.Leaf.NotAfter.Sub(now)
-	a.server = serverCertificate{cert: cert, issuer: k.ID, renew: now.Add(left * 2 / 3)}
+	a.server = serverCertificate{cert: cert, issuer: k.ID}
 	return cert, nil
 }
 
