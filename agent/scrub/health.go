@@ -3,8 +3,6 @@ package scrub
 import (
 	"context"
 	"errors"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/agent/gpu"
@@ -118,33 +116,3 @@ func judgeHealth(u *unit) {
 }
 
 func yes(b *bool) bool { return b != nil && *b }
-
-var (
-	xidLine = regexp.MustCompile(`NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)`)
-	rasLine = regexp.MustCompile(`amdgpu ([0-9a-f:.]+): .*(uncorrectable hardware errors|GPU reset.*failed|ring .* timeout)`)
-)
-
-// blocking are the Xids after which a GPU is not handed on: of its memory, its
-// links and its firmware. The others are an application's.
-var blocking = []string{"48", "63", "64", "74", "79", "92", "94", "95", "119", "120", "140", "154"}
-
-// judgeLog looks for what the kernel said of this GPU since the scrub began.
-func judgeLog(u *unit, lines []string) {
-	for _, line := range lines {
-		if strings.Contains(line, "_scrubWaitAndSave: Timed out") && u.device.Vendor == "nvidia" {
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the driver gave up clearing freed memory")
-		}
-		if m := xidLine.FindStringSubmatch(line); m != nil && sameFunction(m[1], u.facts.PCIAddress) && slices.Contains(blocking, m[2]) {
-			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the kernel logged Xid %s", m[2])
-		}
-		if m := rasLine.FindStringSubmatch(line); m != nil && sameFunction(m[1], u.facts.PCIAddress) {
-			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the kernel logged: %s", taskcatalog.Clean(m[2], 100))
-		}
-	}
-}
-
-// sameFunction compares PCI addresses; the driver leaves the function out.
-func sameFunction(logged, address string) bool {
-	logged, address = strings.ToLower(logged), strings.ToLower(address)
-	return logged == address || strings.HasPrefix(address, logged+".")
-}

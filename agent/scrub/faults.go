@@ -1,0 +1,239 @@
+package scrub
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// meaning is what a line of the kernel's log says of a GPU, from the least.
+type meaning int
+
+const (
+	harmless meaning = iota
+	unclear          // nobody can tell from the line whether the GPU is whole
+	broken
+)
+
+// family is a kind of lines that a driver writes about faults of its devices. A line
+// of a family without a row in faults is unclear.
+type family struct {
+	name, vendor string
+	// is finds the lines of the family.
+	is *regexp.Regexp
+	// form takes a line apart, into the groups at (a PCI address), number and text.
+	form *regexp.Regexp
+	// all says that its lines are about every GPU of the vendor.
+	all bool
+}
+
+const (
+	xid  = "Xid"
+	sxid = "SXid"
+	nvrm = "NVRM"
+	ras  = "amdgpu"
+)
+
+// families are in their order: a line is of the first that it fits.
+var families = []family{
+	{
+		name: xid, vendor: "nvidia", is: regexp.MustCompile(`NVRM: Xid\b`),
+		form: regexp.MustCompile(`NVRM: Xid \((?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)(?: [^)]*)?\): (?P<number>[0-9]+)\b(?P<text>.*)`),
+	},
+	// The address in it is the switch's, and every GPU is behind every switch.
+	{
+		name: sxid, vendor: "nvidia", is: regexp.MustCompile(`\bSXid\b`), all: true,
+		form: regexp.MustCompile(`SXid \([^)]*\): (?P<number>[0-9]+), (?P<text>.*)`),
+	},
+	{
+		name: nvrm, vendor: "nvidia", is: regexp.MustCompile(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
+		form: regexp.MustCompile(`(?:NVRM: GPU (?:at )?(?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)\b:?)?(?P<text>.*)`),
+	},
+	// Kernels before 6.11 name no device when a ring hangs.
+	{
+		name: ras, vendor: "amd",
+		is:   regexp.MustCompile(`(?i)amdgpu.*(hardware error|ERREVENT|poison|\bRAS\b.*(interrupt|error|fail|threshold)|bad pages?\b.*threshold|\bring \S+ (timeout|reset)|reset.*(fail|end with|error|timed? ?out)|recovery failed|unrecoverable|lost from bus|wedged|fatal error)`),
+		form: regexp.MustCompile(`(?:amdgpu (?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): )?(?P<text>.*)`),
+	},
+}
+
+// fault is what lines of a family mean, by their number or their text.
+type fault struct {
+	family string
+	// numbers are those of the row: "48 62 144-150"; every one where there is none.
+	numbers string
+	text    *regexp.Regexp // nil: any
+	means   meaning
+	says    string
+}
+
+func says(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
+
+// faults is the one table of lines that are understood. The first row that fits a line
+// says what it means.
+//
+// Xid: NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)
+// and, for numbers that only older drivers log, nverror.h of open-gpu-kernel-modules.
+// What the catalog answers with a reset or a reboot is broken, and so is every fault
+// of memory; what it answers with IGNORE or RESTART_APP is harmless. What it leaves to
+// support or to a person, and every number it calls unused, is in no row, and unclear.
+//
+// SXid: NVIDIA's Fabric Manager user guide, tables of non-fatal and fatal errors. The
+// severity lines follow each error (nvswitch, common_nvswitch.h).
+//
+// amdgpu: drivers/gpu/drm/amd of Linux, amdgpu_ras.c, amdgpu_job.c, amdgpu_device.c,
+// amdgpu_aca.c, 5.15 to 6.17.
+var faults = []fault{
+	{xid, "48 171 172", nil, broken, "an uncorrectable memory error"},
+	{xid, "64 157", nil, broken, "memory that is faulty and cannot be retired"},
+	{xid, "63 156", nil, broken, "memory that is retired or remapped"},
+	{xid, "92 94 95 140", nil, broken, "an error of the memory"},
+	{xid, "46 62 109 110 119 120 143 158 167 169", nil, broken, "the GPU or its firmware stopped"},
+	{xid, "74 136 155", nil, broken, "an error of an NVLink"},
+	{xid, "79", nil, broken, "the GPU has fallen off the bus"},
+	{xid, "144-150", says(`\bnon-?fatal\b`), harmless, "an error of NVLink 5 that is not fatal"},
+	{xid, "144-150", says(`\bfatal\b`), broken, "a fatal error of NVLink 5"},
+	{xid, "154", says(`\bto 0x0+\b`), harmless, "no recovery is needed any more"},
+	{xid, "154", says(`\bto 0x[1-5]\b`), broken, "the GPU needs recovery"},
+	{xid, "154", says(`\bto 0x`), unclear, "a recovery that this version does not know"},
+	{xid, "154", nil, broken, "the GPU needs recovery"},
+	{xid, "8 11 13 14 25 31 32 37-41 43-45 60 66-72 75-77 80 82-86 88 89 96-105 126-135 137 139 141", nil, harmless, "an application's fault"},
+	{xid, "93 106-108 121 160 162 163", nil, harmless, "a notice"},
+
+	{sxid, "", says(`^severity [0-9]+ |^data \{`), harmless, "details of the error before it"},
+	{sxid, "19084 20012", nil, unclear, "an NVSwitch asks for a look at its links"},
+	{sxid, "", says(`^non-?fatal\b`), harmless, "an error of an NVSwitch that is not fatal"},
+	{sxid, "", says(`^fatal\b`), broken, "a fatal error of an NVSwitch"},
+
+	{nvrm, "", says(`fallen off the bus`), broken, "the GPU has fallen off the bus"},
+	{nvrm, "", says(`_scrubWaitAndSave: Timed out`), unclear, "the driver gave up clearing freed memory"},
+
+	{ras, "", says(`\buncorrectable hardware errors?\b`), broken, "an uncorrectable hardware error"},
+	{ras, "", says(`\bdeferred hardware errors?\b`), broken, "an uncorrectable hardware error that nothing has read yet"},
+	{ras, "", says(`\bcorrectable hardware errors?\b`), harmless, "a corrected error"},
+	{ras, "", says(`accelerator check architecture|\baca( entry)?\[`), harmless, "details of the errors that are counted after it"},
+	{ras, "", says(`poison.*(consum|reset)`), broken, "poisoned memory was read"},
+	{ras, "", says(`(bad pages?|RAS records).*(exceed|reach)`), broken, "more pages of its memory are bad than may be"},
+	{ras, "", says(`\bring \S+ timeout\b`), broken, "a ring hung"},
+	{ras, "", says(`\bring \S+ reset succeeded\b|\breset end with ret = 0\b|but recovered through reset`), harmless, "a reset succeeded"},
+	{ras, "", says(`\breset(\([0-9]+\))? (failed|failure)\b|\breset end with ret = -?[1-9]|recovery failed`), broken, "a reset failed"},
+	{ras, "", says(`lost from bus|fatal error during GPU init|device wedged, needs recovery`), broken, "the GPU is lost to its driver"},
+}
+
+// covers says whether a number is among those of a row.
+func (f fault) covers(number string) bool {
+	if f.numbers == "" {
+		return true
+	}
+	n, err := strconv.Atoi(number)
+	for span := range strings.FieldsSeq(f.numbers) {
+		from, to, _ := strings.Cut(span, "-")
+		first, _ := strconv.Atoi(from)
+		last, isSpan := strconv.Atoi(to)
+		if isSpan != nil {
+			last = first
+		}
+		if err == nil && first <= n && n <= last {
+			return true
+		}
+	}
+	return false
+}
+
+// told is what a line says.
+type told struct {
+	of    family
+	means meaning
+	at    string // the PCI address that it names
+	text  string // in words, with the line
+}
+
+// understand reads a line of the kernel's log; ok is false for one of no family.
+func understand(line string) (t told, ok bool) {
+	for _, f := range families {
+		if !f.is.MatchString(line) {
+			continue
+		}
+		t = told{of: f, means: unclear, text: f.name + " line that is not understood"}
+		if m := f.form.FindStringSubmatch(line); m != nil {
+			group := func(name string) string {
+				if i := f.form.SubexpIndex(name); i >= 0 {
+					return m[i]
+				}
+				return ""
+			}
+			number, text := group("number"), strings.TrimSpace(group("text"))
+			t.at = group("at")
+			if number != "" {
+				t.text = f.name + " " + number + ", which this version does not know"
+			}
+			for _, row := range faults {
+				if row.family == f.name && row.covers(number) && (row.text == nil || row.text.MatchString(text)) {
+					t.means, t.text = row.means, strings.TrimSpace(f.name+" "+number)+", "+row.says
+					break
+				}
+			}
+		}
+		t.text += ": " + taskcatalog.Clean(line, mostOfALine)
+		return t, true
+	}
+	return told{}, false
+}
+
+// mostOfALine is how much of a line is quoted, in bytes.
+const mostOfALine = 300
+
+// resetFollows is how many lines after one that names no GPU amdgpu says which GPU it
+// begins to reset for it.
+const resetFollows = 4
+
+var resetBegins = regexp.MustCompile(`amdgpu ([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): .*GPU reset begin`)
+
+// judgeLog looks for what the kernel said of this GPU since the scrub began. A line
+// that names no GPU leaves every GPU of the vendor in doubt, and condemns the one that
+// amdgpu resets for it.
+func judgeLog(u *unit, lines []string) {
+	worst := told{}
+	for i, line := range lines {
+		t, ok := understand(line)
+		if !ok || t.of.vendor != u.device.Vendor || t.at != "" && !sameFunction(t.at, u.facts.PCIAddress) {
+			continue
+		}
+		if t.at == "" && !t.of.all && t.means == broken && !resetSoon(lines[i+1:], u.facts.PCIAddress) {
+			t.means = unclear
+		}
+		if t.means > worst.means {
+			worst = t
+		}
+	}
+	switch worst.means {
+	case broken:
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the kernel logged %s", worst.text)
+	case unclear:
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the kernel logged %s", worst.text)
+	}
+}
+
+// resetSoon says whether the driver begins to reset the GPU in the next lines.
+func resetSoon(lines []string, address string) bool {
+	for _, line := range lines[:min(resetFollows, len(lines))] {
+		if m := resetBegins.FindStringSubmatch(line); m != nil && sameFunction(m[1], address) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameFunction compares PCI addresses. Drivers leave out the function, or write the
+// domain longer.
+func sameFunction(logged, address string) bool {
+	logged, address = shortDomain(logged), shortDomain(address)
+	return logged == address || strings.HasPrefix(address, logged+".")
+}
+
+func shortDomain(address string) string {
+	domain, rest, _ := strings.Cut(strings.ToLower(address), ":")
+	return strings.TrimLeft(domain, "0") + ":" + rest
+}
