@@ -99,7 +99,8 @@ type State struct {
 	// one that is lower than it was is a witness of a reset. By name, such as
 	// energy_mj.
 	Counters map[string]uint64 `json:"counters,omitempty"`
-	// Nodes are the device files that belong to this GPU alone: /dev/nvidia0.
+	// Nodes are the device files of this GPU alone, such as /dev/nvidia0, and those
+	// of partitions that may be a part of it.
 	Nodes []string `json:"nodes,omitempty"`
 	// Domain names the NVLink domain or XGMI hive that is reset as one; empty
 	// where the GPU is reset alone.

@@ -72,9 +72,39 @@ func drmName(m *machine.Machine, minor uint32) string {
 // GPU: memory can be had through its card as well as its render node. They are told
 // by the kernel, whether or not /dev has them: a container may.
 func DRMNodes(m *machine.Machine, pciAddress string) ([]string, error) {
-	names, err := m.Names("/sys/bus/pci/devices/" + pciAddress + "/drm") // none where no such driver has it
+	return drmNodes(m, "/sys/bus/pci/devices/"+pciAddress)
+}
+
+// PartitionNodes are those of AMD's partitions, for each device of the platform that
+// amdgpu made for one. Such a device does not say which GPU it is a part of.
+func PartitionNodes(m *machine.Machine) ([][]string, error) {
+	const platform = "/sys/devices/platform"
+	names, err := m.Names(platform)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the device files of %s: %w", pciAddress, err)
+		return nil, fmt.Errorf("cannot list the partitions of GPUs: %w", err)
+	}
+	var all [][]string
+	for _, name := range names {
+		// amdgpu_xcp.29, or amdgpu_xcp_29 of newer kernels.
+		if !strings.HasPrefix(name, "amdgpu_xcp") {
+			continue
+		}
+		nodes, err := drmNodes(m, platform+"/"+name)
+		if err != nil {
+			return nil, err
+		}
+		if len(nodes) > 0 {
+			all = append(all, nodes)
+		}
+	}
+	return all, nil
+}
+
+// drmNodes are the device files of a device in sysfs.
+func drmNodes(m *machine.Machine, device string) ([]string, error) {
+	names, err := m.Names(device + "/drm") // none where no such driver has it
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the device files of %s: %w", path.Base(device), err)
 	}
 	var nodes []string
 	for _, name := range names {

@@ -182,6 +182,10 @@ func (s *Survey) check() error {
 
 const maxHolders = 4096
 
+// maxNodes is more device files than a GPU has: amdgpu makes at most 64 devices for
+// partitions, with two each, and which GPU they are of may not be known.
+const maxNodes = 256
+
 type holderList []Holder
 
 func (l *holderList) check() error {
@@ -196,7 +200,7 @@ func (l *holderList) check() error {
 }
 
 func (s *State) check() error {
-	if len(s.Counters) > 64 || len(s.Nodes) > 16 {
+	if len(s.Counters) > 64 || len(s.Nodes) > maxNodes {
 		return garbage("the helper describes a GPU at too great length")
 	}
 	for _, set := range []*Settings{&s.Settings, &s.Pending} {

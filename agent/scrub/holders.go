@@ -52,11 +52,11 @@ func (h *holder) at(uuid string) {
 // the library's own lists.
 func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 	vendor, byPID := units[0].device.Vendor, map[int]*holder{}
-	owner := map[string]string{}
+	owners := map[string][]string{}
 	for d, of := range gpus(s.units) {
 		for _, name := range of[0].before.Nodes {
 			if d.Vendor == vendor {
-				owner[name] = d.UUID
+				owners[name] = append(owners[name], d.UUID)
 			}
 		}
 	}
@@ -69,9 +69,7 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 	for _, o := range opened {
 		var at []string
 		for _, name := range o.Nodes {
-			if uuid := owner[name]; uuid != "" {
-				at = append(at, uuid)
-			}
+			at = append(at, owners[name]...)
 		}
 		if at == nil && (o.Anywhere(vendor) || o.Unseen != "") {
 			at = []string{""}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,6 +220,39 @@ func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 	holders, err := l.holders(t.Context(), l.units)
 	if err != nil || len(holders) != 1 || holders[0].out.Name != "python" || !holders[0].holds(l.units[1]) {
 		t.Errorf("%+v, %v", holders, err)
+	}
+}
+
+// A partition's own card gives memory of its GPU. Where nobody knows whose partition it
+// is, it may be any GPU's.
+func TestWhoeverHasACardOfAPartitionIsAHolderOfItsGPU(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		of   []int // GPUs that have the node
+		want []bool
+	}{
+		"known": {[]int{1}, []bool{false, true}}, "unknown": {[]int{0, 1}, []bool{true, true}}, "no partition of a GPU": {nil, []bool{false, false}},
+	} {
+		l := newLab(t, "amd")
+		if err := l.survey(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cmd := sleeper(t)
+		l.Openers = func(*machine.Machine) ([]gpu.Opener, error) {
+			return []gpu.Opener{{PID: cmd.Process.Pid, Nodes: []string{"/dev/dri/card46"}}}, nil
+		}
+		for _, i := range c.of {
+			l.units[i].before.Nodes = append(l.units[i].before.Nodes, "/dev/dri/card46", "/dev/dri/renderD162")
+		}
+		holders, err := l.holders(t.Context(), l.units)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, u := range l.units {
+			if got := slices.ContainsFunc(holders, func(h *holder) bool { return h.holds(u) }); got != c.want[i] {
+				t.Errorf("%s: GPU %d is held: %v", name, i, got)
+			}
+		}
 	}
 }
 

@@ -51,10 +51,20 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	for _, name := range []string{"card1", "renderD128", "controlD64"} {
 		write("sys/bus/pci/devices/"+pci+"/drm/"+name+"/dev", "226:1\n")
 	}
+	for device, names := range map[string][]string{
+		"amdgpu_xcp.0": {"card46", "renderD130"}, // partition 1 of this GPU
+		"amdgpu_xcp_1": {"card47", "renderD131"}, // of the other GPU, as newer kernels name it
+		"serial8250":   {"card48"},
+	} {
+		for _, name := range names {
+			write("sys/devices/platform/"+device+"/drm/"+name+"/dev", "226:1\n")
+		}
+	}
 	write(kfdTopology+"/0/properties", "cpu_cores_count 96\nsimd_count 0\n")
 	write(kfdTopology+"/1/properties", instinct)
 	write(kfdTopology+"/2/properties", "simd_count 152\nlocation_id 268460800\ndrm_render_minor 130\n") // partition 1 of the same
 	write(kfdTopology+"/3/properties", "simd_count 1216\nlocation_id 768\ndrm_render_minor 129\n")
+	write(kfdTopology+"/4/properties", "simd_count 1216\nlocation_id 768\ndrm_render_minor 131\n")
 	m, err := machine.Open(root)
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +74,16 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD130"}; !slices.Equal(got, want) {
+	if want := []string{"/dev/dri/card1", "/dev/dri/card46", "/dev/dri/renderD128", "/dev/dri/renderD130"}; !slices.Equal(got, want) {
 		t.Errorf("the nodes are %v, want %v", got, want)
+	}
+	// A partition that the compute driver does not know may be any GPU's.
+	write("sys/devices/platform/amdgpu_xcp.29/drm/card60/dev", "226:1\n")
+	write("sys/devices/platform/amdgpu_xcp.29/drm/renderD162/dev", "226:1\n")
+	for _, address := range []string{pci, "0000:03:00.0"} {
+		if got, err := New(m).nodes(address); err != nil || !slices.Contains(got, "/dev/dri/card60") || !slices.Contains(got, "/dev/dri/renderD162") {
+			t.Errorf("the nodes of %s are %v, %v", address, got, err)
+		}
 	}
 	if got, err := New(nil).nodes(pci); got != nil || err != nil {
 		t.Errorf("no machine has nodes %v, %v", got, err)

@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -132,7 +133,9 @@ func (s *session) counters(d device) map[string]uint64 {
 	return all
 }
 
-// nodes are the device files of the GPU and of its partitions.
+// nodes are the device files of the GPU and of its partitions. Each partition but the
+// first has a card and a render node of a device of its own, which the compute driver
+// knows by its render node. What it does not know may be a part of any GPU.
 func (v *Vendor) nodes(pci string) ([]string, error) {
 	if v.machine == nil {
 		return nil, nil
@@ -141,9 +144,27 @@ func (v *Vendor) nodes(pci string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	owner := map[string]string{}
 	for _, n := range v.kfdNodes() {
-		if n.pci == pci && n.render != 0 {
-			all = append(all, fmt.Sprintf("/dev/dri/renderD%d", n.render))
+		if n.render == 0 {
+			continue
+		}
+		node := fmt.Sprintf("/dev/dri/renderD%d", n.render)
+		if owner[node] = n.pci; n.pci == pci {
+			all = append(all, node)
+		}
+	}
+	partitions, err := gpu.PartitionNodes(v.machine)
+	if err != nil {
+		return nil, err
+	}
+	for _, nodes := range partitions {
+		of := ""
+		for _, node := range nodes {
+			of = cmp.Or(of, owner[node])
+		}
+		if of == "" || of == pci {
+			all = append(all, nodes...)
 		}
 	}
 	slices.Sort(all)
