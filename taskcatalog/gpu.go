@@ -39,9 +39,12 @@ type GPUHealth struct {
 	BadPages       *uint64 `json:"bad_pages,omitempty"`
 	LinkErrors     *uint64 `json:"link_errors,omitempty"` // NVLink or XGMI, uncorrected
 	// Recovery is what the library advises: none, gpu_reset, node_reboot,
-	// drain_p2p, drain_and_reset, recover_imex_domain.
+	// drain_p2p, drain_and_reset, recover_imex_domain; unknown_N for what the agent
+	// has no word for, and unreadable.
 	Recovery string `json:"recovery,omitempty"`
-	// Fabric is not_supported, not_started, in_progress, completed or failed.
+	// Fabric is not_supported, not_started, in_progress, completed or failed;
+	// "unhealthy: " with the conditions that are wrong; unknown_N for what the agent
+	// has no word for, and unreadable.
 	Fabric string `json:"fabric,omitempty"`
 }
 

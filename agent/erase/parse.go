@@ -126,10 +126,12 @@ type security struct {
 	supported, enabled, locked, frozen, enhanced bool
 }
 
-// parseSecurity reads `hdparm -I`. A disk without the feature has no such part.
+// parseSecurity reads `hdparm -I`. A disk without the feature has no such part, or says
+// there that it is not supported. One that has it says of each state whether it is in it.
 func parseSecurity(raw []byte) (security, error) {
 	var s security
 	inside := false
+	told := map[string]bool{}
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimRight(line, "\r\n")
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Serial Number:"); ok && s.serial == "" {
@@ -152,7 +154,9 @@ func parseSecurity(raw []byte) (security, error) {
 		if !is && len(said) > 0 {
 			said = said[1:]
 		}
-		switch strings.Join(said, " ") {
+		state := strings.Join(said, " ")
+		told[state] = true
+		switch state {
 		case "supported":
 			s.supported = is
 		case "enabled":
@@ -167,6 +171,11 @@ func parseSecurity(raw []byte) (security, error) {
 	}
 	if s.serial == "" && s.model == "" {
 		return s, errors.New("what hdparm -I printed has no serial number and no model")
+	}
+	for _, state := range []string{"enabled", "locked", "frozen"} {
+		if s.supported && !told[state] {
+			return s, fmt.Errorf("what hdparm -I printed does not say whether the disk's security is %s", state)
+		}
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +31,28 @@ func TestWhatTheProgramsPrintIsUnderstood(t *testing.T) {
 	}
 	if s, err := parseSecurity(recorded(t, "hdparm.txt")); err != nil || s.serial != "SATA1" || s.model != "QEMU HARDDISK" || s.supported || s.enabled || s.frozen {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A disk that may have a password, and does not say so, has said nothing.
+func TestADiskThatDoesNotTellItsSecurityIsNotRead(t *testing.T) {
+	const head, none = "\tModel Number:       M\n\tSerial Number:      S\n", "\tnot\tenabled\n\tnot\tlocked\n\tnot\tfrozen\n"
+	for _, c := range []struct {
+		text string
+		read bool
+	}{
+		{head, true}, // it has no such feature
+		{head + "Security: \n\tnot\tsupported\n", true},
+		{head + "Security: \n\t\tsupported\n" + none, true},
+		{head + "Security: \n\t\tsupported\n" + strings.Replace(none, "not\tlocked", "\tlocked", 1), true},
+		{head + "Security: \n\t\tsupported\n", false},
+		{head + "Security: \n\t\tsupported\n" + strings.Replace(none, "\tnot\tenabled\n", "", 1), false},
+		{head + "Security: \n\t\tsupported\n" + strings.Replace(none, "not\tlocked", "\tlocked by the host", 1), false},
+		{head + "Security: \n\t\tsupported\n" + strings.Replace(none, "not\tfrozen", "perhaps frozen", 1), false},
+	} {
+		if s, err := parseSecurity([]byte(c.text)); (err == nil) != c.read {
+			t.Errorf("%q is %+v, %v", c.text, s, err)
+		}
 	}
 }
 

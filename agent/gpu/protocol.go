@@ -206,7 +206,8 @@ func (s *State) check() error {
 	for _, set := range []*Settings{&s.Settings, &s.Pending} {
 		clean(60, &set.Partition, &set.MemoryPartition, &set.ComputeMode, &set.Clocks)
 	}
-	clean(60, &s.Health.Recovery, &s.Health.Fabric, &s.Domain)
+	clean(60, &s.Health.Recovery, &s.Domain)
+	clean(200, &s.Health.Fabric) // with each condition that is wrong
 	for i := range s.Nodes {
 		clean(100, &s.Nodes[i])
 	}

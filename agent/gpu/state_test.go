@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -298,3 +299,42 @@ func TestALostGPUIsLostToEveryQuestion(t *testing.T) {
 		t.Errorf("%d GPUs, %+v", len(s.GPUs), s.Libraries)
 	}
 }
+
+// A newer driver answers with values that this version does not know. None of them may
+// read as one that is good.
+func TestAValueThatIsNotKnownIsNoneThatIsGood(t *testing.T) {
+	for config, c := range map[string]struct {
+		have func(gpu.State) string
+		want string
+	}{
+		"recovery 0":             {recovery, "none"},
+		"recovery 1":             {recovery, "gpu_reset"},
+		"recovery 5":             {recovery, "recover_imex_domain"},
+		"recovery 6":             {recovery, "unknown_6"},
+		"recovery 4000000000":    {recovery, "unknown_4000000000"},
+		"fabric_state 3":         {fabric, "completed"},
+		"fabric_state 4":         {fabric, "unknown_4"},
+		"fabric_health 0xaa":     {fabric, "completed"},
+		"fabric_health 0":        {fabric, "completed"}, // the GPU reports no condition
+		"fabric_health 0xa9":     {fabric, "unhealthy: degraded_bandwidth_1"},
+		"fabric_health 0x95":     {fabric, "unhealthy: degraded_bandwidth_1, route_recovery_1, route_unhealthy_1"},
+		"fabric_health 0xab":     {fabric, "unhealthy: degraded_bandwidth_3"},
+		"fabric_health 0x1aa":    {fabric, "completed"}, // the configuration is correct
+		"fabric_health 0x5aa":    {fabric, "unhealthy: incorrect_configuration_5"},
+		"fabric_health 0x11aa":   {fabric, "completed"}, // in a partition
+		"fabric_health 0x21aa":   {fabric, "unhealthy: partition_unassigned_2"},
+		"fabric_health 0x40aa":   {fabric, "unhealthy: unknown_0x4000"},
+		"answers_compute_mode 9": {func(s gpu.State) string { return s.Settings.ComputeMode }, "unknown_9"},
+		"answers_mig 2":          {func(s gpu.State) string { return s.Settings.Partition }, "unknown_2"},
+		"answers_persistence 2":  {func(s gpu.State) string { return fmt.Sprint(s.Settings.Persistence) }, "<nil>"},
+		"answers_ecc 2":          {func(s gpu.State) string { return fmt.Sprint(s.Settings.ECC) }, "<nil>"},
+	} {
+		l := newLab(t, "fabric on", config)
+		if got := c.have(l.state(l.device(0))); got != c.want {
+			t.Errorf("%s: %q, want %q", config, got, c.want)
+		}
+	}
+}
+
+func recovery(s gpu.State) string { return s.Health.Recovery }
+func fabric(s gpu.State) string   { return s.Health.Fabric }

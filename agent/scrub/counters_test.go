@@ -65,7 +65,7 @@ func TestAFabricThatSaysNothingAfterItWasReadyIsNotReady(t *testing.T) {
 	for _, c := range []struct {
 		was, is string
 		ready   bool
-	}{{"", "", true}, {"completed", "completed", true}, {"completed", "", false}, {"completed", "in_progress", false}, {"in_progress", "", false}, {"not_supported", "", true}, {"", "completed", true}} {
+	}{{"", "", true}, {"completed", "completed", true}, {"completed", "", false}, {"completed", "in_progress", false}, {"in_progress", "", false}, {"not_supported", "", true}, {"", "completed", true}, {"completed", "not_supported", false}, {"", "not_supported", true}, {"", "unknown_7", false}, {"completed", "unhealthy: degraded_bandwidth_1", false}, {"", "unreadable", false}} {
 		if got := ready(c.was, c.is); got != c.ready {
 			t.Errorf("%q after %q: %t", c.is, c.was, got)
 		}

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -64,7 +65,7 @@ func (s *Scrub) apply(ctx context.Context, d gpu.Device, u *unit) ([]taskcatalog
 func deviations(left []taskcatalog.GPUDeviation) string {
 	var all []string
 	for _, d := range left {
-		text := fmt.Sprintf("%s is %s and was %s", d.Setting, d.Have, d.Want)
+		text := fmt.Sprintf("%s is %s and was %s", d.Setting, cmp.Or(d.Have, "unknown"), d.Want)
 		if d.NeedsReset {
 			text += " (it needs a reset)"
 		}

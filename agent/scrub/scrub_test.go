@@ -244,6 +244,23 @@ func TestTheKernelsLogTellsAgainstTheGPUThatItNames(t *testing.T) {
 	}
 }
 
+func TestWhatALibrarySaysInNoKnownWordIsNeverClean(t *testing.T) {
+	t.Parallel()
+	for config, c := range map[string]struct {
+		verdict taskcatalog.Verdict
+		code    taskcatalog.Code
+	}{
+		"recovery.1 6":         {taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault},
+		"fabric_state.1 9":     {taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady},
+		"fabric_health.1 0xa9": {taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady},
+		"answers_ecc.1 7":      {taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored}, // it does not go back to what the baseline has
+	} {
+		l := newLab(t, "nvidia", "fabric on")
+		l.faults("fabric on", config)
+		l.want(l.good(), 1, c.verdict, c.code)
+	}
+}
+
 // A probe that gets less than was overwritten has not seen what the next tenant may.
 func TestAProbeCoversWhatWasOverwritten(t *testing.T) {
 	t.Parallel()

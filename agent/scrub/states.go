@@ -68,7 +68,8 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 }
 
 // ready judges a fabric by what it was at first: where it was there, silence is no
-// answer.
+// answer. A word that is not known is none.
 func ready(was, is string) bool {
-	return is == "completed" || is == "not_supported" || is == "" && (was == "" || was == "not_supported")
+	none := is == "" || is == "not_supported"
+	return is == "completed" || none && (was == "" || was == "not_supported")
 }

@@ -265,7 +265,7 @@ func TestMachinesThatAreSwitchedHoldUpNoLook(t *testing.T) {
 			began <- struct{}{}
 			<-stuck
 		}
-		_, _ = io.WriteString(w, `{"system_id":"abc123"}`)
+		_, _ = io.WriteString(w, `{"system_id":"abc123","status":6}`)
 	}))
 	t.Cleanup(server.Close)
 	r := opened(t, Options{BaseURL: server.URL + "/MAAS"})

@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// Status is a machine's status by its number. Names change; numbers do not.
+// Status is a machine's status by its number. Names change; numbers do not. One that is
+// none of those below fits no condition.
 type Status int
+
+// unsaid is the status of a machine of which MAAS says none: zero would be New.
+const unsaid Status = -1
 
 // The statuses.
 const (
@@ -182,8 +186,8 @@ func (r *Region) Machine(ctx context.Context, id string) (Machine, error) {
 
 // machineOf reads a machine; false: that is none.
 func machineOf(raw []byte) (Machine, bool) {
-	var m Machine
-	return m, json.Unmarshal(raw, &m) == nil && systemIDForm.MatchString(m.SystemID)
+	m := Machine{Status: unsaid}
+	return m, json.Unmarshal(raw, &m) == nil && systemIDForm.MatchString(m.SystemID) && m.Status != unsaid
 }
 
 // listing is all machines, and the ids of those that this client cannot read.

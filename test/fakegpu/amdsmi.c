@@ -5,7 +5,7 @@
  * config says "amdsmi 24.7", whose strings are shorter.
  *
  * Keys of its own: amdsmi VERSION (26.2.1), hive ID (0: alone), gfx NUMBER (942),
- * bad_pages N (0), ras on|off (on), driver_name TEXT (amdgpu). Faults of its own:
+ * bad_pages N (0), page_status N (1), ras on|off (on), driver_name TEXT (amdgpu). Faults of its own:
  *
  *   driver_missing      amdgpu is not loaded (34)
  *   holder PID          a process that holds the GPU and is seen by nobody else
@@ -329,7 +329,7 @@ EXPORT int amdsmi_get_gpu_bad_page_info(void *handle, uint32_t *count, page_reco
 	if (n)
 		*count = n;
 	for (uint32_t i = 0; records && i < n; i++)
-		records[i] = (page_record){.address = i, .size = 4096, .status = i == 0}; /* the first one pends */
+		records[i] = (page_record){.address = i, .size = 4096, .status = i == 0 ? (uint32_t)fg_conf_size(p->gpu, "page_status", 1) : 0}; /* the first one pends */
 	return OK;
 }
 

@@ -9,6 +9,10 @@
  * struct_version, absurd (values that make no sense), refuses SETTING
  * (compute_mode, persistence, ecc, power_limit, clocks, mig, mig_instances), and
  * those of memory.
+ *
+ * Keys known here: recovery N, fabric_state N, fabric_health MASK (0xaa, all well), and
+ * what a newer driver may answer whatever is set: answers_compute_mode N,
+ * answers_persistence N, answers_ecc N, answers_mig N.
  */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS 1
 #pragma GCC visibility push(default)
@@ -350,8 +354,9 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
 	WHOLE_ONLY();
 	if ((info->version != nvmlGpuFabricInfo_v2 && info->version != nvmlGpuFabricInfo_v3) || fg_fault(g, "struct_version", NULL))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	info->state = (nvmlGpuFabricState_t)nv_fabric(g, 1);
+	info->state = (nvmlGpuFabricState_t)fg_conf_size(g, "fabric_state", (uint64_t)nv_fabric(g, 1));
 	info->status = NVML_SUCCESS;
+	info->healthMask = info->state == NVML_GPU_FABRIC_STATE_COMPLETED ? (unsigned int)fg_conf_size(g, "fabric_health", 0xaa) : 0;
 	return NVML_SUCCESS;
 }
 
@@ -383,7 +388,7 @@ static nvmlReturn_t set(fg_gpu *g, const char *name, int which, int64_t value, i
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mode)
 {
 	ENTER(device);
-	*mode = (nvmlComputeMode_t)setting(g, NV_COMPUTE_MODE, 0);
+	*mode = (nvmlComputeMode_t)fg_conf_size(g, "answers_compute_mode", (uint64_t)setting(g, NV_COMPUTE_MODE, 0));
 	return NVML_SUCCESS;
 }
 
@@ -396,7 +401,7 @@ nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mod
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t *mode)
 {
 	ENTER(device);
-	*mode = (nvmlEnableState_t)setting(g, NV_PERSISTENCE, 0);
+	*mode = (nvmlEnableState_t)fg_conf_size(g, "answers_persistence", (uint64_t)setting(g, NV_PERSISTENCE, 0));
 	return NVML_SUCCESS;
 }
 
@@ -409,7 +414,7 @@ nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t *current, nvmlEnableState_t *pending)
 {
 	ENTER(device);
-	*current = setting(g, NV_ECC_OFF, 0) ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
+	*current = (nvmlEnableState_t)fg_conf_size(g, "answers_ecc", setting(g, NV_ECC_OFF, 0) ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED);
 	*pending = setting(g, NV_ECC_OFF, 1) ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
 	return NVML_SUCCESS;
 }
@@ -490,7 +495,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *currentMode
 {
 	ENTER(device);
 	WHOLE_ONLY();
-	*currentMode = (unsigned int)setting(g, NV_MIG, 0);
+	*currentMode = (unsigned int)fg_conf_size(g, "answers_mig", (uint64_t)setting(g, NV_MIG, 0));
 	*pendingMode = (unsigned int)setting(g, NV_MIG, 1);
 	return NVML_SUCCESS;
 }

@@ -48,7 +48,7 @@ const (
 	kindGPU     = 1
 	memoryVRAM  = 0
 	perfAuto    = 0
-	pagePending = 1
-	pageFailed  = 2
+	pageRetired = 0
+	pageFailed  = 2 // 1: waits for its retirement
 	uuidBytes   = 38
 )

@@ -96,8 +96,9 @@ func (s *session) pages(d device, h *gpu.Health) {
 			return
 		}
 		for i := range int(n) {
+			// A status that is not known is not one of a page that is retired.
 			status := number(buf, i*pageBytes+16)
-			pending = pending || status == pagePending
+			pending = pending || status != pageRetired && status != pageFailed
 			failed = failed || status == pageFailed
 		}
 	}

@@ -38,6 +38,17 @@ func TestStateIsWhatTheLibrarySays(t *testing.T) {
 	}
 }
 
+// A page in a status that is not known is not one that is retired.
+func TestAPageOfAnUnknownStatusIsNotRetired(t *testing.T) {
+	for status, want := range map[string][2]bool{"0": {false, false}, "1": {true, false}, "2": {false, true}, "3": {true, false}, "4294967295": {true, false}} {
+		l := newLab(t, allLibraries, "bad_pages.1 1", "page_status "+status)
+		h := l.must(request{Do: "state", UUID: l.uuids()[1]}).State.Health
+		if h.RemapPending == nil || h.RemapFailed == nil || [2]bool{*h.RemapPending, *h.RemapFailed} != want {
+			t.Errorf("status %s: %+v", status, h)
+		}
+	}
+}
+
 func TestAnECCErrorIsCounted(t *testing.T) {
 	l := newLab(t, allLibraries, "fault.0 ecc_in_verify")
 	uuids := l.uuids()

@@ -4,18 +4,13 @@ package nvidia
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
 )
-
-var computeModes = map[nvml.ComputeMode]string{
-	nvml.COMPUTEMODE_DEFAULT: "default", nvml.COMPUTEMODE_PROHIBITED: "prohibited", nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
-}
-
-var recoveryActions = []string{"none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain"}
 
 // State implements gpu.Vendor. What the GPU does not support stays empty; that it
 // is lost is an error.
@@ -66,7 +61,7 @@ func (v *vendor) settings(d nvml.Device, s *gpu.State) {
 		}
 	}
 	if mode, r := d.GetComputeMode(); r == nvml.SUCCESS {
-		s.Settings.ComputeMode = computeModes[mode]
+		s.Settings.ComputeMode = word(computeModes, mode)
 	}
 	if current, pending, r := d.GetEccMode(); r == nvml.SUCCESS {
 		s.Settings.ECC = enabled(current)
@@ -82,11 +77,6 @@ func (v *vendor) settings(d nvml.Device, s *gpu.State) {
 		s.Settings.PowerLimitMW = &mw
 	}
 	s.Settings.Clocks = v.clocks(d)
-}
-
-func enabled(e nvml.EnableState) *bool {
-	on := e == nvml.FEATURE_ENABLED
-	return &on
 }
 
 // clocks can tell application clocks; locked clocks have no getter, which is why
@@ -128,9 +118,7 @@ func (v *vendor) health(d nvml.Device, s *gpu.State) {
 	}
 	fields := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}, {FieldId: nvml.FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL}}
 	if v.has("nvmlDeviceGetFieldValues") && d.GetFieldValues(fields) == nvml.SUCCESS {
-		if n, ok := unsigned(fields[0]); ok && n < uint64(len(recoveryActions)) {
-			h.Recovery = recoveryActions[n]
-		}
+		h.Recovery = recovery(fields[0])
 		if n, ok := unsigned(fields[1]); ok {
 			h.LinkErrors = &n
 			s.Counters["nvlink_replays"] = n
@@ -176,23 +164,24 @@ func (v *vendor) fabric(d nvml.Device) string {
 		return ""
 	}
 	info, r := d.GetGpuFabricInfoV().V2()
-	if r != nvml.SUCCESS {
+	switch r {
+	case nvml.SUCCESS:
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
 		return ""
+	default:
+		return "unreadable"
 	}
-	switch info.State {
-	case nvml.GPU_FABRIC_STATE_NOT_SUPPORTED:
-		return "not_supported"
-	case nvml.GPU_FABRIC_STATE_NOT_STARTED:
-		return "not_started"
-	case nvml.GPU_FABRIC_STATE_IN_PROGRESS:
-		return "in_progress"
-	case nvml.GPU_FABRIC_STATE_COMPLETED:
-		if nvml.Return(info.Status) != nvml.SUCCESS {
-			return "failed"
-		}
-		return "completed"
+	state := word(fabricStates, nvml.GpuFabricState(info.State))
+	if state != joined {
+		return state
 	}
-	return ""
+	if nvml.Return(info.Status) != nvml.SUCCESS {
+		return "failed"
+	}
+	if wrong := unhealthy(info.HealthMask); len(wrong) > 0 {
+		return "unhealthy: " + strings.Join(wrong, ", ")
+	}
+	return joined
 }
 
 // domain says whether the GPU must be reset together with those it is linked to:
@@ -203,7 +192,7 @@ func (v *vendor) domain(d nvml.Device) string {
 		return ""
 	}
 	for link := range int(nvml.NVLINK_MAX_LINKS) {
-		if state, r := d.GetNvLinkState(link); r == nvml.SUCCESS && state == nvml.FEATURE_ENABLED {
+		if state, r := d.GetNvLinkState(link); r == nvml.SUCCESS && state != nvml.FEATURE_DISABLED {
 			return "nvlink"
 		}
 	}

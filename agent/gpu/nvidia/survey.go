@@ -134,8 +134,7 @@ func (v *vendor) mig(d nvml.Device) (current, pending string, known bool) {
 	if r != nvml.SUCCESS {
 		return "", "", false
 	}
-	name := map[bool]string{true: "mig_enabled", false: "mig_disabled"}
-	return name[c == nvml.DEVICE_MIG_ENABLE], name[p == nvml.DEVICE_MIG_ENABLE], true
+	return word(migModes, c), word(migModes, p), true
 }
 
 type instance struct {

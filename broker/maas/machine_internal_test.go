@@ -1,0 +1,24 @@
+package maas
+
+import "testing"
+
+// Zero is the status New, in which a machine is nobody's: a record that has no status
+// must not read so.
+func TestAMachineWithoutAStatusIsNotNew(t *testing.T) {
+	for raw, read := range map[string]bool{
+		`{"system_id": "abc123", "status": 0}`:       true,
+		`{"system_id": "abc123", "status": 6}`:       true,
+		`{"system_id": "abc123", "status": 23}`:      true, // of a MAAS to come: it fits no condition
+		`{"system_id": "abc123"}`:                    false,
+		`{"system_id": "abc123", "status": null}`:    false,
+		`{"system_id": "abc123", "status": "Ready"}`: false,
+	} {
+		m, ok := machineOf([]byte(raw))
+		if ok != read {
+			t.Errorf("%s is read: %v, as %+v", raw, ok, m.Status)
+		}
+		if at := (&place{Machine: m}); m.Status > FailedTesting && at.nobodys() {
+			t.Errorf("%s is nobody's", raw)
+		}
+	}
+}
