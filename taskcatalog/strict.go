@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,11 +15,11 @@ import (
 const MaxDepth = 64
 
 // DecodeStrict decodes one JSON value into v. Unknown, duplicate and
-// wrong-case keys, invalid UTF-8, data after the value and nesting deeper
-// than MaxDepth are refused with the code malformed. The caller bounds the
-// size of raw.
+// wrong-case keys, invalid UTF-8, a NUL in a key or string, data after the value
+// and nesting deeper than MaxDepth are refused with the code malformed. The
+// caller bounds the size of raw.
 func DecodeStrict(raw []byte, v any) error {
-	if err := checkDepth(raw); err != nil {
+	if err := checkTokens(raw); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true)); err != nil {
@@ -43,12 +44,13 @@ func Encode(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true))
 }
 
-// checkDepth reads the tokens once before anything is decoded, so that depth
-// costs neither stack nor memory.
-func checkDepth(raw []byte) error {
+// checkTokens reads the tokens once before anything is decoded, so that depth
+// costs neither stack nor memory. A NUL is refused because PostgreSQL cannot keep
+// one in a text, and no name or text of ours has one.
+func checkTokens(raw []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	for {
-		_, err := d.ReadToken()
+		token, err := d.ReadToken()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -56,6 +58,8 @@ func checkDepth(raw []byte) error {
 			return Errorf(CodeMalformed, "%s", Clean(plainJSONError(err), 300))
 		case d.StackDepth() > MaxDepth:
 			return Errorf(CodeMalformed, "nested deeper than %d", MaxDepth)
+		case token.Kind() == '"' && strings.IndexByte(token.String(), 0) >= 0:
+			return Errorf(CodeMalformed, "at %q: a string with a NUL in it", Clean(string(d.StackPointer()), 200))
 		}
 	}
 }

@@ -127,7 +127,7 @@ func schemaName(t reflect.Type, hint string) string {
 func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 
 // Handler answers the operator API, its description and its documentation. Serve
-// it inside bodies.InTime.
+// it inside bodies.InTime and bodies.OnlyText.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(resource.Prefix+"/", a.tellRoots(a.guard(a.mux)))

@@ -40,7 +40,7 @@ func TestAPackageIsServedByItsDigestToAnyone(t *testing.T) {
 		if a := n.do(context.Background(), http.MethodHead, path, nil); a.status != 200 || a.header.Get("Content-Length") != "3145745" {
 			t.Errorf("HEAD: status %d, length %s", a.status, a.header.Get("Content-Length"))
 		}
-		for _, digest := range []string{strings.Repeat("0", 64), strings.ToUpper(hex.EncodeToString(sum[:])), "x", strings.Repeat("0", 63) + "%00"} {
+		for _, digest := range []string{strings.Repeat("0", 64), strings.ToUpper(hex.EncodeToString(sum[:])), "x"} {
 			if a := n.get("/internal/v1/packages/sha256/" + digest); a.status != http.StatusNotFound {
 				t.Errorf("%s: status %d, want 404", digest, a.status)
 			}

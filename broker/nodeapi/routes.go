@@ -72,7 +72,7 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, "route_unknown", "cannot %s %s: there is no such route", taskcatalog.Clean(r.Method, 16), taskcatalog.Clean(r.URL.Path, 200)))
 	})
-	return bodies.InTime(mux)
+	return bodies.InTime(bodies.OnlyText(mux))
 }
 
 // decode reads the body of a request. What it refuses is audited.

@@ -1,0 +1,70 @@
+package bodies
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// CodeNotText is that of a request whose path, query or headers are not text.
+const CodeNotText taskcatalog.Code = "request_not_text"
+
+// OnlyText refuses, with 400, a request whose path, query or headers hold a NUL or bytes
+// that are not UTF-8, and one whose query cannot be parsed. PostgreSQL keeps no such text,
+// SQLite does, and net/http leaves a parameter that it cannot parse out: a filter that was
+// meant would select nothing away. Bodies are judged where they are decoded.
+func OnlyText(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what := notText(r)
+		if what == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "application/problem+json")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusBadRequest)
+		// Whoever left is gone.
+		_ = json.NewEncoder(w).Encode(wire.Problem{
+			Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: CodeNotText,
+			Detail: "cannot answer the request: " + what + " is not text (send UTF-8 without a zero byte, and percent-encode what the URL reserves)",
+		})
+	})
+}
+
+// notText names the part of a request that is not text; empty: all of it is.
+func notText(r *http.Request) string {
+	if !isText(r.URL.Path) {
+		return "its path"
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || !areText(query) {
+		return "its query"
+	}
+	if !areText(r.Header) {
+		return "one of its headers"
+	}
+	return ""
+}
+
+func areText(named map[string][]string) bool {
+	for name, values := range named {
+		if !isText(name) {
+			return false
+		}
+		for _, v := range values {
+			if !isText(v) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
