@@ -103,9 +103,11 @@ const (
 	maxFactDevices    = 512 // PCI functions, GPUs and instances of one, each
 	maxFactParameters = 256 // of one driver
 	maxFactText       = 200 // bytes of one value
+	maxFactBytes      = 1 << 56
 )
 
-// Bound cuts lists that are too long and cleans every text, in place.
+// Bound cuts lists that are too long, cleans every text, and makes a size that cannot be
+// unknown, in place.
 func (f *Facts) Bound() {
 	f.Keys = boundPairs(f.Keys)
 	clean(&f.ChassisSerial)
@@ -113,6 +115,9 @@ func (f *Facts) Bound() {
 	for i := range f.Disks {
 		d := &f.Disks[i]
 		clean(&d.Name, &d.Model, &d.Serial, &d.WWID, &d.Transport)
+		if d.SizeBytes < 0 || d.SizeBytes > maxFactBytes {
+			d.SizeBytes = 0
+		}
 	}
 	for i := range f.PCI {
 		d := &f.PCI[i]
@@ -130,9 +135,21 @@ func (f *Facts) Bound() {
 	for i := range f.GPUs {
 		g := &f.GPUs[i]
 		clean(&g.Vendor, &g.UUID, &g.Serial, &g.PCIAddress, &g.Name, &g.Architecture, &g.Partition, &g.PartitionPending)
+		believable(&g.MemoryBytes, &g.ReservedBytes)
 		g.Instances = head(g.Instances)
 		for j := range g.Instances {
 			clean(&g.Instances[j].UUID, &g.Instances[j].Profile)
+			believable(&g.Instances[j].MemoryBytes)
+		}
+	}
+}
+
+// believable makes a size that no device has one that nobody knows: a driver that is
+// wrong about it keeps no node from renewing.
+func believable(sizes ...**uint64) {
+	for _, s := range sizes {
+		if *s != nil && **s > maxFactBytes {
+			*s = nil
 		}
 	}
 }

@@ -162,5 +162,6 @@ func (b *AgentBuild) Bound() {
 		d.ID, d.From, d.To = Clean(d.ID, 80), Clean(d.From, 64), Clean(d.To, 64)
 		d.Outcome, d.Reason = UpdateOutcome(Clean(string(d.Outcome), 32)), Code(Clean(string(d.Reason), 64))
 		d.Message = Clean(d.Message, MaxText)
+		d.SwitchSeconds = max(d.SwitchSeconds, 0)
 	}
 }

@@ -32,7 +32,7 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*resource.AuditLis
 		return nil, err
 	}
 	if in.Cursor != "" {
-		if f.After, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
+		if f.After, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || f.After < 1 {
 			return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot go on from cursor %q: it is none of this list", taskcatalog.Clean(in.Cursor, 20))
 		}
 	}

@@ -48,7 +48,7 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 			t.Errorf("%s: what was sent comes back as it was: %s", name, a.Body)
 		}
 	}
-	for _, path := range []string{"/nodes?color=red", "/tasks?limit=-1", "/tasks?limit=x", "/nodes?status=gone", "/tasks?status=gone", "/audit?from=yesterday", "/audit?cursor=x", "/nodes?label=x"} {
+	for _, path := range []string{"/nodes?color=red", "/tasks?limit=-1", "/tasks?limit=x", "/nodes?status=gone", "/tasks?status=gone", "/audit?from=yesterday", "/audit?cursor=x", "/audit?cursor=-5", "/audit?cursor=0", "/nodes?label=x"} {
 		if a := b.Ask(t, b.Token, http.MethodGet, path, nil); a.Status != 422 {
 			t.Errorf("GET %s: %d %s, want 422", path, a.Status, a.Body)
 		}

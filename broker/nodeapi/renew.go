@@ -28,6 +28,9 @@ func (a *API) renew(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.TrustVersion < 0 {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot renew: trust version %d is no version of a trust bundle", req.TrustVersion)
+	}
 	now, old := a.c.Now(), c.peer.Cert
 	late := now.After(old.NotAfter)
 	if end := old.NotAfter.Add(a.c.RenewGrace); now.After(end) {

@@ -38,6 +38,38 @@ func TestARenewalIsForTheKeyThatIsThere(t *testing.T) {
 	n.post(n.path("/renew"), r).refused(b, 403, "renew_key_changed")
 }
 
+func TestARenewalThatClaimsAVersionThatCannotBeIsRefused(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	r := n.renewRequest()
+	r.TrustVersion = -5
+	n.post(n.path("/renew"), r).refused(b, 400, "malformed")
+	if rec := must(b.db.Node(t.Context(), n.id))(t); rec.TrustVersion != 1 {
+		t.Errorf("version %d is on record, want 1", rec.TrustVersion)
+	}
+}
+
+// What a driver says of a size is no reason to keep the node from renewing.
+func TestASizeThatCannotBeIsUnknown(t *testing.T) {
+	b := newBroker(t)
+	n := b.member()
+	r := n.renewRequest()
+	huge := uint64(1) << 63
+	r.Facts = &taskcatalog.Facts{
+		Disks: []taskcatalog.DiskFacts{{Name: "sda", SizeBytes: -1}, {Name: "sdb", SizeBytes: 1 << 40}},
+		GPUs:  []taskcatalog.GPUFacts{{UUID: "GPU-1", MemoryBytes: &huge, ReservedBytes: &huge, Instances: []taskcatalog.GPUInstance{{UUID: "MIG-1", MemoryBytes: &huge}}}},
+	}
+	r.Agent = &taskcatalog.AgentBuild{Delivery: &taskcatalog.AgentDelivery{Outcome: taskcatalog.UpdateConfirmed, SwitchSeconds: -1}}
+	n.post(n.path("/renew"), r).into(new(wire.RenewReply))
+	facts, _, err := b.db.Facts(t.Context(), n.id)
+	if err != nil || facts.Disks[0].SizeBytes != 0 || facts.Disks[1].SizeBytes != 1<<40 {
+		t.Fatalf("disks on record: %+v, %v", facts, err)
+	}
+	if g := facts.GPUs[0]; g.MemoryBytes != nil || g.ReservedBytes != nil || g.Instances[0].MemoryBytes != nil {
+		t.Errorf("the sizes on record are %v, %v and %v", g.MemoryBytes, g.ReservedBytes, g.Instances[0].MemoryBytes)
+	}
+}
+
 func TestARenewalBringsWhatTheNodeCanDo(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
