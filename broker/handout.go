@@ -13,9 +13,10 @@ import (
 // what refuses a tenant's user.
 type Handout struct {
 	Node    Node
-	Freezes []string // that stand for its site, as people are told of them
-	RunID   string   // of the run that has it; empty: none
-	Run     string   // status of that run
+	Now     time.Time // when it was gathered: a node that is silent by then is not handed out
+	Freezes []string  // that stand for its site, as people are told of them
+	RunID   string    // of the run that has it; empty: none
+	Run     string    // status of that run
 	RunKind string
 	// Allocations are those since it was last handed out clean.
 	Allocations []Allocation
@@ -57,7 +58,7 @@ var mends = map[NodeStatus]string{
 // Reasons are all that speak against handing the node to a tenant; none: it may be.
 // An allocation that is named is what the node is asked for: what is its own, or its
 // tenant's, does not stand in its way. To say nothing of a tenant is to be another.
-// Codes: node_status, turnover_owed, node_in_run, frozen, allocation_live,
+// Codes: node_status, node_silent, turnover_owed, node_in_run, frozen, allocation_live,
 // turnover_missing, certificate_falls_short, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
@@ -74,12 +75,20 @@ func (h Handout) Reasons(allocation, tenant string) []Reason {
 func (h Handout) service() (all []Reason) {
 	n := h.Node
 	add := h.adder(&all)
-	if n.Status != Active {
+	switch {
+	case n.Status != Active:
 		because := ""
 		if n.StatusReason != "" {
 			because = " (" + taskcatalog.Clean(n.StatusReason, 200) + ")"
 		}
 		add("node_status", mends[n.Status], "it is %s%s", n.Status, because)
+	case n.Silent(h.Now): // its status is held still, or nobody has looked yet
+		since := "was never heard"
+		if !n.LastAgentContactAt.IsZero() {
+			since = "was last heard " + n.LastAgentContactAt.UTC().Format(time.RFC3339)
+		}
+		add("node_silent", "bring its agent back, or the network between it and the broker (hostler status shows whether others are silent too)",
+			"its agent %s, and a node that is silent for more than %s is not handed out", since, SilentAfter)
 	}
 	if n.TurnoverOwed {
 		add("turnover_owed", "finish the turnover, start one (hostler decommission start NODE --mode soft_reset --reason R), or hostler node activate NODE --override --reason R", "a turnover is owed")
@@ -87,7 +96,7 @@ func (h Handout) service() (all []Reason) {
 	if h.RunID != "" {
 		next := "wait until the run ends"
 		if strings.HasPrefix(h.Run, "failed_") { // it waits for a person
-			next = "resume the run, or cancel it (hostler " + runNoun(h.RunKind) + " show " + h.RunID + ")"
+			next = "resume the run, or cancel it (hostler " + RunNoun(h.RunKind) + " show " + h.RunID + ")"
 		}
 		add("node_in_run", next, "run %s has it, and is %s", h.RunID, h.Run)
 	}

@@ -12,7 +12,8 @@ import (
 func handedOut() Handout {
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	return Handout{
-		Node:        Node{ID: "n-1", Status: Active},
+		Node:        Node{ID: "n-1", Status: Active, LastAgentContactAt: at},
+		Now:         at.Add(SilentAfter),
 		Certificate: &LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: at, ValidUntil: at.Add(time.Hour)},
 		Devices:     []Device{{Kind: DeviceDisk, ID: "D1", State: DeviceFound}, {Kind: DeviceDisk, ID: "D0", State: DeviceRemoved}},
 	}
@@ -32,6 +33,8 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"never had a tenant", func(h *Handout) { h.Certificate = nil }, ""},
 		{"not in service", func(h *Handout) { h.Node.Status = Quarantined }, "node_status"},
 		{"offline", func(h *Handout) { h.Node.Status = Offline }, "node_status"},
+		{"active, and not heard for longer than the policy", func(h *Handout) { h.Now = h.Now.Add(time.Second) }, "node_silent"},
+		{"active, and never heard", func(h *Handout) { h.Node.LastAgentContactAt = time.Time{} }, "node_silent"},
 		{"owed a turnover", func(h *Handout) { h.Node.TurnoverOwed = true }, "turnover_owed"},
 		{"a run has it", func(h *Handout) { h.RunID, h.Run = "r-1", "running" }, "node_in_run"},
 		{"a run has it that stopped", func(h *Handout) { h.RunID, h.Run, h.RunKind = "r-1", "failed_retryable", "node.onboarding" }, "node_in_run"},

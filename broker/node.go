@@ -56,3 +56,10 @@ type Node struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 }
+
+// SilentAfter is how long a node may go unheard before it counts as silent. A silent node
+// is handed to nobody, even where its status is held still (see package lifecycle).
+const SilentAfter = 3 * time.Minute
+
+// Silent reports whether the node was not heard for longer than SilentAfter.
+func (n Node) Silent(now time.Time) bool { return now.Sub(n.LastAgentContactAt) > SilentAfter }

@@ -72,8 +72,8 @@ const AgentKinds = "agent.upgrade"
 // WorksOnAgent reports whether runs of a kind work on a node's agent.
 func WorksOnAgent(kind string) bool { return strings.HasPrefix(kind, AgentKinds+"/") }
 
-// runNoun is what people say of runs of a kind.
-func runNoun(kind string) string {
+// RunNoun is the command that lists and retries runs of a kind.
+func RunNoun(kind string) string {
 	if TurnsOver(kind) {
 		return "decommission"
 	}

@@ -92,7 +92,7 @@ func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := []string{
 		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", upgrade.RolledBackEvent,
-		"site.reconciliation.stopped", "site.reconciliation.resumed",
+		"site.reconciliation.stopped", "site.reconciliation.resumed", store.SilentEvent, store.HeardEvent, store.ProfilesStoppedEvent,
 		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
 	}
 	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind(), rollout.Kind} {

@@ -3,14 +3,17 @@ package adminapi
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // How much of each list the status holds: it is one screen.
@@ -29,6 +32,12 @@ const (
 
 // needsLook adds what whoever is on call should see.
 func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet refit.Fleet) error {
+	if err := a.silent(ctx, out, sites); err != nil {
+		return err
+	}
+	if err := a.heldBack(ctx, out, sites); err != nil {
+		return err
+	}
 	stopped, err := a.c.DB.StoppedRuns(ctx, sites, maxStopped)
 	if err != nil {
 		return err
@@ -67,6 +76,43 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 	}
 	out.Expiring = cut(out, "expiring", expiring)
 	return nil
+}
+
+// silent adds to the alerts which sites have fallen silent, and where silent nodes stand
+// as active. It goes by contacts and by nobody's verdict: where many nodes fall silent at
+// once none is marked offline, and where no broker leads nobody judges.
+func (a *API) silent(ctx context.Context, out *resource.Status, sites []string) error {
+	contacts, err := a.c.DB.Contacts(ctx, sites)
+	if err != nil {
+		return err
+	}
+	for _, c := range contacts {
+		still := ""
+		if c.Active > 0 {
+			still = fmt.Sprintf("; %d of them still stand as active, and are not handed out", c.Active)
+		}
+		switch where := cmp.Or(c.Site, "none"); {
+		case c.Silent():
+			out.Alerts = append(out.Alerts, resource.Alert{Code: lifecycle.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has been heard for %v%s (look at the site's power, and the network between)", where, c.Nodes, broker.SilentAfter, still)})
+		case c.Active > 0:
+			out.Alerts = append(out.Alerts, resource.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not been heard for %v%s (look at the network between)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
+		}
+	}
+	return nil
+}
+
+// heldBack adds to the alerts what guards have stopped. What reconciliation has stopped is
+// with the drift.
+func (a *API) heldBack(ctx context.Context, out *resource.Status, sites []string) error {
+	held, err := a.c.DB.HeldBack(ctx, sites)
+	for _, h := range held[:min(len(held), onScreen)] {
+		alert := resource.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s begins no more runs, and %d wait: %s (mend that, then hostler %s retry --batch %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunNoun(h.Kind), h.Name)}
+		if h.What == store.HeldProfiles {
+			alert.Code, alert.Message = "profiles_stopped", fmt.Sprintf("resolver profiles for %s go to no further node, and %d lack them: %s (mend that, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
+		}
+		out.Alerts = append(out.Alerts, alert)
+	}
+	return err
 }
 
 // cut keeps what fits on the screen and says how much did not.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
@@ -51,4 +52,40 @@ func TestTheStatusShowsWhatAPersonShouldLookAt(t *testing.T) {
 	at(b.Token, "?site=dc1", "freeze dc1 smoke, quarantined h1 smells of smoke, enrolment token new true, node certificate h1 false")
 	b.Advance(10 * time.Hour)
 	at(bound, "", "node certificate h2 true")
+}
+
+// A guard that holds the status of nodes still does not hide that nobody hears them: who
+// is on call sees it, whoever follows events is told, and no tenant gets such a node.
+func TestASilentSiteIsSeenWhereAPersonLooksAndItsNodesAreNotHandedOut(t *testing.T) {
+	b := servertest.Start(t)
+	for i := range 6 {
+		b.NewNode(t, resource.NodeCreate{Hostname: fmt.Sprintf("h%d", i), Site: "dc1"}).Settle(t)
+	}
+	b.NewNode(t, resource.NodeCreate{Hostname: "far", Site: "dc2"}).Settle(t)
+	silent := func(site string) string {
+		s := servertest.Must[resource.Status](t, b, http.MethodGet, "/status"+site, nil)
+		var codes []string
+		for _, a := range s.Alerts {
+			codes = append(codes, a.Code+" "+strings.Fields(a.Message)[1])
+		}
+		if site == "" && s.Nodes["active"] != 7 {
+			t.Errorf("nodes are %v", s.Nodes)
+		}
+		return strings.Join(codes, ", ")
+	}
+	if got := silent(""); got != "" {
+		t.Fatalf("alerts before: %s", got)
+	}
+	b.Advance(broker.SilentAfter + time.Second)
+	if got, want := silent(""), "site_silent dc1:, site_silent dc2:"; got != want {
+		t.Errorf("alerts %q, want %q", got, want)
+	}
+	if got, want := silent("?site=dc2"), "site_silent dc2:"; got != want {
+		t.Errorf("alerts of dc2 %q, want %q", got, want)
+	}
+	n := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/h0", nil)
+	if n.Status != "active" || n.Handout == nil || n.Handout.MayBeHandedOut || n.Handout.Reasons[0].Code != "node_silent" {
+		t.Errorf("%s: %+v", n.Status, n.Handout)
+	}
+	servertest.Eventually(t, "an event tells of it", func() bool { return documented(t, b)["site.silent"] > 0 })
 }

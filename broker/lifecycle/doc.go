@@ -11,7 +11,10 @@
 //     nobody can say whether it or the way to it is gone.
 //   - When more than a share of a site would fall silent, and at least a few
 //     nodes, it is more likely that something between is broken: nothing
-//     changes there, and one alert is raised until it has passed.
+//     changes there.
+//   - The silence of a whole site, of so many nodes at once, or of everybody is told of
+//     once, and once more when it has passed, whether statuses change or not. The
+//     record outlives whoever leads.
 //   - While a turnover is owed nothing leads to active.
 //
 // A node that is there is heard once in the time that a poll is held, so those

@@ -19,7 +19,7 @@ type Policy struct {
 }
 
 // DefaultPolicy is what applies where a site says nothing else.
-var DefaultPolicy = Policy{Silence: 3 * time.Minute, Share: 0.10, AtLeast: 5, AllOf: 2}
+var DefaultPolicy = Policy{Silence: broker.SilentAfter, Share: 0.10, AtLeast: 5, AllOf: 2}
 
 // Overdue is when a node that is there has been heard: a poll is held for
 // MaxWait, the next one follows within a back-off, and contacts are written in
@@ -40,11 +40,18 @@ type Change struct {
 	Reason   string
 }
 
-// Alert is silence that is more likely ours than the nodes'.
+// The codes of alerts.
+const (
+	SiteSilent   = "site_silent"
+	PollsStopped = "polls_stopped"
+)
+
+// Alert is silence of many nodes: of a whole site, or of so many at once that it is more
+// likely ours than theirs.
 type Alert struct {
-	Code    string // site_silent, polls_stopped
-	Subject string // for the audit log
-	Text    string
+	Code string
+	Site string // empty: all
+	Text string
 }
 
 // Stopped reports whether polls have stopped altogether: nodes are expected and
@@ -65,7 +72,7 @@ func Stopped(now time.Time, f Fleet, p Policy) (Alert, bool) {
 		}
 		expected++
 	}
-	return Alert{"polls_stopped", "broker/nodes", fmt.Sprintf("none of %d active nodes has been heard for %v; none is marked offline (can they reach the broker?)", expected, Overdue)},
+	return Alert{PollsStopped, "", fmt.Sprintf("none of %d active nodes has been heard for %v; none is marked offline (can they reach the broker?)", expected, Overdue)},
 		expected >= p.AllOf
 }
 
@@ -73,8 +80,10 @@ func Stopped(now time.Time, f Fleet, p Policy) (Alert, bool) {
 // since when this system could have heard.
 func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts []Alert) {
 	type site struct {
-		total, silent int
-		gone          []Change
+		total   int
+		silent  int // active, and overdue
+		offline int // offline already, and not heard
+		gone    []Change
 	}
 	sites := map[string]*site{}
 	for _, n := range f.Nodes {
@@ -97,7 +106,9 @@ func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts 
 			if silence > p.Silence {
 				s.gone = append(s.gone, Change{n.ID, broker.Active, broker.Offline, fmt.Sprintf("not heard for %v", silence.Round(time.Second))})
 			}
-		case n.Status == broker.Offline && !n.TurnoverOwed && now.Sub(n.LastAgentContactAt) <= p.Silence:
+		case n.Status == broker.Offline && now.Sub(n.LastAgentContactAt) > p.Silence:
+			s.offline++
+		case n.Status == broker.Offline && !n.TurnoverOwed:
 			changes = append(changes, Change{n.ID, broker.Offline, broker.Active, "heard again"})
 		}
 	}
@@ -105,9 +116,12 @@ func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts 
 		s := sites[name]
 		if s.silent >= p.AtLeast && float64(s.silent) > p.Share*float64(s.total) {
 			if len(s.gone) > 0 {
-				alerts = append(alerts, Alert{"site_silent", "site/" + name, fmt.Sprintf("%d of %d nodes of the site have fallen silent at once; none is marked offline (look at the network between)", s.silent, s.total)})
+				alerts = append(alerts, Alert{SiteSilent, name, fmt.Sprintf("%d of %d nodes of the site have fallen silent at once; none is marked offline (look at the network between)", s.silent, s.total)})
 			}
 			continue
+		}
+		if s.total > 0 && len(s.gone)+s.offline == s.total {
+			alerts = append(alerts, Alert{SiteSilent, name, fmt.Sprintf("none of the %d nodes of the site is heard; each is marked offline (look at the site's power, and the network between)", s.total)})
 		}
 		changes = append(changes, s.gone...)
 	}

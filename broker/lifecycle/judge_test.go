@@ -49,13 +49,15 @@ func TestTheRulesOfSilence(t *testing.T) {
 		alerts  string
 	}{
 		{name: "heard stays active", nodes: site("a", 1, broker.Active, short), hearing: time.Hour},
-		{name: "silent goes offline", nodes: site("a", 1, broker.Active, long), hearing: time.Hour, offline: 1},
+		{name: "silent goes offline", nodes: site("a", 1, broker.Active, long), hearing: time.Hour, offline: 1, alerts: "site_silent site/a"},
+		{name: "one of two is not the site", nodes: slices.Concat(site("a", 1, broker.Active, long), site("a", 1, broker.Active, short)), hearing: time.Hour, offline: 1},
+		{name: "the last one of a site is", nodes: slices.Concat(site("a", 1, broker.Active, long), site("a", 1, broker.Offline, long)), hearing: time.Hour, offline: 1, alerts: "site_silent site/a"},
 		{name: "at the threshold stays", nodes: site("a", 1, broker.Active, 3*time.Minute), hearing: time.Hour},
 		{name: "heard again comes back", nodes: site("a", 1, broker.Offline, short), hearing: time.Hour, active: 1},
-		{name: "still silent stays offline", nodes: site("a", 1, broker.Offline, long), hearing: time.Hour},
+		{name: "still silent stays offline", nodes: site("a", 1, broker.Offline, long), hearing: time.Hour, alerts: "site_silent site/a"},
 		{name: "an owed turnover keeps it offline", nodes: owed, hearing: time.Hour},
 		{name: "silence before the start does not count", nodes: site("a", 1, broker.Active, long), hearing: time.Minute},
-		{name: "silence since the start does", nodes: site("a", 1, broker.Active, long), hearing: 4 * time.Minute, offline: 1},
+		{name: "silence since the start does", nodes: site("a", 1, broker.Active, long), hearing: 4 * time.Minute, offline: 1, alerts: "site_silent site/a"},
 		{
 			name: "other statuses never change", hearing: time.Hour,
 			nodes: slices.Concat(
@@ -63,7 +65,7 @@ func TestTheRulesOfSilence(t *testing.T) {
 				site("a", 1, broker.Draining, long), site("a", 1, broker.Retired, short), site("a", 1, broker.Removing, long),
 			),
 		},
-		{name: "four of four is no share of a site", nodes: site("a", 4, broker.Active, long), hearing: time.Hour, offline: 4},
+		{name: "four of four is no share of a site", nodes: site("a", 4, broker.Active, long), hearing: time.Hour, offline: 4, alerts: "site_silent site/a"},
 		{name: "five of five is", nodes: site("a", 5, broker.Active, long), hearing: time.Hour, alerts: "site_silent site/a"},
 		{
 			name: "ten of a hundred go", hearing: time.Hour, offline: 10,
@@ -98,7 +100,7 @@ func TestTheRulesOfSilence(t *testing.T) {
 			}
 			var said []string
 			for _, a := range alerts {
-				said = append(said, a.Code+" "+a.Subject)
+				said = append(said, a.Code+" site/"+a.Site)
 			}
 			if strings.Join(said, ";") != tt.alerts {
 				t.Errorf("alerts %q, want %q", said, tt.alerts)

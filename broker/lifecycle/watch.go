@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,8 +26,7 @@ type Watch struct {
 	Now    func() time.Time
 	Log    *zap.Logger
 
-	hearing time.Time       // since when silence counts; zero: not at all yet
-	alerted map[string]bool // subjects whose alert has not passed
+	hearing time.Time // since when silence counts; zero: not at all yet
 }
 
 // Run looks until ctx ends.
@@ -76,25 +76,31 @@ func (w *Watch) Look(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.raise(ctx, alerts)
+	return w.raise(ctx, alerts, now.Sub(w.hearing) > w.Policy.Silence)
 }
 
-// raise writes each alert once, and again only after it has passed.
-func (w *Watch) raise(ctx context.Context, alerts []Alert) error {
-	standing := map[string]bool{}
+// raise tells of each alert once, and again only after it has passed. judged says whether
+// this system has heard for long enough to find a node silent: if not, the silence of a
+// site has not passed because it was not found.
+func (w *Watch) raise(ctx context.Context, alerts []Alert, judged bool) error {
+	var stand []store.Silence
 	for _, a := range alerts {
-		standing[a.Subject] = true
-		if w.alerted[a.Subject] {
-			continue
-		}
-		w.Log.Error(a.Text, zap.String("code", a.Code), zap.String("subject", a.Subject))
-		err := w.DB.Audit(ctx, broker.AuditEntry{
-			At: w.Now(), Actor: actor.Name, Action: "nodes.silent", Subject: a.Subject, Reason: a.Text, Code: a.Code,
-		})
+		stand = append(stand, store.Silence{Site: a.Site, Code: a.Code, Text: a.Text})
+	}
+	if !judged {
+		before, err := w.DB.Silences(ctx)
 		if err != nil {
 			return err
 		}
+		for _, b := range before {
+			if b.Code == SiteSilent && !slices.ContainsFunc(alerts, func(a Alert) bool { return a.Code == b.Code && a.Site == b.Site }) {
+				stand = append(stand, b)
+			}
+		}
 	}
-	w.alerted = standing
-	return nil
+	began, err := w.DB.SaveSilences(ctx, actor, stand)
+	for _, s := range began {
+		w.Log.Error(s.Text, zap.String("code", s.Code), zap.String("site", s.Site))
+	}
+	return err
 }

@@ -1,8 +1,10 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,7 +72,7 @@ func (f *fleet) offline() (n int) {
 
 func (f *fleet) alerts(code string) int {
 	f.t.Helper()
-	rows, err := f.db.ListAudit(f.t.Context(), store.AuditFilter{Code: code})
+	rows, err := f.db.ListAudit(f.t.Context(), store.AuditFilter{Code: code, Action: "nodes.silent"})
 	f.ok(err)
 	return len(rows)
 }
@@ -136,6 +138,50 @@ func TestAFullStopOfPollsIsOneAlertAndNoChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestASiteThatFallsSilentIsToldOfOnceAndOnceMoreWhenItIsHeard: as events, whatever its
+// size, and whichever broker leads meanwhile.
+func TestASiteThatFallsSilentIsToldOfOnceAndOnceMoreWhenItIsHeard(t *testing.T) {
+	for n, site := range map[int]string{1: "dc1", 6: ""} { // of six, polls have stopped at all
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			clock := storetest.NewClock()
+			f := newFleet(t, storetest.Open(t, "sqlite", clock.Now), clock, n)
+			f.pass(5*time.Minute, f.ids...)
+			if got := f.told(); got != "" {
+				t.Fatalf("told before anything was silent: %s", got)
+			}
+			silent := "site.silent site/" + cmp.Or(site, "*")
+			for _, broker := range []string{"the first", "the second"} {
+				f.pass(5 * time.Minute)
+				if got := f.told(); got != silent {
+					t.Errorf("under %s broker told: %q", broker, got)
+				}
+				if stand, err := f.db.Silences(t.Context()); err != nil || len(stand) != 1 || stand[0].Site != site {
+					t.Errorf("under %s broker %+v stand (%v)", broker, stand, err)
+				}
+				f.watch = &Watch{DB: f.db, Now: f.clock.Now, Log: zap.NewNop()}
+			}
+			f.pass(5*time.Minute, f.ids...)
+			if got, want := f.told(), silent+"; site.heard site/"+cmp.Or(site, "*"); got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// told are the events of silence.
+func (f *fleet) told() string {
+	f.t.Helper()
+	_, err := f.db.PlaceEvents(f.t.Context(), 1000)
+	f.ok(err)
+	events, _, err := f.db.Outbox(f.t.Context(), store.OutboxFilter{Types: []string{store.SilentEvent, store.HeardEvent}})
+	f.ok(err)
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Type+" "+e.Subject)
+	}
+	return strings.Join(all, "; ")
 }
 
 func TestSilenceBeginsAnewAfterAStartAndALostDatabase(t *testing.T) {

@@ -225,6 +225,7 @@ func TestARunInProgressIsLeftAlone(t *testing.T) {
 			release := hold(w, n.ID)
 			w.ok(w.region.ByHand(maassim.ReadyByHand, id))
 			for range 4 {
+				w.heard(n.ID)
 				w.twice()
 			}
 			w.is(n.ID, broker.Active, "")

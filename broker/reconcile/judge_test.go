@@ -60,6 +60,7 @@ func TestEveryRowOfTheTable(t *testing.T) {
 	}{
 		{"Deployed and active", broker.Active, nil, "", "", "", ""},
 		{"Deployed and offline", broker.Offline, nil, "agent_silent", reconcile.Tell, reconcile.AlertWarn, reconcile.Medium},
+		{"Deployed, silent, and active all the same", broker.Active, func(_ *reconcile.Machine, n *reconcile.Node) { n.LastAgentContactAt = noon.Add(-time.Hour) }, "agent_silent", reconcile.Tell, reconcile.AlertWarn, reconcile.Medium},
 		{"Ready and active", broker.Active, in(maas.Ready), "released", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"Releasing and active", broker.Active, in(maas.Releasing), "released", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"Failed testing and active", broker.Active, in(maas.FailedTesting), "hardware_failed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.High},

@@ -97,3 +97,30 @@ func TestAKeyIsAskedForOnceInFiveMinutes(t *testing.T) {
 	glance(reconcile.Every-time.Second, 2)
 	glance(time.Second, 4)
 }
+
+// What stops reconciliation at a site is a metric too, until it has passed.
+func TestASiteWhereReconciliationHasStoppedIsCounted(t *testing.T) {
+	w := onSQLite(t)
+	w.ready()
+	sites, err := w.db.Sites(t.Context(), nil)
+	w.ok(err)
+	w.site, w.blind = sites[0], true
+	w.machine(true, broker.Active)
+	held := func() int {
+		g, err := w.db.Gauges(t.Context())
+		w.ok(err)
+		return g.Held[store.HeldReconciliation]
+	}
+	w.guard = func(*http.Request) (*http.Response, error) { return nil, errAway }
+	for range 2 {
+		w.round()
+	}
+	if held() != 1 {
+		t.Errorf("%d sites, while MAAS does not answer", held())
+	}
+	w.guard = nil
+	w.round()
+	if held() != 0 {
+		t.Errorf("%d sites, once it does", held())
+	}
+}

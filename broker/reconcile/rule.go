@@ -140,9 +140,11 @@ var Rules = []Rule{
 		holds: and(func(m Machine, n Node) bool { return m.Power == "off" && n.silent(m.At) }),
 	},
 	{
-		ID: "agent_silent", MAAS: "Deployed", Nodes: []broker.NodeStatus{broker.Offline}, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		ID: "agent_silent", MAAS: "Deployed", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
 		Text: "MAAS says that the machine runs, and its agent is not heard", Expected: "Deployed",
-		holds: is(deployed),
+		holds: and(func(m Machine, n Node) bool { // an active one, too: where many fall silent at once, none is marked offline
+			return n.Status == broker.Offline || n.silent(m.At)
+		}),
 	},
 	{
 		ID: "readdressed", MAAS: "Deployed, with other addresses", Nodes: []broker.NodeStatus{broker.Active}, Severity: Medium, Action: Readdress, Alert: AlertInfo, Default: Observe,

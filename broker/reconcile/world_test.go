@@ -163,6 +163,7 @@ func (w *world) node(id, systemID string, status broker.NodeStatus) broker.Node 
 		return store.IssuedCert{Serial: "serial-" + id, PublicKey: []byte(id), NotAfter: w.clock.Now().Add(time.Hour)}, nil
 	}})
 	w.ok(err)
+	w.heard(id)
 	w.move(id, broker.Active, broker.OwnerOnboarding)
 	switch status {
 	case broker.Active:

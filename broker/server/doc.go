@@ -43,6 +43,9 @@
 //	hostler_trust_version                                 of the trust bundle in force
 //	hostler_store_statements_total                        statements that this broker gave its database
 //	hostler_store_up                                      1 while the store answers
+//	hostler_silent_nodes{status}                          nodes that are active or offline and not heard for longer than three minutes
+//	hostler_silent_sites                                  sites of which no such node is heard
+//	hostler_held_back{what}                               what a guard has stopped until a person looks: batches, reconciliation, resolver_profiles
 //	hostler_restore_hold                                  1 while the database is a restored one that was not released yet
 //	hostler_frozen                                        1 while a freeze of all sites stands
 //	hostler_frozen_sites                                  sites with a freeze of their own

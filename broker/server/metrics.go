@@ -96,6 +96,9 @@ var (
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
 	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers.", nil, nil)
 
+	silentDesc      = prometheus.NewDesc("hostler_silent_nodes", "Nodes that are active or offline and were not heard for longer than three minutes, by status: of those that are active the status is held still.", []string{"status"}, nil)
+	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with such nodes of which none is heard.", nil, nil)
+	heldDesc        = prometheus.NewDesc("hostler_held_back", "What a guard has stopped until a person looks, by what it is.", []string{"what"}, nil)
 	restoreHoldDesc = prometheus.NewDesc("hostler_restore_hold", "1 while the database is a restored one that was not released yet.", nil, nil)
 	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites stands.", nil, nil)
 	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
@@ -109,7 +112,7 @@ var (
 
 // Describe is of prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc} {
+	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc} {
 		out <- d
 	}
 }
@@ -149,6 +152,12 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(unplacedDesc, float64(seen.Unplaced))
 	gauge(lagDesc, seen.Lag.Seconds())
+	gauge(silentDesc, float64(seen.SilentActive), string(broker.Active))
+	gauge(silentDesc, float64(seen.SilentOffline), string(broker.Offline))
+	gauge(silentSitesDesc, float64(seen.SilentSites))
+	for what, n := range seen.Held {
+		gauge(heldDesc, float64(n), what)
+	}
 	for _, r := range seen.Runs {
 		gauge(runsDesc, float64(r.Runs), r.Kind, r.Status, r.Class)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,6 +70,18 @@ func TestWhatIsWatchedExists(t *testing.T) {
 		if strings.HasPrefix(name, "hostler_") && !used[name] && !used[name+"_count"] && !used[name+"_bucket"] {
 			t.Errorf("nobody watches metric %s", name)
 		}
+	}
+}
+
+// TestASilentSiteAndWhatAGuardHoldsBackRaiseAlerts has Prometheus's own program judge the
+// alerts that are shipped by series of metrics, whose cases stand in the file.
+func TestASilentSiteAndWhatAGuardHoldsBackRaiseAlerts(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Fatalf("this needs promtool (.ci/setup test): %v", err)
+	}
+	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", "testdata/rules.yaml").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -176,9 +189,10 @@ func mentions(expr string) (all []mention) {
 func checkValue(t *testing.T, where, metric, label, value string) {
 	t.Helper()
 	statuses := map[string][]string{
-		"hostler_nodes": texts(broker.NodeStatuses),
-		"hostler_tasks": texts([]broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled}),
-		"hostler_runs":  texts([]chain.Status{chain.Pending, chain.Running, chain.Completed, chain.FailedRetryable, chain.FailedManual, chain.Cancelled, chain.Compensating, chain.Reconciled}),
+		"hostler_nodes":        texts(broker.NodeStatuses),
+		"hostler_silent_nodes": texts([]broker.NodeStatus{broker.Active, broker.Offline}),
+		"hostler_tasks":        texts([]broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled}),
+		"hostler_runs":         texts([]chain.Status{chain.Pending, chain.Running, chain.Completed, chain.FailedRetryable, chain.FailedManual, chain.Cancelled, chain.Compensating, chain.Reconciled}),
 	}
 	known := map[string]func(string) bool{
 		"type": func(v string) bool { _, err := taskcatalog.Lookup(v, 1); return err == nil },

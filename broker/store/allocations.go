@@ -81,7 +81,7 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	if err != nil {
 		return err
 	}
-	h, err := handout(ctx, t, n)
+	h, err := handout(ctx, t, n, t.now)
 	if err != nil {
 		return err
 	}

@@ -7,15 +7,18 @@ import (
 
 // Gauges are numbers to watch: they name no site, no node and no run.
 type Gauges struct {
-	Restored    bool // the database is a restored one that was not released yet
-	FrozenAll   bool // a freeze of all sites stands
-	FrozenSites int  // sites with a freeze of their own
-	Unreachable int  // sites whose MAAS or secrets do not answer
-	Runs        []RunCount
-	Unplaced    int           // events that were written and have no place in the feed yet
-	Lag         time.Duration // how long the oldest of them has waited; 0: there is none
-	KeysRefused int           // active sites whose MAAS did not take their key when it was last asked
-	KeysAsked   time.Time     // of their keys, when the one was judged that was judged the longest ago; zero: there is none
+	Restored                    bool // the database is a restored one that was not released yet
+	FrozenAll                   bool // a freeze of all sites stands
+	FrozenSites                 int  // sites with a freeze of their own
+	Unreachable                 int  // sites whose MAAS or secrets do not answer
+	Runs                        []RunCount
+	Unplaced                    int            // events that were written and have no place in the feed yet
+	Lag                         time.Duration  // how long the oldest of them has waited; 0: there is none
+	SilentActive, SilentOffline int            // nodes of these statuses that are not heard
+	SilentSites                 int            // sites of which no node is heard
+	Held                        map[string]int // what guards have stopped until a person looks: batches, resolver_profiles; reconciliation, by site
+	KeysRefused                 int            // active sites whose MAAS did not take their key when it was last asked
+	KeysAsked                   time.Time      // of their keys, when the one was judged that was judged the longest ago; zero: there is none
 }
 
 // RunCount is how many runs of a kind have a status, and a failure class if they have
@@ -51,14 +54,33 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	if g.Unplaced > 0 {
 		g.Lag = max(db.Now().Sub(oldest), 0)
 	}
-	g.KeysRefused, g.KeysAsked, err = db.maasKeys(ctx)
+	contacts, err := db.Contacts(ctx, nil)
+	if err != nil {
+		return g, err
+	}
+	for _, c := range contacts {
+		g.SilentActive += c.Active
+		g.SilentOffline += c.Offline
+		if c.Silent() {
+			g.SilentSites++
+		}
+	}
+	held, err := db.HeldBack(ctx, nil)
+	if err != nil {
+		return g, err
+	}
+	g.Held = map[string]int{HeldBatch: 0, HeldProfiles: 0}
+	for _, h := range held {
+		g.Held[h.What]++
+	}
+	g.KeysRefused, g.Held[HeldReconciliation], g.KeysAsked, err = db.maasKeys(ctx)
 	return g, err
 }
 
 // maasKeys says of the keys of active sites how many are refused, and when the one was judged
 // that was judged the longest ago. A key is kept only if MAAS takes it: that counts, until the
-// site is looked at.
-func (db *DB) maasKeys(ctx context.Context) (refused int, asked time.Time, err error) {
+// site is looked at. stopped is at how many of them reconciliation has stopped something.
+func (db *DB) maasKeys(ctx context.Context) (refused, stopped int, asked time.Time, err error) {
 	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (k kept, err error) {
 		var set time.Time
 		if err = row.Scan(at(&set), doc(&k)); err != nil {
@@ -70,10 +92,13 @@ func (db *DB) maasKeys(ctx context.Context) (refused int, asked time.Time, err e
 				refused++
 			}
 		}
+		if len(k.Stops) > 0 {
+			stopped++
+		}
 		if asked.IsZero() || set.Before(asked) {
 			asked = set
 		}
 		return k, nil
 	}, `SELECT api_token_set_at, COALESCE(l.look, '') FROM maas_sites LEFT JOIN reconcile_looks l ON l.site = maas_sites.name WHERE status = 'active' AND api_token_set_at > 0`)
-	return refused, asked, err
+	return refused, stopped, asked, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -13,11 +14,11 @@ import (
 
 // Handout gathers what decides whether a node may be handed to a tenant.
 func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error) {
-	return handout(ctx, db.reader(), n)
+	return handout(ctx, db.reader(), n, db.Now())
 }
 
-func handout(ctx context.Context, r runner, n broker.Node) (h broker.Handout, err error) {
-	h.Node = n
+func handout(ctx context.Context, r runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
+	h.Node, h.Now = n, now
 	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`, n.ID).Scan(at(&h.OverrideAt)); err != nil {
 		return h, err
 	}

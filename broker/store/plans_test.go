@@ -27,6 +27,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.CountOpenTasks(ctx, []string{"dc1"}))(t)
 	must(db.OpenTasksByKey(ctx))(t)
 	must(db.Gauges(ctx))(t)
+	must(db.HeldBack(ctx, []string{"dc1"}))(t)
 	must(db.StoppedRuns(ctx, nil, 10))(t)
 	must(db.StoppedRuns(ctx, []string{"dc1"}, 10))(t)
 	must(db.LiveTerminals(ctx))(t)

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 )
+
+// ProfilesStoppedEvent says that a set of resolver profiles goes to no further node.
+const ProfilesStoppedEvent = "resolver.profiles.stopped"
 
 // ResolverSet is a set of resolver profiles, under an operator's name for it.
 type ResolverSet struct {
@@ -133,6 +137,11 @@ func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w Resolv
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, micros(t.now), reason, w.ID))
 		if err != nil || n == 0 {
+			return err
+		}
+		if err := t.send(ctx, told{Message: chain.Message{Type: ProfilesStoppedEvent, Subject: "resolver/" + w.Version, Data: map[string]any{
+			"version": w.Version, "digest": w.Digest, "selector": w.Selector, "reason": reason,
+		}}}); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "resolver.stop", Subject: "resolver/" + w.Version, Reason: reason, After: small("selector", w.Selector)})

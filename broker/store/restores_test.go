@@ -62,6 +62,7 @@ func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
 		if _, _, err := db.Unfreeze(ctx, admin, "", "go", true); err != nil || !held() {
 			t.Errorf("lifting freezes lifts the hold (%v)", err)
 		}
+		ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
 		if got := reasons(t, db, n); len(got) == 0 || got[0] != "frozen" {
 			t.Errorf("a node is handed out while the database is held: %v", got)
 		}

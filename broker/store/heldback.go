@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// HeldBack is work that a guard has stopped, and that goes on only by a person's word.
+type HeldBack struct {
+	What string // HeldBatch, HeldProfiles
+	Kind string // of the batch's runs
+	Name string // id of the batch; selector of the nodes that are meant
+	Why  string
+	Left int // runs, or nodes, that it keeps waiting
+	// Since is when the guard stopped it.
+	Since time.Time
+}
+
+// What is held back. That of reconciliation is with the last look at its site.
+const (
+	HeldBatch          = "batches"
+	HeldProfiles       = "resolver_profiles"
+	HeldReconciliation = "reconciliation"
+)
+
+// HeldBack lists what guards have stopped at sites (nil: all) and what waits for it, the
+// oldest first. Resolver profiles are of all sites, and are not listed for some of them.
+func (db *DB) HeldBack(ctx context.Context, sites []string) ([]HeldBack, error) {
+	w := where{terms: []string{"stopped_at > 0"}}
+	in(&w, "site", sites)
+	listed := func(what, query string, args ...any) ([]HeldBack, error) {
+		all, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (HeldBack, error) {
+			h := HeldBack{What: what}
+			return h, row.Scan(&h.Kind, &h.Name, &h.Why, at(&h.Since), &h.Left)
+		}, query, args...)
+		return slices.DeleteFunc(all, func(h HeldBack) bool { return h.Left == 0 }), err
+	}
+	all, err := listed(HeldBatch, `SELECT kind, id, stop_reason, stopped_at,
+			(SELECT COUNT(*) FROM chain_runs r WHERE r.batch <> '' AND r.batch = b.id AND r.status = 'pending' AND r.started_at = 0)
+		FROM chain_batches b`+w.String()+` ORDER BY stopped_at, id`, w.args...)
+	if err != nil || sites != nil {
+		return all, err
+	}
+	profiles, err := listed(HeldProfiles, `SELECT '', selector, stop_reason, stopped_at,
+			(SELECT COUNT(*) FROM nodes WHERE resolver_want = w.wanted_at AND resolver_digest <> resolver_wanted AND status <> 'deleted')
+		FROM resolver_wants w WHERE stopped_at > 0 ORDER BY stopped_at`)
+	return append(all, profiles...), err
+}

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// The events of silence.
+const (
+	SilentEvent = "site.silent"
+	HeardEvent  = "site.heard"
+)
+
+// Silence is that of a site, or of all of them, and is told of until it has passed.
+type Silence struct {
+	Site  string // empty: all
+	Code  string // site_silent, polls_stopped
+	Text  string
+	Since time.Time // when it was first told of
+}
+
+func (s Silence) is(other Silence) bool { return s.Site == other.Site && s.Code == other.Code }
+
+// Silences are those that stand.
+func (db *DB) Silences(ctx context.Context) ([]Silence, error) { return silences(ctx, db.reader(), "") }
+
+func silences(ctx context.Context, r runner, lock string) ([]Silence, error) {
+	return collect(ctx, r, func(row interface{ Scan(...any) error }) (s Silence, err error) {
+		return s, row.Scan(&s.Site, &s.Code, &s.Text, at(&s.Since))
+	}, `SELECT site, code, text, since FROM silences ORDER BY site, code`+lock)
+}
+
+// SaveSilences makes those that stand the ones that are given. Each is told of once, as
+// an event and in the audit log, and once more when it has passed. began are those that
+// did not stand before. Where nothing changes it only reads.
+func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silence) (began []Silence, err error) {
+	stood, err := db.Silences(ctx)
+	if err != nil || len(stood) == len(now) && !slices.ContainsFunc(now, func(s Silence) bool { return !slices.ContainsFunc(stood, s.is) }) {
+		return nil, err
+	}
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		began = nil
+		stood, err := silences(ctx, t, t.forUpdate())
+		if err != nil {
+			return err
+		}
+		for _, s := range now {
+			if slices.ContainsFunc(stood, s.is) {
+				continue
+			}
+			s.Since = t.now
+			began = append(began, s)
+			if _, err := t.ExecContext(ctx, `INSERT INTO silences (site, code, text, since) VALUES ($1, $2, $3, $4)`, s.Site, s.Code, s.Text, micros(s.Since)); err != nil {
+				return err
+			}
+			if err := t.tellSilence(ctx, actor, SilentEvent, "nodes.silent", s); err != nil {
+				return err
+			}
+		}
+		for _, s := range stood {
+			if slices.ContainsFunc(now, s.is) {
+				continue
+			}
+			if _, err := t.ExecContext(ctx, `DELETE FROM silences WHERE site = $1 AND code = $2`, s.Site, s.Code); err != nil {
+				return err
+			}
+			if err := t.tellSilence(ctx, actor, HeardEvent, "nodes.heard", s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return began, err
+}
+
+func (t *tx) tellSilence(ctx context.Context, actor broker.Actor, event, action string, s Silence) error {
+	subject := "site/" + cmp.Or(s.Site, AllSites)
+	err := t.send(ctx, told{Site: cmp.Or(s.Site, AllSites), Message: chain.Message{Type: event, Subject: subject, Data: map[string]any{"site": s.Site, "code": s.Code, "text": s.Text, "since": s.Since}}})
+	if err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: subject, Code: s.Code, Reason: s.Text})
+}
+
+// SiteContact is how the nodes of a site that are active or offline are heard.
+type SiteContact struct {
+	Site        string
+	Nodes       int
+	Active      int       // of them, those that are not heard and are active all the same
+	Offline     int       // of them, those that are not heard and are offline
+	LastContact time.Time // of any of them; zero: none was ever heard
+}
+
+// Silent reports whether no node of the site is heard.
+func (c SiteContact) Silent() bool { return c.Active+c.Offline == c.Nodes }
+
+// Contacts says of each site that has such nodes (nil: all sites) which are silent now.
+func (db *DB) Contacts(ctx context.Context, sites []string) ([]SiteContact, error) {
+	var w where
+	w.add(`status IN ('active', 'offline')`)
+	in(&w, "site", sites)
+	w.args = append(w.args, micros(db.Now().Add(-broker.SilentAfter)))
+	silent := fmt.Sprintf("last_contact_at < $%d", len(w.args))
+	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c SiteContact, err error) {
+		return c, row.Scan(&c.Site, &c.Nodes, &c.Active, &c.Offline, at(&c.LastContact))
+	}, `SELECT site, COUNT(*), COUNT(CASE WHEN status = 'active' AND `+silent+` THEN 1 END), COUNT(CASE WHEN status = 'offline' AND `+silent+` THEN 1 END), MAX(last_contact_at)
+		FROM nodes`+w.String()+` GROUP BY site ORDER BY site`, w.args...)
+}
