@@ -31,7 +31,8 @@ const (
 const defaultGrace = 10 * time.Second
 
 // revocation is one revoke under way. It goes on past what fails, and the
-// account's record is dropped only when nothing of the user is left.
+// account's record is dropped only when nothing of the user is left but what the
+// report has as found.
 type revocation struct {
 	*Run
 	account Account
@@ -125,10 +126,18 @@ func (v *revocation) removed(check, name string, t machine.Tally, err error) err
 	return err
 }
 
-// tree removes what choose chooses in a sweep, and notes each fault.
+// tree removes what choose chooses in a sweep, and notes each fault. A directory of the
+// user's that holds somebody else's entry stays, and is found: no further revoke would
+// remove it.
 func (v *revocation) tree(choose func(*machine.Entry) bool) machine.Tree {
 	return machine.Tree{Remove: choose, Fault: func(p string, err error) {
 		v.report.Dispose(taskcatalog.Disposition{Check: checkFiles, Path: p, Action: taskcatalog.ActionFailed, Reason: err.Error()})
+	}, Kept: func(e *machine.Entry) {
+		name := e.Path()
+		v.report.Find(taskcatalog.Finding{
+			Check: checkFiles, Subject: name, UID: &v.account.UID, NextAction: mendsFile(name),
+			Detail: "a directory of the user's that was left, since it holds what is not the user's",
+		})
 	}}
 }
 

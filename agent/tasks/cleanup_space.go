@@ -27,11 +27,8 @@ func (c *cleanup) temporary(ctx context.Context) error {
 	for _, top := range []string{"/tmp", "/var/tmp"} {
 		var own []string
 		all = errors.Join(all, c.empty(ctx, "temporary", top, machine.Tree{
-			Remove: everything,
+			Remove: func(e *machine.Entry) bool { return !lostAndFound(e) },
 			Enter: func(e *machine.Entry) bool {
-				if e.Depth() == 1 && e.Name == "lost+found" && e.Stat.Uid == 0 {
-					return false
-				}
 				if e.Depth() == 1 && systemTemporary(e, boot) {
 					own = append(own, path.Join(top, e.Name))
 					return false
@@ -59,10 +56,18 @@ func systemTemporary(e *machine.Entry, boot string) bool {
 	switch e.Name {
 	case ".X11-unix", ".ICE-unix", ".XIM-unix", ".font-unix", ".Test-unix":
 		return true
-	case "snap-private-tmp":
-		return e.Stat.Mode&0o077 == 0
+	case snapPrivateTmp:
+		return ownDirectory(e)
 	}
-	return strings.HasPrefix(e.Name, "systemd-private-"+strings.ReplaceAll(boot, "-", "")+"-") && e.Stat.Mode&0o077 == 0
+	return strings.HasPrefix(e.Name, "systemd-private-"+strings.ReplaceAll(boot, "-", "")+"-") && ownDirectory(e)
+}
+
+// snapPrivateTmp holds a directory for each snap, with the snap's /tmp in it.
+const snapPrivateTmp = "snap-private-tmp"
+
+// ownDirectory reports whether an entry is a directory that only root gets into.
+func ownDirectory(e *machine.Entry) bool {
+	return e.IsDir() && e.Stat.Uid == 0 && e.Stat.Mode&0o077 == 0
 }
 
 // ipc removes System V objects of strangers, and what is in /dev/shm and
@@ -92,7 +97,7 @@ func (c *cleanup) ipc(ctx context.Context) error {
 // emptyAny is empty for the kernel's own file systems, which hold objects and
 // no files on a disk.
 func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tree) error {
-	t.Fault = func(p string, err error) { c.failed(check, p, err) }
+	t.Fault, t.Kept = func(p string, err error) { c.failed(check, p, err) }, c.kept(check)
 	tally, err := c.m.Empty(ctx, top, t)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -108,14 +113,16 @@ func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tre
 	return nil
 }
 
-// butKnown removes everything but the entries of the top directory that the
-// baseline has as objects of a kind, with all that is in them.
+// butKnown removes everything but the entries of the top directory, and of
+// lost+found in it, that the baseline has as objects of a kind, with all that is in
+// them.
 func (c *cleanup) butKnown(kind string) machine.Tree {
 	kept := func(e *machine.Entry) bool {
-		return e.Depth() == 1 && (c.known.object(kind+e.Path()) || e.Name == "lost+found" && e.Stat.Uid == 0)
+		found := e.Depth() == 2 && path.Base(path.Dir(e.Path())) == "lost+found"
+		return (e.Depth() == 1 || found) && c.known.object(kind+e.Path())
 	}
 	return machine.Tree{
-		Remove: func(e *machine.Entry) bool { return !kept(e) },
+		Remove: func(e *machine.Entry) bool { return !kept(e) && !lostAndFound(e) },
 		Enter:  func(e *machine.Entry) bool { return !kept(e) },
 	}
 }
@@ -176,7 +183,9 @@ func (c *cleanup) homes(ctx context.Context) error {
 		account := slices.IndexFunc(c.accounts, func(a Account) bool { return path.Clean(a.Home) == home })
 		holds := slices.ContainsFunc(known, func(k string) bool { return k == home || machine.Under(k, home) })
 		switch {
-		case name == "lost+found" || holds || c.known.object("home/"+home):
+		case holds || c.known.object("home/"+home):
+		case name == "lost+found":
+			all = errors.Join(all, c.empty(ctx, "homes", home, machine.Tree{Remove: func(e *machine.Entry) bool { return !c.known.object("home/" + e.Path()) }}))
 		case account >= 0:
 			c.dispose("homes", home, taskcatalog.ActionKept, machine.Tally{}, "allocation "+c.accounts[account].AllocationID+" still has its user ("+taskcatalog.ActionRevokeUser+" removes both)")
 		default:

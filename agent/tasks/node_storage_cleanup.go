@@ -148,6 +148,7 @@ func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machin
 		faults++
 		c.failed(check, p, err)
 	}
+	t.Kept = c.kept(check)
 	tally, err := do(ctx, top, t)
 	c.result.FilesRemoved += tally.Files + tally.Dirs
 	c.result.BytesRemoved += tally.Bytes
@@ -161,6 +162,13 @@ func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machin
 		c.dispose(check, top, action, tally, "")
 	}
 	return ctx.Err()
+}
+
+// kept says of a directory that it was to go and holds what was not.
+func (c *cleanup) kept(check string) func(*machine.Entry) {
+	return func(e *machine.Entry) {
+		c.failed(check, e.Path(), fmt.Errorf("a directory of uid %d that holds an entry which is to stay (move that entry out of it, then run it again)", e.Stat.Uid))
+	}
 }
 
 // bare takes off what a tenant mounted on, above or below a path that is about

@@ -74,7 +74,7 @@ func TestACleanupRemovesATenantsThingsAndKeepsTheNodes(t *testing.T) {
 		"dev/shm/kept":                      true,
 		"dev/shm/service":                   true,
 		"share1/data/x":                     false,
-		"share1/lost+found/x":               true,
+		"share1/lost+found/x":               false,
 		"share1/models/x":                   true,
 		"shared":                            false,
 		"home/brew/x":                       true,
@@ -114,7 +114,7 @@ func TestACleanupRemovesATenantsThingsAndKeepsTheNodes(t *testing.T) {
 	if err != nil || res.Failed != 0 {
 		t.Errorf("got %+v, %v\n%+v", res, err, report.Dispositions)
 	}
-	if res.FilesRemoved == 0 || there(dir, "home/eve") || !there(dir, "share1") || !there(dir, "etc/passwd") {
+	if res.FilesRemoved == 0 || there(dir, "home/eve") || !there(dir, "share1/lost+found") || !there(dir, "etc/passwd") {
 		t.Errorf("got %+v", res)
 	}
 	for _, d := range report.Dispositions {

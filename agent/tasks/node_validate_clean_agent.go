@@ -74,7 +74,7 @@ func (v *validation) unlike(ctx context.Context, p taskcatalog.AgentPackage) ([]
 	if err != nil {
 		return nil, err
 	}
-	beside, err := v.tree(ctx, []string{taskcatalog.AgentFolder}, func(name string, _ bool) bool { _, ok := want[name]; return ok })
+	beside, err := v.tree(ctx, []string{taskcatalog.AgentFolder}, func(name string, _ uint32) bool { _, ok := want[name]; return ok })
 	if err != nil {
 		return nil, err
 	}

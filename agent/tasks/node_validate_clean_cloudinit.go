@@ -33,7 +33,7 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	case v.base != nil && !wasOff:
 		return nil, errors.New("the baseline does not have it (take a new one: hostler node baseline retake)")
 	}
-	names, err := v.tree(ctx, []string{"/var/lib/cloud", "/var/lib/hostler-bootstrap"}, func(string, bool) bool { return false })
+	names, err := v.tree(ctx, []string{"/var/lib/cloud", "/var/lib/hostler-bootstrap"}, func(string, uint32) bool { return false })
 	if err != nil {
 		return nil, err
 	}

@@ -60,10 +60,11 @@ func rowOf(name string) string {
 var etcRows = []string{"cron", "units", "preload", "pam", "sudoers", "ssh_server", "udev", "modprobe", "config"}
 
 // restless are files of /etc that the system itself changes: accounts are
-// compared by lookUsers, the others hold no setting.
+// compared by lookUsers, the others hold no setting. What is in one of the directories
+// and is no plain file is looked at.
 var restless = []string{
 	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
-	"/etc/subuid", "/etc/subuid-", "/etc/subgid", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/mtab", "/etc/blkid.tab", "/etc/.updated",
+	"/etc/subuid", "/etc/subuid-", "/etc/subgid", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/blkid.tab", "/etc/.updated",
 	"/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/hostler-agent/enroll.token",
 }
 
@@ -91,8 +92,8 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 	for _, a := range v.accounts {
 		accountFiles[sudoersFile(a.Username)] = true
 	}
-	names, err := v.tree(ctx, etcTops, func(name string, dir bool) bool {
-		return slices.Contains(restless, name) || ephemeralUnit(name)
+	names, err := v.tree(ctx, etcTops, func(name string, mode uint32) bool {
+		return passive(mode) && (slices.Contains(restless, name) || slices.Contains(restless, path.Dir(name))) || name == "/etc/mtab" && mode&fileType != directory || ephemeralUnit(name, mode)
 	})
 	if err != nil {
 		return nil, err
@@ -124,16 +125,22 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 	return slices.DeleteFunc(items, func(it item) bool { return it.row == "" }), nil
 }
 
+// passive tells a plain file that nobody runs by itself. What is excepted by its name is
+// excepted as such a file alone.
+func passive(mode uint32) bool { return mode&fileType == unix.S_IFREG && mode&0o111 == 0 }
+
+var ephemeral = regexp.MustCompile(`^/run/systemd/transient/(session-[^/]*\.scope|init\.scope|user@[0-9]+\.service)$`)
+
 // ephemeralUnit tells what systemd makes for logins and for its own mounts.
-func ephemeralUnit(name string) bool {
-	base := path.Base(name)
-	return path.Dir(name) == "/run/systemd/transient" && (strings.HasPrefix(base, "session-") && strings.HasSuffix(base, ".scope") ||
-		strings.HasPrefix(base, "init.scope") || strings.HasPrefix(base, "user@"))
+func ephemeralUnit(name string, mode uint32) bool {
+	return passive(mode) && ephemeral.MatchString(name)
 }
 
 // lookLoginFiles compares what a login runs, for all and for each known user.
 func lookLoginFiles(ctx context.Context, v *validation) ([]item, error) {
-	names, err := v.tree(ctx, []string{"/etc"}, func(name string, dir bool) bool { return !dir && rowOf(name) != "login_files" })
+	names, err := v.tree(ctx, []string{"/etc"}, func(name string, mode uint32) bool {
+		return mode&fileType != directory && rowOf(name) != "login_files"
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +163,9 @@ func lookKeys(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(path.Base(name), "known_hosts") })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains([]string{"known_hosts", "known_hosts.old"}, path.Base(name))
+	})
 	return v.homeFiles(ctx, "authorized_keys", nil, names)
 }
 
@@ -170,7 +179,7 @@ func (v *validation) inHomes(ctx context.Context, dirs ...string) ([]string, err
 			tops = append(tops, path.Join(home, dir))
 		}
 	}
-	return v.tree(ctx, tops, func(string, bool) bool { return false })
+	return v.tree(ctx, tops, func(string, uint32) bool { return false })
 }
 
 // homeFiles compares files that may be there, and those that were listed.
@@ -191,8 +200,8 @@ func (v *validation) homeFiles(ctx context.Context, row string, may, listed []st
 
 // lookBoot compares the kernel, its first root file system and the boot loader.
 func lookBoot(ctx context.Context, v *validation) ([]item, error) {
-	names, err := v.tree(ctx, []string{"/boot", "/etc"}, func(name string, dir bool) bool {
-		return strings.HasSuffix(name, "/grubenv") || !dir && (rowOf(name) != "boot" || v.packaged(name) && strings.HasPrefix(name, "/boot/"))
+	names, err := v.tree(ctx, []string{"/boot", "/etc"}, func(name string, mode uint32) bool {
+		return passive(mode) && path.Base(name) == "grubenv" || mode&fileType != directory && (rowOf(name) != "boot" || v.packaged(name) && strings.HasPrefix(name, "/boot/"))
 	})
 	if err != nil {
 		return nil, err
@@ -206,8 +215,8 @@ func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 
 // lookPrograms compares what no package brought to where programs are.
 func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
-	names, err := v.unpackaged(ctx, []string{"/usr", "/opt"}, func(name string) bool {
-		return documentation(name) || strings.HasPrefix(name, "/usr/lib/hostler-agent/") || strings.HasPrefix(name, "/usr/local/lib/systemd/") || slices.Contains([]string{"/usr/share/mime", "/usr/share/icons", "/usr/share/fonts"}, name)
+	names, err := v.unpackaged(ctx, []string{"/usr", "/opt"}, func(name string, mode uint32) bool {
+		return strings.HasPrefix(name, "/usr/lib/hostler-agent/") || strings.HasPrefix(name, "/usr/local/lib/systemd/") || noProgram(name, mode)
 	})
 	if err != nil {
 		return nil, err
@@ -220,13 +229,23 @@ func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
 	return v.compareFiles("programs", records, mine, func(string) string { return "programs" }), nil
 }
 
+// noProgram tells documentation, caches of the desktop and interpreters' compiled
+// caches by what they are: nothing runs a plain file or a link there.
+func noProgram(name string, mode uint32) bool {
+	if path.Base(path.Dir(name)) == "__pycache__" {
+		return passive(mode) && slices.Contains([]string{".pyc", ".nbi", ".nbc"}, path.Ext(name))
+	}
+	quiet := documentation(name) || slices.ContainsFunc([]string{"/usr/share/mime/", "/usr/share/icons/", "/usr/share/fonts/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
+	return quiet && (passive(mode) || mode&fileType == unix.S_IFLNK)
+}
+
 // maxTree bounds how many watched files one look takes on.
 const maxTree = 300_000
 
 // tree lists, sorted, what is below tops and is no directory, on every local
 // file system that is mounted there. A top that is a link or a file is listed
 // itself; one that is not there is empty.
-func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, dir bool) bool) (names []string, err error) {
+func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) (names []string, err error) {
 	err = still(ctx, func() (moved string, err error) {
 		names, moved, err = v.treeOnce(ctx, tops, skip)
 		return moved, err
@@ -235,7 +254,7 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 }
 
 // treeOnce is tree, and says whether something moved meanwhile.
-func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name string, dir bool) bool) (names []string, moved string, err error) {
+func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) (names []string, moved string, err error) {
 	var within []string
 	var failed error
 	since := machine.ChangeClock()
@@ -246,12 +265,12 @@ func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name
 		t := machine.Tree{
 			Look: func(e *machine.Entry) {
 				if !e.IsDir() {
-					if name := e.Path(); !skip(name, false) && len(names) <= maxTree {
+					if name := e.Path(); !skip(name, e.Stat.Mode) && len(names) <= maxTree {
 						names = append(names, name)
 					}
 				}
 			},
-			Enter: func(e *machine.Entry) bool { return !skip(e.Path(), true) },
+			Enter: func(e *machine.Entry) bool { return !skip(e.Path(), e.Stat.Mode) },
 			Gone:  changed, Changed: changed, Since: since,
 			Fault: func(p string, err error) {
 				switch {
@@ -300,7 +319,7 @@ func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name
 
 // triggered refuses an automount in what tree lists that nothing is mounted on:
 // nobody has seen what is behind it.
-func (v *validation) triggered(tops []string, skip func(name string, dir bool) bool) error {
+func (v *validation) triggered(tops []string, skip func(name string, mode uint32) bool) error {
 	mounts, err := v.m.Mounts()
 	if err != nil {
 		return nil // lookMounts says so, and what was found here still counts
@@ -311,7 +330,7 @@ func (v *validation) triggered(tops []string, skip func(name string, dir bool) b
 		}
 		for _, top := range tops {
 			dir := mt.Point
-			for machine.Under(dir, top) && !skip(dir, true) {
+			for machine.Under(dir, top) && !skip(dir, directory) {
 				dir = path.Dir(dir)
 			}
 			if dir == top {

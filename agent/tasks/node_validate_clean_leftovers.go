@@ -108,8 +108,8 @@ func manyMore(row, where, next string, n int64) item {
 
 // lookJobs finds what users left to run later, by owner and by name.
 func lookJobs(ctx context.Context, v *validation) ([]item, error) {
-	names, err := v.tree(ctx, []string{"/var/spool/cron", "/var/spool/at", "/var/lib/systemd/linger"}, func(name string, _ bool) bool {
-		return path.Base(name) == ".SEQ" // at's counter
+	names, err := v.tree(ctx, []string{"/var/spool/cron", "/var/spool/at", "/var/lib/systemd/linger"}, func(name string, mode uint32) bool {
+		return passive(mode) && (name == "/var/spool/at/.SEQ" || name == "/var/spool/cron/atjobs/.SEQ") // at's counter
 	})
 	if err != nil {
 		return nil, err
@@ -166,11 +166,33 @@ func lookIPC(ctx context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
+// entriesBut is entries, and looks into lost+found, where a file system keeps what it
+// found without a name. Whose those files are, nobody said.
+func (v *validation) entriesBut(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
+	lost := false
+	all, err := v.entries(ctx, row, kind, dir, next, func(e *machine.Entry) bool {
+		own := lostAndFound(e)
+		lost = lost || own
+		return own || skip != nil && skip(e)
+	})
+	if err != nil || !lost {
+		return all, err
+	}
+	items, err := v.entries(ctx, row, kind, path.Join(dir, "lost+found"), next, nil)
+	return append(all, items...), err
+}
+
+// lostAndFound reports whether an entry is a directory that fsck keeps. Another
+// user's directory of that name is none.
+func lostAndFound(e *machine.Entry) bool {
+	return e.Name == "lost+found" && e.Depth() == 1 && e.IsDir() && e.Stat.Uid == 0 && e.Stat.Mode&0o022 == 0
+}
+
 // lookHomes finds what stands in /home and is no known user's home.
 func lookHomes(ctx context.Context, v *validation) ([]item, error) {
-	return v.entries(ctx, "homes", "home/", "/home", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+	return v.entriesBut(ctx, "homes", "home/", "/home", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 		_, known := v.homes[e.Path()]
-		return known && e.IsDir() || e.Name == "lost+found"
+		return known && e.IsDir()
 	})
 }
 
@@ -178,9 +200,13 @@ func lookHomes(ctx context.Context, v *validation) ([]item, error) {
 // /tmp of its own, after the boot's id.
 var privateTmp = regexp.MustCompile(`^([A-Za-z0-9@:._\\-]+\.service)-[A-Za-z0-9]{6}$`)
 
+// snapTmp is the name of the directory in snap-private-tmp that snapd makes for a snap.
+var snapTmp = regexp.MustCompile(`^snap\.[a-z0-9][a-z0-9_-]*$`)
+
 // lookTemporary finds what is in the temporary directories but for what the
-// system makes there at each boot. What root or a stranger put into a unit's
-// own counts too, by the unit: its name is one that a tenant with root can take.
+// system makes there at each boot. What root or a stranger put into a unit's or a
+// snap's own counts too, by whose it is: its name is one that a tenant with root can
+// take.
 func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 	boot, err := v.m.BootID()
 	if err != nil {
@@ -189,62 +215,74 @@ func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 	prefix := "systemd-private-" + strings.ReplaceAll(boot, "-", "") + "-"
 	var all []item
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
-		var sockets []string
-		units := map[string]string{}
-		items, err := v.entries(ctx, "temporary", "temporary/", dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
-			if e.Name == "lost+found" && e.IsDir() && e.Stat.Uid == 0 {
-				return true
-			}
+		sockets, private := map[string]bool{}, map[string]string{}
+		snaps := ""
+		items, err := v.entriesBut(ctx, "temporary", "temporary/", dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 			if !systemTemporary(e, boot) {
 				return false
 			}
-			switch m := privateTmp.FindStringSubmatch(strings.TrimPrefix(e.Name, prefix)); {
+			switch unit := privateTmp.FindStringSubmatch(strings.TrimPrefix(e.Name, prefix)); {
 			case strings.HasPrefix(e.Name, "."):
-				sockets = append(sockets, e.Path())
-			case strings.HasPrefix(e.Name, prefix) && m == nil:
+				sockets[e.Path()] = true
+			case e.Name == snapPrivateTmp:
+				snaps = e.Path()
+			case unit == nil:
 				return false
-			case m != nil:
-				units[e.Path()] = m[1]
+			default:
+				private[e.Path()] = unit[1]
 			}
 			return true
 		})
-		if err != nil {
-			return nil, err
-		}
 		all = append(all, items...)
-		for _, s := range sockets {
-			items, err := v.entries(ctx, "temporary", "temporary/", s, taskcatalog.ActionStorageCleanup, nil)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, items...)
+		if err != nil {
+			return all, err
 		}
-		for own, unit := range units {
-			items, err := v.private(ctx, own, unit)
-			if err != nil {
-				return nil, err
-			}
+		for s := range sockets {
+			items, err := v.entries(ctx, "temporary", "temporary/", s, taskcatalog.ActionStorageCleanup, nil)
 			all = append(all, items...)
+			if err != nil {
+				return all, err
+			}
+		}
+		if snaps != "" {
+			items, err := v.entries(ctx, "temporary", "temporary/", snaps, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
+				own := snapTmp.MatchString(e.Name) && ownDirectory(e)
+				if own {
+					private[e.Path()] = e.Name
+				}
+				return own
+			})
+			all = append(all, items...)
+			if err != nil {
+				return all, err
+			}
+		}
+		for own, whose := range private {
+			items, err := v.private(ctx, own, whose)
+			all = append(all, items...)
+			if err != nil {
+				return all, err
+			}
 		}
 	}
 	return all, nil
 }
 
-// private finds what is in a unit's own temporary directory, but for what a
+// private finds what is in a unit's or a snap's own temporary directory, but for what a
 // service's own user has there.
-func (v *validation) private(ctx context.Context, own, unit string) ([]item, error) {
+func (v *validation) private(ctx context.Context, own, whose string) ([]item, error) {
 	var all []item
 	for _, dir := range []string{own, path.Join(own, "tmp")} {
 		items, err := v.entries(ctx, "temporary", "", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
-			return dir == own && e.Name == "tmp" && e.IsDir() || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid)
+			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid)
 		})
-		if err != nil {
-			return nil, err
-		}
 		for i := range items { // the directory has another name after each boot
-			items[i].key = "temporary/private " + unit + strings.TrimPrefix(items[i].key, own)
+			items[i].key = "temporary/private " + whose + strings.TrimPrefix(items[i].key, own)
 		}
 		all = append(all, items...)
+		if err != nil {
+			return all, err
+		}
 	}
 	return all, nil
 }
@@ -259,13 +297,11 @@ func lookScratch(ctx context.Context, v *validation) ([]item, error) {
 			return nil, fmt.Errorf("cannot look at scratch %q: %w", clean(pattern), err)
 		}
 		for _, name := range names {
-			items, err := v.entries(ctx, "scratch", "scratch/", name, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
-				return e.Name == "lost+found"
-			})
-			if err != nil {
-				return nil, err
-			}
+			items, err := v.entriesBut(ctx, "scratch", "scratch/", name, taskcatalog.ActionStorageCleanup, nil)
 			all = append(all, items...)
+			if err != nil {
+				return all, err
+			}
 		}
 	}
 	return all, nil
@@ -276,11 +312,11 @@ func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	dirs := slices.Concat(dumpDirs, dumpDirsOfBaseline, []string{"/sys/fs/pstore"})
 	for _, dir := range dirs {
-		items, err := v.entries(ctx, "dumps", "dump/", dir, taskcatalog.ActionStorageCleanup, nil)
-		if err != nil {
-			return nil, err
-		}
+		items, err := v.entriesBut(ctx, "dumps", "dump/", dir, taskcatalog.ActionStorageCleanup, nil)
 		all = append(all, items...)
+		if err != nil {
+			return all, err
+		}
 	}
 	cores, err := coreDumps(v.m)
 	if err != nil {
@@ -345,16 +381,16 @@ func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 			return nil, err
 		}
 		for _, dir := range dirs {
-			items, err := v.entries(ctx, "containers", s.kind, dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
-				if e.IsDir() { // a volume may be named evil.json
-					return e.Name == "lost+found"
+			items, err := v.entriesBut(ctx, "containers", s.kind, dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+				if !e.IsRegular() || e.Stat.Uid != 0 { // a volume may be named evil.json
+					return false
 				}
 				return e.Name == "metadata.db" || e.Name == "backingFsBlockDev" || strings.HasSuffix(e.Name, ".lock") || strings.HasSuffix(e.Name, ".json")
 			})
-			if err != nil {
-				return nil, err
-			}
 			all = append(all, items...)
+			if err != nil {
+				return all, err
+			}
 		}
 	}
 	return all, nil
@@ -379,188 +415,4 @@ func (v *validation) glob(pattern string) ([]string, error) {
 		}
 	}
 	return all, nil
-}
-
-// lookFiles goes through every local file system once: files of unknown
-// owners, set-uid files, capabilities, and new names at the top. Directories that
-// strangers may write to are looked at again by themselves: a walk of minutes can be
-// passed by.
-func lookFiles(ctx context.Context, v *validation) ([]item, error) {
-	if len(v.users) == 0 && !v.taking {
-		return nil, errors.New("no user is known")
-	}
-	mounts, err := v.m.LocalMounts()
-	if err != nil {
-		return nil, err
-	}
-	if len(mounts) == 0 {
-		return nil, errors.New("no local file system is mounted")
-	}
-	o := &owners{v: v, within: map[string]uint32{}, seen: map[string]bool{}, again: map[string]bool{}}
-	var failed error
-	for _, top := range mounts {
-		on, err := v.m.Lstat(top)
-		if err == nil {
-			o.share(top, on)
-		}
-		t := machine.Tree{
-			Look: func(e *machine.Entry) {
-				o.look(e)
-				if e.Stat.Dev == on.Dev { // else something is mounted there, which may never answer
-					o.share(e.Path(), e.Stat)
-				}
-			},
-			Gone:    func(p string) { o.note(path.Dir(p), false) },
-			Changed: func(dir string) { o.note(dir, false) },
-			Fault: func(p string, err error) {
-				if failed == nil && !errors.Is(err, machine.ErrMount) {
-					failed = fmt.Errorf("cannot look at %s: %w", p, err)
-				}
-			},
-		}
-		if _, err := v.m.Empty(ctx, top, t); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return o.items, fmt.Errorf("cannot look at %s: %w", top, err)
-		}
-	}
-	if o.tooMany {
-		failed = errors.Join(failed, fmt.Errorf("more than %d directories that strangers may write to", maxAgain))
-	}
-	if failed != nil {
-		return o.items, failed
-	}
-	err = still(ctx, func() (string, error) { return o.lookAgain(ctx) })
-	items := o.items
-	if o.setuids > maxForeign {
-		items = append(items, manyMore("setuid", "setuid", taskcatalog.ActionReimage, o.setuids-maxForeign))
-	}
-	if err != nil {
-		return items, err
-	}
-	for _, dir := range []string{"/", "/root", "/srv", "/mnt", "/media"} {
-		found, err := v.entries(ctx, "files", "top/", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
-			return dir == "/root" && strings.HasPrefix(e.Name, ".") // a shell's own files
-		})
-		items = append(items, found...)
-		if err != nil {
-			return items, err
-		}
-	}
-	return items, nil
-}
-
-// owners is one look at whose all files are.
-type owners struct {
-	v       *validation
-	items   []item
-	within  map[string]uint32 // directories already reported, with their owner
-	seen    map[string]bool   // what items has
-	setuids int64
-	// again are directories to look at once more: those that strangers may write to,
-	// which must come to rest, and those that changed during the walk.
-	again   map[string]bool
-	tooMany bool
-}
-
-func (o *owners) look(e *machine.Entry) {
-	if !o.v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid) {
-		o.foreign(e)
-	}
-	privileged, what := e.Privileged()
-	if !privileged {
-		return
-	}
-	name := e.Path()
-	it := item{row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: what}}
-	if o.seen[it.key] {
-		return
-	}
-	if o.setuids++; o.setuids <= maxForeign {
-		o.seen[it.key] = true
-		o.items = append(o.items, o.v.owner(it, e.Stat.Uid, taskcatalog.ActionReimage))
-	}
-}
-
-// maxAgain bounds how many directories are looked at again: each layer of a container
-// image has a few.
-const maxAgain = 1 << 16
-
-// share notes a directory of a known user that strangers may write to. An entry of an
-// ACL lets nobody write without the group's bit.
-func (o *owners) share(name string, st unix.Stat_t) {
-	if st.Mode&fileType == directory && st.Mode&0o022 != 0 && o.v.knows(st.Uid) {
-		o.note(name, true)
-	}
-}
-
-func (o *owners) note(dir string, shared bool) {
-	switch _, noted := o.again[dir]; {
-	case noted || len(o.again) < maxAgain:
-		o.again[dir] = shared || o.again[dir]
-	case shared:
-		o.tooMany = true
-	}
-}
-
-// lookAgain looks once more at the noted directories, all in a moment. What strangers
-// could move out of sight is in one that they may write to, or below a thing of theirs.
-// In the system's own a daemon may be at work: only a name that went counts.
-func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
-	since := machine.ChangeClock()
-	for dir, shared := range o.again {
-		t := machine.Tree{Look: o.look, Enter: func(*machine.Entry) bool { return false }, Since: since}
-		t.Gone = func(p string) { moved = changedMeanwhile(p) }
-		if shared {
-			t.Changed = t.Gone
-		}
-		t.Fault = func(p string, fault error) {
-			if !errors.Is(fault, machine.ErrMount) {
-				err = fmt.Errorf("cannot look at %s: %w", p, fault)
-			}
-		}
-		_, failed := o.v.m.Empty(ctx, dir, t)
-		switch {
-		case err != nil:
-			return "", err
-		case errors.Is(failed, fs.ErrNotExist), errors.Is(failed, unix.ELOOP), errors.Is(failed, unix.ENOTDIR):
-			if shared {
-				moved = changedMeanwhile(dir)
-			}
-		case failed != nil:
-			return "", fmt.Errorf("cannot look at %s: %w", dir, failed)
-		}
-	}
-	return moved, nil
-}
-
-func changedMeanwhile(name string) string { return clean(name) + " changed while it was looked at" }
-
-func dynamicUser(uid uint32) bool { return uid >= dynamicUserMin && uid <= dynamicUserMax }
-
-// maxForeign bounds how much of a tenant's tree is noted by name.
-const maxForeign = 10_000
-
-// foreign notes a file of an unknown owner, or only its topmost directory.
-func (o *owners) foreign(e *machine.Entry) {
-	name, uid := e.Path(), e.Stat.Uid
-	if dynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
-		return
-	}
-	above, below := o.within[path.Dir(name)]
-	if e.IsDir() && len(o.within) < maxForeign {
-		o.within[name] = uid
-	}
-	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that the baseline does not have"}}
-	if below && above == uid || len(o.items) > maxForeign || o.seen[idMark(it)] {
-		return
-	}
-	o.seen[idMark(it)] = true
-	next := taskcatalog.ActionReimage
-	for _, dir := range []string{"/tmp/", "/var/tmp/", "/dev/shm/", "/home/", "/var/crash/"} {
-		if strings.HasPrefix(name, dir) {
-			next = taskcatalog.ActionStorageCleanup
-		}
-	}
-	it = o.v.owner(it, uid, next)
-	it.stranger = true // the uids that systemd lends are nobody's here
-	o.items = append(o.items, it)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"path"
 	"slices"
 	"strings"
 
@@ -134,12 +133,12 @@ func lookPackageFiles(ctx context.Context, v *validation) ([]item, error) {
 }
 
 // unpackaged lists the files below tops that no package brought, without what
-// skip names and interpreters' compiled caches.
-func (v *validation) unpackaged(ctx context.Context, tops []string, skip func(string) bool) ([]string, error) {
+// skip names.
+func (v *validation) unpackaged(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) ([]string, error) {
 	if v.owned == nil {
 		return nil, errors.New("what packages own is not known")
 	}
-	return v.tree(ctx, tops, func(name string, dir bool) bool {
-		return skip(name) || dir && path.Base(name) == "__pycache__" || !dir && v.packaged(name)
+	return v.tree(ctx, tops, func(name string, mode uint32) bool {
+		return skip(name, mode) || mode&fileType != directory && v.packaged(name)
 	})
 }
