@@ -344,3 +344,46 @@ func BenchmarkEmptyOf10000Files(b *testing.B) {
 		}
 	}
 }
+
+// A look that something moved past has not seen all there is, and says so.
+func TestALookTellsWhatMovedWhileItWasMade(t *testing.T) {
+	m, dir := newMachine(t)
+	write(t, filepath.Join(dir, "tmp/a"), "x")
+	write(t, filepath.Join(dir, "tmp/b"), "x")
+	look := func(meanwhile func(*Entry)) (gone, changed []string) {
+		_, err := m.Empty(context.Background(), "/tmp", Tree{
+			Look: meanwhile,
+			Gone: func(p string) { gone = append(gone, p) }, Changed: func(p string) { changed = append(changed, p) },
+		})
+		must(t, err)
+		return gone, changed
+	}
+	for still := false; !still; { // until the tick is over in which the files were made
+		_, changed := look(nil)
+		still = len(changed) == 0
+	}
+	gone, changed := look(func(e *Entry) {
+		other := map[string]string{"a": "b", "b": "a"}[e.Name]
+		_ = os.Rename(filepath.Join(dir, "tmp", other), filepath.Join(dir, "tmp/renamed"))
+	})
+	if len(gone) != 1 || len(changed) != 1 || changed[0] != "/tmp" {
+		t.Errorf("gone are %q, changed are %q", gone, changed)
+	}
+}
+
+func TestADirectoryThatStaysForWhatIsInItIsTold(t *testing.T) {
+	m, dir := newMachine(t)
+	write(t, filepath.Join(dir, "tmp/a/b/theirs"), "x")
+	write(t, filepath.Join(dir, "tmp/a/ours"), "x")
+	write(t, filepath.Join(dir, "tmp/empty/ours"), "x")
+	var kept []string
+	_, err := m.Empty(context.Background(), "/tmp", Tree{
+		Remove: func(e *Entry) bool { return e.Name != "theirs" },
+		Kept:   func(e *Entry) { kept = append(kept, e.Path()) },
+	})
+	must(t, err)
+	if len(kept) != 1 || kept[0] != "/tmp/a/b" || len(left(t, filepath.Join(dir, "tmp"))) != 1 {
+		t.Errorf("told of %q, left %q", kept, left(t, filepath.Join(dir, "tmp")))
+	}
+	victimLives(t, dir)
+}

@@ -18,7 +18,7 @@ func TestAnAutomountThatWasNotTriggeredIsNoCleanTree(t *testing.T) {
 		{"in a tree", "23 22 0:40 / /opt/apps rw - autofs systemd-1 rw\n", false},
 		{"the tree itself", "23 22 0:40 / /opt rw - autofs systemd-1 rw\n", false},
 		{"triggered", "23 22 0:40 / /opt/apps rw - autofs systemd-1 rw\n24 23 254:2 / /opt/apps rw - ext4 /dev/vdb rw\n", true},
-		{"where nothing is looked at", "23 22 0:40 / /usr/share/doc/apps rw - autofs systemd-1 rw\n24 22 0:41 / /srv/apps rw - autofs systemd-1 rw\n", true},
+		{"where nothing is looked at", "23 22 0:40 / /usr/lib/hostler-agent/apps rw - autofs systemd-1 rw\n24 22 0:41 / /srv/apps rw - autofs systemd-1 rw\n", true},
 	} {
 		h, dir := used(t)
 		put(t, dir, "opt/apps/.keep", "")

@@ -1,0 +1,67 @@
+package tasks
+
+import (
+	"os/signal"
+	"runtime"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// forkAndExit starts a process of the stranger's that leaves another one in its place,
+// over and over: each lives for about a millisecond. The runtime has no part in what
+// runs in the child.
+//
+//go:norace
+func forkAndExit() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pause := unix.Timespec{Nsec: 1e6}
+	child, _, _ := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if child != 0 {
+		return
+	}
+	syscall.RawSyscall(unix.SYS_SETRESUID, stranger, stranger, stranger)
+	for {
+		child, _, _ := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if child != 0 {
+			syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+		syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
+	}
+}
+
+// The kernel's own /proc, and a process in it that is gone before it can be read.
+func TestAProcessThatForksAndExitsAtOnceIsNeverClean(t *testing.T) {
+	if !jail(t) {
+		return
+	}
+	signal.Ignore(unix.SIGCHLD) // so that each is reaped at once
+	m, err := machine.Open("/")
+	ok(t, err)
+	h := &Host{Machine: m, Accounts: &memory{}}
+	look := func() ([]item, error) {
+		s := &settling{v: newLook(h, &taskcatalog.Baseline{}), check: check{rows: []string{"processes"}, look: lookProcesses, settles: true}}
+		for !s.done {
+			s.look(t.Context())
+		}
+		return s.result()
+	}
+	if items, err := look(); len(items) > 0 || err != nil {
+		t.Fatalf("with nobody else there: %+v, %v", items, err)
+	}
+	forkAndExit()
+	for items := []item(nil); len(items) == 0 && t.Context().Err() == nil; { // until it is the stranger's
+		items, _ = look()
+	}
+	for range 500 {
+		if items, err := look(); len(items) == 0 && err == nil {
+			t.Error("the look found nobody")
+		}
+	}
+}
