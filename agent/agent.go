@@ -196,7 +196,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.Notify("READY=1")
 	a.publish(func(*Status) {})
-	a.putBack(ctx)
+	a.putBack(ctx, putBackTime)
 	a.markStart()
 	a.goOnUpdating(ctx)
 	a.look(ctx)
@@ -243,13 +243,17 @@ func (a *Agent) awaitWork(grace time.Duration) {
 // told anything yet, and a unit that hangs must not keep the node from its broker.
 const putBackTime = 20 * time.Second
 
-// putBack starts what a scrub had stopped when this agent, or the machine, went
-// down.
-func (a *Agent) putBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, putBackTime)
+// putBackLater is the same limit once the agent is up: a driver that nobody kept loaded
+// takes a minute to bring eight GPUs up.
+const putBackLater = 2 * time.Minute
+
+// putBack starts what a scrub had stopped, and switches on what it had switched off,
+// when this agent, or the machine, went down.
+func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for _, unit := range scrub.PutBack(ctx, a.ledger, a.Systemd) {
-		a.Log.Warn("a scrub did not get to start again what it had stopped", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
+	for _, unit := range scrub.PutBack(ctx, a.ledger, a.Systemd, a.GPU) {
+		a.Log.Warn("a scrub did not get to put back what it had stopped or switched off", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
 	}
 }
 
@@ -270,7 +274,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 		}
 		// What would not start is tried again, and never under a scrub that stopped it.
 		if a.lanes.try(taskcatalog.LaneExclusive) {
-			a.putBack(ctx)
+			a.putBack(ctx, putBackLater)
 			a.lanes.leave(taskcatalog.LaneExclusive)
 		}
 	}

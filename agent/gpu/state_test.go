@@ -130,6 +130,12 @@ func TestSettingsArePutBackAndWhatDoesNotTakeIsNamed(t *testing.T) {
 	if len(left) != 2 || s.Settings.ComputeMode != "prohibited" || *s.Settings.PowerLimitMW != low || s.Pending.Partition != "mig_enabled" || *s.Pending.ECC {
 		t.Errorf("%+v: %+v", left, s)
 	}
+	if out, status := l.smi("--gpu-reset", "-i", d.UUID); status != 255 {
+		t.Fatalf("with persistence mode on: %d: %s", status, out)
+	}
+	if _, err := l.Apply(t.Context(), d, gpu.Settings{Persistence: no()}); err != nil {
+		t.Fatal(err)
+	}
 	if out, status := l.smi("--gpu-reset", "-i", d.UUID); status != 0 {
 		t.Fatalf("%d: %s", status, out)
 	}
@@ -196,10 +202,11 @@ func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
 		present []string
 	}{
 		"a true one, alone":        {nil, gpu.Settings{}, 0, []string{counters}},
-		"a true one, of a fabric":  {[]string{"fabric on"}, gpu.Settings{Persistence: yes()}, 0, []string{counters, "fabric: joined again"}},
+		"a true one, of a fabric":  {[]string{"fabric on"}, gpu.Settings{}, 0, []string{"counters: ecc_uncorrected energy_mj fabric pcie_replays"}},
 		"a true one that was owed": {nil, gpu.Settings{Partition: "mig_enabled", ECC: no()}, 0, []string{counters, "owed: ecc partition"}},
 		"a lie":                    {[]string{"fault.0 lying_reset"}, gpu.Settings{}, 0, nil},
-		"a lie, of a fabric":       {[]string{"fabric on", "fault.0 lying_reset"}, gpu.Settings{Persistence: yes(), ECC: no()}, 0, nil},
+		"a lie, of a fabric":       {[]string{"fabric on", "fault.0 lying_reset"}, gpu.Settings{ECC: no()}, 0, nil},
+		"kept up by the driver":    {nil, gpu.Settings{Persistence: yes()}, 255, nil},
 		"in use":                   {[]string{"fault.0 in_use_on_reset"}, gpu.Settings{}, 255, nil},
 		"not supported":            {[]string{"fault.0 reset_unsupported"}, gpu.Settings{}, 3, nil},
 	}

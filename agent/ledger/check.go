@@ -94,7 +94,7 @@ func decodable(tx *bolt.Tx) error {
 			v = new(time.Time)
 		case key == idMark:
 			v = new(string)
-		case key == stoppedMark, key == unnamedMark:
+		case key == stoppedMark, key == unnamedMark, key == persistentMark:
 			v = new([]string)
 		case strings.HasPrefix(key, overwriteMark):
 			v = new(erase.Overwrite)

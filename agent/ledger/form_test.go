@@ -120,6 +120,7 @@ func TestWhatALedgerHoldsIsCheckedToo(t *testing.T) {
 		"no name of the ledger's":     {marksBucket, idMark, "7", true},
 		"no moment":                   {marksBucket, lostMark, `"soon"`, true},
 		"no units":                    {marksBucket, stoppedMark, `"a"`, true},
+		"no GPUs":                     {marksBucket, persistentMark, `"a"`, true},
 		"no overwrite":                {marksBucket, overwriteMark + "sda", `"a"`, true},
 		"no uid":                      {marksBucket, uidMark, `"a"`, true},
 		"a mark of a newer agent's":   {marksBucket, "mood", "whatever", false},

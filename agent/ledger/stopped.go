@@ -13,17 +13,15 @@ var _ scrub.Stopped = (*Ledger)(nil)
 const (
 	stoppedMark = "stopped_units"
 	unnamedMark = "unnamed_units"
+
+	persistentMark = "persistence_off"
 )
 
 // PutStopped records a unit before it is stopped.
 func (l *Ledger) PutStopped(unit string) error { return l.putUnit(stoppedMark, unit) }
 
 // DeleteStopped forgets a unit that runs again.
-func (l *Ledger) DeleteStopped(unit string) error {
-	return l.changeUnits(stoppedMark, func(units []string) []string {
-		return slices.DeleteFunc(units, func(u string) bool { return u == unit })
-	})
-}
+func (l *Ledger) DeleteStopped(unit string) error { return l.deleteUnit(stoppedMark, unit) }
 
 // StoppedUnits are those that are to be started again, in the order in which they
 // were stopped.
@@ -40,6 +38,15 @@ func (l *Ledger) ForgetUnnamed() error {
 	return l.changeUnits(unnamedMark, func([]string) []string { return nil })
 }
 
+// PutPersistent records a GPU before its persistence mode is switched off.
+func (l *Ledger) PutPersistent(uuid string) error { return l.putUnit(persistentMark, uuid) }
+
+// PersistentGPUs are those whose persistence mode is to be switched on again.
+func (l *Ledger) PersistentGPUs() ([]string, error) { return l.units(persistentMark) }
+
+// DeletePersistent forgets a GPU whose persistence mode is on again.
+func (l *Ledger) DeletePersistent(uuid string) error { return l.deleteUnit(persistentMark, uuid) }
+
 func (l *Ledger) units(mark string) (units []string, err error) {
 	err = l.view(func(tx *bolt.Tx) error {
 		_, err := get(tx.Bucket(marksBucket), mark, &units)
@@ -54,6 +61,12 @@ func (l *Ledger) putUnit(mark, unit string) error {
 			return units
 		}
 		return append(units, unit)
+	})
+}
+
+func (l *Ledger) deleteUnit(mark, unit string) error {
+	return l.changeUnits(mark, func(units []string) []string {
+		return slices.DeleteFunc(units, func(u string) bool { return u == unit })
 	})
 }
 

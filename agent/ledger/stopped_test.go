@@ -63,7 +63,7 @@ func TestACrashWhilePuttingBackLeavesNothingStopped(t *testing.T) {
 		l := open(t, dir)
 		do(t, l.PutStopped("a.service"), l.PutStopped("b.service"), l.PutStopped("c.service"))
 		first := &crashing{ledger: l, at: at}
-		for _, u := range scrub.PutBack(t.Context(), l, first) {
+		for _, u := range scrub.PutBack(t.Context(), l, first, nil) {
 			if u.PutBack && at == "start a.service" {
 				t.Errorf("%s is said to be put back though the machine was down", u.Unit)
 			}
@@ -72,7 +72,7 @@ func TestACrashWhilePuttingBackLeavesNothingStopped(t *testing.T) {
 		l = open(t, dir)
 		left := stopped(t, l)
 		second := &crashing{ledger: l}
-		for _, u := range scrub.PutBack(t.Context(), l, second) {
+		for _, u := range scrub.PutBack(t.Context(), l, second, nil) {
 			if !u.PutBack || !slices.Contains(left, u.Unit) {
 				t.Errorf("crash at %q: %+v at the next start, with %q left", at, u, left)
 			}
@@ -98,7 +98,7 @@ func TestWhatIsStoppedForGoodIsKnownOverARestartAndNotStarted(t *testing.T) {
 	do(t, l.PutStopped("named.service"), l.PutUnnamed("b.service"), l.PutUnnamed("a.service"), l.PutUnnamed("b.service"), l.Close())
 	l = open(t, dir)
 	systemd := &crashing{ledger: l}
-	if got := scrub.PutBack(t.Context(), l, systemd); len(got) != 1 || !slices.Equal(systemd.asked, []string{"start named.service"}) {
+	if got := scrub.PutBack(t.Context(), l, systemd, nil); len(got) != 1 || !slices.Equal(systemd.asked, []string{"start named.service"}) {
 		t.Errorf("%+v, asked %q", got, systemd.asked)
 	}
 	units, err := l.UnnamedUnits()
@@ -118,7 +118,7 @@ func TestAUnitThatDoesNotStartStaysInTheLedger(t *testing.T) {
 	l := open(t, t.TempDir())
 	do(t, l.PutStopped("good.service"), l.PutStopped("bad.service"))
 	systemd := startsOnly("good.service")
-	got := scrub.PutBack(t.Context(), l, systemd)
+	got := scrub.PutBack(t.Context(), l, systemd, nil)
 	if len(got) != 2 || !got[0].PutBack || got[1].PutBack || got[1].Message == "" {
 		t.Errorf("%+v", got)
 	}
@@ -136,4 +136,19 @@ func (s startsOnly) Start(_ context.Context, unit string) error {
 		return errors.New("unit not found")
 	}
 	return nil
+}
+
+func TestWhosePersistenceModeIsOffIsKnownOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	do(t, l.PutPersistent("GPU-b"), l.PutPersistent("GPU-a"), l.PutPersistent("GPU-b"), l.Close())
+	l = open(t, dir)
+	if got, err := l.PersistentGPUs(); err != nil || !slices.Equal(got, []string{"GPU-b", "GPU-a"}) {
+		t.Errorf("after a restart: %q, %v", got, err)
+	}
+	do(t, l.DeletePersistent("GPU-b"), l.DeletePersistent("GPU-never"), l.Close())
+	l = open(t, dir)
+	if got, err := l.PersistentGPUs(); err != nil || !slices.Equal(got, []string{"GPU-a"}) {
+		t.Errorf("after one is on again: %q, %v", got, err)
+	}
 }

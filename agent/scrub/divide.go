@@ -32,8 +32,8 @@ func (u *unit) blind() bool {
 	return u.divided && u.out.Parent == "" && u.facts.Partition == migOn
 }
 
-// beforeReset are the settings that a reset may put in force. Persistence keeps the
-// driver at the GPU, which may keep it from being reset: restore switches it on.
+// beforeReset are the settings that a reset may put in force. Persistence has the driver
+// hold the GPU, which keeps it from being reset: restore switches it on.
 func beforeReset(want taskcatalog.GPUSettings) taskcatalog.GPUSettings {
 	if want.Persistence != nil && *want.Persistence {
 		want.Persistence = nil

@@ -11,7 +11,7 @@
 //	          of its own (agent/gpu)
 //	verify    judged from what the overwrite measured
 //	reset     per NVLink domain or XGMI hive, where the platform allows. What settings
-//	          only take with a reset joins it
+//	          only take with a reset joins it. Persistence mode is off meanwhile
 //	again     where the reset brought a GPU back to its MIG or partition mode:
 //	          overwrite and verify, of all of it
 //	probe     each unit that nobody holds again, in a new process, as the next tenant
@@ -73,6 +73,8 @@
 //     stopped, told, and never started again. It is in the ledger too, until the next
 //     scrub begins, so that a crash does not hide it. A daemon's name alone names
 //     nobody: its unit is made of files of a package, or the site names it.
+//   - A GPU whose persistence mode is switched off for a reset is in the ledger before,
+//     and leaves it only once the mode is on again.
 //   - A reset is proven by two witnesses at least: values that only a reset sets
 //     back. An exit status proves nothing.
 //   - A figure that was not measured is missing.

@@ -243,7 +243,7 @@ func text(vendor string) string {
 }
 
 // memory is Stopped without a disk.
-type memory struct{ names, unnamed []string }
+type memory struct{ names, unnamed, off []string }
 
 func (m *memory) PutStopped(name string) error {
 	if !slices.Contains(m.names, name) {
@@ -261,6 +261,18 @@ func (m *memory) PutUnnamed(name string) error {
 func (m *memory) UnnamedUnits() ([]string, error) { return slices.Clone(m.unnamed), nil }
 func (m *memory) ForgetUnnamed() error {
 	m.unnamed = nil
+	return nil
+}
+
+func (m *memory) PutPersistent(uuid string) error {
+	if !slices.Contains(m.off, uuid) {
+		m.off = append(m.off, uuid)
+	}
+	return nil
+}
+func (m *memory) PersistentGPUs() ([]string, error) { return slices.Clone(m.off), nil }
+func (m *memory) DeletePersistent(uuid string) error {
+	m.off = slices.DeleteFunc(m.off, func(u string) bool { return u == uuid })
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/gpu"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -205,7 +206,7 @@ func (s *Scrub) known(ctx context.Context, name string) (bool, error) {
 func (s *Scrub) putBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 	defer cancel()
-	s.stopped = append(s.unnamed(), PutBack(ctx, s.Stopped, s.Systemd)...)
+	s.stopped = append(s.unnamed(), PutBack(ctx, s.Stopped, s.Systemd, s.Helper)...)
 }
 
 const putBackTime = 2 * time.Minute
@@ -215,9 +216,10 @@ type Starter interface {
 	Start(ctx context.Context, unit string) error
 }
 
-// PutBack starts every unit that the ledger says a scrub stopped. One that cannot
-// be started stays in the ledger for the next time.
-func PutBack(ctx context.Context, stopped Stopped, systemd Starter) []taskcatalog.GPUInterrupted {
+// PutBack starts every unit that the ledger says a scrub stopped, and then switches
+// persistence mode on again where a scrub switched it off. What cannot be put back
+// stays in the ledger for the next time.
+func PutBack(ctx context.Context, stopped Stopped, systemd Starter, helper *gpu.Helper) []taskcatalog.GPUInterrupted {
 	names, err := stopped.StoppedUnits()
 	if err != nil {
 		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read what was stopped: "+err.Error(), taskcatalog.MaxText)}}
@@ -234,7 +236,7 @@ func PutBack(ctx context.Context, stopped Stopped, systemd Starter) []taskcatalo
 		}
 		all = append(all, i)
 	}
-	return all
+	return append(all, persistAgain(ctx, stopped, helper)...)
 }
 
 // pause waits for an interval.

@@ -41,6 +41,9 @@ func (s *Scrub) reset(ctx context.Context) error {
 	if err := s.owe(ctx, going); err != nil {
 		return err
 	}
+	if err := s.persistenceOff(ctx, going); err != nil {
+		return err
+	}
 	before, from := s.states(ctx, s.units), map[*unit]int{}
 	for _, u := range s.units {
 		from[u] = len(u.looks)
@@ -59,6 +62,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
+	s.afterItsReset(ctx)
 	for _, group := range groups {
 		for _, u := range group {
 			if u.out.Assurance.Reset == taskcatalog.ResetUnproven {
@@ -182,7 +186,7 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 			u.out.Assurance.Reset = taskcatalog.ResetUnsupported
 		default:
 			u.out.Assurance.Reset = taskcatalog.ResetRefused
-			u.refused = err.Error() + s.display(u.device.Vendor)
+			u.refused = err.Error() + s.display(u.device.Vendor) + u.persists
 			s.Log.Warn("a reset was refused", zap.String("gpu", u.facts.UUID), zap.String("why", taskcatalog.Clean(u.refused, taskcatalog.MaxText)))
 		}
 	}

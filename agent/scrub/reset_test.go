@@ -111,7 +111,6 @@ func TestPersistenceIsNotSwitchedOnBeforeTheReset(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
 	l.withReset()
-	l.faults("fault persistence_blocks_reset")
 	on := true
 	l.Params.Expected[1].Settings.Persistence = &on
 	if g := l.want(l.good(), 1, taskcatalog.VerdictClean, ""); g.Assurance.Reset == taskcatalog.ResetRefused {

@@ -38,6 +38,7 @@ type Stopped interface {
 	PutUnnamed(unit string) error
 	UnnamedUnits() ([]string, error)
 	ForgetUnnamed() error
+	Persistent
 }
 
 // Scrub is one run of the plan. Its first fields are what it works with, the

@@ -191,10 +191,10 @@ func TestWhatCannotBePutBackIsTriedAgain(t *testing.T) {
 		t.Fatalf("%+v, ledger %v", res.Stopped, l.ledger.names)
 	}
 	l.systemd.fail = nil
-	if again := PutBack(t.Context(), l.ledger, l.systemd); len(again) != 1 || !again[0].PutBack || len(l.ledger.names) != 0 {
+	if again := PutBack(t.Context(), l.ledger, l.systemd, l.Helper); len(again) != 1 || !again[0].PutBack || len(l.ledger.names) != 0 {
 		t.Errorf("%+v, ledger %v", again, l.ledger.names)
 	}
-	if again := PutBack(t.Context(), l.ledger, l.systemd); len(again) != 0 {
+	if again := PutBack(t.Context(), l.ledger, l.systemd, l.Helper); len(again) != 0 {
 		t.Errorf("a third time: %+v", again)
 	}
 }

@@ -18,10 +18,11 @@ type unit struct {
 	before gpu.State
 	// looks are all readings of the GPU's health, in their order: some counters
 	// are cleared by reading them. Before number restart came a proven reset.
-	looks   []gpu.Health
-	restart int
-	refused string // why the reset was
-	busy    bool   // the reset was refused because somebody is at the GPU
+	looks    []gpu.Health
+	restart  int
+	refused  string // why the reset was
+	busy     bool   // the reset was refused because somebody is at the GPU
+	persists string // why its persistence mode did not go off for the reset
 
 	// divided says that its GPU is in another MIG or partition mode than the baseline
 	// has it in, which the reset will change. residue is what was found in the memory

@@ -45,7 +45,8 @@ func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 func probeGPUScrub(_ context.Context, h *Host, _ *taskcatalog.Task) string {
 	units, err1 := h.Stopped.StoppedUnits()
 	unnamed, err2 := h.Stopped.UnnamedUnits()
-	if err := errors.Join(err1, err2); err != nil {
+	off, err3 := h.Stopped.PersistentGPUs()
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return "cannot read what was stopped: " + err.Error()
 	}
 	found := "what was stopped runs again"
@@ -54,6 +55,9 @@ func probeGPUScrub(_ context.Context, h *Host, _ *taskcatalog.Task) string {
 	}
 	if len(unnamed) > 0 {
 		found += "; held a GPU, were named by nobody and stay stopped: " + strings.Join(unnamed, ", ")
+	}
+	if len(off) > 0 {
+		found += "; persistence mode is still off: " + strings.Join(off, ", ")
 	}
 	return found + "; the GPUs must be scrubbed again"
 }

@@ -7,8 +7,8 @@ import (
 
 // leftStopped is what a scrub that crashed left in the ledger.
 type leftStopped struct {
-	named, unnamed []string
-	err            error
+	named, unnamed, off []string
+	err                 error
 }
 
 func (l leftStopped) PutStopped(string) error         { return l.err }
@@ -18,12 +18,17 @@ func (l leftStopped) PutUnnamed(string) error         { return l.err }
 func (l leftStopped) UnnamedUnits() ([]string, error) { return l.unnamed, l.err }
 func (l leftStopped) ForgetUnnamed() error            { return l.err }
 
+func (l leftStopped) PutPersistent(string) error        { return l.err }
+func (l leftStopped) PersistentGPUs() ([]string, error) { return l.off, nil }
+func (l leftStopped) DeletePersistent(string) error     { return l.err }
+
 func TestAScrubThatCrashedTellsWhatItStopped(t *testing.T) {
 	const again = "; the GPUs must be scrubbed again"
 	for want, left := range map[string]leftStopped{
 		"what was stopped runs again" + again: {},
 		"still stopped: a.service" + again:    {named: []string{"a.service"}},
 		"what was stopped runs again; held a GPU, were named by nobody and stay stopped: b.service, c.service" + again: {unnamed: []string{"b.service", "c.service"}},
+		"what was stopped runs again; persistence mode is still off: GPU-1" + again:                                    {off: []string{"GPU-1"}},
 		"still stopped: a.service; held a GPU, were named by nobody and stay stopped: b.service" + again:               {named: []string{"a.service"}, unnamed: []string{"b.service"}},
 		"cannot read what was stopped: disk error":                                                                     {err: errors.New("disk error")},
 	} {

@@ -3,8 +3,10 @@
 /*
  * A stand-in for nvidia-smi: --gpu-reset, and the few queries that profiles make.
  *
+ * A reset is refused while persistence mode is on: the driver itself holds the GPU then.
+ *
  * Faults known here: in_use_on_reset, lying_reset (says it did and does nothing),
- * reset_unsupported, persistence_blocks_reset (while the mode is on), and "hang smi".
+ * reset_unsupported, and "hang smi".
  */
 #include "nvidia.h"
 
@@ -36,7 +38,7 @@ static int in_use(fg_gpu *g)
 	fg_client clients[FG_MAX_CLIENTS];
 	int64_t persists = fg_lock(g)->setting[NV_PERSISTENCE];
 	fg_unlock(g);
-	return fg_fault(g, "in_use_on_reset", NULL) || (persists && fg_fault(g, "persistence_blocks_reset", NULL)) || fg_clients(g, clients, FG_MAX_CLIENTS) > 0;
+	return fg_fault(g, "in_use_on_reset", NULL) || persists || fg_clients(g, clients, FG_MAX_CLIENTS) > 0;
 }
 
 static int reset(fg_gpu *g)
