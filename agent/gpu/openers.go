@@ -68,6 +68,9 @@ func openers(m *machine.Machine, nodeOf func(rdev uint64) string) ([]Opener, err
 	}
 	names, looked := map[int]string{}, []*look{}
 	for _, p := range all {
+		if p.Unread != nil {
+			continue // hidden says why
+		}
 		names[p.PID] = p.Name
 		if p.Kernel || p.PID == unix.Getpid() {
 			continue

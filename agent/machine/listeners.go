@@ -27,47 +27,55 @@ func (m *Machine) Listeners() ([]Listener, error) {
 	for _, t := range []struct{ file, proto, state string }{
 		{"tcp", "tcp", "0A"}, {"tcp6", "tcp", "0A"}, {"udp", "udp", "07"}, {"udp6", "udp", "07"},
 	} {
-		raw, err := m.ReadFile("/proc/1/net/"+t.file, 64<<20)
+		n := 0
+		err := m.lines("/proc/1/net/"+t.file, func(line []byte) error {
+			n++
+			l, err := parseSocket(string(line), n, t.state)
+			if err != nil {
+				return fmt.Errorf("cannot parse /proc/net/%s: %w", t.file, err)
+			}
+			if l != nil {
+				l.Proto = t.proto
+				all = append(all, *l)
+			}
+			return nil
+		})
 		if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(t.file, "6") {
 			continue // a kernel booted without IPv6
+		}
+		if err == nil && n == 0 {
+			err = fmt.Errorf("/proc/net/%s is empty", t.file)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list sockets: %w", err)
 		}
-		found, err := parseSockets(string(raw), t.proto, t.state)
-		if err != nil {
-			return nil, fmt.Errorf("cannot parse /proc/net/%s: %w", t.file, err)
-		}
-		all = append(all, found...)
 	}
 	return all, nil
 }
 
-func parseSockets(text, proto, state string) ([]Listener, error) {
-	var all []Listener
-	for n, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		f := strings.Fields(line)
-		if n == 0 {
-			if len(f) < 2 || f[0] != "sl" {
-				return nil, errors.New("no heading")
-			}
-			continue
+// parseSocket reads line n of a table of sockets; nil for the heading, and for a
+// socket in another state.
+func parseSocket(line string, n int, state string) (*Listener, error) {
+	f := strings.Fields(line)
+	if n == 1 {
+		if len(f) < 2 || f[0] != "sl" {
+			return nil, errors.New("no heading")
 		}
-		if len(f) < 10 {
-			return nil, fmt.Errorf("line %d has too few fields", n+1)
-		}
-		if f[3] != state {
-			continue
-		}
-		addr, err1 := parseSocketAddr(f[1])
-		uid, err2 := strconv.ParseUint(f[7], 10, 32)
-		inode, err3 := strconv.ParseUint(f[9], 10, 64)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n+1, err)
-		}
-		all = append(all, Listener{Proto: proto, Addr: addr, UID: uint32(uid), Inode: inode})
+		return nil, nil
 	}
-	return all, nil
+	if len(f) < 10 {
+		return nil, fmt.Errorf("line %d has too few fields", n)
+	}
+	if f[3] != state {
+		return nil, nil
+	}
+	addr, err1 := parseSocketAddr(f[1])
+	uid, err2 := strconv.ParseUint(f[7], 10, 32)
+	inode, err3 := strconv.ParseUint(f[9], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n, err)
+	}
+	return &Listener{Addr: addr, UID: uint32(uid), Inode: inode}, nil
 }
 
 // parseSocketAddr reads ADDRESS:PORT, whose address is in hex, each 32-bit

@@ -1,13 +1,5 @@
 package machine
 
-import (
-	"bytes"
-	"fmt"
-	"slices"
-
-	"github.com/moby/sys/mountinfo"
-)
-
 // localTypes are the file systems on which a tenant's files stay on this
 // machine. Whatever is not here is not swept: a network file system is other
 // people's, and the kernel's own hold no files.
@@ -16,22 +8,16 @@ var localTypes = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs",
 // LocalMounts are the mount points of local file systems, each once, the outer
 // before the inner. Read-only ones too: whoever has root can make one of any.
 func (m *Machine) LocalMounts() ([]string, error) {
-	raw, err := m.ReadFile("/proc/self/mountinfo", 16<<20)
+	all, err := m.mounts("/proc/self/mountinfo")
 	if err != nil {
-		return nil, fmt.Errorf("cannot list mounts: %w", err)
-	}
-	return parseLocalMounts(raw)
-}
-
-func parseLocalMounts(raw []byte) ([]string, error) {
-	all, err := mountinfo.GetMountsFromReader(bytes.NewReader(raw), nil)
-	if err != nil {
-		return nil, fmt.Errorf("cannot parse mounts: %w", err)
+		return nil, err
 	}
 	var points []string
-	for _, i := range all {
-		if slices.Contains(localTypes, i.FSType) && !slices.Contains(points, i.Mountpoint) {
-			points = append(points, i.Mountpoint)
+	seen := map[string]bool{}
+	for _, mt := range all {
+		if mt.Local() && !seen[mt.Point] {
+			seen[mt.Point] = true
+			points = append(points, mt.Point)
 		}
 	}
 	return points, nil

@@ -122,6 +122,16 @@ func (m *Machine) read(name string, limit int64, resolve uint64) ([]byte, error)
 	return raw, nil
 }
 
+// readHead reads the first bytes of a system file, at most limit, whatever follows.
+func (m *Machine) readHead(name string, limit int64) ([]byte, error) {
+	f, err := m.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
 // OpenFile is ReadFile for a file that is read piece by piece.
 func (m *Machine) OpenFile(name string) (*os.File, error) {
 	return m.openRegular(name, resolveTrusted)

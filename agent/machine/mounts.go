@@ -2,6 +2,8 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,27 +26,43 @@ type Mount struct {
 }
 
 // Mounts is the mount table of the host's mount namespace, that of PID 1.
-func (m *Machine) Mounts() ([]Mount, error) {
-	raw, err := m.ReadFile("/proc/1/mountinfo", 16<<20)
+func (m *Machine) Mounts() ([]Mount, error) { return m.mounts("/proc/1/mountinfo") }
+
+// maxMountText bounds the text that is kept of one mount table. The kernel keeps a
+// mount namespace to 100,000 mounts (fs.mount-max).
+const maxMountText = 256 << 20
+
+func (m *Machine) mounts(table string) ([]Mount, error) {
+	var all []Mount
+	text := 0
+	err := m.lines(table, func(line []byte) error {
+		mt, err := parseMount(line)
+		if text += len(mt.Point) + len(mt.Root) + len(mt.Source); err == nil && text > maxMountText {
+			err = fmt.Errorf("cannot list mounts: their paths have more than %d bytes", maxMountText)
+		}
+		all = append(all, mt)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list mounts: %w", err)
 	}
-	return parseMounts(raw)
-}
-
-func parseMounts(raw []byte) ([]Mount, error) {
-	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(raw), nil)
-	if err != nil {
-		return nil, fmt.Errorf("cannot parse mounts: %w", err)
-	}
-	all := make([]Mount, len(infos))
-	for i, info := range infos {
-		all[i] = Mount{Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor), Source: info.Source, Access: access(info.Options), User: fuseUser(info)}
-	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("cannot parse mounts: there is none")
+		return nil, fmt.Errorf("cannot list mounts: there is none")
 	}
 	return all, nil
+}
+
+// parseMount reads one line of a mount table.
+func parseMount(line []byte) (Mount, error) {
+	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(line), nil)
+	if err != nil || len(infos) != 1 {
+		return Mount{}, fmt.Errorf("cannot parse a line of the mount table: %w", cmp.Or(err, errors.New("it is empty")))
+	}
+	info := infos[0]
+	return Mount{
+		Point: info.Mountpoint, Type: info.FSType, Root: info.Root, Device: fmt.Sprintf("%d:%d", info.Major, info.Minor),
+		Source: info.Source, Access: access(info.Options), User: fuseUser(info),
+	}, nil
 }
 
 // access picks from a mount's own options what it restricts, in one order.

@@ -27,6 +27,9 @@ type Process struct {
 	UIDs    []uint32 // real, effective, saved, file system
 	Kernel  bool     // a kernel thread
 	Threads int
+	// Unread says why the process could not be looked at: only PID is known then,
+	// and the process may be anybody's. Nil for most.
+	Unread error
 }
 
 // Has reports whether the process has uid as any of its four user ids.
@@ -39,7 +42,8 @@ func (p Process) Ended() bool { return p.State == "X" || p.State == "Z" && p.Thr
 const pfKthread = 0x00200000
 
 // Processes lists all processes of every PID namespace below this one. One
-// that ends meanwhile is left out.
+// that ends meanwhile is left out. One that cannot be looked at is listed as
+// Unread, so that it does not hide the others.
 func (m *Machine) Processes() ([]Process, error) {
 	names, err := m.Names("/proc")
 	if err != nil {
@@ -56,7 +60,7 @@ func (m *Machine) Processes() ([]Process, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot read process %d: %w", pid, err)
+			p = Process{PID: pid, Unread: fmt.Errorf("cannot look at process %d: %w", pid, err)}
 		}
 		all = append(all, p)
 	}
@@ -77,7 +81,9 @@ func (m *Machine) process(pid int) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	status, err := m.ReadFile(dir+"/status", 64<<10)
+	// The ids stand near the beginning. What follows has no bound: the list of
+	// groups alone may have 65,536 entries.
+	status, err := m.readHead(dir+"/status", 4096)
 	if err != nil {
 		return Process{}, err
 	}
@@ -169,6 +175,9 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 		}
 		var alive []Process
 		for _, p := range all {
+			if p.Unread != nil {
+				return nil, p.Unread
+			}
 			if p.Ended() || p.Kernel || !match(p) {
 				continue
 			}

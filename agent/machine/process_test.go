@@ -3,6 +3,7 @@ package machine
 import (
 	"bufio"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,12 +65,19 @@ func TestSystemVTablesAreReadByTheNamesOfTheirColumns(t *testing.T) {
 	const shm = `       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap
          0     163840  1600                524288  1733  1733      2  1000  1000     0     0 1700000001 1700000002 1700000000                  4096                     0
 `
-	got, err := parseSysVIPC(shm, "shm", "shmid", "size")
+	list := func(shm string) ([]IPC, error) {
+		m, dir := newMachine(t)
+		for name, text := range map[string]string{"shm": shm, "sem": "key semid uid cuid\n", "msg": "key msqid cbytes uid cuid\n"} {
+			write(t, filepath.Join(dir, "proc/sysvipc", name), text)
+		}
+		return m.SysVIPC()
+	}
+	got, err := list(shm)
 	if err != nil || len(got) != 1 || got[0] != (IPC{Kind: "shm", ID: 163840, UID: 1000, CUID: 0, Bytes: 524288}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "key semid\n1 2\n", strings.Replace(shm, "163840", "many", 1)} {
-		if got, err := parseSysVIPC(bad, "shm", "shmid", "size"); err == nil && len(got) > 0 {
+		if got, err := list(bad); err == nil {
 			t.Errorf("%q was taken for %+v", bad, got)
 		}
 	}
@@ -167,7 +175,9 @@ func TestLocalMountsLeaveOutWhatIsRemoteOrTheKernelsAndNotWhatIsReadOnly(t *test
 29 22 7:0 / /snap/core/1 ro,nodev - squashfs /dev/loop0 ro
 30 22 11:0 / /media/cd ro - iso9660 /dev/sr0 ro
 `
-	got, err := parseLocalMounts([]byte(text))
+	m, dir := newMachine(t)
+	write(t, filepath.Join(dir, "proc/self/mountinfo"), text)
+	got, err := m.LocalMounts()
 	if err != nil || strings.Join(got, "|") != "/|/dev/shm|/mnt/ro|/mnt/ro2|/mnt/two words" {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -45,52 +45,64 @@ func ipcRemove(call uintptr, id, second, third int) error {
 func (m *Machine) SysVIPC() ([]IPC, error) {
 	var all []IPC
 	for _, t := range ipcTables {
-		raw, err := m.ReadFile(t.file, 4<<20)
+		table := ipcTable{kind: t.kind, id: t.id, bytes: t.bytes}
+		err := m.lines(t.file, func(line []byte) error {
+			o, err := table.parse(string(line))
+			if err != nil {
+				return fmt.Errorf("cannot parse %s: %w", t.file, err)
+			}
+			if o != nil {
+				all = append(all, *o)
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, fmt.Errorf("cannot list System V %s: %w", t.kind, err)
 		}
-		found, err := parseSysVIPC(string(raw), t.kind, t.id, t.bytes)
-		if err != nil {
-			return nil, fmt.Errorf("cannot parse %s: %w", t.file, err)
+		if table.column == nil {
+			return nil, fmt.Errorf("cannot list System V %s: %s is empty", t.kind, t.file)
 		}
-		all = append(all, found...)
 	}
 	return all, nil
 }
 
-// parseSysVIPC reads a table of /proc/sysvipc by the names in its first line:
-// the columns differ between kernels.
-func parseSysVIPC(text, kind, id, bytes string) ([]IPC, error) {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	column := map[string]int{}
-	for i, name := range strings.Fields(lines[0]) {
-		column[name] = i
+// ipcTable reads a table of /proc/sysvipc by the names in its first line: the
+// columns differ between kernels.
+type ipcTable struct {
+	kind, id, bytes string
+	column          map[string]int
+}
+
+// parse reads one line; nil for the first.
+func (t *ipcTable) parse(line string) (*IPC, error) {
+	f := strings.Fields(line)
+	if t.column == nil {
+		t.column = map[string]int{}
+		for i, name := range f {
+			t.column[name] = i
+		}
+		return nil, nil
 	}
-	var all []IPC
-	for _, line := range lines[1:] {
-		f := strings.Fields(line)
-		number := func(name string, bits int) (uint64, error) {
-			at, ok := column[name]
-			if !ok || at >= len(f) {
-				return 0, fmt.Errorf("no column %s", name)
-			}
-			return strconv.ParseUint(f[at], 10, bits)
+	number := func(name string, bits int) (uint64, error) {
+		at, ok := t.column[name]
+		if !ok || at >= len(f) {
+			return 0, fmt.Errorf("no column %s", name)
 		}
-		num, err1 := number(id, 31)
-		uid, err2 := number("uid", 32)
-		cuid, err3 := number("cuid", 32)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, err
-		}
-		o := IPC{Kind: kind, ID: int(num), UID: uint32(uid), CUID: uint32(cuid)}
-		if bytes != "" {
-			if n, err := number(bytes, 63); err == nil {
-				o.Bytes = int64(n)
-			}
-		}
-		all = append(all, o)
+		return strconv.ParseUint(f[at], 10, bits)
 	}
-	return all, nil
+	num, err1 := number(t.id, 31)
+	uid, err2 := number("uid", 32)
+	cuid, err3 := number("cuid", 32)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	o := IPC{Kind: t.kind, ID: int(num), UID: uint32(uid), CUID: uint32(cuid)}
+	if t.bytes != "" {
+		if n, err := number(t.bytes, 63); err == nil {
+			o.Bytes = int64(n)
+		}
+	}
+	return &o, nil
 }
 
 // RemoveIPC removes a System V object of this process's IPC namespace. One

@@ -230,8 +230,8 @@ func (c *cleanup) matchScratch() ([]string, error) {
 		if errors.Is(err, path.ErrBadPattern) {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take %q for scratch: a bad pattern", taskcatalog.Clean(pattern, 200))
 		}
-		if err != nil {
-			return nil, err
+		if err != nil { // of one directory: the others are cleaned all the same
+			c.failed("scratch", pattern, err)
 		}
 		for _, name := range matches {
 			if own := c.systemsOwn(name); own != "" {

@@ -146,6 +146,9 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 	seen := map[string]bool{}
 	for _, p := range all {
 		ns, err := v.m.NetNS(p.PID)
+		if p.Unread != nil { // nobody knows whose it is
+			return items, p.Unread
+		}
 		if err != nil || ns == host || seen[ns] { // it ended, or is a zombie
 			continue
 		}

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type running struct {
 	login string
 	// container says that the process is in a container's cgroup, or watches one.
 	container bool
+	// unread says what of the process could not be looked at; nil for most.
+	unread error
 }
 
 // mends is what ends the process: a cleanup ends those in containers.
@@ -66,19 +69,23 @@ func (v *validation) processes() (all []running, hidden []int, moved string, err
 		if p.Kernel {
 			continue
 		}
-		exe, err := v.m.Exe(p.PID)
-		if err != nil && !gone(err) {
-			return nil, nil, "", fmt.Errorf("cannot look at process %d: %w", p.PID, err)
+		// A path of more than PATH_MAX bytes makes either unreadable. The error is
+		// this process's alone.
+		exe, unread := v.m.Exe(p.PID)
+		if gone(unread) { // a kernel's helper has none, and a zombie
+			unread = nil
 		}
 		cgroup, err := v.m.Cgroup(p.PID)
-		switch {
-		case err != nil && !gone(err):
-			return nil, nil, "", fmt.Errorf("cannot look at process %d: %w", p.PID, err)
-		case err != nil && v.foreignUID(p) < 0: // a stranger's counts though it ended
+		if gone(err) && v.foreignUID(p) < 0 { // a stranger's counts though it ended
 			ended(p.PID)
 			continue
 		}
-		all = append(all, running{Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: contained(cgroup)})
+		if gone(err) {
+			err = nil
+		}
+		all = append(all, running{
+			Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: contained(cgroup), unread: cmp.Or(p.Unread, unread, err),
+		})
 	}
 	for _, pid := range pids {
 		// A directory of /proc without its files: something is mounted over it.
@@ -157,6 +164,7 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 		return nil, err
 	}
 	var items []item
+	var unread error
 	for _, p := range all {
 		it := item{row: "processes", key: p.key(), id: p.id(), finding: taskcatalog.Finding{
 			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit), NextAction: p.mends(),
@@ -165,6 +173,11 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
 			it.finding.Detail = join(it.finding.Detail, "of a uid that the baseline does not have")
 			items = append(items, v.owner(it, p.UIDs[i], p.mends()))
+			unread = errors.Join(unread, p.unread)
+			continue
+		}
+		if p.unread != nil { // it may be anybody's: the row is inconclusive
+			unread = errors.Join(unread, p.unread)
 			continue
 		}
 		if unit.IsSession(p.unit) { // whoever it runs as: nobody may be let in now
@@ -189,7 +202,12 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 			Subject: fmt.Sprint(pid), Detail: "a process whose directory in /proc shows nothing: something covers it",
 		}})
 	}
-	return items, nil
+	if unread != nil && v.base != nil { // who is of a uid that nobody knows is found all the same
+		for i := range items {
+			items[i].despite = items[i].finding.UID != nil && !v.knows(*items[i].finding.UID)
+		}
+	}
+	return items, unread
 }
 
 // selfPID is the agent's own number where it sees itself.

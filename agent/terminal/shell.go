@@ -268,6 +268,7 @@ func (s *shell) signal(sig unix.Signal, chosen func(machine.Process) bool) (int,
 	}
 	count := 0
 	for _, p := range all {
+		err = errors.Join(err, p.Unread) // one of the session's, perhaps
 		if p.Session != s.cmd.Process.Pid || p.Ended() {
 			continue
 		}

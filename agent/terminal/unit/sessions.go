@@ -202,25 +202,27 @@ func (s *Sessions) stop(ctx context.Context, unit string) error {
 		return err
 	}
 	left, err := s.left(unit)
-	if err == nil && left > 0 {
+	if left > 0 {
 		err = taskcatalog.Errorf(CodeLeft, "%d processes of %s outlived SIGKILL (reimage the node)", left, unit)
 	}
 	return err
 }
 
-// left counts the processes in a unit's cgroup.
+// left counts the processes in a unit's cgroup. With an error there may be more.
 func (s *Sessions) left(unit string) (count int, err error) {
 	all, err := s.Machine.Processes()
 	if err != nil {
 		return 0, err
 	}
+	var unsure error
 	for _, p := range all {
 		cgroup, err := s.Machine.Cgroup(p.PID)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || p.Ended() {
 			continue
 		}
-		if err != nil {
-			return 0, err
+		if err != nil { // whose it is nobody knows; the others are looked at all the same
+			unsure = fmt.Errorf("cannot tell whether process %d is one of %s: %w (end the process)", p.PID, unit, err)
+			continue
 		}
 		for at := cgroup; at != "/" && at != "." && at != ""; at = path.Dir(at) {
 			if path.Base(at) == unit {
@@ -229,7 +231,7 @@ func (s *Sessions) left(unit string) (count int, err error) {
 			}
 		}
 	}
-	return count, nil
+	return count, unsure
 }
 
 // EndOf ends all sessions of a user, and of everybody for "". It says how many there were.
