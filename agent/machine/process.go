@@ -152,31 +152,42 @@ func parseStatusUIDs(raw []byte) ([]uint32, error) {
 	return nil, errors.New("cannot parse /proc/PID/status: no four user ids")
 }
 
-// stopPoll is how often StopProcesses looks whether they are gone.
-const stopPoll = 50 * time.Millisecond
+// stopPoll is how often StopProcesses looks whether they are gone, and quietLooks
+// how often in a row it must have found nobody: one look misses a process that
+// forks and ends while the list is read.
+const (
+	stopPoll   = 50 * time.Millisecond
+	quietLooks = 4
+)
 
 // killTime is how long StopProcesses goes on with SIGKILL: processes that
 // fork faster than they are killed do not keep it for ever.
 const killTime = 10 * time.Second
 
 // StopProcesses ends every process that match chooses: SIGTERM, up to grace
-// for them to go, then SIGKILL until none is left. It returns how many it
-// ended and those that are still there, in D state as a rule.
-func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration) (stopped int, left []Process, err error) {
+// for them to go, then SIGKILL until several looks in a row find none. It returns
+// how many it saw end and those that are still there, in D state as a rule.
+//
+// kill, where it is not nil, is asked before each look of the second part, with
+// who was there at the last: it kills in a way that needs no list.
+//
+// Without an error, left is all that is left. A process that cannot be looked at
+// is an error, once the others have been ended.
+func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error) (stopped int, left []Process, err error) {
 	type name struct {
 		pid   int
 		start uint64
 	}
 	seen := map[name]bool{}
-	pass := func(sig unix.Signal) ([]Process, error) {
+	pass := func(sig unix.Signal) (alive []Process, unsure, err error) {
 		all, err := m.Processes()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		var alive []Process
 		for _, p := range all {
 			if p.Unread != nil {
-				return nil, p.Unread
+				unsure = p.Unread
+				continue
 			}
 			if p.Ended() || p.Kernel || !match(p) {
 				continue
@@ -185,36 +196,60 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 			seen[name{p.PID, p.Start}] = true
 			if sig != 0 {
 				if err := m.signal(p, sig); err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 			}
 		}
-		return alive, nil
+		return alive, unsure, nil
 	}
-	if left, err = pass(unix.SIGTERM); err != nil {
-		return 0, nil, err
-	}
-	for _, phase := range []struct {
-		sig   unix.Signal
-		limit time.Duration
-	}{{0, grace}, {unix.SIGKILL, killTime}} {
-		ticker, end := time.NewTicker(stopPoll), time.NewTimer(phase.limit)
-		for waiting := true; waiting && len(left) > 0; {
+	ticker := time.NewTicker(stopPoll)
+	defer ticker.Stop()
+	until := func(limit time.Duration, done func() (bool, error)) error {
+		end := time.NewTimer(limit)
+		defer end.Stop()
+		for {
+			if over, err := done(); over || err != nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
-				waiting, err = false, context.Cause(ctx)
+				return context.Cause(ctx)
 			case <-end.C:
-				waiting = false
+				return nil
 			case <-ticker.C:
-				left, err = pass(phase.sig)
-				waiting = err == nil
 			}
 		}
-		ticker.Stop()
-		end.Stop()
-		if err != nil {
-			break
-		}
+	}
+	sig := unix.SIGTERM
+	err = until(grace, func() (bool, error) {
+		left, _, err = pass(sig)
+		sig = 0
+		return len(left) == 0, err
+	})
+	var unsure error
+	quiet := 0
+	if err == nil {
+		err = until(killTime, func() (bool, error) {
+			if kill != nil {
+				if err := kill(left); err != nil {
+					return false, err
+				}
+			}
+			if left, unsure, err = pass(unix.SIGKILL); err != nil {
+				return false, err
+			}
+			quiet++
+			if len(left) > 0 {
+				quiet = 0
+			}
+			return quiet == quietLooks, nil
+		})
+	}
+	if err == nil && len(left) == 0 {
+		err = unsure
+	}
+	if err == nil && len(left) == 0 && quiet < quietLooks {
+		err = fmt.Errorf("processes keep coming back for %v: what starts them is still there", killTime)
 	}
 	return len(seen) - len(left), left, err
 }

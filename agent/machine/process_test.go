@@ -116,7 +116,7 @@ func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 		t.Cleanup(func() { cmd.Process.Kill(); <-ended })
 	}
 	mine := func(p Process) bool { return children[p.PID] }
-	stopped, left, err := m.StopProcesses(t.Context(), mine, 200*time.Millisecond)
+	stopped, left, err := m.StopProcesses(t.Context(), mine, 200*time.Millisecond, nil)
 	if err != nil || stopped != 2 || len(left) != 0 {
 		t.Errorf("stopped %d, left %+v, %v", stopped, left, err)
 	}

@@ -42,20 +42,24 @@ type revocation struct {
 	failed  []error
 }
 
-// revokeSteps are the steps in their order: new logins end first, then what runs,
-// then what is left, and the account last.
+// revokeSteps are the steps in their order: new logins and what starts by itself end
+// first, then what runs, then what is left, and the account last. The jobs go once
+// more after the processes, which may have made new ones while they lived. Before
+// the account goes it is looked at again whether anything of the user runs.
 var revokeSteps = []struct {
 	name string
 	do   func(*revocation, context.Context) error
 }{
 	{"lock", (*revocation).lock},
 	{"sessions", (*revocation).sessions},
-	{"processes", (*revocation).processes},
 	{"jobs", (*revocation).jobs},
+	{"processes", (*revocation).processes},
+	{"late_jobs", (*revocation).jobs},
 	{"ipc", (*revocation).ipc},
 	{"mounts", (*revocation).mounts},
 	{"home", (*revocation).home},
 	{"files", (*revocation).files},
+	{"still_gone", (*revocation).stillGone},
 	{"account", (*revocation).remove},
 }
 
@@ -171,7 +175,7 @@ func (v *revocation) sessions(ctx context.Context) error {
 }
 
 func (v *revocation) processes(ctx context.Context) error {
-	stopped, left, err := v.Host.Machine.StopProcesses(ctx, func(p machine.Process) bool { return p.Has(v.account.UID) }, v.grace)
+	stopped, left, err := v.Host.Machine.StopUser(ctx, v.account.UID, v.grace)
 	v.result.ProcessesStopped = stopped
 	v.result.ProcessesLeft = stuck(left)
 	for _, p := range v.result.ProcessesLeft {
@@ -182,6 +186,21 @@ func (v *revocation) processes(ctx context.Context) error {
 	}
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%d processes outlived SIGKILL", len(left))
+	}
+	return err
+}
+
+// stillGone shows that nothing has started anything of the user's since. Whatever
+// did may have left files where they were already looked for: that is for another
+// run, once what starts it is known.
+func (v *revocation) stillGone(ctx context.Context) error {
+	if len(v.failed) > 0 {
+		return nil // it is no success anyway
+	}
+	came, left, err := v.Host.Machine.StopUser(ctx, v.account.UID, 0)
+	v.result.ProcessesStopped += came
+	if n := came + len(left); err == nil && n > 0 {
+		err = fmt.Errorf("%d processes started after all had been ended (look for what starts them: a unit with User=%s, or a job of root's)", n, v.account.Username)
 	}
 	return err
 }

@@ -168,7 +168,7 @@ func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machi
 		return 0, nil, fmt.Errorf("cannot look for containers: %w", err)
 	}
 	const grace = 2 * time.Second
-	stopped, left, err = c.m.StopProcesses(ctx, func(p machine.Process) bool { return inside(p) && !watching(p) }, grace)
+	stopped, left, err = c.m.StopProcesses(ctx, func(p machine.Process) bool { return inside(p) && !watching(p) }, grace, c.killContainers)
 	if err != nil {
 		return stopped, left, err
 	}
@@ -184,8 +184,32 @@ func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machi
 		}
 		_ = wait(waitCtx, 100*time.Millisecond)
 	}
-	more, left, err := c.m.StopProcesses(ctx, inside, grace)
+	more, left, err := c.m.StopProcesses(ctx, inside, grace, c.killContainers)
 	return stopped + more, left, err
+}
+
+// killContainers kills all that is in the containers' cgroups of these processes:
+// one that forks and ends at once is in no list.
+func (c *cleanup) killContainers(left []machine.Process) error {
+	killed := map[string]bool{}
+	for _, p := range left {
+		group, err := c.m.Cgroup(p.PID)
+		if err != nil {
+			continue
+		}
+		parts := strings.Split(group, "/")
+		i := slices.IndexFunc(parts, containerCgroup.MatchString)
+		if i < 0 {
+			continue
+		}
+		if of := strings.Join(parts[:i+1], "/"); !killed[of] {
+			killed[of] = true
+			if err := c.m.KillCgroup(of); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // enabled reports whether a unit is started at boot, by the link that says so.

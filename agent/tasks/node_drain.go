@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -45,7 +44,7 @@ func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 			return &res, report, err
 		}
 		res.SessionsEnded += open
-		stopped, left, err := h.Machine.StopProcesses(ctx, func(p machine.Process) bool { return p.Has(a.UID) }, grace)
+		stopped, left, err := h.Machine.StopUser(ctx, a.UID, grace)
 		res.ProcessesStopped += stopped
 		res.ProcessesLeft = append(res.ProcessesLeft, stuck(left)...)
 		if err != nil {
