@@ -197,13 +197,25 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 		return ret, true
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(stopGrace)
-	defer grace.Stop()
-	select {
-	case ret := <-out:
-		return ret, true
-	case <-grace.C:
-		return returned{}, false
+	// A handler that waits in the kernel for a FUSE that never answers does not stop, and
+	// not even a new start of the agent would end it: the connection is.
+	for _, last := range []func(){a.abortStuck, func() {}} {
+		grace := time.NewTimer(stopGrace / 2)
+		select {
+		case ret := <-out:
+			grace.Stop()
+			return ret, true
+		case <-grace.C:
+			last()
+		}
+	}
+	return returned{}, false
+}
+
+func (a *Agent) abortStuck() {
+	aborted, err := a.Machine.AbortStuckFUSE()
+	if len(aborted) > 0 || err != nil {
+		a.Log.Warn("a task does not stop; FUSE connections that did not answer were aborted", zap.Strings("connections", aborted), zap.Error(err))
 	}
 }
 

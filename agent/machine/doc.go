@@ -14,6 +14,9 @@
 //     open goes through openat2 relative to a directory held open; no symbolic
 //     link of a tenant's is followed, no mount is crossed that was not asked
 //     for.
+//   - No path that a tenant may have touched is looked up in a FUSE file system: its
+//     server may never answer, and who waits for it cannot be killed. The walk ends
+//     at its mount point with ErrFUSE; a sweep sees a mount point there.
 //   - /proc and /sys of the running machine are read from mounts of the agent's own
 //     that are in no mount table: whoever was root may have mounted anything over
 //     theirs. A process that may not mount reads the machine's.

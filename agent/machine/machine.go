@@ -141,7 +141,13 @@ func (m *Machine) OpenFile(name string) (*os.File, error) {
 // a FIFO or a device: the inode is looked at through O_PATH first.
 func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {
 	dir, rel := m.at(name)
-	fd, err := openat2(dir, rel, unix.O_PATH, 0, resolve)
+	var fd int
+	var err error
+	if resolve == resolveStrict {
+		fd, err = m.walk(dir, rel)
+	} else {
+		fd, err = openat2(dir, rel, unix.O_PATH, 0, resolve)
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -177,17 +183,24 @@ func reopenRegular(fd int, name string) (*os.File, error) {
 
 // OpenDir opens a system directory for reading its names.
 func (m *Machine) OpenDir(name string) (*os.File, error) {
-	return m.openDir(name, resolveTrusted)
-}
-
-// OpenDirStrict opens a directory none of whose path's components is a link.
-func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
-	return m.openDir(name, resolveStrict)
-}
-
-func (m *Machine) openDir(name string, resolve uint64) (*os.File, error) {
 	dir, rel := m.at(name)
-	fd, err := openat2(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0, resolve)
+	fd, err := openat2(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0, resolveTrusted)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// OpenDirStrict opens a directory none of whose path's components is a link. One
+// that lies in a FUSE file system is ErrFUSE, unasked.
+func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
+	dir, rel := m.at(name)
+	at, err := m.walk(dir, rel)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(at)
+	fd, err := openat2(at, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0, resolveStrict)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -208,11 +221,12 @@ func (m *Machine) Names(name string) ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-// Lstat looks at a path without following a link in any component.
+// Lstat looks at a path without following a link in any component. One that lies in
+// a FUSE file system is ErrFUSE, unasked.
 func (m *Machine) Lstat(name string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	dir, rel := m.at(name)
-	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+	fd, err := m.walk(dir, rel)
 	if err != nil {
 		return st, &fs.PathError{Op: "lstat", Path: name, Err: err}
 	}

@@ -80,9 +80,17 @@ func access(options string) string {
 	return access
 }
 
+// Served reports whether a process serves the mount: FUSE, which may never answer.
+func (mt Mount) Served() bool { return served(mt.Type) }
+
+func served(fstype string) bool {
+	fstype, _, _ = strings.Cut(fstype, ".")
+	return fstype == "fuse" || fstype == "fuseblk"
+}
+
 // fuseUser reads for whom the kernel says that FUSE was mounted.
 func fuseUser(info *mountinfo.Info) string {
-	if info.FSType != "fuse" && info.FSType != "fuseblk" && !strings.HasPrefix(info.FSType, "fuse.") && !strings.HasPrefix(info.FSType, "fuseblk.") {
+	if !served(info.FSType) {
 		return ""
 	}
 	for _, option := range strings.Split(info.VFSOptions, ",") {

@@ -10,7 +10,7 @@ import (
 // Privileged reports whether a file gives whoever runs it more than they have:
 // by set-uid, set-gid or file capabilities. What says which.
 func (e *Entry) Privileged() (yes bool, what string) {
-	if !e.IsRegular() || e.Stat.Mode&0o111 == 0 {
+	if !e.IsRegular() || e.Stat.Mode&0o111 == 0 || e.mounted { // a mount is looked at as one
 		return false, ""
 	}
 	if e.Stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {

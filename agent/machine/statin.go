@@ -8,8 +8,8 @@ import (
 )
 
 // StatIn looks at a path as the process sees it whose root directory is the magic
-// link root, such as /proc/PID/root. No other link is followed, and the file system
-// is not asked: it may be a tenant's, which never answers.
+// link root, such as /proc/PID/root. No other link is followed, and no FUSE is asked:
+// it may be a tenant's, which never answers.
 func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 	var st unix.Statx_t
 	at, rel := m.at(root)
@@ -18,7 +18,7 @@ func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 		return st, &fs.PathError{Op: "open", Path: root, Err: err}
 	}
 	defer unix.Close(dir)
-	fd, err := openat2(dir, below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+	fd, err := m.walk(dir, below(name))
 	if err == nil {
 		defer unix.Close(fd)
 		err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)

@@ -57,9 +57,36 @@ type Entry struct {
 	Name string
 	Stat unix.Stat_t
 
-	sweep *sweep
-	dir   int // descriptor of the directory that holds the name
+	sweep   *sweep
+	dir     int  // descriptor of the directory that holds the name
+	mounted bool // the name is a mount point, and Stat what is mounted there
 }
+
+// look asks no file system that a process serves: a mount point is told by the kernel,
+// and of what is mounted there by what it knows already.
+func (e *Entry) look() error {
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	var st unix.Statx_t
+	err := unix.Statx(e.dir, e.Name, flags, unix.STATX_BASIC_STATS, &st)
+	if errors.Is(err, unix.EACCES) { // a FUSE that is for its user alone says no more
+		if unix.Statx(e.dir, e.Name, flags, 0, &st) == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+			return ErrMount
+		}
+	}
+	if err != nil {
+		return err
+	}
+	e.mounted = st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+	e.Stat = unix.Stat_t{
+		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Mode: uint32(st.Mode), Uid: st.Uid, Gid: st.Gid,
+		Rdev: unix.Mkdev(st.Rdev_major, st.Rdev_minor), Size: int64(st.Size), Blocks: int64(st.Blocks),
+	}
+	widen(&e.Stat.Nlink, st.Nlink)
+	return nil
+}
+
+// widen sets a number that is not as wide on every architecture.
+func widen[T ~uint32 | ~uint64](to *T, n uint32) { *to = T(n) }
 
 // IsDir reports whether the entry is a directory.
 func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -327,13 +354,12 @@ func (s *sweep) scan(f *frame) error {
 
 func (s *sweep) entry(f *frame, name string) {
 	e := &Entry{Name: name, sweep: s, dir: f.fd}
-	err := unix.Fstatat(f.fd, name, &e.Stat, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
+	err := e.look()
 	if errors.Is(err, unix.ENOENT) {
 		s.gone(name)
 		return
 	}
 	if err != nil {
-		// A dead FUSE mount cannot even be looked at.
 		s.fault(path.Join(s.path(), name), err)
 		f.kept = true
 		return

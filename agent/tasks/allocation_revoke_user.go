@@ -53,6 +53,7 @@ var revokeSteps = []struct {
 	{"lock", (*revocation).lock},
 	{"sessions", (*revocation).sessions},
 	{"jobs", (*revocation).jobs},
+	{"first_mounts", (*revocation).firstMounts},
 	{"processes", (*revocation).processes},
 	{"late_jobs", (*revocation).jobs},
 	{"ipc", (*revocation).ipc},
@@ -159,9 +160,9 @@ func (v *revocation) lock(ctx context.Context) error {
 	}
 	for _, name := range []string{sudoersFile(v.account.Username), path.Join(v.account.Home, ".ssh/authorized_keys")} {
 		t, err := v.Host.Machine.RemoveAll(ctx, name, v.tree(everything))
-		// A home whose .ssh is a link to somewhere has no keys of ours; the
-		// home itself goes later.
-		if err != nil && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) {
+		// A home whose .ssh is a link to somewhere, or that a FUSE covers, has no
+		// keys of ours; the home itself goes later.
+		if err != nil && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, machine.ErrFUSE) {
 			locked = errors.Join(locked, err)
 		}
 		v.result.FilesRemoved += t.Files
@@ -255,31 +256,25 @@ func (v *revocation) ipc(ctx context.Context) error {
 	return err
 }
 
-// maxDetached bounds how many mounts a revoke takes off.
-const maxDetached = 1000
-
 // mounts takes off what is mounted in the home, and what the user mounted
-// elsewhere: a user may mount FUSE without root, and once the process that
-// serves it is gone the mount cannot even be looked at. The outer goes first
-// and takes the inner with it.
-func (v *revocation) mounts(ctx context.Context) error {
-	for range maxDetached {
-		all, err := v.Host.Machine.Mounts()
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		i := slices.IndexFunc(all, func(mt machine.Mount) bool {
-			return mt.Point == v.account.Home || machine.Under(mt.Point, v.account.Home) || mt.User == strconv.FormatUint(uint64(v.account.UID), 10)
+// elsewhere: a user may mount FUSE without root. Nothing of a mount is looked at. The
+// first time is before the processes are ended, since one that waits for a FUSE that
+// never answers does not die; the second before the home is entered.
+func (v *revocation) mounts(context.Context) error {
+	return v.Host.Machine.DetachAll(func(all []machine.Mount) []machine.Mount {
+		return slices.DeleteFunc(all, func(mt machine.Mount) bool {
+			return mt.Point != v.account.Home && !machine.Under(mt.Point, v.account.Home) && mt.User != strconv.FormatUint(uint64(v.account.UID), 10)
 		})
-		if i < 0 {
-			return nil
-		}
-		if err := v.Host.Machine.Detach(all[i].Point); err != nil {
-			return err
-		}
-		v.report.Dispose(taskcatalog.Disposition{Check: checkMounts, Path: all[i].Point, Action: taskcatalog.ActionRemoved, Reason: "a mount of type " + all[i].Type + " of the user's was detached"})
-	}
-	return errors.New("mounts keep coming back")
+	}, func(mt machine.Mount) {
+		v.report.Dispose(taskcatalog.Disposition{Check: checkMounts, Path: mt.Point, Action: taskcatalog.ActionRemoved, Reason: "a mount of type " + mt.Type + " of the user's was detached"})
+	})
+}
+
+// firstMounts takes off what it can: whoever still lives may mount again, and what is
+// left then is the later step's to tell of.
+func (v *revocation) firstMounts(ctx context.Context) error {
+	_ = v.mounts(ctx)
+	return nil
 }
 
 func (v *revocation) home(ctx context.Context) error {

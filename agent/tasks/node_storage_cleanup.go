@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,16 @@ func storageCleanup(ctx context.Context, r *Run) (any, taskcatalog.Report, error
 	if c.accounts, err = r.Host.Accounts.List(); err != nil {
 		return nil, c.report, err
 	}
-	if c.scratch, err = c.matchScratch(); err != nil {
+	// A pattern is refused before anything is changed. Where a FUSE stands in the way
+	// of one, it is matched again once that is off.
+	if _, err := c.matchScratch(func(string, error) {}); err != nil {
+		return nil, c.report, err
+	}
+	if err := c.served(); err != nil {
+		c.failed("mounts", "", err)
+	}
+	fault := func(pattern string, err error) { c.failed("scratch", pattern, err) }
+	if c.scratch, err = c.matchScratch(fault); err != nil {
 		return nil, c.report, err
 	}
 	if space, err := c.m.Space("/"); err == nil {
@@ -124,14 +134,10 @@ func (c *cleanup) remove(ctx context.Context, check, name string) error {
 func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machine.Tree,
 	do func(context.Context, string, machine.Tree) (machine.Tally, error),
 ) error {
-	st, err := c.m.Lstat(top)
-	if errors.Is(err, fs.ErrNotExist) {
+	bare := c.bare(top) // before it is looked at: what is mounted there may never answer
+	if _, err := c.m.Lstat(top); errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", top, err)
-	}
-	if err := c.bare(top, st.Mode&fileType == directory); err != nil {
+	} else if err := cmp.Or(bare, err); err != nil {
 		return fmt.Errorf("%s: %w", top, err)
 	}
 	mounts, err := c.m.Mounts()
@@ -174,42 +180,49 @@ func (c *cleanup) kept(check string) func(*machine.Entry) {
 // bare takes off what a tenant mounted on, above or below a path that is about
 // to be swept: a sweep must neither empty /etc because it was bound to /tmp,
 // nor leave what a mount covers.
-func (c *cleanup) bare(top string, directory bool) error {
-	for range 64 {
-		mounts, err := c.m.Mounts()
-		if err != nil {
-			return err
-		}
-		on, ok := machine.Covering(mounts, top)
-		if !ok {
-			return errors.New("on no mount that is known")
-		}
-		strangers, foreign := c.known.foreign(mounts), machine.Mount{}
-		if slices.Contains(strangers, on) {
-			foreign = on
-		} else if directory {
-			for _, inner := range machine.Inside(mounts, top) {
-				if slices.Contains(strangers, inner) {
-					foreign = inner
-					break
-				}
-			}
-		}
-		if foreign.Point == "" {
-			if !on.Local() {
-				return fmt.Errorf("on a file system of type %s, which is not this machine's own", taskcatalog.Clean(on.Type, 32))
-			}
-			return nil
-		}
-		if foreign.Point == "/" {
-			return errors.New("the root file system is not the baseline's")
-		}
-		if err := c.m.Detach(foreign.Point); err != nil {
-			return err
-		}
-		c.dispose("mounts", foreign.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of type "+foreign.Type+" that the baseline does not have was detached")
+func (c *cleanup) bare(top string) error {
+	if err := c.detach(func(all, strangers []machine.Mount) []machine.Mount {
+		on, _ := machine.Covering(all, top)
+		return slices.DeleteFunc(strangers, func(mt machine.Mount) bool { return mt != on && !machine.Under(mt.Point, top) })
+	}); err != nil {
+		return err
 	}
-	return errors.New("mounts keep coming back")
+	mounts, err := c.m.Mounts()
+	if err != nil {
+		return err
+	}
+	on, ok := machine.Covering(mounts, top)
+	switch {
+	case !ok:
+		return errors.New("on no mount that is known")
+	case slices.Contains(c.known.foreign(mounts), on):
+		return errors.New("the root file system is not the baseline's")
+	case !on.Local():
+		return fmt.Errorf("on a file system of type %s, which is not this machine's own", taskcatalog.Clean(on.Type, 32))
+	}
+	return nil
+}
+
+// detach takes off those mounts that the baseline does not have and choose chooses,
+// but for the root.
+func (c *cleanup) detach(choose func(all, strangers []machine.Mount) []machine.Mount) error {
+	return c.m.DetachAll(func(all []machine.Mount) []machine.Mount {
+		return slices.DeleteFunc(choose(all, c.known.foreign(all)), func(mt machine.Mount) bool { return mt.Point == "/" })
+	}, func(mt machine.Mount) {
+		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of type "+mt.Type+" that the baseline does not have was detached")
+	})
+}
+
+// served takes off every FUSE that the baseline does not have, wherever it is: it may
+// never answer, or be dead, and a cleanup looks at nothing before.
+func (c *cleanup) served() error {
+	if c.known.base == nil {
+		c.skip("mounts", "/", "without a baseline nobody knows which FUSE is the node's")
+		return nil
+	}
+	return c.detach(func(_, strangers []machine.Mount) []machine.Mount {
+		return slices.DeleteFunc(strangers, func(mt machine.Mount) bool { return !mt.Served() })
+	})
 }
 
 const (
@@ -220,7 +233,7 @@ const (
 // matchScratch finds what the scratch patterns of node and task match. A
 // pattern that reaches the system's own directories is refused before
 // anything is changed.
-func (c *cleanup) matchScratch() ([]string, error) {
+func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string, error) {
 	var all []string
 	for _, pattern := range slices.Concat(c.Host.Scratch, c.params.Scratch) {
 		if !path.IsAbs(pattern) || path.Clean(pattern) != pattern || pattern == "/" {
@@ -231,7 +244,7 @@ func (c *cleanup) matchScratch() ([]string, error) {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take %q for scratch: a bad pattern", taskcatalog.Clean(pattern, 200))
 		}
 		if err != nil { // of one directory: the others are cleaned all the same
-			c.failed("scratch", pattern, err)
+			fault(pattern, err)
 		}
 		for _, name := range matches {
 			if own := c.systemsOwn(name); own != "" {

@@ -1,0 +1,196 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A FUSE file system is served by a process, as a rule a tenant's, which may never
+// answer: whoever asks it waits in the kernel, where not even SIGKILL reaches, until
+// that process is gone or the connection to it is aborted. A path that a tenant may
+// have touched is therefore walked without asking one, and the walk ends at its
+// mount point.
+
+// ErrFUSE says that a path leads into a file system that a process serves.
+var ErrFUSE = errors.New("a FUSE file system, which may never answer, is mounted there (detach the mount, or end the process that serves it)")
+
+// fuseConnections opens the kernel's list of FUSE connections, in whatever mount
+// namespace they are: a directory each, named by the number of its device. Nil where
+// the kernel has no FUSE, or this process may not mount the list.
+func fuseConnections() (*os.File, error) {
+	f, err := kernelView("fusectl")
+	if errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// device is a file system's device number, major and minor.
+type device [2]uint32
+
+// connection is how the kernel names a FUSE connection of that device.
+func (d device) connection() string {
+	const minorBits = 20
+	return strconv.FormatUint(uint64(d[0])<<minorBits|uint64(d[1]), 10)
+}
+
+// served reports whether a process serves what is on a device.
+func (m *Machine) served(d device) (bool, error) {
+	if !m.Live() {
+		return false, nil
+	}
+	list, err := fuseConnections()
+	if err != nil || list == nil {
+		return false, err
+	}
+	defer list.Close()
+	err = unix.Faccessat(int(list.Fd()), d.connection(), unix.F_OK, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// walk opens a path none of whose components is a link, as O_PATH, and asks no FUSE.
+func (m *Machine) walk(dir int, rel string) (int, error) {
+	// A path that stays on one mount meets none.
+	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict|unix.RESOLVE_NO_XDEV)
+	if !errors.Is(err, unix.EXDEV) {
+		return fd, err
+	}
+	at, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	before, err := deviceOf(at)
+	for _, part := range strings.Split(rel, "/") {
+		if err != nil {
+			break
+		}
+		var next int
+		next, err = openat2(at, part, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+		if err != nil {
+			break
+		}
+		unix.Close(at)
+		at = next
+		var here device
+		if here, err = deviceOf(at); err != nil || here == before {
+			continue
+		}
+		before = here
+		var asks bool
+		if asks, err = m.served(here); err == nil && asks {
+			err = ErrFUSE
+		}
+	}
+	if err != nil {
+		unix.Close(at)
+		return -1, err
+	}
+	return at, nil
+}
+
+// deviceOf is the device that an O_PATH descriptor lies on, by major and minor. The
+// file system is not asked.
+func deviceOf(fd int) (device, error) {
+	var st unix.Statx_t
+	// Nothing is asked for: a FUSE refuses the rest to whoever it is not for.
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, 0, &st)
+	return device{st.Dev_major, st.Dev_minor}, err
+}
+
+// abortFUSE ends the connection to the process that serves a mount, if it is FUSE:
+// whoever waits for an answer gets an error instead.
+func (m *Machine) abortFUSE(d device) error {
+	if !m.Live() {
+		return nil
+	}
+	list, err := fuseConnections()
+	if err != nil || list == nil {
+		return err
+	}
+	defer list.Close()
+	return abort(list, d.connection())
+}
+
+func abort(list *os.File, connection string) error {
+	fd, err := openat2(int(list.Fd()), connection+"/abort", unix.O_WRONLY, 0, resolveStrict)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = unix.Write(fd, []byte("1"))
+		unix.Close(fd)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot abort FUSE connection %s: %w", connection, err)
+	}
+	return nil
+}
+
+// How often, and how far apart, AbortStuckFUSE finds requests waiting.
+const (
+	stuckLooks = 5
+	stuckPause = time.Second
+)
+
+// AbortStuckFUSE aborts the FUSE connections on which somebody waits for an answer at
+// each of several looks. It is for when the agent itself hangs: a working file system
+// that is aborted with them must be mounted again, an agent that waits in the kernel
+// cannot even be restarted.
+func (m *Machine) AbortStuckFUSE() (aborted []string, err error) {
+	if !m.Live() {
+		return nil, nil
+	}
+	list, err := fuseConnections()
+	if err != nil || list == nil {
+		return nil, err
+	}
+	defer list.Close()
+	fd, err := openat2(int(list.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0, resolveStrict)
+	if err != nil {
+		return nil, err
+	}
+	dir := os.NewFile(uintptr(fd), "fusectl")
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	for look := range stuckLooks {
+		if look > 0 && len(names) > 0 {
+			time.Sleep(stuckPause)
+		}
+		var stuck []string
+		for _, name := range names {
+			if waits(list, name) {
+				stuck = append(stuck, name)
+			}
+		}
+		names = stuck
+	}
+	for _, name := range names {
+		err = errors.Join(err, abort(list, name))
+	}
+	return names, err
+}
+
+func waits(list *os.File, connection string) bool {
+	fd, err := openat2(int(list.Fd()), path.Join(connection, "waiting"), unix.O_RDONLY, 0, resolveStrict)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var buf [32]byte
+	n, err := unix.Read(fd, buf[:])
+	return err == nil && strings.TrimSpace(string(buf[:max(n, 0)])) != "0"
+}
