@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,13 +17,22 @@ import (
 // StopUser is StopProcesses for all processes of a user. They are killed by the
 // kernel at once: a list of processes, however often it is made, misses one that
 // forks and ends at once.
-func (m *Machine) StopUser(ctx context.Context, uid uint32, grace time.Duration) (stopped int, left []Process, err error) {
-	return m.StopProcesses(ctx, func(p Process) bool { return p.Has(uid) }, grace, func([]Process) error {
+func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (stopped int, left []Process, err error) {
+	return m.StopProcesses(ctx, func(p Process) bool { return slices.ContainsFunc(p.UIDs, ids.Has) }, grace, func(left []Process) error {
 		if !m.Live() {
 			return nil // who is in a directory's /proc runs nowhere
 		}
-		slice := fmt.Sprintf("/user.slice/user-%d.slice", uid)
-		return errors.Join(m.KillCgroup(slice), killUser(uid))
+		err := errors.Join(m.KillCgroup(fmt.Sprintf("/user.slice/user-%d.slice", ids.Own)), killUser(ids.Own))
+		killed := map[uint32]bool{ids.Own: true}
+		for _, p := range left {
+			for _, uid := range p.UIDs {
+				if ids.Has(uid) && !killed[uid] {
+					killed[uid] = true
+					err = errors.Join(err, killUser(uid))
+				}
+			}
+		}
+		return err
 	})
 }
 

@@ -36,6 +36,7 @@ const defaultGrace = 10 * time.Second
 type revocation struct {
 	*Run
 	account Account
+	ids     machine.UIDs
 	grace   time.Duration
 	result  taskcatalog.RevokeUserResult
 	report  taskcatalog.Report
@@ -83,6 +84,9 @@ func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		v.grace = time.Duration(p.GraceSeconds) * time.Second
 	}
 	v.result.UID, v.result.Existed = account.UID, true
+	if v.ids, err = h.Machine.UIDsOf(account.Username, account.UID); err != nil {
+		v.failed = append(v.failed, err)
+	}
 	for i, s := range revokeSteps {
 		r.step(s.name, i+1, len(revokeSteps))
 		if err := s.do(v, ctx); err != nil {
@@ -148,7 +152,7 @@ func (v *revocation) tree(choose func(*machine.Entry) bool) machine.Tree {
 
 func everything(*machine.Entry) bool { return true }
 
-func (v *revocation) owned(e *machine.Entry) bool { return e.Stat.Uid == v.account.UID }
+func (v *revocation) owned(e *machine.Entry) bool { return v.ids.Has(e.Stat.Uid) }
 
 // lock lets nobody log in any more: no password, no keys, no sudo.
 func (v *revocation) lock(ctx context.Context) error {
@@ -176,7 +180,7 @@ func (v *revocation) sessions(ctx context.Context) error {
 }
 
 func (v *revocation) processes(ctx context.Context) error {
-	stopped, left, err := v.Host.Machine.StopUser(ctx, v.account.UID, v.grace)
+	stopped, left, err := v.Host.Machine.StopUser(ctx, v.ids, v.grace)
 	v.result.ProcessesStopped = stopped
 	v.result.ProcessesLeft = stuck(left)
 	for _, p := range v.result.ProcessesLeft {
@@ -198,7 +202,7 @@ func (v *revocation) stillGone(ctx context.Context) error {
 	if len(v.failed) > 0 {
 		return nil // it is no success anyway
 	}
-	came, left, err := v.Host.Machine.StopUser(ctx, v.account.UID, 0)
+	came, left, err := v.Host.Machine.StopUser(ctx, v.ids, 0)
 	v.result.ProcessesStopped += came
 	if n := came + len(left); err == nil && n > 0 {
 		err = fmt.Errorf("%d processes started after all had been ended (look for what starts them: a unit with User=%s, or a job of root's)", n, v.account.Username)
@@ -233,7 +237,7 @@ func (v *revocation) ipc(ctx context.Context) error {
 		return err
 	}
 	for _, o := range objects {
-		if o.UID != v.account.UID && o.CUID != v.account.UID {
+		if !v.ids.Has(o.UID) && !v.ids.Has(o.CUID) {
 			continue
 		}
 		name := fmt.Sprintf("sysv/%s/%d", o.Kind, o.ID)

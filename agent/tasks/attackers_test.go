@@ -27,6 +27,7 @@ const attackWord = "hostler-test-attack"
 const (
 	attackerUID  = 20077
 	bystanderUID = 20088
+	lentUID      = 165540 // to the attacker, for containers
 )
 
 func init() {
@@ -53,6 +54,10 @@ func attack(how string) {
 		return errno == 0 && pid != 0
 	}
 	switch how {
+	case "borrower": // the user by its effective id alone
+		if unix.Setresuid(bystanderUID, attackerUID, bystanderUID) != nil {
+			os.Exit(1)
+		}
 	case "flee":
 		_ = unix.Exec(fleeing, []string{"x"}, nil)
 	case "bomb": // a bounded one
@@ -123,6 +128,12 @@ func nest(args []string) {
 	must(err)
 	start := func() {
 		credential := &syscall.Credential{Uid: attackerUID, Gid: attackerUID}
+		if how == "container" {
+			credential.Uid = lentUID
+		}
+		if how == "borrower" {
+			credential = nil
+		}
 		if how == "groups" {
 			for i := range 10_000 {
 				credential.Groups = append(credential.Groups, uint32(1_000_000+i))

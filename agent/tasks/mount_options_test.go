@@ -52,7 +52,7 @@ func TestAFileSystemThatWasMadeReadOnlyHidesNothing(t *testing.T) {
 	if got := keys(t, newLook(h, nil), lookFiles); !slices.Contains(got, "files foreign//data/weights uid 20077") {
 		t.Errorf("found %q", got)
 	}
-	v := &revocation{Run: &Run{Host: h}, account: Account{AllocationID: "a-1", Username: "alice", UID: uid}}
+	v := &revocation{Run: &Run{Host: h}, account: Account{AllocationID: "a-1", Username: "alice", UID: uid}, ids: machine.UIDs{Own: uid}}
 	if err := v.files(t.Context()); err == nil || !strings.Contains(err.Error(), "/data: mounted read-only") {
 		t.Errorf("the revoke says %v", err)
 	}

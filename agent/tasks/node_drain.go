@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,7 +45,9 @@ func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 			return &res, report, err
 		}
 		res.SessionsEnded += open
-		stopped, left, err := h.Machine.StopUser(ctx, a.UID, grace)
+		ids, unsure := h.Machine.UIDsOf(a.Username, a.UID)
+		stopped, left, err := h.Machine.StopUser(ctx, ids, grace)
+		err = errors.Join(err, unsure)
 		res.ProcessesStopped += stopped
 		res.ProcessesLeft = append(res.ProcessesLeft, stuck(left)...)
 		if err != nil {
