@@ -22,7 +22,9 @@ func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (
 		if !m.Live() {
 			return nil // who is in a directory's /proc runs nowhere
 		}
-		err := errors.Join(m.KillCgroup(fmt.Sprintf("/user.slice/user-%d.slice", ids.Own)), killUser(ids.Own))
+		// Whoever is outside it is killed by uid all the same.
+		_ = m.KillCgroup(fmt.Sprintf("/user.slice/user-%d.slice", ids.Own))
+		err := killUser(ids.Own)
 		killed := map[uint32]bool{ids.Own: true}
 		for _, p := range left {
 			for _, uid := range p.UIDs {

@@ -226,18 +226,19 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 		sig = 0
 		return len(left) == 0, err
 	})
-	var unsure error
+	var unsure error // of the last look
 	quiet := 0
 	if err == nil {
 		err = until(killTime, func() (bool, error) {
-			if kill != nil {
-				if err := kill(left); err != nil {
-					return false, err
-				}
+			unsure = nil
+			if kill != nil { // if it fails, the list is what there is
+				unsure = kill(left)
 			}
-			if left, unsure, err = pass(unix.SIGKILL); err != nil {
+			var unread error
+			if left, unread, err = pass(unix.SIGKILL); err != nil {
 				return false, err
 			}
+			unsure = errors.Join(unsure, unread)
 			quiet++
 			if len(left) > 0 {
 				quiet = 0
