@@ -71,7 +71,8 @@ type API struct {
 	walk        auditWalk
 	credentials sync.Mutex // of sites and registries: one call's are written before the next one's
 
-	refusals broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
+	refusals  broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
+	strangers broker.Repeats[string]  // nor what is no token the log, by code
 }
 
 // New makes an API from the table of routes.

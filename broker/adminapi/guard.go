@@ -128,13 +128,15 @@ func (a *API) guard(next http.Handler) http.Handler {
 }
 
 // refuse answers who is not let in. Tokens that are known leave an audit row;
-// what is none leaves a line in the log, as anybody can send it.
+// what is none leaves a line in the log once a minute, as anybody can send it.
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, err error) {
 	p := problemOf(err)
 	if name != "" && p.Status == http.StatusUnauthorized {
 		a.auditRefusal(ctx, "", broker.AuditEntry{Actor: name, Code: p.Code, Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300)})
 	} else {
-		a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr))
+		if more, due := a.strangers.Due(p.Code, "", a.c.Now()); due {
+			a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr), zap.Int("more_since_the_last_line", more))
+		}
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:

@@ -6,8 +6,8 @@
 // their place in one chain, within a second: the seal of a row is the hash of
 // the seal before it, its position, and everything the row says. Each minute and
 // at every 1,000 rows the leader signs the end of the chain with the statement
-// key; that head is kept beside the rows and written to the log, which leaves
-// the machine.
+// key. That head is kept beside the rows, in a file of the broker's data directory
+// (HeadFiles), and in the log; file or log leave the machine.
 //
 // # What it proves
 //

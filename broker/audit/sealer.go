@@ -22,7 +22,9 @@ type Sealer struct {
 	DB *store.DB
 	// Signer gives the statement key in force.
 	Signer func(ctx context.Context) (pki.Signer, error)
-	Log    *zap.Logger // heads go to it
+	// Keep puts a signed head where neither the database nor the log is; nil: nowhere.
+	Keep func(store.AuditHead) error
+	Log  *zap.Logger // heads go to it
 }
 
 // Run seals within a second and signs a head each minute in which there was
@@ -91,6 +93,12 @@ func (s *Sealer) head(ctx context.Context, tip store.AuditTip) (store.AuditHead,
 	}
 	if err := s.DB.SaveAuditHead(ctx, head); err != nil {
 		return head, err
+	}
+	if s.Keep != nil {
+		// Sealing goes on: the head is in the database and in the log.
+		if err := s.Keep(head); err != nil {
+			s.Log.Error("cannot keep an audit head outside the database", zap.Error(err))
+		}
 	}
 	s.Log.Info("audit head", zap.Int64("position", tip.Position), zap.String("seal", tip.Seal), zap.ByteString("envelope", head.Envelope))
 	return head, nil

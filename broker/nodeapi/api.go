@@ -117,7 +117,7 @@ func (a *API) Run(ctx context.Context) error {
 }
 
 // Server returns an HTTP server for nodes. Serve it with ServeTLS and empty
-// file names.
+// file names. Its ErrorLog is for the caller to set: strangers make it long.
 func (a *API) Server() *http.Server {
 	plain := new(http.Protocols)
 	plain.SetHTTP1(true)
@@ -129,14 +129,21 @@ func (a *API) Server() *http.Server {
 		ReadHeaderTimeout: 10 * time.Second, // of the TLS handshake too
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          zap.NewStdLog(a.c.Log.Named("nodeapi")),
 	}
 }
 
 // TLSConfig is that of the nodes' listener.
 func (a *API) TLSConfig() *tls.Config {
-	config := pki.ServerConfig(a.c.Trust.ServerCertificate, nil, a.verifyConnection)
+	config := pki.ServerConfig(a.c.Trust.ServerCertificate, nil, func(cs tls.ConnectionState) error { return a.verifyConnection(cs, nil) })
 	config.Time = a.c.Now
+	config.NextProtos = []string{"http/1.1"}
+	// A connection's state does not say where it comes from.
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		of := config.Clone()
+		of.GetConfigForClient = nil
+		of.VerifyConnection = func(cs tls.ConnectionState) error { return a.verifyConnection(cs, hello.Conn.RemoteAddr()) }
+		return of, nil
+	}
 	return config
 }
 

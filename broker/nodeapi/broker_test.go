@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -53,6 +54,7 @@ func newBrokerOn(t testing.TB, db *store.DB, clock *storetest.Clock) *testBroker
 	api := must(New(t.Context(), Config{DB: db, Queue: queue, Trust: authority, Minter: vault{}, Now: clock.Now}))(t)
 
 	server := api.Server()
+	server.ErrorLog = log.New(io.Discard, "", 0)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	ctx, stop := context.WithCancel(context.Background())

@@ -128,7 +128,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"a token of a kilobyte", with(func(r *wire.EnrollRequest) { r.Token = strings.Repeat("t", 1024) }), 400, "malformed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b.advance(time.Minute) // each gets a row of its own
+			b.advance(store.StrangersEvery) // each gets a row of its own
 			n.post(enrollPath, []byte(tt.body)).refused(b, tt.status, tt.code)
 			if row := b.audited(tt.code); !row.At.Equal(b.clock.Now()) {
 				t.Errorf("the last row is of %v: this one was not audited", row.At)
@@ -197,10 +197,11 @@ func TestEqualRefusalsAreWrittenOnceAMinuteWithTheirNumber(t *testing.T) {
 	if got := rows(); len(got) != 1 {
 		t.Fatalf("%d rows, want 1", len(got))
 	}
-	b.advance(time.Minute)
-	n.post(enrollPath, []byte("x")).refused(b, 400, "malformed")
+	must0(t, b.db.FlushStrangers(t.Context()))
+	b.advance(store.StrangersEvery)
+	must0(t, b.db.SummariseStrangers(t.Context()))
 	got := rows()
-	if len(got) != 2 || !strings.Contains(got[1].Reason, "4 more like it") || !strings.Contains(got[1].Reason, "127.0.0.1") {
+	if len(got) != 2 || !strings.Contains(got[0].Reason, "127.0.0.1") || !strings.HasPrefix(got[1].Reason, "4 refusals of malformed ") || !strings.HasSuffix(got[1].Reason, "from 127.0.0.0/24 (4)") {
 		t.Errorf("rows %+v", got)
 	}
 }

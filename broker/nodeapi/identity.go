@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // verifyConnection refuses certificates that are no good before anything is
 // asked with them. It sees every connection, resumed ones too. A connection
 // without a certificate may enrol and fetch packages.
-func (a *API) verifyConnection(cs tls.ConnectionState) error {
+func (a *API) verifyConnection(cs tls.ConnectionState, from net.Addr) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil
 	}
@@ -22,22 +23,19 @@ func (a *API) verifyConnection(cs tls.ConnectionState) error {
 	if err != nil {
 		code := string(taskcatalog.CodeOf(err, pki.CodeCertificateInvalid))
 		a.c.Refused("connect", code)
-		a.refusals.record(a, refusal{
-			code: code, action: "connection.refused",
-			subject: subjectOf(cs), reason: err.Error(),
-		})
+		r := refusal{code: code, action: "connection.refused", subject: "certificate", reason: err.Error()}
+		if from != nil {
+			r.remote = hostOf(from.String())
+		}
+		if id, idErr := pki.NodeIdentityOf(cs.PeerCertificates[0]); idErr == nil {
+			r.subject = "node/" + id.NodeID
+			if code == string(pki.CodeCertificateDenied) { // after its chain was found good
+				r.actor = "node:" + id.NodeID
+			}
+		}
+		a.refusals.record(a, r)
 	}
 	return err
-}
-
-// subjectOf names the node of a connection where its certificate is one of
-// ours, and else nothing: what a stranger writes into a certificate is not
-// worth a row of its own.
-func subjectOf(cs tls.ConnectionState) string {
-	if id, err := pki.NodeIdentityOf(cs.PeerCertificates[0]); err == nil {
-		return "node/" + id.NodeID
-	}
-	return "certificate"
 }
 
 func (a *API) verifyPeer(cs tls.ConnectionState) (*pki.Peer, error) {

@@ -8,6 +8,7 @@
 //	keys/           the broker's keys, and the key ring that lists them
 //	secrets/        age-encrypted secrets and the key to them
 //	admin.token     the first operator token, made on the first start (0600)
+//	audit-heads/    the signed heads of the audit log, a file a month
 //	relay.key       with it the relay tells nodes that connections of before are gone
 //	client.yaml     what hostler --config reads: address, root certificate
 //

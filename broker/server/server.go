@@ -77,7 +77,9 @@ type Server struct {
 	relayTCP                net.Listener
 	relayUDP                net.PacketConn
 	relayKey                []byte
+	auditHeads              string // directory
 	draining                atomic.Bool
+	noise                   [2]*noise // of the operators' listener and the agents'
 }
 
 // New opens a broker. Where something is missing or in the way, nothing is left
@@ -87,6 +89,9 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{c: c}
+	for i, name := range []string{"operators", "nodeapi"} {
+		s.noise[i] = newNoise(c.Log.Named(name), c.Now)
+	}
 	defer func() {
 		if err != nil {
 			_ = s.close()
@@ -151,6 +156,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if s.relayKey, err = dir.relayKey(); err != nil {
+		return err
+	}
+	if s.auditHeads, err = dir.ensureDir("audit-heads"); err != nil {
 		return err
 	}
 	return s.join(ctx)
@@ -259,6 +267,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start(s.events.Run)
 	start(s.trust.Run)
 	start(s.clients.run)
+	start(s.keepStrangers)
 	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
 	start(func(ctx context.Context) error { return s.db.Lead(ctx, s.lead) })
 	stages, endStages := context.WithCancel(work)
@@ -273,6 +282,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 	agents := s.nodes.Server()
 	agents.Handler = s.metrics.measured(agents.Handler, s.c.Now)
+	agents.ErrorLog = s.noise[1].logger()
 	front := s.operatorServer()
 	for _, l := range []struct {
 		server *http.Server
@@ -319,7 +329,7 @@ func (s *Server) Run(ctx context.Context) error {
 // lead does what one broker does for all.
 func (s *Server) lead(ctx context.Context) {
 	var group errgroup.Group
-	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Log: s.c.Log.Named("audit")}
+	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
 	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Period: s.c.Often, Log: s.c.Log.Named("lifecycle")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
@@ -330,7 +340,7 @@ func (s *Server) lead(ctx context.Context) {
 	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restored.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restored")}
 	for _, f := range []func(context.Context) error{
-		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, compare.Run,
+		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.tellStrangers, compare.Run,
 		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),
 	} {
 		group.Go(func() error {
@@ -392,7 +402,7 @@ func (s *Server) operatorServer() *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          zap.NewStdLog(s.c.Log.Named("operators")),
+		ErrorLog:          s.noise[0].logger(),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
 )
@@ -345,4 +346,27 @@ func TestReplicasShareADatabaseAndKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, server.Config{DataDir: three, Database: url}, "key_mismatch")
+}
+
+// What is refused at the door is told by a broker that runs, and its heads are in files.
+func TestARunningBrokerTellsOfStrangersAndKeepsItsHeads(t *testing.T) {
+	b := servertest.Start(t)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: b.Roots, MinVersion: tls.VersionTLS13}}}
+	defer client.CloseIdleConnections()
+	for range 4 {
+		res, err := client.Post(b.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	}
+	b.Advance(store.StrangersEvery)
+	servertest.Eventually(t, "the summary", func() bool {
+		rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=request.refused", nil).Items
+		return len(rows) == 2 && strings.HasPrefix(rows[0].Reason, "3 refusals of malformed between ")
+	})
+	servertest.Eventually(t, "a head in a file", func() bool {
+		files, err := filepath.Glob(filepath.Join(b.Dir, "audit-heads", "20*.ndjson"))
+		return err == nil && len(files) > 0
+	})
 }

@@ -40,6 +40,7 @@ type DB struct {
 
 	statements atomic.Int64
 	refusals   broker.Repeats[refusedKind]
+	strangers  strangers
 }
 
 // engine is what differs between the two databases. SQL text does not: it

@@ -76,7 +76,7 @@ func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err err
 type former struct{ nodeID, serial string }
 
 func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was former, err error) {
-	refusal := broker.AuditEntry{Actor: remotePrefix + in.Remote, Action: "enroll.refused", Subject: "node/unknown"}
+	refusal := broker.AuditEntry{Actor: remotePrefix + in.Remote, Action: "enroll.refused", Subject: nobody}
 	token, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash))
 	if errors.Is(err, sql.ErrNoRows) {
 		return out, was, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: the token is not known here (issue a new one: hostler node token)"), refusal)

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"log"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	// noiseEvery is how often failed connections of one kind are in the log.
+	noiseEvery = 10 * time.Minute
+	// maxNoisy is how many networks are told apart in that time.
+	maxNoisy = 1024
+	// flushEvery bounds what a crash loses of what is counted of strangers.
+	flushEvery = 5 * time.Second
+)
+
+// noises are the lines of net/http that anybody causes by connecting, up to the address.
+var noises = []string{"http: TLS handshake error from ", "http2: server: error reading preface from client "}
+
+// noise is the error log of an http.Server. Lines that anybody can cause are written once in
+// noiseEvery and counted between; all others are written as they are.
+type noise struct {
+	log *zap.Logger
+	now func() time.Time
+
+	mu    sync.Mutex
+	heard map[string]*heard // by the line's beginning
+}
+
+type heard struct {
+	since    time.Time // when a line was written last, of this kind
+	times    int       // since then
+	networks map[string]bool
+	last     string
+}
+
+func newNoise(l *zap.Logger, now func() time.Time) *noise {
+	return &noise{log: l, now: now, heard: map[string]*heard{}}
+}
+
+// logger is what http.Server.ErrorLog takes.
+func (n *noise) logger() *log.Logger { return log.New(n, "", 0) }
+
+// Write is of io.Writer: one line.
+func (n *noise) Write(line []byte) (int, error) {
+	text := strings.TrimSuffix(string(line), "\n")
+	for _, kind := range noises {
+		if rest, ok := strings.CutPrefix(text, kind); ok {
+			n.count(kind, rest, text)
+			return len(line), nil
+		}
+	}
+	n.log.Info(text)
+	return len(line), nil
+}
+
+func (n *noise) count(kind, rest, text string) {
+	text = taskcatalog.Clean(text, 300)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.heard[kind]
+	if h == nil {
+		n.heard[kind] = &heard{since: n.now(), networks: map[string]bool{}}
+		n.log.Info(text)
+		return
+	}
+	h.times++
+	h.last = text
+	address, _, _ := strings.Cut(rest, ": ")
+	host, _, err := net.SplitHostPort(address)
+	if err == nil && len(h.networks) < maxNoisy {
+		h.networks[store.NetworkOf(host)] = true
+	}
+}
+
+// tell writes what was counted of kinds that are due. A kind that was quiet for as long is
+// written at once when it comes again.
+func (n *noise) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.now()
+	for kind, h := range n.heard {
+		if now.Sub(h.since) < noiseEvery {
+			continue
+		}
+		if h.times == 0 {
+			delete(n.heard, kind)
+			continue
+		}
+		n.log.Info("connections failed", zap.String("kind", strings.TrimSuffix(strings.TrimSuffix(kind, " "), " from")), zap.Int("times", h.times),
+			zap.Int("networks", len(h.networks)), zap.Time("since", h.since), zap.String("last", h.last))
+		*h = heard{since: now, networks: map[string]bool{}}
+	}
+}
+
+// keepStrangers writes down what is counted of strangers, until ctx ends, and then once
+// more.
+func (s *Server) keepStrangers(ctx context.Context) error {
+	tick := time.NewTicker(cmp.Or(s.c.Often, flushEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer done()
+			return s.db.FlushStrangers(last)
+		case <-tick.C:
+		}
+		for _, n := range s.noise {
+			n.tell()
+		}
+		if err := s.db.FlushStrangers(ctx); err != nil && ctx.Err() == nil {
+			s.c.Log.Warn("cannot write down how many strangers were refused", zap.Error(err))
+		}
+	}
+}
+
+// tellStrangers puts what all brokers counted into the audit log. The leader runs it.
+func (s *Server) tellStrangers(ctx context.Context) error {
+	tick := time.NewTicker(cmp.Or(s.c.Often, flushEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := s.db.SummariseStrangers(ctx); err != nil && ctx.Err() == nil {
+			s.c.Log.Warn("cannot say in the audit log how many strangers were refused", zap.Error(err))
+		}
+	}
+}

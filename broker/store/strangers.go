@@ -1,0 +1,255 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// Refusals of strangers, who have no good token and no good certificate, are in the audit
+// log as one row of each kind in StrangersEvery. A kind that was not refused for that long
+// has its first refusal written at once, as it was. Those that follow are counted by the
+// network they come from, and summarised:
+//
+//	refused at the door  →  counts in memory  →  stranger_refusals  →  one audit row
+//	                        FlushStrangers       SummariseStrangers
+//
+// A crash loses what was counted since the last flush. Action and code are the broker's own
+// words, so kinds are few; networks are not, and beyond maxSources of a kind they are one.
+const (
+	StrangersEvery = 10 * time.Minute
+	maxSources     = 64
+	toldSources    = 8  // that the text of a summary names
+	elsewhere      = "" // the source that stands for all others
+)
+
+type strangerKind struct{ action, code string }
+
+type tally struct {
+	refusals    int64
+	first, last time.Time
+}
+
+func (c tally) and(more tally) tally {
+	if c.refusals == 0 {
+		return more
+	}
+	c.refusals += more.refusals
+	if more.first.Before(c.first) {
+		c.first = more.first
+	}
+	if more.last.After(c.last) {
+		c.last = more.last
+	}
+	return c
+}
+
+// strangers is what was counted and is not in the database yet. Its zero value is ready.
+type strangers struct {
+	mu      sync.Mutex
+	lastOf  map[strangerKind]time.Time
+	counted map[strangerKind]map[string]tally
+}
+
+// first reports whether a refusal is to be written as it is, and counts it otherwise.
+func (s *strangers) first(k strangerKind, source string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastOf == nil {
+		s.lastOf = map[strangerKind]time.Time{}
+	}
+	last, seen := s.lastOf[k]
+	s.lastOf[k] = now
+	if !seen || now.Sub(last) >= StrangersEvery {
+		return true
+	}
+	s.add(k, source, tally{refusals: 1, first: now, last: now})
+	return false
+}
+
+func (s *strangers) add(k strangerKind, source string, c tally) {
+	if s.counted == nil {
+		s.counted = map[strangerKind]map[string]tally{}
+	}
+	of := s.counted[k]
+	if of == nil {
+		of = map[string]tally{}
+		s.counted[k] = of
+	}
+	if _, known := of[source]; !known && len(of) >= maxSources {
+		source = elsewhere
+	}
+	of[source] = of[source].and(c)
+}
+
+func (s *strangers) take() map[strangerKind]map[string]tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.counted
+	s.counted = nil
+	return taken
+}
+
+func (s *strangers) giveBack(counted map[strangerKind]map[string]tally) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, of := range counted {
+		for source, c := range of {
+			s.add(k, source, c)
+		}
+	}
+}
+
+// NetworkOf is the network that an address counts as: whoever has an IPv6 address has the
+// 2^64 of its network. What is no address is of none (empty).
+func NetworkOf(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return elsewhere
+	}
+	a = a.Unmap().WithZone("")
+	bits := 64
+	if a.Is4() {
+		bits = 24
+	}
+	return netip.PrefixFrom(a, bits).Masked().String()
+}
+
+// AuditStranger writes the refusal of somebody without a good token or certificate, or
+// counts it. Remote is the caller's address. What e says of its subject is the caller's word,
+// and is in no summary.
+func (db *DB) AuditStranger(ctx context.Context, e broker.AuditEntry, remote string) error {
+	if !db.strangers.first(strangerKind{e.Action, e.Code}, NetworkOf(remote), db.Now()) {
+		return nil
+	}
+	return db.Audit(ctx, e)
+}
+
+// FlushStrangers moves what was counted into the database. Where nothing was, it asks
+// nothing.
+func (db *DB) FlushStrangers(ctx context.Context) error {
+	counted := db.strangers.take()
+	if len(counted) == 0 {
+		return nil
+	}
+	err := db.write(ctx, func(ctx context.Context, t *tx) error {
+		for k, of := range counted {
+			if err := t.addStrangers(ctx, k, of); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		db.strangers.giveBack(counted)
+	}
+	return err
+}
+
+func (t *tx) addStrangers(ctx context.Context, k strangerKind, of map[string]tally) error {
+	known, err := collect(ctx, t, scanText, `SELECT source FROM stranger_refusals WHERE action = $1 AND code = $2`, k.action, k.code)
+	if err != nil {
+		return err
+	}
+	// The places go to those that were refused most.
+	most := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b].refusals, of[a].refusals), cmp.Compare(a, b)) })
+	for _, source := range most {
+		c := of[source]
+		if !slices.Contains(known, source) {
+			if len(known) >= maxSources {
+				source = elsewhere
+			}
+			known = append(known, source)
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO stranger_refusals (action, code, source, refusals, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (action, code, source) DO UPDATE SET refusals = stranger_refusals.refusals + excluded.refusals,
+			first_at = CASE WHEN excluded.first_at < stranger_refusals.first_at THEN excluded.first_at ELSE stranger_refusals.first_at END,
+			last_at = CASE WHEN excluded.last_at > stranger_refusals.last_at THEN excluded.last_at ELSE stranger_refusals.last_at END`,
+			k.action, k.code, source, c.refusals, micros(c.first), micros(c.last)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strangerRow is a row of stranger_refusals.
+type strangerRow struct {
+	strangerKind
+	source string
+	tally
+}
+
+func scanStranger(row interface{ Scan(...any) error }) (r strangerRow, err error) {
+	err = row.Scan(&r.action, &r.code, &r.source, &r.refusals, at(&r.first), at(&r.last))
+	return r, err
+}
+
+// SummariseStrangers writes an audit row of each kind whose first refusal was counted
+// StrangersEvery ago, and forgets what it has told. The leader calls it.
+func (db *DB) SummariseStrangers(ctx context.Context) error {
+	const due = `SELECT action, code FROM stranger_refusals GROUP BY action, code HAVING MIN(first_at) <= $1`
+	before := micros(db.Now().Add(-StrangersEvery))
+	var some bool
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (`+due+`)`, before).Scan(&some); err != nil || !some {
+		return err
+	}
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		// Deleted and read in one statement, so that no broker adds to a row in between.
+		rows, err := collect(ctx, t, scanStranger, `DELETE FROM stranger_refusals WHERE (action, code) IN (`+due+`)
+			RETURNING action, code, source, refusals, first_at, last_at`, before)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(rows, func(a, b strangerRow) int {
+			return cmp.Or(cmp.Compare(a.action, b.action), cmp.Compare(a.code, b.code), cmp.Compare(b.refusals, a.refusals), cmp.Compare(a.source, b.source))
+		})
+		for len(rows) > 0 {
+			kind, n := rows[0].strangerKind, 0
+			for n < len(rows) && rows[n].strangerKind == kind {
+				n++
+			}
+			if err := t.audit(ctx, summaryOf(rows[:n])); err != nil {
+				return err
+			}
+			rows = rows[n:]
+		}
+		return nil
+	})
+}
+
+// summaryOf is the audit row of refusals of one kind, most of a source first.
+func summaryOf(rows []strangerRow) broker.AuditEntry {
+	k := rows[0].strangerKind
+	var all, others tally
+	var told []string
+	sources := map[string]int64{}
+	for _, r := range rows {
+		all = all.and(r.tally)
+		if r.source == elsewhere {
+			others = others.and(r.tally)
+			continue
+		}
+		sources[r.source] = r.refusals
+		if len(told) < toldSources {
+			told = append(told, fmt.Sprintf("%s (%d)", r.source, r.refusals))
+		} else {
+			others = others.and(r.tally)
+		}
+	}
+	if others.refusals > 0 {
+		told = append(told, fmt.Sprintf("other networks (%d)", others.refusals))
+	}
+	e := broker.AuditEntry{Actor: "unknown", Action: k.action, Subject: "strangers", Code: k.code}
+	e.Reason = fmt.Sprintf("%d refusals of %s between %s and %s, from %s",
+		all.refusals, k.code, all.first.Format(time.RFC3339), all.last.Format(time.RFC3339), strings.Join(told, ", "))
+	e.After = small("refusals", all.refusals, "from", all.first, "to", all.last, "networks", sources)
+	return e
+}
