@@ -12,6 +12,7 @@ import (
 
 func TestAPersonsWordIsKeptAsOneAndRefusedWhereItIsNoGood(t *testing.T) {
 	b := servertest.Start(t)
+	b.OnRecord(t, "dc1")
 	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1", Site: "dc1"})
 	machine := servertest.H100s(2)
 	b.EnrollMachine(t, boot.Token, "h1", "", machine).Settle(t)

@@ -58,6 +58,12 @@ func (a *API) createNode(ctx context.Context, in *createNodeInput) (*resource.No
 	if err := checkLabels(c.Labels); err != nil {
 		return nil, err
 	}
+	if err := a.onRecord(ctx, c.Site); err != nil {
+		return nil, err
+	}
+	if err := a.nameIsTheirs(ctx, c.Site, c.Hostname); err != nil {
+		return nil, err
+	}
 	if c.Bootstrap == "" {
 		c.Bootstrap = byCloudInit
 	}

@@ -46,6 +46,9 @@ func (a *API) setPolicy(ctx context.Context, in *setPolicyInput) (*resource.Clea
 	if !siteForm.MatchString(site) {
 		return nil, badPolicy("site %q is not one (a-z, 0-9 and '-')", site)
 	}
+	if err := a.onRecord(ctx, site); err != nil {
+		return nil, err
+	}
 	if err := checkPolicy(in.Body.Policy); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 func TestACleanPolicyIsASites(t *testing.T) {
 	b := servertest.Start(t)
+	b.OnRecord(t, "dc1")
 	want := taskcatalog.CleanPolicy{KnownUsers: []string{"backup"}, KnownPorts: []string{"tcp/9100"}, Scratch: []string{"/share*", "/data/scratch"}}
 	set := servertest.Must[resource.CleanPolicy](t, b, http.MethodPut, "/clean-policy", resource.CleanPolicyPut{Site: "dc1", Policy: want, Reason: "node exporter"})
 	if set.UpdatedBy != "admin" || set.UpdatedAt.IsZero() {
@@ -45,6 +46,7 @@ func TestACleanPolicyIsASites(t *testing.T) {
 
 func TestAGPUPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 	b := servertest.Start(t)
+	b.OnRecord(t, "dc1")
 	want := taskcatalog.GPUScrubPolicy{
 		MinCoveragePercent: 99.5, MaxUncoveredBytes: 1 << 30, RequireReset: true, HolderGraceSeconds: 300, FabricWaitSeconds: 3600,
 		StopServices: []string{"site-exporter.service", "metrics@gpu0.service"}, Drivers: []string{"550.90.07", "6.8.5-2041575.22.04"},

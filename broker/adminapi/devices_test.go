@@ -17,6 +17,7 @@ func TestAReplacedPartIsShownUntilAnOperatorAcceptsItWithAReason(t *testing.T) {
 		f.GPUs = f.GPUs[gpus-1:]
 		return b.EnrollMachine(t, token, "h1", "", f)
 	}
+	b.OnRecord(t, "dc1")
 	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1", Site: "dc1"})
 	enrol(boot.Token, 1).Settle(t) // GPU 0 and 1
 	n := show(t, b, "h1")

@@ -16,6 +16,7 @@ import (
 
 func newSiteNode(t *testing.T, b *servertest.Broker, hostname, site string) resource.Node {
 	t.Helper()
+	b.OnRecord(t, site)
 	return servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: hostname, Site: site}).Node
 }
 

@@ -23,6 +23,22 @@ func (a *API) node(ctx context.Context, ref string) (broker.Node, error) {
 	return a.c.DB.FindNode(ctx, ref, callerOf(ctx).sites())
 }
 
+// nameIsTheirs refuses a hostname that would make another one's mean two things. Whoever
+// sees all sites finds a node by its hostname alone: a token that is bound to sites may not
+// take a hostname of a site that it does not see, nor one that reads as the beginning of a
+// node's id. Code: hostname_taken.
+func (a *API) nameIsTheirs(ctx context.Context, site, hostname string) error {
+	who := callerOf(ctx)
+	if who.sites() == nil {
+		return nil
+	}
+	taken, err := a.c.DB.NameTaken(ctx, hostname, who.sites())
+	if err != nil || !taken {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s at site %s: a node of a site that token %s does not see is found by it (choose another, or have somebody do it who sees all sites)", hostname, site, who.Name)
+}
+
 type nodesInput struct {
 	Site   string   `query:"site" maxLength:"63"`
 	Status string   `query:"status" maxLength:"200" doc:"one or more, joined by commas"`

@@ -168,6 +168,7 @@ func TestANodeThatNeverCameIsRemovedAtOnce(t *testing.T) {
 
 func TestAHostnamePresentTwiceIsRefusedWithItsCandidates(t *testing.T) {
 	b := servertest.Start(t)
+	b.OnRecord(t, "dc1", "dc2")
 	one := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "twin", Site: "dc1"})
 	two := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "twin", Site: "dc2"})
 	if a := b.Ask(t, b.Token, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "twin", Site: "dc1"}); a.Code() != "hostname_taken" {

@@ -178,8 +178,11 @@ func clash(starts []chain.Start, s chain.Start) (other string, twice bool) {
 // hostname in the hands of a live run is for the engine to refuse: it names the run.
 func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
 	there, _, err := a.c.DB.ListNodes(ctx, store.NodeFilter{Sites: []string{s.Site}, Hostname: s.Hostname, Limit: 1})
-	if err != nil || len(there) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(there) == 0 {
+		return a.nameIsTheirs(ctx, s.Site, s.Hostname)
 	}
 	live, _, err := a.runsOf(ctx, bringsIn, chain.Filter{Site: s.Site, Statuses: liveStatuses}, called(s.Hostname), 1)
 	if err != nil || len(live) > 0 {

@@ -217,6 +217,7 @@ func TestWhoWasLeftOutIsToldToWhoSeesThem(t *testing.T) {
 	r.releases("1.2.3")
 	r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
 	for site, name := range map[string]string{"dc1": "far1", "dc2": "far2"} { // they never come
+		r.OnRecord(t, site)
 		servertest.Must[resource.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: name, Site: site})
 	}
 	id := servertest.Must[resource.Rollout](t, r.Broker, http.MethodPost, "/rollouts", resource.RolloutStart{Release: "1.2.3", Selector: "all"}).RolloutID

@@ -24,6 +24,19 @@ func (a *API) site(ctx context.Context, ref string) (broker.Site, error) {
 	return s, err
 }
 
+// onRecord refuses the name of a site that is not on record; no site is one that is.
+// What is kept under a mistyped name is in force nowhere. Code: site_not_found.
+func (a *API) onRecord(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	s, err := a.site(ctx, name)
+	if err == nil && s.Name != name { // an id: nodes have names
+		err = broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)", taskcatalog.Clean(name, 64))
+	}
+	return err
+}
+
 func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, error) {
 	all, err := a.c.DB.Sites(ctx, callerOf(ctx).sites())
 	if err != nil {

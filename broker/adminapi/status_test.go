@@ -17,6 +17,7 @@ func TestTheStatusShowsWhatAPersonShouldLookAt(t *testing.T) {
 	b := servertest.Start(t)
 	b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
 	b.NewNode(t, resource.NodeCreate{Hostname: "h2", Site: "dc2"}).Settle(t)
+	b.OnRecord(t, "dc1")
 	servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "new", Site: "dc1", TTLSeconds: 7200})
 	act(t, b, "h1", "quarantine", resource.NodeAction{Reason: "smells of smoke"})
 	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "smoke"})

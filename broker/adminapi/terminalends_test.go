@@ -335,6 +335,7 @@ func TestRecordingsOfOtherSitesAreNotRead(t *testing.T) {
 
 func TestATerminalPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 	b := servertest.Start(t)
+	b.OnRecord(t, "dc1")
 	if p := servertest.Must[resource.TerminalPolicy](t, b, http.MethodGet, "/terminal-policy?site=dc1", nil); !p.Default || p.Policy.OpenRole != "operator" || p.Policy.AllowRoot || p.Policy.AnyUser || p.Policy.RecordInput || p.Policy.AllowClipboard || p.Policy.RetentionDays != 365 {
 		t.Errorf("%+v", p)
 	}

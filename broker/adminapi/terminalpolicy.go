@@ -47,6 +47,9 @@ func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput)
 	if who := callerOf(ctx); !who.MaySee(site) {
 		return nil, siteForbidden(who, site)
 	}
+	if err := a.onRecord(ctx, site); err != nil {
+		return nil, err
+	}
 	rules, err := in.Body.Policy.over(terminalRules(broker.DefaultTerminalPolicy()))
 	if err != nil {
 		return nil, err

@@ -156,6 +156,18 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 
 const maxCandidates = 10
 
+// NameTaken reports whether a node of other sites than these is found by what a person
+// writes: its hostname, or the beginning of its id.
+func (db *DB) NameTaken(ctx context.Context, ref string, sites []string) (taken bool, err error) {
+	var w where
+	w.add("status <> 'deleted' AND (hostname = ? OR id >= ? AND id < ?)", ref, ref, ref+"\x7f")
+	for _, site := range sites {
+		w.add("site <> ?", site)
+	}
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nodes`+w.String()+`)`, w.args...).Scan(&taken)
+	return taken, err
+}
+
 // ListNodes returns a page in the order of ids, and the cursor of the next page
 // ("" at the end).
 func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, next string, err error) {

@@ -51,6 +51,8 @@ func (s *scene) setUp(nodes int, script fleet.Script) (ids []string) {
 	}
 	post(http.MethodPost, "/maas-sites", fmt.Sprintf(`{"name":"dc1","region_code":"eu-1","api_base_url":"http://%s:%s/MAAS","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`, world, maasPort))
 	post(http.MethodPost, "/maas-sites/dc1/credentials", fmt.Sprintf(`{"maas_token":%q,"power_user":"root","power_password":"a-bmc"}`, s.region.APIKey()))
+	// The fleet's own site, which has no MAAS.
+	post(http.MethodPost, "/maas-sites", `{"name":"dc2","region_code":"eu-2","status":"disabled","api_base_url":"http://dc2.invalid/MAAS","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`)
 	post(http.MethodPost, "/skus", `{"id":"h100.8gpu","nics":["eno8303","eno8403"],"gpu_vendor":"nvidia","gpu_model":"H100","gpu_count":8,"gpu_memory_bytes":85899345920}`)
 	post(http.MethodPatch, "/maas-sites/dc1/profiles/default", `{"require_hw_sync":false,"enable_phase2_roce":false,"batch_max_parallel":500}`)
 	s.fleet = fleet.New(fleet.Site{Broker: "https://" + net.JoinHostPort(world, agentPort), CASHA256: s.root, Script: script})

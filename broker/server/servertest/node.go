@@ -32,10 +32,26 @@ type Node struct {
 	more   []wire.Delivery // that came with one which Next returned
 }
 
-// NewNode creates a node record and enrols it. It is enrolling; its first
-// request makes the broker ask for the baseline (see Settle).
+// OnRecord makes sites of these names, unless they are there or the name is empty. They are disabled, so that
+// nobody asks their MAAS, which is none.
+func (b *Broker) OnRecord(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if name == "" || b.Ask(t, b.Token, http.MethodGet, "/maas-sites/"+name, nil).Status == http.StatusOK {
+			continue
+		}
+		Must[resource.Site](t, b, http.MethodPost, "/maas-sites", map[string]any{
+			"name": name, "region_code": name, "status": "disabled", "api_base_url": "http://" + name + ".invalid:5240/MAAS/",
+			"pxe_iface": "ens19", "pxe_vlan_vid": 46, "node_pxe_iface": "eno8303",
+		})
+	}
+}
+
+// NewNode creates a node record and enrols it, and its site's record where there is none.
+// It is enrolling; its first request makes the broker ask for the baseline (see Settle).
 func (b *Broker) NewNode(t testing.TB, c resource.NodeCreate) *Node {
 	t.Helper()
+	b.OnRecord(t, c.Site)
 	boot := Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", c)
 	return b.Enroll(t, boot.Token, c.Hostname)
 }
