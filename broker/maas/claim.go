@@ -54,10 +54,10 @@ func (at *place) free() bool {
 }
 
 // leftover reports whether the owner is but what MAAS leaves behind when it could
-// not switch the power of a machine that our user commissioned. Another
-// commissioning takes it away.
+// not switch the power of a machine that our user commissioned, or where its tests
+// failed. Another commissioning, or test, takes it away.
 func (at *place) leftover() bool {
-	return (at.Status == New || at.Status == FailedCommissioning || at.Status == Ready) && at.Owner != "" && at.Owner == at.state.MAASUser &&
+	return (at.Status == New || at.Status == FailedCommissioning || at.Status == FailedTesting || at.Status == Ready) && at.Owner != "" && at.Owner == at.state.MAASUser &&
 		at.Annotations[markRun] == "" && at.Annotations[markNode] == ""
 }
 

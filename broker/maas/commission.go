@@ -55,7 +55,11 @@ func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
 		}
 	}
 	s.Powered = true // from the moment that it is asked for
-	if err := at.region.commission(ctx, at.SystemID); err != nil {
+	begin := at.region.commission
+	if at.Status == FailedTesting { // MAAS refuses to commission such a machine: what failed is tested again
+		begin = at.region.test
+	}
+	if err := begin(ctx, at.SystemID); err != nil {
 		return at.unswitched(ctx, err)
 	}
 	s.Failed, s.Recommission = "", false
@@ -128,14 +132,11 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 		s.Failed, s.Recommission = "", false
 		return nil
 	case FailedCommissioning, FailedTesting:
-		if s.Failed != "" && at.Status == FailedCommissioning {
+		if s.Failed != "" {
 			s.Failed, s.Recommission = "", true // a person had a look, and says to go on
 		}
-		if s.Recommission && at.Status == FailedCommissioning && (at.free() || at.leftover()) {
-			if err := l.startCommissioning(ctx, at); err != nil {
-				return err
-			}
-			return chain.Again(lookAgain, "machine is commissioned once more")
+		if s.Recommission && (at.free() || at.leftover()) {
+			return l.lookOnceMore(ctx, at)
 		}
 		return at.notCommissioned(ctx)
 	}
@@ -147,16 +148,17 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 
 // notCommissioned says why a machine did not pass.
 func (at *place) notCommissioned(ctx context.Context) error {
+	why := at.why(ctx)
 	at.state.Failed = failedCommissioning
-	details := map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName, "status_message": taskcatalog.Clean(at.StatusMessage, 500), "error_description": taskcatalog.Clean(at.ErrorDescription, 500)}
-	said := taskcatalog.Clean(at.ErrorDescription, 200)
-	if said == "" {
-		said = taskcatalog.Clean(at.StatusMessage, 200)
+	details := at.details()
+	details["maas_events"] = why.events
+	if at.Status == FailedTesting {
+		return chain.Fail(mismatch, "machine %s did not pass its tests: %s", at.called(), why).With("failed_testing", details).
+			Next("mend the machine, then resume: MAAS tests it again; or override the failed tests in MAAS, then resume")
 	}
-	if at.Status == FailedCommissioning {
-		if never, err := at.region.neverBooted(ctx, at.SystemID); err == nil && never {
-			return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.called(), said).With("failed_commission", details)
-		}
+	if never, err := at.region.neverBooted(ctx, at.SystemID); err == nil && never {
+		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.called(), why).With("failed_commission", details)
 	}
-	return chain.Fail(mismatch, "machine %s did not pass: it is %s, %s", at.called(), taskcatalog.Clean(at.StatusName, 64), said).With("failed_commission", details)
+	return chain.Fail(mismatch, "machine %s was not commissioned: %s", at.called(), why).With("failed_commission", details).
+		Next("mend what the reason names, on the machine or in the script, then resume: MAAS commissions it again")
 }

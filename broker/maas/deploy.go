@@ -6,7 +6,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 // renderCloudInit makes the node, and sees that what the machine is deployed with
@@ -223,10 +222,10 @@ func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
 	case at.Status == Deploying:
 		return chain.Again(lookAgain, "machine is Deploying")
 	case at.Status == FailedDeployment:
-		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.called(), taskcatalog.Clean(at.StatusMessage, 300)).With("failed_deploy", map[string]any{
-			"system_id": at.SystemID, "maas_status": at.StatusName, "power": at.PowerState,
-			"status_message": taskcatalog.Clean(at.StatusMessage, 500), "error_description": taskcatalog.Clean(at.ErrorDescription, 500),
-		})
+		why := at.why(ctx)
+		details := at.details()
+		details["maas_events"] = why.events
+		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.called(), why).With("failed_deploy", details)
 	case at.Status != Deployed:
 		return at.foreign("it was to become Deployed: somebody changed it (deploy_via_maas again by rerun, or cancel)")
 	}

@@ -104,8 +104,9 @@ func (at *place) willErase(ctx context.Context, asks string) (string, error) {
 // nothing to mark as fixed.
 func (at *place) eraseFailed(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
+	why := at.why(ctx)
 	rc.Failed++
-	failed := chain.Fail(unerased, "MAAS could not erase the disks of machine %s: %s", at.called(), at.said()).With("failed_disk_erase", at.details())
+	failed := chain.Fail(unerased, "MAAS could not erase the disks of machine %s: %s", at.called(), why).With("failed_disk_erase", at.details())
 	if !at.run.Adopted && rc.Failed < mostErases && retries("release_maas_node")(*s).Attempts > 1 {
 		failed.Class = transient
 		return failed

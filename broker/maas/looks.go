@@ -189,6 +189,7 @@ func (r *Region) syncInterval(ctx context.Context) (time.Duration, error) {
 // event is a line of MAAS's history of a machine.
 type event struct {
 	ID          int64  `json:"id"`
+	Level       string `json:"level"`
 	Type        string `json:"type"`
 	Description string `json:"description"`
 	Created     Time   `json:"created"`
@@ -196,6 +197,12 @@ type event struct {
 
 // events are a machine's newest, the newest first.
 func (r *Region) events(ctx context.Context, id string) ([]event, error) {
+	return r.eventsOf(ctx, id, "DEBUG")
+}
+
+// eventsOf are those of at least that level. A commissioning alone can write hundreds of
+// lines of DEBUG, so what is of a higher level is asked for by that.
+func (r *Region) eventsOf(ctx context.Context, id, level string) ([]event, error) {
 	const op = "read events"
 	type page struct {
 		Events []event `json:"events"`
@@ -203,7 +210,7 @@ func (r *Region) events(ctx context.Context, id string) ([]event, error) {
 	if err := checkID(op, id); err != nil {
 		return nil, err
 	}
-	p, err := ask[page](ctx, r, op, looks, "events", "query", url.Values{"id": {id}, "level": {"DEBUG"}, "limit": {"200"}})
+	p, err := ask[page](ctx, r, op, looks, "events", "query", url.Values{"id": {id}, "level": {level}, "limit": {"200"}})
 	return p.Events, err
 }
 

@@ -3,6 +3,7 @@ package maas
 import (
 	"context"
 	"encoding/base64"
+	"net/http"
 	"strconv"
 
 	"github.com/canonical/gomaasclient/client"
@@ -82,6 +83,16 @@ func (r *Region) commission(ctx context.Context, id string) error {
 	return change(ctx, r, "commission", id, switches, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.Commission(id, &entity.MachineCommissionParams{EnableSSH: true, SkipBMCConfig: true})
 	})
+}
+
+// test runs the tests of a machine again.
+func (r *Region) test(ctx context.Context, id string) error {
+	const op = "test"
+	if err := checkID(op, id); err != nil {
+		return err
+	}
+	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "test", nil)
+	return err
 }
 
 // allocate is the one call that takes a machine from everybody else. owner is who

@@ -82,7 +82,8 @@ func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 	case rc.Attempt == r.Attempt && at.Status == FailedDiskErasing, r.Adopted && rc.Failed > 0 && rc.Downgrade == "" && rc.Sends != EraseNone:
 		return at.eraseFailed(ctx)
 	case rc.Attempt == r.Attempt && at.Status == ReleasingFailed:
-		return chain.Fail(bmcFailure, "MAAS could not release machine %s: %s", at.called(), at.said()).With("failed_release", at.details())
+		why := at.why(ctx)
+		return chain.Fail(bmcFailure, "MAAS could not release machine %s: %s", at.called(), why).With("failed_release", at.details())
 	}
 	rc.Attempt, rc.Erasing = r.Attempt, false
 	if err := at.region.releaseErasing(ctx, at.SystemID, rc.asks(), "hostler run "+r.ID); err != nil {

@@ -29,10 +29,10 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 		return nil // it was done before the claim
 	case at.Status == Commissioning, at.Status == Testing:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
-	case at.leftover() && at.Status == Ready, s.Recommission && (at.Status == Ready || at.Status == FailedCommissioning) && (at.free() || at.leftover()):
+	case at.leftover() && at.Status == Ready, s.Recommission && (at.Status == Ready || at.Status == FailedCommissioning || at.Status == FailedTesting) && (at.free() || at.leftover()):
 		return l.lookOnceMore(ctx, at)
 	case at.Status == FailedCommissioning, at.Status == FailedTesting:
-		if s.Failed != "" && at.Status == FailedCommissioning {
+		if s.Failed != "" && (at.free() || at.leftover()) {
 			return l.lookOnceMore(ctx, at)
 		}
 		return at.notCommissioned(ctx)
@@ -67,11 +67,14 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	return nil
 }
 
-// lookOnceMore has MAAS commission the machine again.
+// lookOnceMore has MAAS commission the machine again, or test it where that failed.
 func (l *Lifecycle) lookOnceMore(ctx context.Context, at *place) error {
 	at.state.Failed, at.state.Recommission = "", true
 	if err := l.startCommissioning(ctx, at); err != nil {
 		return err
+	}
+	if at.Status == FailedTesting {
+		return chain.Again(lookAgain, "machine is tested once more")
 	}
 	return chain.Again(lookAgain, "machine is commissioned once more")
 }

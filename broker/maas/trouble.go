@@ -86,7 +86,7 @@ func (at *place) undone(ctx context.Context, err error) error {
 	case RefusedState:
 		return chain.AgainFor(transient, soon, "%v", err)
 	case Invalid:
-		return chain.Fail(capabilityMissing, "%w", err).With("maas_refused", nil)
+		return refused(err)
 	}
 	return at.unseen(ctx, err)
 }

@@ -54,6 +54,8 @@ func (m *machine) commission(by *user, options url.Values) *answer {
 func (m *machine) commissioningFailed() {
 	m.begin()
 	m.endRun(runFailed)
+	m.region.event(m, info, "Script", "50-maas-01-commissioning failed")
+	m.region.event(m, failure, "Script result lookup or storage error", m.hostname+"("+m.systemID+"): commissioning script '50-maas-01-commissioning' failed during post-processing.")
 	m.enter(FailedCommissioning, "Failed commissioning")
 	m.setOwner("")
 }

@@ -68,6 +68,9 @@ func (c *call) deployable(m *machine) *answer {
 	case !m.hasRoot() && !c.flag("ephemeral_deploy"):
 		return ptr(invalid("storage", "Mount the root '/' filesystem to be able to deploy this node."))
 	}
+	if m.hit(PreseedFails) {
+		return ptr(text(http.StatusBadRequest, "Failed to render preseed: name 'release' is not defined at line 12 column 3 in file /etc/maas/preseeds/curtin_userdata_custom"))
+	}
 	m.osystem, m.series, m.kernel = image.osystem(), image.series(), c.params.Get("hwe_kernel")
 	if m.kernel == "" && m.osystem == "ubuntu" {
 		m.kernel = kernels(image)[1]

@@ -65,6 +65,10 @@ const (
 // machine's own token outlives its owner.
 const TokenKept Kind = "token kept"
 
+// PreseedFails is a deployment that MAAS refuses because it cannot render the machine's
+// configuration: of an image, and so drawn by no chance.
+const PreseedFails Kind = "preseed not rendered"
+
 // What a person does behind everybody's back, right after the operation, or
 // later by After.
 const (

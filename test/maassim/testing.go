@@ -25,6 +25,7 @@ func (m *machine) toTesting() {
 	m.after(t.Test, func() {
 		if fails {
 			m.begin()
+			m.region.event(m, info, "Script", "smartctl-validate failed")
 			m.enter(FailedTesting, "Failed testing")
 		} else {
 			m.tested()
