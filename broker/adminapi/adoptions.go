@@ -39,8 +39,9 @@ func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*res
 
 type planAdoptionInput struct{ Body resource.AdoptionBatch }
 
-// planAdoption says what adoptions would do. It begins nothing, and asks MAAS
-// nothing.
+// planAdoption says what adoptions would do, and which machines they would refuse. It
+// begins nothing; MAAS is looked at. Codes: those of adoptions and of
+// maas.CheckAdoptions.
 func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*resource.OnboardingPlan, error) {
 	o, err := a.adoptions(ctx, in.Body)
 	if err != nil {
@@ -49,6 +50,13 @@ func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*resourc
 	out, err := planned(a.c.Lifecycle.Adoption(), o)
 	if err != nil {
 		return nil, err
+	}
+	refused, err := a.c.Lifecycle.CheckAdoptions(ctx, o.site, o.states)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refused {
+		out.Refused = append(out.Refused, resource.RefusedMachine{SystemID: r.SystemID, Code: r.Code, Detail: r.Detail})
 	}
 	out.SKUID, out.Nodes = in.Body.SKUID, []resource.OnboardingMachine{}
 	for _, s := range o.states {

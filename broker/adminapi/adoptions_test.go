@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // deployed puts the n-th machine into the rack as somebody deployed it.
 func (r *rack) deployed(n int, hostname string) string {
 	r.t.Helper()
-	return r.region.Arrange(maassim.Arranged{Hostname: hostname, Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "cloud-team", Series: "ubuntu/noble", PowerOn: true})
+	return r.region.Arrange(maassim.Arranged{Hostname: hostname, Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
 }
 
 func (r *rack) adopt(m resource.AdoptedMachine) resource.Onboarding {
@@ -52,7 +53,7 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 		t.Errorf("started as %+v", o)
 	}
 	waits := r.until(o.OnboardingID, "its agent's turn", atStage("wait_for_agent_enrollment"))
-	if waits.NodeID == nil || waits.Hostname != "c01" || waits.LastObserved.MAASStatus != "Deployed" || waits.LastObserved.Owner != "cloud-team" || len(waits.Stages) != 5 {
+	if waits.NodeID == nil || waits.Hostname != "c01" || waits.LastObserved.MAASStatus != "Deployed" || waits.LastObserved.Owner != "admin" || len(waits.Stages) != 5 {
 		t.Fatalf("before its agent comes it is %+v", waits)
 	}
 	for code, again := range map[string]resource.AdoptedMachine{"onboarding_running": {SystemID: id}, "adoption_invalid": {SystemID: "../x"}, "sku_not_found": {SystemID: "zzz", SKUID: "none"}} {
@@ -174,6 +175,34 @@ func TestACancelledAdoptionGivesNoToken(t *testing.T) {
 	}
 }
 
+// A plan tells a broken machine from one of another user, and both from one that is not
+// there.
+func TestAPlanNamesTheMachinesThatAreRefused(t *testing.T) {
+	r := newRack(t, `{}`)
+	arrange := func(n int, status maassim.Status, owner string) resource.AdoptedMachine {
+		return resource.AdoptedMachine{SystemID: r.region.Arrange(maassim.Arranged{Hardware: maassim.Box(n), Hostname: fmt.Sprintf("c0%d", n), Status: status, Owner: owner})}
+	}
+	batch := resource.AdoptionBatch{SiteID: "dc1", Machines: []resource.AdoptedMachine{
+		arrange(1, maassim.Deployed, "admin"), arrange(2, maassim.Broken, ""), arrange(3, maassim.Deployed, "cloud-team"), {SystemID: "zzzzzz"},
+	}}
+	plan := servertest.Must[resource.OnboardingPlan](t, r.Broker, http.MethodPost, "/adoptions/plan", batch)
+	want := fmt.Sprint([]string{batch.Machines[1].SystemID + " machine_broken", batch.Machines[2].SystemID + " machine_of_other_user", "zzzzzz machine_unknown"})
+	if got := fmt.Sprint(refusedOf(&plan)); got != want {
+		t.Errorf("refused are %s, want %s", got, want)
+	}
+	r.region.Inject(maassim.Fault{Kind: maassim.Unavailable, Times: -1})
+	if a := r.Ask(t, r.Token, http.MethodPost, "/adoptions/plan", batch); a.Code() != "maas_unreached" {
+		t.Errorf("without MAAS it is planned: %d %s", a.Status, a.Body)
+	}
+}
+
+func refusedOf(plan *resource.OnboardingPlan) (out []string) {
+	for _, r := range plan.Refused {
+		out = append(out, r.SystemID+" "+r.Code)
+	}
+	return out
+}
+
 func TestABatchOfAdoptionsIsListedAndActedOnAsOnboardings(t *testing.T) {
 	r := newRack(t, `{"batch_max_parallel":3}`)
 	ids := []string{r.deployed(1, "c01"), r.deployed(2, "c02"), r.deployed(3, "c03")}
@@ -186,6 +215,9 @@ func TestABatchOfAdoptionsIsListedAndActedOnAsOnboardings(t *testing.T) {
 	plan := servertest.Must[resource.OnboardingPlan](t, r.Broker, http.MethodPost, "/adoptions/plan", batch)
 	if len(plan.Machines) != 3 || plan.Machines[0].SKUID != "h100.8gpu" || len(plan.Stages) != 5 || plan.Parallel != 3 {
 		t.Errorf("planned as %+v", plan)
+	}
+	if got := fmt.Sprint(refusedOf(&plan)); got != "["+ids[1]+" hostname_mismatch]" {
+		t.Errorf("the plan refuses %s", got)
 	}
 	for _, s := range plan.Stages {
 		if s.Destructive != "" {

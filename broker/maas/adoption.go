@@ -80,7 +80,7 @@ func (l *Lifecycle) findDeployed(ctx context.Context, r *run) error {
 	m, err := at.region.Machine(ctx, s.Adopts)
 	switch {
 	case ClassOf(err) == NotFound:
-		return chain.Fail(inputError, "MAAS of site %s has no machine %s (see its page in MAAS for the system_id)", s.Site, s.Adopts).With("machine_unknown", nil)
+		return s.unknown()
 	case err != nil:
 		return at.unseen(ctx, err)
 	}
@@ -95,10 +95,18 @@ func (l *Lifecycle) findDeployed(ctx context.Context, r *run) error {
 	if err != nil {
 		return at.unseen(ctx, err)
 	}
+	if at.Locked {
+		s.warn("machine " + at.called() + " is locked in MAAS: unlock it there before its node is reimaged or decommissioned")
+	}
 	s.SystemID, s.Owner, s.IPMIIP = m.SystemID, m.Owner, taskcatalog.Clean(bmcs[m.SystemID], 64)
 	r.Lock("hostname/" + s.Site + "/" + s.Hostname)
 	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, of %s", at.called(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
 	return nil
+}
+
+// unknown is the failure of a machine that MAAS has no record of.
+func (s *Onboarding) unknown() *chain.Failure {
+	return chain.Fail(inputError, "MAAS of site %s has no machine %s (see its page in MAAS for the system_id)", s.Site, s.Adopts).With("machine_unknown", nil)
 }
 
 // sameName is the hostname as MAAS has it, which must be the one that was given.
@@ -118,7 +126,10 @@ func (at *place) sameName() (string, error) {
 // adoptable refuses a machine that is not deployed, or that a node has. A mark is
 // another broker's claim, unless it is of a node that this broker has let go.
 func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
-	switch {
+	switch user := at.state.MAASUser; {
+	case at.Status == Broken:
+		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only one that is Deployed is adopted", at.called()).
+			With("machine_broken", map[string]string{"maas_status": at.StatusName}).Next("find out why; mark it fixed in MAAS, which makes it Deployed if it was Deployed before, then rerun")
 	case at.Status != Deployed:
 		return chain.Fail(ambiguity, "machine %s is %s, and only one that is Deployed is adopted (hostler onboarding start brings one up from bare metal)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_deployed", map[string]string{"maas_status": at.StatusName})
@@ -126,6 +137,10 @@ func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 		return chain.Fail(ambiguity, "machine %s has no owner in MAAS: nobody can say whose it is", at.called()).With("owner_unknown", nil)
 	case at.state.Owner != "" && at.Owner != at.state.Owner:
 		return at.foreign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
+	case at.Owner != user:
+		return chain.Fail(ambiguity, "machine %s is of the MAAS user %s, and the token of site %s is of %s: no run could give it back to MAAS, so its node could be neither reimaged nor decommissioned",
+			at.called(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user", map[string]string{"owner": at.Owner, "user": user}).
+			Next("deploy the machine as %s in MAAS, or give the site a token of its owner (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
 	}
 	if node, run := at.Annotations[markNode], at.Annotations[markRun]; node != "" || run != "" {
 		gone, err := l.letGo(ctx, node, run)

@@ -29,13 +29,13 @@ func (w *world) adopt(id, systemID, hostname string) string {
 
 // deployed is box 1 as somebody deployed it.
 func deployed(w *world) string {
-	return w.region.Arrange(maassim.Arranged{SystemID: "abc123", Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: "cloud-team", Series: "ubuntu/noble", PowerOn: true})
+	return w.region.Arrange(maassim.Arranged{SystemID: "abc123", Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
 }
 
 // there is box 1 as a story wants it.
 func there(change func(*maassim.Arranged)) func(*world) {
 	return func(w *world) {
-		a := maassim.Arranged{SystemID: "abc123", Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: "cloud-team", Series: "ubuntu/noble", PowerOn: true}
+		a := maassim.Arranged{SystemID: "abc123", Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true}
 		change(&a)
 		w.region.Arrange(a)
 	}
@@ -78,6 +78,8 @@ var adoptions = []struct {
 	{name: "Allocated", there: there(func(a *maassim.Arranged) { a.Status = maassim.Allocated }), ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_deployed"},
 	{name: "Deploying", there: there(func(a *maassim.Arranged) { a.Status = maassim.Deploying }), ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_deployed"},
 	{name: "Failed deployment", there: there(func(a *maassim.Arranged) { a.Status = maassim.FailedDeployment }), ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_not_deployed"},
+	{name: "Broken", there: there(func(a *maassim.Arranged) { a.Status = maassim.Broken }), ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_broken"},
+	{name: "of another MAAS user", there: there(func(a *maassim.Arranged) { a.Owner = "cloud-team" }), ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "machine_of_other_user"},
 	{name: "without an owner", there: there(func(a *maassim.Arranged) { a.Owner = "" }), ends: chain.FailedManual, stage: "find_in_maas", class: broker.StateAmbiguity, code: "owner_unknown"},
 	{name: "marked by another broker", there: there(func(a *maassim.Arranged) {
 		a.Annotations = map[string]string{"hostler-node": "n-elsewhere", "hostler-run": "r-elsewhere"}
@@ -297,5 +299,65 @@ func TestAMachineIsInTheHandsOfOneRun(t *testing.T) {
 	}
 	if s := stateOf(t, w.run(id)); s.IPMIIP != maassim.Box(1).BMC.Address || len(s.Disks) != 3 || s.BootDisk == nil {
 		t.Errorf("it has found %+v", s)
+	}
+}
+
+// What an adoption would refuse is said before it begins, each with its own code, and a
+// look changes nothing. The run that begins all the same refuses it with the same code.
+func TestAnAdoptionIsRefusedByTheSameCodesBeforeItBegins(t *testing.T) {
+	for name, row := range map[string]struct {
+		change   func(*maassim.Arranged)
+		id, code string
+		hostname string
+	}{
+		"one that can be":          {id: "abc123"},
+		"no such machine":          {id: "zzz999", code: "machine_unknown"},
+		"broken":                   {func(a *maassim.Arranged) { a.Status = maassim.Broken }, "abc123", "machine_broken", ""},
+		"of another user":          {func(a *maassim.Arranged) { a.Owner = "bob" }, "abc123", "machine_of_other_user", ""},
+		"without an owner":         {func(a *maassim.Arranged) { a.Owner = "" }, "abc123", "owner_unknown", ""},
+		"Ready":                    {func(a *maassim.Arranged) { a.Status, a.Owner = maassim.Ready, "" }, "abc123", "machine_not_deployed", ""},
+		"in rescue mode":           {func(a *maassim.Arranged) { a.Status = maassim.RescueMode }, "abc123", "machine_not_deployed", ""},
+		"tested":                   {func(a *maassim.Arranged) { a.Status = maassim.Testing }, "abc123", "machine_not_deployed", ""},
+		"not of the SKU":           {func(a *maassim.Arranged) { a.Hardware.Disks = a.Hardware.Disks[:2] }, "abc123", "boot_disk_missing", ""},
+		"called otherwise":         {nil, "abc123", "hostname_mismatch", "c02"},
+		"marked by another broker": {func(a *maassim.Arranged) { a.Annotations = map[string]string{"hostler-node": "n", "hostler-run": "r"} }, "abc123", "machine_not_ours", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "3.6")
+			if row.change == nil {
+				row.change = func(*maassim.Arranged) {}
+			}
+			there(row.change)(w)
+			state, _, err := maas.NewAdoption(w.site, w.profile, w.sku, maas.AdoptionRequest{SystemID: row.id, Hostname: row.hostname})
+			if err != nil {
+				t.Fatal(err)
+			}
+			history := len(w.region.History("abc123"))
+			refused, err := w.lifecycle().CheckAdoptions(ctx, w.site, []maas.Onboarding{state})
+			if err != nil || len(refused) > 1 || len(refused) == 1 && (refused[0].Code != row.code || refused[0].SystemID != row.id || refused[0].Detail == "") || len(refused) == 0 && row.code != "" {
+				t.Fatalf("refused as %+v, %v; want %q", refused, err, row.code)
+			}
+			id := w.adopt("r1", row.id, row.hostname)
+			w.patience = 2 * time.Minute
+			w.settle(nil)
+			if f := w.run(id).Failure; row.code != "" && (f == nil || f.Code != row.code || f.Message != refused[0].Detail) {
+				t.Errorf("the run fails with %+v, and was to with %+v", f, refused)
+			}
+			w.untouched(history)
+		})
+	}
+}
+
+// A plan that cannot look says so, and is no consent.
+func TestAnAdoptionIsNotPlannedUnseen(t *testing.T) {
+	w := newWorld(t, "3.6")
+	deployed(w)
+	w.region.Inject(maassim.Fault{Kind: maassim.Unreachable, Times: -1})
+	state, _, err := maas.NewAdoption(w.site, w.profile, w.sku, maas.AdoptionRequest{SystemID: "abc123"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.lifecycle().CheckAdoptions(ctx, w.site, []maas.Onboarding{state}); broker.AsError(err).Code != "maas_unreached" {
+		t.Errorf("%v", err)
 	}
 }

@@ -84,7 +84,8 @@
 //
 // Lifecycle.Adoption is for a machine that somebody has deployed. Its stages look at
 // MAAS and call nothing that changes it, and neither does what takes them back: there
-// is no claim, and no mark. The owner must stay who it was. That the agent comes from
+// is no claim, and no mark. The owner must be the user of the site's token, as nobody
+// else's machine is ever given back by a run, and must stay so. That the agent comes from
 // the machine that was meant, its disks say (Nodes.Activate).
 //
 // # Taking a machine back

@@ -137,10 +137,7 @@ func (w *world) boot() { w.engine = w.broker() }
 func (w *world) broker() *chain.Engine {
 	w.t.Helper()
 	w.brokers++
-	l := &maas.Lifecycle{
-		Regions: &maas.Sites{Secrets: w.secrets, Now: func() time.Time { return w.clock.Now().Add(-w.behind) }, Transport: func(broker.Site) http.RoundTripper { return w }},
-		Records: w.book, Nodes: w.book, SSH: w.doors,
-	}
+	l := w.lifecycle()
 	list := l.Onboarding()
 	if w.only != nil {
 		list.Stages = slices.DeleteFunc(list.Stages, func(s chain.Stage[maas.Onboarding]) bool { return !slices.Contains(w.only, s.Name) })
@@ -150,6 +147,13 @@ func (w *world) broker() *chain.Engine {
 		w.t.Fatal(err)
 	}
 	return e
+}
+
+func (w *world) lifecycle() *maas.Lifecycle {
+	return &maas.Lifecycle{
+		Regions: &maas.Sites{Secrets: w.secrets, Now: func() time.Time { return w.clock.Now().Add(-w.behind) }, Transport: func(broker.Site) http.RoundTripper { return w }},
+		Records: w.book, Nodes: w.book, SSH: w.doors,
+	}
 }
 
 func (w *world) credentials(token string) {

@@ -133,9 +133,17 @@ type OnboardingPlan struct {
 	SKUID           string              `json:"sku_id"`
 	Nodes           []OnboardingMachine `json:"nodes"`
 	Machines        []AdoptedMachine    `json:"machines,omitempty" doc:"of adoptions"`
+	Refused         []RefusedMachine    `json:"refused,omitempty" doc:"of adoptions: machines that a run would refuse as MAAS has them now"`
 	Parallel        int                 `json:"parallel" doc:"how many of a batch move at a time, with those of other batches at the site"`
 	Stages          []PlannedStage      `json:"stages"`
 	ExpectedSeconds int64               `json:"expected_seconds" doc:"of one machine, without detours"`
+}
+
+// RefusedMachine is one that a run would refuse, and why.
+type RefusedMachine struct {
+	SystemID string `json:"system_id"`
+	Code     string `json:"code"`
+	Detail   string `json:"detail"`
 }
 
 // OnboardingEvent is a line of a run's history.

@@ -23,8 +23,9 @@ func nodeAdoptCommand(a *app) *cobra.Command {
 		Long: `Bind machines that MAAS has deployed already, and print what installs their agent.
 MAAS is looked at and never changed: no machine is commissioned, deployed, marked or
 released, not even when this is cancelled. A machine is refused that is not Deployed,
-that a node or another run has, or that is not of the SKU. The node ends active, or
-quarantined if its agent comes from other hardware.
+that is of another MAAS user than the site's token (no run could give it back), that a
+node or another run has, or that is not of the SKU; --plan says which. The node ends
+active, or quarantined if its agent comes from other hardware.
 
 The printed line holds a one-time enrolment token, so keep the output private. With
 allow: probe in /etc/hostler-agent/config.yaml, written before the line is run, nothing

@@ -201,6 +201,9 @@ func planPage(p *render.Page, plan *resource.OnboardingPlan) {
 	if more := max(len(plan.Nodes), len(plan.Machines)) - 20; more > 0 {
 		p.Line(fmt.Sprintf("… and %d more", more))
 	}
+	for _, r := range plan.Refused {
+		p.Line("refused: " + r.SystemID + ": " + r.Code + ": " + r.Detail)
+	}
 }
 
 // stagesPage is the table of what stages would do.

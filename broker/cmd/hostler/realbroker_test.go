@@ -48,7 +48,7 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 			e.Values["server"] = s
 			region := &maassim.Region{Seed: 1, Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/24", Gateway: "10.10.0.1", DHCP: true}}}
 			for n, id := range map[int]string{7: "4y3h7n", 8: "4y3h7p"} {
-				region.Arrange(maassim.Arranged{SystemID: id, Hostname: fmt.Sprintf("c%02d", n), Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "cloud-team", Series: "ubuntu/noble", PowerOn: true})
+				region.Arrange(maassim.Arranged{SystemID: id, Hostname: fmt.Sprintf("c%02d", n), Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
 			}
 			maas := httptest.NewServer(region)
 			e.Defer(maas.Close)
