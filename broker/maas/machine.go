@@ -58,6 +58,7 @@ type Machine struct {
 	ErrorDescription string            `json:"error_description"` // since 3.5
 	PowerState       string            `json:"power_state"`
 	PowerType        string            `json:"power_type"`
+	Commissioned     scriptStatus      `json:"commissioning_status"`
 	Owner            string            `json:"owner"`
 	Annotations      map[string]string `json:"workload_annotations"`
 	OSystem          string            `json:"osystem"`
@@ -80,6 +81,13 @@ type Machine struct {
 	LastSync         Time              `json:"last_sync"`
 	NextSync         Time              `json:"next_sync"`
 }
+
+// scriptStatus is how a set of MAAS's scripts ended.
+type scriptStatus int
+
+// scriptsPassed is the one status that is good: any other, and any that is not known, is
+// of a machine that MAAS does not take for commissioned.
+const scriptsPassed scriptStatus = 2
 
 // Named is a thing of which the name counts.
 type Named struct {

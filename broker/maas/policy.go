@@ -98,13 +98,22 @@ func about(touches, destructive string, d time.Duration) func(Onboarding) chain.
 
 var (
 	aboutFind    = about("MAAS: a record of the machine, if there is none", "", time.Minute)
-	aboutStorage = about("MAAS: boot disk and storage layout of the machine", "", time.Minute)
 	aboutRoCE    = about("MAAS: subnets and links of the RoCE interfaces", "", time.Minute)
 	aboutPXE     = about("MAAS: the link of the interface that boots", "", time.Minute)
 	aboutRender  = about("the broker: a node record and an enrol token", "", time.Minute)
 	aboutRecover = about("MAAS: releases the machine that failed to deploy", "what was installed on it", 2*time.Minute)
 	aboutSync    = about("the node: MAAS's hardware sync, by its agent; over SSH where none has come and the machine does not report its hardware", "", time.Minute)
 )
+
+// aboutStorage says of a machine that is given back that it may have to be commissioned:
+// a plan does not ask MAAS.
+func aboutStorage(s Onboarding) chain.About {
+	out := chain.About{Touches: "MAAS: boot disk and storage layout of the machine", Expected: time.Minute}
+	if rc := s.Reclaim; rc != nil && rc.Adopted {
+		out.Touches += "; one that MAAS never commissioned, as can be after an adoption, is commissioned first: its power is cycled and it boots from the network"
+	}
+	return out
+}
 
 func aboutCommission(Onboarding) chain.About {
 	return chain.About{

@@ -73,6 +73,9 @@ func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 	}
 	switch {
 	case rc.AskedAt.IsZero() || !rc.ReadyAt.IsZero():
+		if err := at.comesBack(); err != nil {
+			return err
+		}
 		return at.intendRelease(ctx)
 	case !marked:
 		if err := at.region.annotate(ctx, at.SystemID, map[string]string{markNode: r.State.NodeID, markRun: r.ID}); err != nil {
@@ -151,6 +154,23 @@ func (at *place) recordGone() error {
 	rc.ReadyAt = at.run.Now
 	s.warn("machine " + s.SystemID + " was deleted from MAAS before it was released, which a person accepted")
 	at.run.Note(nil, "machine %s is not in MAAS any more, which a person accepted", s.SystemID)
+	return nil
+}
+
+// comesBack refuses to give back a machine that could not be deployed anew, before
+// anything of it is erased. One that MAAS never commissioned becomes New, not Ready, and
+// is commissioned before it is deployed: by its power, which MAAS must be able to switch.
+func (at *place) comesBack() error {
+	rc := at.state.Reclaim
+	switch {
+	case !rc.Redeploys || at.Commissioned == scriptsPassed:
+		return nil
+	case !switchedBy(at.PowerType):
+		return chain.Fail(inputError, "machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): given back it would be New, and nobody could deploy it anew; nothing was changed",
+			at.called(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable", map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
+			Next("give the machine in MAAS the address and login of its BMC, then resume; or cancel, and clean it where it stands (soft_reset)")
+	}
+	at.state.warn("machine " + at.called() + " was never commissioned in MAAS: it is commissioned after it was given back, before it is deployed, for which it must boot from the network")
 	return nil
 }
 

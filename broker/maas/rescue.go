@@ -98,6 +98,9 @@ func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
 		s.DeployRetries++
 		r.Note(nil, "machine %s is Ready again", at.called())
 		return nil
+	case at.Status == New && at.free():
+		return chain.Fail(deployFailure, "machine %s is New, and not Ready, since this run gave it back: MAAS does not take it for commissioned", at.called()).With("machine_not_commissioned", nil).
+			Next("restart-clean, which has MAAS commission it")
 	case !at.marked():
 		return at.foreign("it was this run's, and is not any more")
 	}

@@ -29,6 +29,8 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 		return nil // it was done before the claim
 	case at.Status == Commissioning, at.Status == Testing:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	case at.Status == New && (at.free() || at.leftover()): // given back, and never commissioned: MAAS then does not know its disks
+		return l.lookOnceMore(ctx, at)
 	case at.leftover() && at.Status == Ready, s.Recommission && (at.Status == Ready || at.Status == FailedCommissioning || at.Status == FailedTesting) && (at.free() || at.leftover()):
 		return l.lookOnceMore(ctx, at)
 	case at.Status == FailedCommissioning, at.Status == FailedTesting:

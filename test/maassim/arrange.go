@@ -22,6 +22,7 @@ type Arranged struct {
 	Locked             bool
 	Uncommissioned     bool // never was commissioned: a release ends in New
 	PowerOn            bool
+	PowerType          string // ipmi where empty; MAAS cannot switch one that is manual
 }
 
 // Arrange puts a machine's hardware into the rack and the machine into MAAS. It
@@ -36,6 +37,9 @@ func (r *Region) Arrange(a Arranged) string {
 	}
 	m.powerType, m.powerParams = "ipmi", maps.Clone(ipmiDefaults)
 	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{h.BMC.User}, []string{h.BMC.Password}
+	if a.PowerType != "" {
+		m.powerType = a.PowerType
+	}
 	m.powerState = map[bool]string{true: "on", false: "off"}[a.PowerOn]
 	m.discover(h)
 	m.commissioned = !a.Uncommissioned
