@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 )
 
 // Inventory is the hardware that software on the machine sees.
 type Inventory struct {
 	GPUs, Disks, NICs []string
+	// UnnamedNICs are network cards without an address of their own.
+	UnnamedNICs int
 }
 
 // Inventory looks at PCI, block and network devices in sysfs, and asks
@@ -21,10 +24,13 @@ func (m *Machine) Inventory() (Inventory, error) {
 	for _, part := range []struct {
 		into *[]string
 		read func() ([]string, error)
-	}{{&inv.GPUs, m.gpus}, {&inv.Disks, m.disks}, {&inv.NICs, m.nics}} {
+	}{{&inv.GPUs, m.gpus}, {&inv.Disks, m.disks}} {
 		if *part.into, err = part.read(); err != nil {
 			return inv, fmt.Errorf("cannot list devices: %w", err)
 		}
+	}
+	if inv.NICs, inv.UnnamedNICs, err = m.nics(); err != nil {
+		return inv, fmt.Errorf("cannot list devices: %w", err)
 	}
 	return inv, nil
 }
@@ -125,36 +131,73 @@ func (m *Machine) disks() ([]string, error) {
 	return all, nil
 }
 
-// nics lists the MAC addresses of network cards, not of what is made of them.
-// A card in a bond shows the bond's address; its own is beside it.
-func (m *Machine) nics() ([]string, error) {
+// nics lists the addresses of network cards, not of what is made of them. A card in a
+// bond shows the bond's address; its own is beside it. Cards that show no address of
+// their own are counted.
+func (m *Machine) nics() (all []string, unnamed int, err error) {
 	names, err := m.namesOf("/sys/class/net")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []string
 	for _, name := range names {
 		dir := path.Join("/sys/class/net", name)
 		if has, err := m.Has(dir + "/device"); err != nil {
-			return nil, err
+			return nil, 0, err
 		} else if !has {
 			continue
 		}
 		if has, err := m.Has(dir + "/device/physfn"); err != nil {
-			return nil, err
+			return nil, 0, err
 		} else if has {
 			continue // a virtual function
 		}
-		mac, err := m.text(dir + "/bonding_slave/perm_hwaddr")
-		if err == nil && mac == "" {
-			mac, err = m.text(dir + "/address")
+		bonded, err1 := m.text(dir + "/bonding_slave/perm_hwaddr")
+		address, err2 := m.text(dir + "/address")
+		assigned, err3 := m.text(dir + "/addr_assign_type")
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, 0, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		if mac != "" {
-			all = append(all, mac)
+		switch {
+		case bonded != "":
+			all = append(all, CardAddress(bonded))
+		case address == "":
+		case made(address, assigned):
+			unnamed++
+		default:
+			all = append(all, CardAddress(address))
 		}
 	}
-	return all, nil
+	return all, unnamed, nil
+}
+
+// made reports whether a card's address is none that it has from its maker, by how the
+// kernel says that it came by it: 0 the card told it, 1 the kernel drew it at random, 2 it
+// is another device's, 3 somebody set it. Such an address is another one after a reboot or
+// in a fresh system: systemd sets a locally administered one, made of the machine's id,
+// where the kernel drew one. One of the maker's form that somebody set is as it was set.
+func made(address, assigned string) bool {
+	switch assigned {
+	case "1", "2":
+		return true
+	case "3":
+		return LocallyAdministered(address)
+	}
+	return false
+}
+
+// LocallyAdministered reports whether a MAC address says that no maker gave it out.
+func LocallyAdministered(address string) bool {
+	first, err := strconv.ParseUint(address[:min(2, len(address))], 16, 8)
+	return err == nil && len(address) == len("02:00:00:00:00:00") && first&0x02 != 0
+}
+
+// CardAddress is the part of an address that stays with the card. That of InfiniBand is 20
+// bytes, and only the last 8, the port's GUID, are the card's: the number of a queue and
+// the prefix of the subnet are before them.
+func CardAddress(address string) string {
+	const whole, guid = len("80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:79:3e:1a"), len("0c:42:a1:03:00:79:3e:1a")
+	if len(address) == whole {
+		return address[whole-guid:]
+	}
+	return address
 }

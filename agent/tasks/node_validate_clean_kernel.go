@@ -360,7 +360,9 @@ func lookInventory(_ context.Context, v *validation) ([]item, error) {
 		name    string
 		was, is []string
 	}{
-		{"gpu", v.base.Inventory.GPUs, v.now.Inventory.GPUs}, {"disk", v.base.Inventory.Disks, v.now.Inventory.Disks}, {"nic", v.base.Inventory.NICs, v.now.Inventory.NICs},
+		{"gpu", v.base.Inventory.GPUs, v.now.Inventory.GPUs},
+		{"disk", v.base.Inventory.Disks, v.now.Inventory.Disks},
+		{"nic", cardsOf(v.base.Inventory.NICs, inv), v.now.Inventory.NICs},
 	} {
 		left := slices.Clone(kind.is)
 		for _, want := range kind.was {
@@ -374,6 +376,22 @@ func lookInventory(_ context.Context, v *validation) ([]item, error) {
 		}
 	}
 	return items, nil
+}
+
+// cardsOf are the addresses of a baseline that name cards. A baseline of an older agent has
+// addresses that the kernel made up, too. Of those that no maker gave out and that are not
+// seen, as many are left out as there are cards now without an address of their own.
+func cardsOf(baseline []string, now machine.Inventory) []string {
+	var all []string
+	unnamed := now.UnnamedNICs
+	for _, address := range baseline {
+		if address = machine.CardAddress(address); unnamed > 0 && machine.LocallyAdministered(address) && !slices.Contains(now.NICs, address) {
+			unnamed--
+			continue
+		}
+		all = append(all, address)
+	}
+	return all
 }
 
 func sorted(names []string) []string {

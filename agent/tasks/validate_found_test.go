@@ -179,3 +179,74 @@ func TestADeviceThatIsNewIsNoFindingAsTheTableSays(t *testing.T) {
 		t.Errorf("the table says %q", rows[i].Covers)
 	}
 }
+
+// The USB card by which a host reaches its BMC has an address of the kernel's or of
+// systemd's making, and an InfiniBand card one that begins with the number of a queue.
+// Neither is another card when it changes.
+func TestAnAddressThatIsNotTheCardsOwnIsNoDeviceThatIsMissing(t *testing.T) {
+	const infiniband = "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:79:3e:1a"
+	card := func(t *testing.T, w *whole, address, assigned string) {
+		put(t, w.dir, "sys/class/net/card/address", address+"\n")
+		put(t, w.dir, "sys/class/net/card/addr_assign_type", assigned+"\n")
+		if assigned == "" {
+			ok(t, os.Remove(filepath.Join(w.dir, "sys/class/net/card/addr_assign_type")))
+		}
+	}
+	for _, c := range []struct {
+		name, was, is, assigned string
+		missing                 bool
+	}{
+		{"drawn by the kernel", "be:65:46:cb:58:b7", "3a:11:90:5f:02:6c", "1", false},
+		{"another device's", "0c:42:a1:00:00:02", "0c:42:a1:00:00:03", "2", false},
+		{"made of the machine's id", "be:65:46:cb:58:b7", "3a:11:90:5f:02:6c", "3", false},
+		{"of a maker, set by somebody", "0c:42:a1:00:00:02", "0c:42:a1:00:00:03", "3", true},
+		{"the card's own", "0c:42:a1:00:00:02", "0c:42:a1:00:00:03", "0", true},
+		{"a virtual machine's own", "52:54:00:00:00:02", "52:54:00:00:00:03", "0", true},
+		{"of a way that is not known", "be:65:46:cb:58:b7", "3a:11:90:5f:02:6c", "4", true},
+		{"without a word how it came to be", "be:65:46:cb:58:b7", "3a:11:90:5f:02:6c", "", true},
+		{"another queue and subnet of InfiniBand", infiniband, "00:00:10:49:fe:80:00:00:00:00:00:01" + infiniband[35:], "0", false},
+		{"another port of InfiniBand", infiniband, infiniband[:57] + "1b", "0", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWhole(t)
+			put(t, w.dir, "sys/devices/pci0000:00/0000:00:04.0/vendor", "x")
+			card(t, w, c.was, c.assigned)
+			ok(t, os.Symlink("../../../devices/pci0000:00/0000:00:04.0", filepath.Join(w.dir, "sys/class/net/card/device")))
+			w.take(t)
+			card(t, w, c.is, c.assigned)
+			got, report := w.judge(t)
+			if (got.Verdict == taskcatalog.VerdictNotClean) != c.missing {
+				t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
+			}
+		})
+	}
+}
+
+// A baseline of an older agent has such addresses in it.
+func TestAnOlderBaselinesMadeUpAddressIsNoDeviceThatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		baseline []string
+		unnamed  bool
+		missing  string
+	}{
+		"of the card that has none now":       {[]string{"52:54:00:00:00:01", "be:65:46:cb:58:b7"}, true, ""},
+		"two, and one card that has none now": {[]string{"52:54:00:00:00:01", "be:65:46:cb:58:b7", "be:65:46:cb:58:b8"}, true, "inventory nic be:65:46:cb:58:b8"},
+		"and there is no such card":           {[]string{"52:54:00:00:00:01", "be:65:46:cb:58:b7"}, false, "inventory nic be:65:46:cb:58:b7"},
+		"of a maker":                          {[]string{"52:54:00:00:00:01", "0c:42:a1:00:00:02"}, true, "inventory nic 0c:42:a1:00:00:02"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t)
+			put(t, w.dir, "sys/devices/pci0000:00/0000:00:04.0/vendor", "x")
+			if c.unnamed {
+				put(t, w.dir, "sys/class/net/usb0/address", "3a:11:90:5f:02:6c\n")
+				put(t, w.dir, "sys/class/net/usb0/addr_assign_type", "1\n")
+				ok(t, os.Symlink("../../../devices/pci0000:00/0000:00:04.0", filepath.Join(w.dir, "sys/class/net/usb0/device")))
+			}
+			w.take(t)
+			w.base.Inventory.NICs = c.baseline
+			if _, report := w.judge(t); strings.Join(told(report), " ") != c.missing {
+				t.Errorf("findings %q", told(report))
+			}
+		})
+	}
+}
