@@ -35,8 +35,8 @@ type DiskFacts struct {
 	Serial    string `json:"serial,omitempty"`
 	WWID      string `json:"wwid,omitempty"` // eui.36344630529042690025384500000001
 	SizeBytes int64  `json:"size_bytes,omitempty"`
-	// Transport is how it is reached: pcie, sata, sas, or what it is instead, such as
-	// tcp, iscsi or virtio.
+	// Transport is how it is reached: pcie, sata, sas, mmc, or what it is instead, such
+	// as tcp, iscsi or virtio.
 	Transport string `json:"transport,omitempty"`
 	System    bool   `json:"system,omitempty"` // the running system is on it: its root, /usr, /boot or EFI
 }

@@ -27,7 +27,7 @@ type disk struct {
 	readOnly                  bool
 	ata                       bool // speaks ATA: its vendor is said to be ATA
 
-	transport   string   // pcie, sata, sas, or what it is instead
+	transport   string   // pcie, sata, sas, mmc, or what it is instead
 	controllers []string // of an NVMe namespace: nvme0
 	nsid        int64
 	pciVendor   string // of an NVMe namespace's controller, four hex digits
@@ -80,8 +80,8 @@ func (s system) disks() ([]*disk, map[*disk]error, error) {
 	return all, unread, nil
 }
 
-// disk is one entry of /sys/block, or nil where it is none: no hardware, no size,
-// or one hidden path to a disk that is there by itself.
+// disk is one entry of /sys/block, or nil where it is none: no hardware, no size, a place
+// for firmware, or one hidden path to a disk that is there by itself.
 func (s system) disk(name string) (*disk, error) {
 	d := &disk{name: name}
 	var faults []error
@@ -95,7 +95,7 @@ func (s system) disk(name string) (*disk, error) {
 		return d, err
 	}
 	device, err := s.link("/sys" + d.path + "/device")
-	if device == "" && err == nil || read("hidden") == "1" {
+	if device == "" && err == nil || read("hidden") == "1" || machine.FirmwareArea(name) {
 		return nil, nil
 	}
 	faults = append(faults, err)
@@ -103,7 +103,7 @@ func (s system) disk(name string) (*disk, error) {
 	if sectors <= 0 {
 		return nil, errors.Join(faults...)
 	}
-	d.size, d.number, d.readOnly, d.model = sectors*512, read("dev"), read("ro") == "1", read("device/model")
+	d.size, d.number, d.readOnly, d.model = sectors*512, read("dev"), read("ro") == "1", cmp.Or(read("device/model"), read("device/name")) // an eMMC has a name
 	d.wwn = cmp.Or(read("wwid"), read("device/wwid"))
 	d.serial = cmp.Or(read("device/serial"), read("serial"))
 	if d.serial == "" {
@@ -180,6 +180,7 @@ var transports = []struct {
 	{regexp.MustCompile(`^/devices/virtual/|^/devices/pseudo`), "virtual"},
 	{regexp.MustCompile(`^/devices/.*/ata[0-9]+/`), "sata"},
 	{regexp.MustCompile(`^/devices/.*/end_device-[^/]+/`), "sas"},
+	{regexp.MustCompile(`^/devices/.*/mmc_host/mmc[0-9]+/`), "mmc"},
 }
 
 // transport is how a disk is reached; unknown where its path does not tell.
@@ -193,7 +194,7 @@ func transport(where string) string {
 }
 
 func local(transport string) bool {
-	return transport == "pcie" || transport == "sata" || transport == "sas"
+	return slices.Contains([]string{"pcie", "sata", "sas", "mmc"}, transport)
 }
 
 // unitSerial reads the page of a SCSI disk that holds its serial: four bytes of a

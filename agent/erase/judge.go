@@ -71,7 +71,7 @@ func (e *Erase) reasons(d *disk, uses []use) error {
 	}
 	switch {
 	case !local(d.transport):
-		return no(taskcatalog.CodeDiskNotLocal, "its transport is %s, and only disks on PCIe, SATA and SAS of this machine are erased", taskcatalog.Clean(d.transport, 64))
+		return no(taskcatalog.CodeDiskNotLocal, "its transport is %s, and only disks on PCIe, SATA, SAS and eMMC of this machine are erased", taskcatalog.Clean(d.transport, 64))
 	case len(d.controllers) > 1:
 		return no(taskcatalog.CodeDiskMultipath, "%s are paths to it", strings.Join(d.controllers, ", "))
 	case d.transport == "pcie" && len(d.controllers) == 0:

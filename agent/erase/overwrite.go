@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -79,7 +80,8 @@ func (e *Erase) overwrite(ctx context.Context, t *target) error {
 	}
 	t.finished(taskcatalog.MethodOverwrite, taskcatalog.OverwriteVerified, t.out.ReadBackBytes)
 	if before > 0 {
-		t.out.Message = fmt.Sprintf("the first %d bytes were written by a task that was cut off; all of the disk was read back", before)
+		said := fmt.Sprintf("the first %d bytes were written by a task that was cut off; all of the disk was read back", before)
+		t.out.Message = strings.TrimSuffix(said+"; "+t.out.Message, "; ")
 	}
 	return nil
 }

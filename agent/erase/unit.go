@@ -255,6 +255,9 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBack uint64) {
 	t.out.Method, t.out.Verification, t.out.ReadBackBytes = m, verification, readBack
 	t.out.CoveredBytes, t.out.Verdict = uint64(t.size), taskcatalog.VerdictClean
+	if t.transport == "mmc" {
+		t.out.Message = "its boot areas and its replay protected memory block are not reached"
+	}
 }
 
 // ended is the error of a tool with the code that it has for the disk.

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 const blockDevices = "/sys/block"
 
 // disks lists the machine's own disks: what has a device behind it, a size, and is
-// neither removable, as what a management controller plugs in is, nor one path of
+// neither a place for firmware, nor removable, as what a management controller plugs in is, nor one path of
 // several to a disk that is there by itself.
 func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 	names, err := m.Names(blockDevices)
@@ -32,13 +33,16 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 	}
 	var all []taskcatalog.DiskFacts
 	for _, name := range names {
+		if machine.FirmwareArea(name) {
+			continue
+		}
 		dir := path.Join(blockDevices, name)
 		read := func(file string) string { return attribute(m, path.Join(dir, file)) }
 		sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
 		if linkBase(m, path.Join(dir, "device")) == "" || sectors <= 0 || read("removable") == "1" || read("hidden") == "1" {
 			continue
 		}
-		d := taskcatalog.DiskFacts{Name: name, Model: read("device/model"), WWID: read("wwid"), SizeBytes: sectors * 512, Transport: transports[name], System: slices.Contains(system, name)}
+		d := taskcatalog.DiskFacts{Name: name, Model: cmp.Or(read("device/model"), read("device/name")), WWID: read("wwid"), SizeBytes: sectors * 512, Transport: transports[name], System: slices.Contains(system, name)}
 		if d.WWID == "" {
 			d.WWID = read("device/wwid")
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -358,6 +359,38 @@ func TestDisksAreThoseOfTheMachinesOwnByTheirSerials(t *testing.T) {
 	})
 	if got != want || !f.DisksListed {
 		t.Errorf("disks are\n%s, want\n%s", got, want)
+	}
+}
+
+// The kernel shows an eMMC's areas for firmware, and a flash chip of the board, like disks;
+// the areas even have the serial of the eMMC.
+func TestAnEMMCIsOneDiskAndItsAreasForFirmwareAreNone(t *testing.T) {
+	const host = "devices/pci0000:00/0000:00:1a.0/mmc_host/mmc0/mmc0:0001"
+	files := map[string]string{
+		"proc/1/mountinfo": "22 1 0:5 / / rw - overlay none rw\n", "sys/" + host + "/serial": "0x5d4ce6b9\n", "sys/" + host + "/name": "DG4064\n",
+		"sys/devices/platform/spi/mtd0/type": "nor\n", "sys/class/net/.keep": "",
+	}
+	block := func(name, dir, device, sectors, ro string) {
+		maps.Copy(files, map[string]string{
+			"sys/block/" + name: "->../" + dir, "sys/" + dir + "/device": "->" + device, "sys/" + dir + "/size": sectors + "\n", "sys/" + dir + "/ro": ro + "\n",
+		})
+	}
+	block("mmcblk0", host+"/block/mmcblk0", "../../../mmc0:0001", "122142720", "0")
+	block("mmcblk0boot0", host+"/block/mmcblk0/mmcblk0boot0", "../../../../mmc0:0001", "8192", "1")
+	block("mmcblk0boot1", host+"/block/mmcblk0/mmcblk0boot1", "../../../../mmc0:0001", "8192", "0") // force_ro switched off
+	block("mmcblk0rpmb", host+"/block/mmcblk0/mmcblk0rpmb", "../../../../mmc0:0001", "8192", "0")
+	block("mtdblock0", "devices/platform/spi/mtd0/mtdblock0", "../../mtd0", "65536", "0")
+	m := lay(t, files)
+	f, err := facts.Gather(t.Context(), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []taskcatalog.DiskFacts{{Name: "mmcblk0", Model: "DG4064", Serial: "0x5d4ce6b9", SizeBytes: 122142720 * 512, Transport: "mmc"}}
+	if !slices.Equal(f.Disks, want) {
+		t.Errorf("disks are %+v", f.Disks)
+	}
+	if inventory, err := m.Inventory(); err != nil || !slices.Equal(inventory.Disks, []string{"0x5d4ce6b9"}) {
+		t.Errorf("the inventory has the disks %q, %v", inventory.Disks, err)
 	}
 }
 

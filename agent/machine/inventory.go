@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -93,6 +94,14 @@ func parseNVIDIAUUID(text string) string {
 	return ""
 }
 
+// firmwareArea is by its name, as the kernel shows it like a disk with a device of its own.
+var firmwareArea = regexp.MustCompile(`^(mmcblk[0-9]+(boot[0-9]+|rpmb)|mtdblock[0-9]+)$`)
+
+// FirmwareArea reports whether a block device is no disk but a place for firmware: a boot or
+// RPMB area of an eMMC, which goes by the serial of the eMMC itself, or a flash chip of the
+// board's.
+func FirmwareArea(name string) bool { return firmwareArea.MatchString(name) }
+
 // disks lists whole, writable, fixed disks by serial or world-wide name. A
 // disk without either counts by its size.
 func (m *Machine) disks() ([]string, error) {
@@ -102,6 +111,9 @@ func (m *Machine) disks() ([]string, error) {
 	}
 	var all []string
 	for _, name := range names {
+		if FirmwareArea(name) {
+			continue
+		}
 		dir := path.Join("/sys/block", name)
 		if has, err := m.Has(dir + "/device"); err != nil {
 			return nil, err
