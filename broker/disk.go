@@ -109,6 +109,9 @@ func (d Device) judge(has taskcatalog.DiskFacts, alone bool, all int64) JudgedDi
 	if out.Use != DiskNetwork && d.Size > 0 && all < d.Size {
 		say(taskcatalog.CodeDiskSmaller, sizes(all, d.Size))
 	}
+	if out.Use != DiskNetwork && has.Problem != "" {
+		say(taskcatalog.CodeDiskNoSize, taskcatalog.Clean(has.Problem, 100)+", so nobody erases it")
+	}
 	return out
 }
 

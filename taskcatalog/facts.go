@@ -39,7 +39,13 @@ type DiskFacts struct {
 	// as tcp, iscsi or virtio.
 	Transport string `json:"transport,omitempty"`
 	System    bool   `json:"system,omitempty"` // the running system is on it: its root, /usr, /boot or EFI
+	// Problem says why nobody can read or write the disk. It has no size then.
+	Problem string `json:"problem,omitempty"`
 }
+
+// DiskNoSize is the problem of a disk that its firmware, and not the kernel, knows the
+// size of.
+const DiskNoSize = "the kernel gives it no size (520-byte sectors, or metadata)"
 
 // PCIDevice is a display controller, processing accelerator, network or NVMe
 // function on the bus.
@@ -114,7 +120,7 @@ func (f *Facts) Bound() {
 	f.PCI, f.Drivers, f.Libraries, f.GPUs, f.Disks = head(f.PCI), head(f.Drivers), head(f.Libraries), head(f.GPUs), head(f.Disks)
 	for i := range f.Disks {
 		d := &f.Disks[i]
-		clean(&d.Name, &d.Model, &d.Serial, &d.WWID, &d.Transport)
+		clean(&d.Name, &d.Model, &d.Serial, &d.WWID, &d.Transport, &d.Problem)
 		if d.SizeBytes < 0 || d.SizeBytes > maxFactBytes {
 			d.SizeBytes = 0
 		}

@@ -121,6 +121,7 @@ const (
 	CodeDiskNotLocal         Code = "disk_not_local"
 	CodeDiskDPUEmulated      Code = "disk_dpu_emulated"
 	CodeDiskReadOnly         Code = "disk_read_only"
+	CodeDiskNoSize           Code = "disk_no_size" // nobody can read or write it as it is formatted
 	CodeDiskBacksSystem      Code = "disk_backs_system"
 	CodeDiskMounted          Code = "disk_mounted"
 	CodeDiskSwap             Code = "disk_swap"

@@ -23,7 +23,7 @@ type disk struct {
 	path   string // where the kernel has it, below /devices
 
 	serial, wwn, nguid, model string
-	size                      int64
+	size                      int64 // 0: the kernel gives it none
 	readOnly                  bool
 	ata                       bool // speaks ATA: its vendor is said to be ATA
 
@@ -80,8 +80,8 @@ func (s system) disks() ([]*disk, map[*disk]error, error) {
 	return all, unread, nil
 }
 
-// disk is one entry of /sys/block, or nil where it is none: no hardware, no size, a place
-// for firmware, or one hidden path to a disk that is there by itself.
+// disk is one entry of /sys/block, or nil where it is none: no hardware, neither a size nor
+// a name, a place for firmware, or one hidden path to a disk that is there by itself.
 func (s system) disk(name string) (*disk, error) {
 	d := &disk{name: name}
 	var faults []error
@@ -99,11 +99,8 @@ func (s system) disk(name string) (*disk, error) {
 		return nil, nil
 	}
 	faults = append(faults, err)
-	sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
-	if sectors <= 0 {
-		return nil, errors.Join(faults...)
-	}
-	d.size, d.number, d.readOnly, d.model = sectors*512, read("dev"), read("ro") == "1", cmp.Or(read("device/model"), read("device/name")) // an eMMC has a name
+	sectors, _ := strconv.ParseInt(read("size"), 10, 64)                                                                                           // of 512 bytes, whatever the disk's are
+	d.size, d.number, d.readOnly, d.model = max(sectors, 0)*512, read("dev"), read("ro") == "1", cmp.Or(read("device/model"), read("device/name")) // an eMMC has a name
 	d.wwn = cmp.Or(read("wwid"), read("device/wwid"))
 	d.serial = cmp.Or(read("device/serial"), read("serial"))
 	if d.serial == "" {
@@ -112,6 +109,9 @@ func (s system) disk(name string) (*disk, error) {
 			faults = append(faults, err)
 		}
 		d.serial = unitSerial(page)
+	}
+	if d.size == 0 && d.serial == "" && d.wwn == "" {
+		return nil, errors.Join(faults...)
 	}
 	d.ata = read("device/vendor") == "ATA"
 	d.transport = transport(d.path)

@@ -70,6 +70,8 @@ func (e *Erase) reasons(d *disk, uses []use) error {
 		return taskcatalog.Errorf(code, "cannot erase "+strings.ReplaceAll(d.said(), "%", "%%")+": "+format, args...)
 	}
 	switch {
+	case d.size == 0:
+		return no(taskcatalog.CodeDiskNoSize, "%s: format it with sectors of 512 or 4096 bytes (sg_format, nvme format), or replace it", taskcatalog.DiskNoSize)
 	case !local(d.transport):
 		return no(taskcatalog.CodeDiskNotLocal, "its transport is %s, and only disks on PCIe, SATA, SAS and eMMC of this machine are erased", taskcatalog.Clean(d.transport, 64))
 	case len(d.controllers) > 1:

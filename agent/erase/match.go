@@ -58,7 +58,9 @@ func compare(name taskcatalog.DiskName, d *disk) (same bool, differ []string) {
 	}
 	hold("NGUID", id(name.NGUID), nguid, true)
 	hold("model", plain(name.Model), plain(d.model), false)
-	hold("size", fmt.Sprint(name.SizeBytes), fmt.Sprint(d.size), false)
+	if d.size > 0 {
+		hold("size", fmt.Sprint(name.SizeBytes), fmt.Sprint(d.size), false)
+	}
 	return same, differ
 }
 

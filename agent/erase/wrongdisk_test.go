@@ -94,7 +94,8 @@ func TestTheWrongDiskIsTheEndOfTheWholeTask(t *testing.T) {
 			l.nvme("nvme1", play{}).Model = "NVIDIA SNAP"
 			l.put("sys/class/nvme/nvme1/model", "NVIDIA SNAP\n")
 		}, taskcatalog.CodeDiskDPUEmulated},
-		"read-only": {second(func(l *lab) { l.put("sys/block/sdb/ro", "1\n") }), taskcatalog.CodeDiskReadOnly},
+		"without a size": {second(func(l *lab) { l.put("sys/block/sdb/size", "0\n") }), taskcatalog.CodeDiskNoSize},
+		"read-only":      {second(func(l *lab) { l.put("sys/block/sdb/ro", "1\n") }), taskcatalog.CodeDiskReadOnly},
 
 		"mounted": {second(func(l *lab) { l.mounted("23 22 " + l.partition("sdb", "sdb1") + " / /data rw - ext4 /dev/sdb1 rw") }), taskcatalog.CodeDiskMounted},
 		"mounted whole": {second(func(l *lab) {

@@ -14,9 +14,11 @@ import (
 
 const blockDevices = "/sys/block"
 
-// disks lists the machine's own disks: what has a device behind it, a size, and is
-// neither a place for firmware, nor removable, as what a management controller plugs in is, nor one path of
-// several to a disk that is there by itself.
+// disks lists the machine's own disks: what has a device behind it and is
+// neither a place for firmware, nor removable, as what a management controller plugs in is,
+// nor one path of several to a disk that is there by itself. A disk without a size has one
+// of its own, and what a tenant wrote to it: it is told by its names. Without a name, too,
+// it is an empty slot.
 func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 	names, err := m.Names(blockDevices)
 	if err != nil || len(names) == 0 {
@@ -39,7 +41,7 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 		dir := path.Join(blockDevices, name)
 		read := func(file string) string { return attribute(m, path.Join(dir, file)) }
 		sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
-		if linkBase(m, path.Join(dir, "device")) == "" || sectors <= 0 || read("removable") == "1" || read("hidden") == "1" {
+		if linkBase(m, path.Join(dir, "device")) == "" || read("removable") == "1" || read("hidden") == "1" {
 			continue
 		}
 		d := taskcatalog.DiskFacts{Name: name, Model: cmp.Or(read("device/model"), read("device/name")), WWID: read("wwid"), SizeBytes: sectors * 512, Transport: transports[name], System: slices.Contains(system, name)}
@@ -51,8 +53,11 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 				d.Serial = serial
 			}
 		}
-		if d.Serial == "" && d.WWID == "" && read("ro") == "1" {
-			continue // an installer's seed: nobody writes to it
+		if d.Serial == "" && d.WWID == "" && (sectors <= 0 || read("ro") == "1") {
+			continue // an empty slot; an installer's seed: nobody writes to it
+		}
+		if sectors <= 0 {
+			d.SizeBytes, d.Problem = 0, taskcatalog.DiskNoSize
 		}
 		all = append(all, d)
 	}

@@ -394,6 +394,30 @@ func TestAnEMMCIsOneDiskAndItsAreasForFirmwareAreNone(t *testing.T) {
 	}
 }
 
+// A drive of a storage array has sectors of 520 bytes, and a namespace may have metadata:
+// the kernel shows both without a size.
+func TestADiskWithoutASizeIsToldByItsNames(t *testing.T) {
+	files := map[string]string{"proc/1/mountinfo": "22 1 0:5 / / rw - overlay none rw\n"}
+	block := func(name, dir, device string, more map[string]string) {
+		maps.Copy(files, map[string]string{"sys/block/" + name: "->../" + dir, "sys/" + dir + "/device": "->" + device, "sys/" + dir + "/size": "0\n"})
+		maps.Copy(files, more)
+	}
+	const nvme, sas = "devices/pci0000:00/0000:00:05.0/nvme/nvme2", "devices/pci0000:00/0000:00:06.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0"
+	block("nvme2n1", nvme+"/nvme2n1", "../../nvme2", map[string]string{
+		"sys/" + nvme + "/nvme2n1/wwid": "eui.0025385b21404321\n", "sys/" + nvme + "/serial": "S64HNE0R\n", "sys/" + nvme + "/model": "SAMSUNG MZQL23T8\n",
+		"sys/class/nvme/nvme2": "->../../" + nvme, "sys/" + nvme + "/transport": "pcie\n",
+	})
+	block("sda", sas+"/block/sda", "../../../0:0:0:0", map[string]string{"sys/" + sas + "/vpd_pg80": "\x00\x80\x00\x08ZC1A2B3C", "sys/" + sas + "/model": "ST4000NM0095\n"})
+	block("sdb", "devices/pci0000:00/usb1/host1/1:0:0:0/block/sdb", "../../../1:0:0:0", map[string]string{"sys/devices/pci0000:00/usb1/host1/1:0:0:0/model": "Card Reader\n"})
+	want := []taskcatalog.DiskFacts{
+		{Name: "nvme2n1", Model: "SAMSUNG MZQL23T8", Serial: "S64HNE0R", WWID: "eui.0025385b21404321", Transport: "pcie", Problem: taskcatalog.DiskNoSize},
+		{Name: "sda", Model: "ST4000NM0095", Serial: "ZC1A2B3C", Transport: "sas", Problem: taskcatalog.DiskNoSize},
+	}
+	if f := gather(t, files, nil); !slices.Equal(f.Disks, want) {
+		t.Errorf("disks are %+v", f.Disks)
+	}
+}
+
 // How a disk is reached is told as an erase would judge it.
 func TestDisksSayHowTheyAreReached(t *testing.T) {
 	files := map[string]string{"proc/1/mountinfo": "22 1 0:5 / / rw - overlay none rw\n"}

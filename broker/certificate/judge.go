@@ -147,7 +147,7 @@ func (j *judge) graded(d *Device) {
 // told by its code.
 var told = []taskcatalog.Code{
 	taskcatalog.CodeDiskSmaller, taskcatalog.CodeDiskNotSystem, taskcatalog.CodeDiskRoleUnrecorded,
-	taskcatalog.CodeDiskTransportDiffers, taskcatalog.CodeDiskNotLocal,
+	taskcatalog.CodeDiskTransportDiffers, taskcatalog.CodeDiskNotLocal, taskcatalog.CodeDiskNoSize,
 }
 
 // own is the device's own code where it has one that tells more than code.

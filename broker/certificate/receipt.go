@@ -142,6 +142,7 @@ var meanings = map[taskcatalog.Code]string{
 	CodeValidationSkipped: "a stage was overridden that never may be",
 
 	taskcatalog.CodeDiskSmaller:          "a disk is smaller than it was, so that not all of it was erased",
+	taskcatalog.CodeDiskNoSize:           "a disk cannot be read or written as it is formatted, so that it was not erased",
 	taskcatalog.CodeDiskNotSystem:        "a disk is said to be the system's, and the record says otherwise",
 	taskcatalog.CodeDiskRoleUnrecorded:   "a disk is said to be the system's, and nobody has recorded whether it is",
 	taskcatalog.CodeDiskTransportDiffers: "a disk is said not to be the machine's own, and the record says otherwise",

@@ -96,6 +96,7 @@ var hints = []struct {
 	{certificate.CodeEnvironment, "", "cancel this run and " + reimage + ": the policy asks for a fresh system"},
 	{certificate.CodeDeviceMissing, "", "put the part back, or say what became of it (hostler certificate attest NODE --device SERIAL --method destroyed|removed --witness W), then retry"},
 	{certificate.CodeDeviceUnexpected, "", "take the part out, or accept it (hostler node device accept NODE SERIAL --reason R), then retry"},
+	{taskcatalog.CodeDiskNoSize, unerased, nextNoSize + "; then cancel this run and start another"},
 	{taskcatalog.CodeDiskSmaller, unerased, nextSmaller("NODE") + "; then cancel this run and start another"},
 	{taskcatalog.CodeDiskNotSystem, unerased, "find out why the node says that its system runs from a disk that is on record as another; then reimage it, or say that it does (hostler node device accept NODE SERIAL --system --reason R)"},
 	{taskcatalog.CodeDiskTransportDiffers, unerased, "find out what the disk is; if it is not the machine's own, say so (hostler node device accept NODE SERIAL --reason R), then retry"},

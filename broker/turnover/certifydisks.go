@@ -18,6 +18,9 @@ func nextSmaller(nodeID string) string {
 	return "give the disk its size again (hdparm -N, hdparm --dco-restore, nvme create-ns) or replace it; or accept it as it is (hostler node device accept " + nodeID + " SERIAL --reason R)"
 }
 
+// nextNoSize is what to do about a disk that the kernel gives no size.
+const nextNoSize = "format the disk with sectors of 512 or 4096 bytes and without metadata (sg_format, nvme format), so that it can be erased, or take it out"
+
 // disks says of each disk that a task has erased whether it was expected, and adds a row
 // for every other: what was done to it, and no more than that. Files were deleted on the
 // one that the system runs from; nothing was done to the others.

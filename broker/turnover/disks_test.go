@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -77,6 +78,9 @@ func TestADataDiskIsNotClearedByBeingCalledTheSystems(t *testing.T) {
 		"it is smaller":               {broker.Device{Role: broker.RoleData, Size: terabyte}, taskcatalog.DiskFacts{SizeBytes: terabyte - 512}, "", "issue_clean_certificate", broker.DiskEraseUnsupported, "policy_not_met", taskcatalog.CodeDiskSmaller},
 		"smaller, and to be erased":   {broker.Device{Role: broker.RoleData, Size: terabyte}, taskcatalog.DiskFacts{SizeBytes: terabyte - 512}, taskcatalog.EraseSecure, "erase_local_disks", broker.DiskEraseUnsupported, "disk_smaller", ""},
 		"the system's, and smaller":   {broker.Device{Role: broker.RoleSystem, Size: terabyte}, taskcatalog.DiskFacts{SizeBytes: 512, System: true}, "", "issue_clean_certificate", broker.DiskEraseUnsupported, "policy_not_met", taskcatalog.CodeDiskSmaller},
+		"it has no size":              {broker.Device{Role: broker.RoleData, Size: terabyte}, taskcatalog.DiskFacts{Problem: taskcatalog.DiskNoSize}, "", "issue_clean_certificate", broker.DiskEraseUnsupported, "policy_not_met", taskcatalog.CodeDiskNoSize},
+		"no size, and to be erased":   {broker.Device{Role: broker.RoleData, Size: terabyte}, taskcatalog.DiskFacts{Problem: taskcatalog.DiskNoSize}, taskcatalog.EraseSecure, "erase_local_disks", broker.DiskEraseUnsupported, "disk_no_size", ""},
+		"no size, since ever":         {broker.Device{Role: broker.RoleData}, taskcatalog.DiskFacts{Problem: taskcatalog.DiskNoSize}, taskcatalog.EraseSecure, "erase_local_disks", broker.DiskEraseUnsupported, "disk_no_size", ""},
 		"the system's no more":        {broker.Device{Role: broker.RoleSystem, Size: terabyte}, taskcatalog.DiskFacts{SizeBytes: terabyte}, "", "issue_clean_certificate", broker.EraseDowngraded, "policy_not_met", certificate.CodeBelowPolicy},
 		"a network's, not accepted":   {broker.Device{Role: broker.RoleData, Transport: "tcp"}, taskcatalog.DiskFacts{Transport: "tcp"}, taskcatalog.EraseSecure, "issue_clean_certificate", broker.EraseDowngraded, "policy_not_met", taskcatalog.CodeDiskNotLocal},
 		"a RAID volume, not accepted": {broker.Device{Role: broker.RoleData, Transport: "unknown"}, taskcatalog.DiskFacts{Transport: "unknown"}, "", "issue_clean_certificate", broker.EraseDowngraded, "policy_not_met", certificate.CodeBelowPolicy},
@@ -148,6 +152,35 @@ func TestADiskOfANetworkStaysOutOfTheEraseAndIsTold(t *testing.T) {
 	if !report.Holds() || d.Method != certificate.MethodNone || d.Code != taskcatalog.CodeDiskNotLocal || !told ||
 		len(d.Exclusions) != 1 || d.Exclusions[0] != (certificate.Exclusion{Reason: "not_local_tcp", Bytes: 4096}) {
 		t.Errorf("the certificate has %+v, told %v: %v", d, told, report.Remarks)
+	}
+}
+
+// A disk that nobody can read or write keeps no other from being erased where the node
+// leaves for good, and its certificate says that nothing was done to it.
+func TestADiskWithoutASizeIsToldOfANodeThatLeaves(t *testing.T) {
+	for name, other := range map[string]bool{"beside another": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.second(broker.Device{Role: broker.RoleData}, taskcatalog.DiskFacts{Problem: taskcatalog.DiskNoSize, Transport: "sas"})
+			var want []string
+			if other {
+				want = []string{"SATA-1"}
+				w.book.Change(node, func(m *turnovertest.Machine) {
+					m.Parts.Devices = append(m.Parts.Devices, broker.Device{Kind: broker.DeviceDisk, ID: "SATA-1", State: broker.DeviceFound, Role: broker.RoleData, Transport: "sata"})
+					m.Parts.Facts.Disks = append(m.Parts.Facts.Disks, taskcatalog.DiskFacts{Name: "sdb", Serial: "SATA-1", Model: "Y", SizeBytes: 512, Transport: "sata"})
+				})
+			}
+			r := w.begin(turnover.Request{Mode: turnover.FullDecommission, Erase: taskcatalog.EraseSecure})
+			if r.Status != chain.Completed {
+				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+			}
+			if names, _ := w.named(); !slices.Equal(names, want) {
+				t.Errorf("the erase names %v", names)
+			}
+			if d, _ := w.row(r.ID); d.Method != certificate.MethodNone || d.Verdict != taskcatalog.VerdictNotClean || d.Code != taskcatalog.CodeDiskNoSize {
+				t.Errorf("the certificate has %+v", d)
+			}
+		})
 	}
 }
 

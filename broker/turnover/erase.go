@@ -2,6 +2,7 @@ package turnover
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -18,15 +19,19 @@ func (c *Chains) nothingToErase(ctx context.Context, r *run) (bool, error) {
 	if err != nil || p.NoFacts {
 		return false, err
 	}
-	return len(erasable(broker.JudgeDisks(p.Devices, p.Facts))) == 0, nil
+	all := broker.JudgeDisks(p.Devices, p.Facts)
+	stops := func(d broker.JudgedDisk) bool {
+		return r.State.Mode != FullDecommission && d.Code == taskcatalog.CodeDiskNoSize
+	}
+	return len(erasable(all)) == 0 && !slices.ContainsFunc(all, stops), nil
 }
 
 // erasable names the disks that are to be erased, as the node has reported them: the
 // agent refuses the whole task if one of them is another by then, or one that it may not
-// erase. The record alone leaves out any.
+// erase. The record alone leaves out any, and that a disk cannot be erased at all.
 func erasable(all []broker.JudgedDisk) (names []taskcatalog.DiskName) {
 	for _, d := range all {
-		if d.Use == broker.DiskData {
+		if d.Use == broker.DiskData && d.Code != taskcatalog.CodeDiskNoSize {
 			names = append(names, taskcatalog.DiskName{Serial: d.Serial, WWN: d.WWID, Model: d.Model, SizeBytes: d.SizeBytes})
 		}
 	}
@@ -43,7 +48,7 @@ func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 		return factsUnknown(r)
 	}
 	all := broker.JudgeDisks(p.Devices, p.Facts)
-	if err := c.shrunk(ctx, r, all); err != nil {
+	if err := c.unreached(ctx, r, all); err != nil {
 		return err
 	}
 	params := taskcatalog.DiskEraseParams{Disks: erasable(all), Mode: r.State.Erase, DPUEmulatedOK: p.DPUDisks}
@@ -64,18 +69,23 @@ func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 	return nil
 }
 
-// shrunk stops before an erase that would not reach all of a disk. A node that nobody
-// gets again is erased as far as that goes, and its certificate says so.
-func (c *Chains) shrunk(ctx context.Context, r *run, all []broker.JudgedDisk) error {
+// unreached stops before an erase that would not reach all of a disk, or nothing of it. A
+// node that nobody gets again is erased as far as that goes, and its certificate says so.
+func (c *Chains) unreached(ctx context.Context, r *run, all []broker.JudgedDisk) error {
 	if r.State.Mode == FullDecommission {
 		return nil
 	}
 	for _, d := range all {
-		if d.Code != taskcatalog.CodeDiskSmaller {
+		next := nextSmaller(r.State.NodeID)
+		switch d.Code {
+		case taskcatalog.CodeDiskSmaller:
+		case taskcatalog.CodeDiskNoSize:
+			next = nextNoSize
+		default:
 			continue
 		}
 		f := chain.Fail(unerased, "disk %s is not erased: %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Why).
-			With(string(d.Code), map[string]any{"disk": d.ID, "size_bytes": d.SizeBytes, "recorded_bytes": d.Recorded}).Next("%s; then retry", nextSmaller(r.State.NodeID))
+			With(string(d.Code), map[string]any{"disk": d.ID, "size_bytes": d.SizeBytes, "recorded_bytes": d.Recorded}).Next("%s; then retry", next)
 		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
 			return ours(err)
 		}

@@ -31,6 +31,7 @@ the keys, and so do selectors (gpu.vendor=nvidia).`,
 				pairs(p, "Keys", f.Facts.Keys)
 				gpuTable(p, f.Facts.GPUs)
 				softwareTable(p, f.Facts)
+				diskTable(p, f.Facts.Disks)
 				deviceTable(p, f.Facts.PCI)
 			})
 		},
@@ -75,6 +76,21 @@ func softwareTable(p *render.Page, f taskcatalog.Facts) {
 	if len(rows) > 0 {
 		p.Title("Drivers and libraries")
 		p.Table([]string{"KIND", "NAME", "VERSION", "PROBLEM"}, rows)
+	}
+}
+
+func diskTable(p *render.Page, disks []taskcatalog.DiskFacts) {
+	rows := [][]string{}
+	for _, d := range disks {
+		size := ""
+		if d.SizeBytes > 0 {
+			size = render.Bytes(d.SizeBytes)
+		}
+		rows = append(rows, []string{d.Name, d.Serial, d.WWID, d.Model, size, d.Transport, d.Problem})
+	}
+	if len(rows) > 0 {
+		p.Title("Disks")
+		p.Table([]string{"NAME", "SERIAL", "WWID", "MODEL", "SIZE", "TRANSPORT", "PROBLEM"}, rows)
 	}
 }
 
