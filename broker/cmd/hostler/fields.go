@@ -80,6 +80,7 @@ func (f *fields) change() (client.Document, error) {
 type knob struct {
 	name, doc string
 	typ       reflect.Type
+	optional  bool // it may be left out, which is not the same as false or 0
 }
 
 // knobsOf lists the fields of T in their order.
@@ -89,10 +90,11 @@ func knobsOf[T any]() []knob {
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		typ := t.Field(i).Type
-		if typ.Kind() == reflect.Pointer {
+		optional := typ.Kind() == reflect.Pointer
+		if optional {
 			typ = typ.Elem()
 		}
-		out = append(out, knob{name, t.Field(i).Tag.Get("doc"), typ})
+		out = append(out, knob{name, t.Field(i).Tag.Get("doc"), typ, optional})
 	}
 	return out
 }
@@ -123,6 +125,10 @@ func setKnobs(d client.Document, knobs []knob, pairs []string) error {
 		typ := knobs[i].typ
 		if inside {
 			typ = typ.Elem()
+		}
+		if value == "" && knobs[i].optional {
+			d[name] = json.RawMessage("null")
+			continue
 		}
 		v, err := knobValue(typ, value)
 		if err != nil {

@@ -25,8 +25,12 @@ func siteFields(a *app, c *cobra.Command) *fields {
 	f := fieldsOf(c)
 	f.text("region-code", "region_code", "the region that the site belongs to")
 	f.text("api-base-url", "api_base_url", "where MAAS is: `URL`, such as https://10.0.0.2:5443/MAAS")
-	ca := c.Flags().String("ca-cert-file", "", "PEM `FILE` of the authority to trust at an https address")
+	ca := c.Flags().String("ca-cert-file", "", "PEM `FILE` of the authority to trust at an https address; empty: those of the system")
 	f.on("ca-cert-file", func(d client.Document) error {
+		if *ca == "" { // an authority that the system trusts, or none at an http address
+			d["ca_cert"] = ""
+			return nil
+		}
 		raw, err := a.readBounded(*ca)
 		d["ca_cert"] = string(raw)
 		return err

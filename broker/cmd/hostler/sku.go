@@ -26,11 +26,15 @@ func skuFields(c *cobra.Command) *fields {
 	f.text("gpu-vendor", "gpu_vendor", "nvidia or amd")
 	f.text("gpu-model", "gpu_model", "`MODEL`: whole words of the name that the vendor's library gives, such as H200 or A100-SXM4-80GB")
 	f.number("gpu-count", "gpu_count", "how many GPUs")
-	memory := c.Flags().String("gpu-memory", "", "memory of each GPU: `SIZE`, such as 192GiB")
+	memory := c.Flags().String("gpu-memory", "", "memory of each GPU: `SIZE`, such as 192GiB; empty: any")
 	f.on("gpu-memory", func(d client.Document) error {
+		if *memory == "" {
+			d["gpu_memory_bytes"] = 0
+			return nil
+		}
 		n, err := humanize.ParseBytes(*memory)
 		if err != nil {
-			return usage("--gpu-memory takes a size such as 192GiB")
+			return usage("--gpu-memory takes a size such as 192GiB, or nothing for any")
 		}
 		d["gpu_memory_bytes"] = n
 		return nil
