@@ -60,7 +60,7 @@ func SelectorValue(by PowerSelector, value string) (string, error) {
 		}
 		return mac.String(), nil
 	case ByIPMIIP:
-		a, err := netip.ParseAddr(value)
+		a, err := ParseIP(value)
 		if err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() {
 			return bad("IP address")
 		}
@@ -75,9 +75,22 @@ func SelectorValue(by PowerSelector, value string) (string, error) {
 	return "", Errorf(Invalid, "power_override_invalid", "cannot select by %q (pxe_mac, ipmi_ip or hostname)", said(string(by)))
 }
 
-// CanonicalHostname is a hostname in lower case, if it is one.
+// ParseIP reads an IP address that may have blanks around it, and one of IPv6 in the
+// brackets in which URLs and BMCs have it.
+func ParseIP(text string) (netip.Addr, error) {
+	text = strings.TrimSpace(text)
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok && strings.Contains(inner, ":") {
+			text = inner
+		}
+	}
+	return netip.ParseAddr(text)
+}
+
+// CanonicalHostname is a hostname in lower case and without the dot that ends a name of
+// DNS, if it is one.
 func CanonicalHostname(name string) (string, bool) {
-	name = strings.ToLower(name)
+	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
 	return name, len(name) <= 253 && hostnameForm.MatchString(name)
 }
 

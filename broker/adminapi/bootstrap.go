@@ -29,7 +29,6 @@ const (
 )
 
 var (
-	hostnameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	siteForm     = regexp.MustCompile(`^([a-z0-9][a-z0-9-]{0,62})?$`)
 	skuForm      = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
 	systemIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
@@ -43,9 +42,10 @@ type createNodeInput struct{ Body resource.NodeCreate }
 func (a *API) createNode(ctx context.Context, in *createNodeInput) (*resource.NodeBootstrap, error) {
 	who, c := callerOf(ctx), in.Body
 	ctx = withReason(ctx, c.Reason)
-	switch {
-	case !hostnameForm.MatchString(c.Hostname) || len(c.Hostname) > 253:
-		return nil, badNode("hostname %q is not one (lower-case letters, digits and '-', joined by dots)", c.Hostname)
+	given, ok := c.Hostname, false
+	switch c.Hostname, ok = broker.CanonicalHostname(given); {
+	case !ok:
+		return nil, badNode("hostname %q is not one (letters, digits and '-', joined by dots)", given)
 	case !siteForm.MatchString(c.Site):
 		return nil, badNode("site %q is not one (a-z, 0-9 and '-')", c.Site)
 	case !skuForm.MatchString(c.SKU):

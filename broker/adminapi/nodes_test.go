@@ -166,6 +166,20 @@ func TestANodeThatNeverCameIsRemovedAtOnce(t *testing.T) {
 	}
 }
 
+// A name of DNS may end in a dot, and has no case.
+func TestAHostnameIsKeptWithoutItsCaseAndTheDotAtItsEnd(t *testing.T) {
+	b := servertest.Start(t)
+	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "C07U43.dc1.example."})
+	if boot.Node.Hostname != "c07u43.dc1.example" {
+		t.Errorf("it is %q", boot.Node.Hostname)
+	}
+	for _, name := range []string{"", ".", "c07u43..", "c07 u43"} {
+		if a := b.Ask(t, b.Token, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: name}); a.Status == http.StatusCreated || a.Status == http.StatusOK {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}
+
 func TestAHostnamePresentTwiceIsRefusedWithItsCandidates(t *testing.T) {
 	b := servertest.Start(t)
 	b.OnRecord(t, "dc1", "dc2")

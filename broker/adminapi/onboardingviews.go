@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
@@ -128,7 +128,9 @@ func called(hostname string) func(chain.Record) bool {
 	if hostname == "" {
 		return nil
 	}
-	hostname = strings.ToLower(hostname)
+	if name, ok := broker.CanonicalHostname(hostname); ok {
+		hostname = name
+	}
 	return func(r chain.Record) bool { return hostnameOf(r) == hostname }
 }
 

@@ -35,7 +35,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	case !systemIDForm.MatchString(req.SystemID):
 		return bad("%q is no system_id of MAAS", taskcatalog.Clean(req.SystemID, 64))
 	case !ok:
-		return bad("the hostname of machine %s is none", req.SystemID)
+		return bad("%q is no hostname for machine %s", taskcatalog.Clean(req.Hostname, 100), req.SystemID)
 	case profile.SiteID != site.ID:
 		return bad("profile %s is not one of site %s", profile.Name, site.Name)
 	case site.Status != broker.SiteActive:

@@ -57,8 +57,8 @@ func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// bmcAddress is the one form of an address as power drivers are given it: alone,
-// with a port, or as a URL. What is none of that is compared as it is.
+// bmcAddress is the one form of an address as power drivers are given it: alone, in
+// brackets, with a port, or as a URL. What is none of that is compared as it is.
 func bmcAddress(text string) string {
 	text = strings.TrimSpace(text)
 	host := text
@@ -67,7 +67,7 @@ func bmcAddress(text string) string {
 	} else if at, err := netip.ParseAddrPort(text); err == nil {
 		host = at.Addr().String()
 	}
-	if a, err := netip.ParseAddr(host); err == nil {
+	if a, err := broker.ParseIP(host); err == nil {
 		return a.Unmap().WithZone("").String()
 	}
 	return text

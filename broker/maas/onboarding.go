@@ -2,13 +2,12 @@ package maas
 
 import (
 	"net"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // OnboardingKind is the kind of runs that bring a machine from bare metal to an
@@ -116,9 +115,9 @@ func NewOnboarding(site broker.Site, profile broker.Profile, sku broker.SKU, req
 	}
 	hostname, ok := broker.CanonicalHostname(req.Hostname)
 	if !ok {
-		return bad("the hostname is none")
+		return bad("%q is no hostname", taskcatalog.Clean(req.Hostname, 100))
 	}
-	ip, err := netip.ParseAddr(strings.TrimSpace(req.IPMIIP))
+	ip, err := broker.ParseIP(req.IPMIIP)
 	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() {
 		return bad("the ipmi_ip of %s is no address of a BMC", hostname)
 	}

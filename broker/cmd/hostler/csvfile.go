@@ -9,24 +9,30 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
+// plainText is a file's content without the mark that says how it is encoded, which
+// Excel and editors on Windows put first.
+func plainText(raw []byte) []byte { return bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")) }
+
 // csvRows reads CSV by its first line, which names the columns in any order: all
-// that are needed, and perhaps others that may be there.
+// that are needed, and perhaps others that may be there. A spreadsheet writes empty rows
+// and columns as commas alone, and they say nothing.
 func csvRows(name, code string, raw []byte, needed, others []string) ([]map[string]string, error) {
 	bad := func(format string, args ...any) ([]map[string]string, error) {
 		return nil, broker.Errorf(broker.Invalid, code, "cannot use %s: "+format, append([]any{name}, args...)...)
 	}
 	known := slices.Concat(needed, others)
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))))
-	r.TrimLeadingSpace, r.Comment = true, '#'
+	r := csv.NewReader(bytes.NewReader(plainText(raw)))
+	r.TrimLeadingSpace, r.Comment, r.FieldsPerRecord = true, '#', -1
 	head, err := r.Read()
 	if err != nil {
 		return bad("it does not begin with the names of its columns: %s", strings.Join(needed, ","))
 	}
 	for i, column := range head {
 		head[i] = strings.ToLower(strings.TrimSpace(column))
-		if slices.Contains(head[:i], head[i]) || !slices.Contains(known, head[i]) {
+		if head[i] != "" && (slices.Contains(head[:i], head[i]) || !slices.Contains(known, head[i])) {
 			return bad("its column %q is there twice, or is none of %s", head[i], strings.Join(known, ", "))
 		}
 	}
@@ -44,10 +50,33 @@ func csvRows(name, code string, raw []byte, needed, others []string) ([]map[stri
 		if err != nil {
 			return bad("%v", err)
 		}
-		row := map[string]string{}
+		row, line := map[string]string{}, lineOf(r)
+		if blank(cells) {
+			continue
+		}
+		if len(cells) != len(head) {
+			return bad("line %d has %d cells, and the first line has %d", line, len(cells), len(head))
+		}
 		for i, c := range cells {
-			row[head[i]] = strings.TrimSpace(c)
+			if c = strings.TrimSpace(c); c != "" && head[i] == "" {
+				return bad("line %d has %q in a column without a name", line, taskcatalog.Clean(c, 64))
+			} else if c != "" {
+				row[head[i]] = c
+			}
+		}
+		for _, column := range needed {
+			if row[column] == "" {
+				return bad("line %d has no %s", line, column)
+			}
 		}
 		rows = append(rows, row)
 	}
+}
+
+func blank(cells []string) bool { return strings.TrimSpace(strings.Join(cells, "")) == "" }
+
+// lineOf is where in the file the row that was read last begins.
+func lineOf(r *csv.Reader) int {
+	line, _ := r.FieldPos(0)
+	return line
 }

@@ -87,8 +87,8 @@ func (a *app) nodesOf(ctx context.Context, api *client.Client, text string) (ref
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(raw)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+	for line := range strings.Lines(string(plainText(raw))) {
+		if line = strings.Trim(line, ", \t\r\n"); line != "" && !strings.HasPrefix(line, "#") {
 			refs = append(refs, line)
 		}
 	}

@@ -61,7 +61,7 @@ var roceColumns = []string{"hostname", "interface", "ipv4_cidr"}
 func roceItems(name string, raw []byte) ([]resource.RoCEItem, error) {
 	if !strings.HasSuffix(strings.ToLower(name), ".csv") {
 		var put resource.RoCEPut
-		if err := taskcatalog.DecodeStrict(raw, &put); err != nil {
+		if err := taskcatalog.DecodeStrict(plainText(raw), &put); err != nil {
 			return nil, broker.Errorf(broker.Invalid, "roce_invalid", `cannot use %s: it is no JSON object with "items" (%v)`, name, err)
 		}
 		return put.Items, nil
