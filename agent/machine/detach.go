@@ -16,7 +16,7 @@ import (
 // ended first, so that nobody goes on waiting for it.
 func (m *Machine) Detach(point string) error {
 	dir, rel := m.at(path.Dir(path.Clean(point)))
-	d, err := m.walk(dir, rel)
+	d, err := m.walk(dir, rel, 0)
 	if err != nil {
 		return fmt.Errorf("cannot detach %s: %w", point, err)
 	}

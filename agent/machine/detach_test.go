@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestCoveringIsTheInnermostAndOfTwoTheOneOnTop(t *testing.T) {
@@ -57,5 +60,25 @@ func TestGlobWalksThroughNoLink(t *testing.T) {
 	}
 	if _, err := m.Glob("/["); err == nil {
 		t.Error("a bad pattern matches")
+	}
+}
+
+func TestALinkOnTheWayIsToldAsOne(t *testing.T) {
+	m, dir := newMachine(t)
+	write(t, filepath.Join(dir, "real/file"), "")
+	must(t, os.Symlink("real", filepath.Join(dir, "link")))
+	for _, name := range []string{"/link", "/link/file", "/link/none"} {
+		if d, err := m.OpenDirStrict(name); !errors.Is(err, unix.ELOOP) {
+			t.Errorf("open %s as a directory: %v, %v", name, d, err)
+		}
+		if _, err := m.ReadStrict(name, 1); !errors.Is(err, unix.ELOOP) {
+			t.Errorf("read %s: %v", name, err)
+		}
+	}
+	if st, err := m.Lstat("/link"); err != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		t.Errorf("the link itself: %o, %v", st.Mode, err)
+	}
+	if _, err := m.Lstat("/link/file"); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("through the link: %v", err)
 	}
 }

@@ -60,9 +60,10 @@ func (m *Machine) served(d device) (bool, error) {
 }
 
 // walk opens a path none of whose components is a link, as O_PATH, and asks no FUSE.
-func (m *Machine) walk(dir int, rel string) (int, error) {
+// With O_NOFOLLOW the last component may be one.
+func (m *Machine) walk(dir int, rel string, flags int) (int, error) {
 	// A path that stays on one mount meets none.
-	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict|unix.RESOLVE_NO_XDEV)
+	fd, err := openat2(dir, rel, unix.O_PATH|flags, 0, resolveStrict|unix.RESOLVE_NO_XDEV)
 	if !errors.Is(err, unix.EXDEV) {
 		return fd, err
 	}
@@ -71,12 +72,17 @@ func (m *Machine) walk(dir int, rel string) (int, error) {
 		return -1, err
 	}
 	before, err := deviceOf(at)
-	for _, part := range strings.Split(rel, "/") {
+	parts := strings.Split(rel, "/")
+	for i, part := range parts {
 		if err != nil {
 			break
 		}
+		last := 0
+		if i == len(parts)-1 {
+			last = flags
+		}
 		var next int
-		next, err = openat2(at, part, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrictLast)
+		next, err = openat2(at, part, unix.O_PATH|last, 0, resolveStrict)
 		if err != nil {
 			break
 		}

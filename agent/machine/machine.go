@@ -144,7 +144,7 @@ func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {
 	var fd int
 	var err error
 	if resolve == resolveStrict {
-		fd, err = m.walk(dir, rel)
+		fd, err = m.walk(dir, rel, 0)
 	} else {
 		fd, err = openat2(dir, rel, unix.O_PATH, 0, resolve)
 	}
@@ -195,7 +195,7 @@ func (m *Machine) OpenDir(name string) (*os.File, error) {
 // that lies in a FUSE file system is ErrFUSE, unasked.
 func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
 	dir, rel := m.at(name)
-	at, err := m.walk(dir, rel)
+	at, err := m.walk(dir, rel, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -226,7 +226,7 @@ func (m *Machine) Names(name string) ([]string, error) {
 func (m *Machine) Lstat(name string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	dir, rel := m.at(name)
-	fd, err := m.walk(dir, rel)
+	fd, err := m.walk(dir, rel, unix.O_NOFOLLOW)
 	if err != nil {
 		return st, &fs.PathError{Op: "lstat", Path: name, Err: err}
 	}
