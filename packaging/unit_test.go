@@ -86,6 +86,29 @@ func TestTheAgentsUnitBoundsWhatItUses(t *testing.T) {
 	}
 }
 
+// The collector works harder before the kernel ends the broker.
+func TestTheBrokersUnitBoundsItsMemory(t *testing.T) {
+	var most, limit string
+	for _, s := range settings(t, "systemd/hostler-broker.service") {
+		switch value, is := strings.CutPrefix(s[1], "GOMEMLIMIT="); {
+		case s[0] == "MemoryMax":
+			most = s[1]
+		case s[0] == "Environment" && is:
+			limit = value
+		}
+	}
+	gigabytes := func(value, unit string) float64 {
+		n, err := strconv.ParseFloat(strings.TrimSuffix(value, unit), 64)
+		if err != nil {
+			t.Fatalf("%q is no number of %s", value, unit)
+		}
+		return n
+	}
+	if most, limit := gigabytes(most, "G"), gigabytes(limit, "GiB"); limit < 1 || limit > 0.8*most {
+		t.Errorf("GOMEMLIMIT is %vG of %vG, and is to leave a fifth", limit, most)
+	}
+}
+
 var exposure = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 
 // maxExposure is the most that `systemd-analyze security` may say of a unit. Of the

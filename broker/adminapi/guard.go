@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -101,9 +102,14 @@ func (a *API) guard(next http.Handler) http.Handler {
 
 		token, err := a.c.Operators.Authenticate(ctx, bearerOf(r), addressOf(r))
 		if err != nil {
+			if !strangers.Stay(ctx) {
+				strangers.Refuse(w)
+				return
+			}
 			a.refuse(ctx, w, r, token.Name, err)
 			return
 		}
+		strangers.Vouch(ctx, token.Name)
 		who := caller{OperatorToken: token, correlationID: correlationOf(span)}
 		w.Header().Set("Hostler-Correlation-Id", who.correlationID)
 		ctx, done := a.c.Operators.Bind(ctx, token)

@@ -174,7 +174,7 @@ func TestOneAddressMayNotKnockForEver(t *testing.T) {
 	b := newBroker(t)
 	n := b.machine()
 	for range enrollBurst {
-		b.enrollments.allow("127.0.0.1", b.clock.Now())
+		b.enrollments.allow("127.0.0.1/32", b.clock.Now())
 	}
 	a := n.post(enrollPath, n.enrollRequest("hsn_guess"))
 	a.refused(b, http.StatusTooManyRequests, "too_many_attempts")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -67,6 +68,7 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	if err := a.limitNode(c.w, peer.NodeID, who); err != nil {
 		return nil, err
 	}
+	strangers.Vouch(c.r.Context(), peer.NodeID)
 	restoredAt := a.deny.restored()
 	if c.before, err = a.fromBefore(c, who); err != nil || c.before {
 		return nil, err

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/strangers"
 )
 
-// How often one may ask. An address may try to enrol often enough for a rack
+// How often one may ask. An address, or an IPv6 /64, may try to enrol often enough for a rack
 // behind one address that boots at once, and too seldom to keep a broker busy. A
 // node asks a few times a minute, and in a burst when it reports what it did; it
 // renews once in many hours.
@@ -82,7 +83,7 @@ func (a *API) limitNode(w http.ResponseWriter, nodeID string, who admit) error {
 }
 
 func (a *API) limitEnroll(w http.ResponseWriter, r *http.Request) error {
-	if a.enrollments.allow(remoteHost(r), a.c.Now()) {
+	if a.enrollments.allow(strangers.SourceOfRequest(r).String(), a.c.Now()) {
 		return nil
 	}
 	w.Header().Set("Retry-After", "10")

@@ -2,6 +2,8 @@ package nodeapi
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -83,4 +85,22 @@ func TestRenewalsComeToAnEnd(t *testing.T) {
 	}
 	b.advance(time.Minute)
 	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply))
+}
+
+func TestOneNetworkOfIPv6EnrolsAsOneAddress(t *testing.T) {
+	a := &API{c: Config{Now: func() time.Time { return time.Unix(1000, 0) }}, enrollments: newLimiter(enrollRate, enrollBurst, maxAddresses)}
+	try := func(from string) error {
+		return a.limitEnroll(httptest.NewRecorder(), &http.Request{RemoteAddr: from})
+	}
+	for i := range enrollBurst {
+		if err := try(fmt.Sprintf("[2001:db8::%x]:4000", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := try("[2001:db8::ffff:1]:4000"); err == nil {
+		t.Error("one more of the same network is let through")
+	}
+	if err := try("[2001:db8:0:1::1]:4000"); err != nil {
+		t.Errorf("another network pays for it: %v", err)
+	}
 }

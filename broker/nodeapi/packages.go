@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -27,17 +26,6 @@ func (a *API) packages(c *call) (any, error) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("ETag", `"sha256:`+digest+`"`)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	http.ServeContent(c.w, c.r, "", p.PublishedAt, patient{content, http.NewResponseController(c.w)})
+	http.ServeContent(c.w, c.r, "", p.PublishedAt, content)
 	return streamed, nil
-}
-
-// patient gives a slow reader time for each piece instead of for the whole.
-type patient struct {
-	io.ReadSeeker
-	control *http.ResponseController
-}
-
-func (p patient) Read(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(answerTimeout)) // of the connection: the machine's own clock
-	return p.ReadSeeker.Read(b)
 }

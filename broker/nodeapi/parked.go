@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -223,7 +224,7 @@ func (p *parked) answer(value any, err error) bool {
 	if p.a.c.Observe != nil {
 		p.a.c.Observe(p.route, w.status, p.a.c.Now().Sub(p.came))
 	}
-	_ = p.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
+	_ = p.conn.SetWriteDeadline(time.Now().Add(bodies.Take))
 	_, err = p.conn.Write(w.bytes(p.a.c.Now()))
 	return err == nil && w.header.Get("Connection") != "close"
 }

@@ -37,10 +37,6 @@ var routes = []struct {
 	{"GET", "/internal/v1/packages/sha256/{digest}", anyone, (*API).packages},
 }
 
-// answerTimeout is how long an answer, or a piece of a long one, may take to be
-// taken.
-const answerTimeout = 30 * time.Second
-
 // call is one request on its way through a handler.
 type call struct {
 	w    http.ResponseWriter
@@ -89,7 +85,6 @@ func (a *API) answer(c *call, value any, err error) {
 	if value == streamed {
 		return
 	}
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	h := c.w.Header()
 	h.Set("Cache-Control", "no-store")
 	status, contentType := http.StatusOK, "application/json"

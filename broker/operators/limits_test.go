@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,4 +62,21 @@ func TestARequestEndsWithItsTokenThoughTheMachineWasSuspended(t *testing.T) {
 			t.Errorf("the request goes on with a token that expired: %v", context.Cause(ctx))
 		}
 	})
+}
+
+func TestOneNetworkOfIPv6IsOneGuesser(t *testing.T) {
+	d := &Directory{guess: newLimits(guessRate, guessBurst)}
+	now := time.Unix(1000, 0)
+	guess := func(from string) string { return broker.AsError(d.unknown(netip.MustParseAddr(from), now)).Code }
+	for i := range guessBurst {
+		if code := guess(fmt.Sprintf("2001:db8::%x", i)); code != "token_unknown" {
+			t.Fatalf("guess %d is refused with %s", i, code)
+		}
+	}
+	if code := guess("2001:db8::ffff:1"); code != "rate_limited" {
+		t.Errorf("one more of the same network: %s", code)
+	}
+	if code := guess("2001:db8:0:1::1"); code != "token_unknown" {
+		t.Errorf("another network pays for it: %s", code)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/pki"
 )
 
@@ -19,7 +20,7 @@ type Directory struct {
 	now    func() time.Time
 	rand   io.Reader
 	tokens *limits // by token name
-	guess  *limits // by address
+	guess  *limits // by address, or IPv6 /64
 
 	mu   sync.Mutex
 	live map[string]map[*context.CancelCauseFunc]struct{} // requests by token name
@@ -199,7 +200,7 @@ func (d *Directory) List(ctx context.Context) ([]broker.OperatorToken, error) {
 // unknown refuses a token that is none. Who shares an address with a guesser and
 // has a token is not made to pay for it.
 func (d *Directory) unknown(from netip.Addr, now time.Time) error {
-	if wait := d.guess.take(from.String(), now); wait > 0 {
+	if wait := d.guess.take(strangers.SourceOf(from).String(), now); wait > 0 {
 		return tooMany("with tokens that are not known here", wait)
 	}
 	return broker.Errorf(broker.Unauthorized, "token_unknown", "cannot tell who you are: the token is not known here (is it another broker's?)")

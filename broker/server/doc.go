@@ -27,6 +27,12 @@
 // lets go of its terminal sessions, lets those that work finish for some seconds, and
 // closes the store.
 //
+// # Strangers
+//
+// Each listener has a room for connections that have shown no token and no certificate yet,
+// and the operators' one for requests without a token (package strangers; the figures are in
+// strangers.go). Each answer has a time in which it is to be taken (package bodies).
+//
 // # Metrics
 //
 // On the operators' listener at /metrics, without a token: they name no node and no

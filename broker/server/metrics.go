@@ -2,7 +2,9 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/expiry"
@@ -69,9 +72,34 @@ func (m *metrics) refused(route, code string) {
 	m.refusals.WithLabelValues(route, code).Inc()
 }
 
+// handler gives all who ask at a time one text: neither many who ask nor one who does not
+// read costs the database and memory more than once.
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	gather := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+	var group singleflight.Group
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		shared, _, _ := group.Do("", func() (any, error) {
+			text := &exposition{header: http.Header{}, status: http.StatusOK}
+			gather.ServeHTTP(text, new(http.Request)) // which asks for the text format
+			return text, nil
+		})
+		text := shared.(*exposition)
+		maps.Copy(w.Header(), text.header)
+		w.WriteHeader(text.status)
+		_, _ = w.Write(text.body.Bytes())
+	})
 }
+
+// exposition is what a scrape is answered.
+type exposition struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (e *exposition) Header() http.Header         { return e.header }
+func (e *exposition) WriteHeader(status int)      { e.status = status }
+func (e *exposition) Write(b []byte) (int, error) { return e.body.Write(b) }
 
 func (m *metrics) observe(listener, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(listener, route, strconv.Itoa(status)).Observe(took.Seconds())

@@ -71,6 +71,7 @@ type Server struct {
 	relay      *relay.Relay
 	terminals  *terminals.Desk
 	metrics    *metrics
+	rooms      rooms
 	tracing    *sdktrace.TracerProvider
 
 	operatorPort, agentPort net.Listener
@@ -88,7 +89,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	s := &Server{c: c}
+	s := &Server{c: c, rooms: newRooms()}
 	for i, name := range []string{"operators", "nodeapi"} {
 		s.noise[i] = newNoise(c.Log.Named(name), c.Now)
 	}
@@ -287,7 +288,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, l := range []struct {
 		server *http.Server
 		port   net.Listener
-	}{{front, s.operatorPort}, {agents, s.agentPort}} {
+	}{{front, s.rooms.operators.Admit(front, s.operatorPort)}, {agents, s.rooms.agents.Admit(agents, s.agentPort)}} {
 		start(func(context.Context) error {
 			if err := l.server.ServeTLS(l.port, "", ""); !errors.Is(err, http.ErrServerClosed) {
 				return err
@@ -397,7 +398,8 @@ func (s *Server) operatorServer() *http.Server {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	return &http.Server{
-		Handler:           bodies.InTime(bodies.OnlyText(mux)),
+		Handler:           s.rooms.requests.Requests(bodies.InTime(bodies.OnlyText(mux)), showsToken),
+		HTTP2:             &overHTTP2,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.trust.ServerCertificate, Time: s.c.Now},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,

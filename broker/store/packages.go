@@ -195,28 +195,33 @@ func (p Package) below(floor string) bool {
 	return !release.ValidVersion(version) || release.Compare(version, floor) < 0
 }
 
-// blockReader holds one block at a time. It is for one goroutine.
+// readSize is how much of a block a reader holds. Anybody may have a package read, and leave it
+// unread.
+const readSize = 64 << 10
+
+// blockReader holds a piece of one block at a time. It is for one goroutine.
 type blockReader struct {
 	ctx    context.Context
 	r      runner
 	upload string
-	n      int64
-	block  []byte
+	n      int64 // of the piece, among the pieces of all blocks
+	piece  []byte
 }
 
 func (b *blockReader) ReadAt(p []byte, off int64) (int, error) {
-	if n := off / blockSize; n != b.n {
-		err := b.r.QueryRowContext(b.ctx, `SELECT data FROM package_blocks WHERE upload = $1 AND n = $2`, b.upload, n).Scan(&b.block)
+	if n := off / readSize; n != b.n {
+		block, from := n*readSize/blockSize, n*readSize%blockSize
+		err := b.r.QueryRowContext(b.ctx, `SELECT substr(data, $3, $4) FROM package_blocks WHERE upload = $1 AND n = $2`, b.upload, block, from+1, readSize).Scan(&b.piece)
 		if err != nil {
 			b.n = -1
-			return 0, fmt.Errorf("cannot read block %d of the package: %w", n, err)
+			return 0, fmt.Errorf("cannot read block %d of the package: %w", block, err)
 		}
 		b.n = n
 	}
-	at := off % blockSize
-	if at >= int64(len(b.block)) {
+	at := off % readSize
+	if at >= int64(len(b.piece)) {
 		return 0, io.EOF
 	}
-	// Short where a block ends: the reader above asks again.
-	return copy(p, b.block[at:]), nil
+	// Short where a piece ends: the reader above asks again.
+	return copy(p, b.piece[at:]), nil
 }

@@ -2,6 +2,9 @@ package store_test
 
 import (
 	"bytes"
+	"io"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -44,5 +47,44 @@ func TestTheNewestPackageIsOneThatMayBeGiven(t *testing.T) {
 		newest("amd64", "", 5) // of which nobody can say that it is above the floor
 		must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_1.5.0-1_amd64.deb", Version: "1.5.0-1"}, bytes.NewReader([]byte("1.5.0"))))(t)
 		newest("amd64", "1.5.0-1", 0)
+	})
+}
+
+// Anybody may have a package read, and leave it unread.
+func TestAReaderOfAPackageHoldsAPieceOfIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		const readers = 64
+		text := make([]byte, 2<<20+12345)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(text)
+		p := must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_1_amd64.deb", Version: "1"}, bytes.NewReader(text)))(t)
+		held := func() uint64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		open := func() io.ReadSeeker {
+			_, content, err := db.OpenPackage(ctx, p.Digest)
+			return must(content, err)(t)
+		}
+		if all := must(io.ReadAll(open()))(t); !bytes.Equal(all, text) {
+			t.Error("it is not what was put")
+		}
+		before := held()
+		var all []io.ReadSeeker
+		for i := range readers {
+			r := open()
+			at := int64(i) * 30_000
+			must(r.Seek(at, io.SeekStart))(t)
+			one := make([]byte, 1)
+			if must(r.Read(one))(t); one[0] != text[at] {
+				t.Errorf("byte %d is another", at)
+			}
+			all = append(all, r)
+		}
+		if each := int64(held()-before) / readers; each > 128<<10 {
+			t.Errorf("each of %d readers holds %d bytes", readers, each)
+		}
+		runtime.KeepAlive(all)
 	})
 }

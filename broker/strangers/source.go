@@ -2,6 +2,7 @@ package strangers
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 )
@@ -21,12 +22,18 @@ func SourceOf(addr netip.Addr) netip.Prefix {
 	return source
 }
 
+// SourceOfRequest is where a request comes from.
+func SourceOfRequest(r *http.Request) netip.Prefix { return parse(r.RemoteAddr) }
+
 // sourceOf is the source of a connection's other end.
 func sourceOf(addr net.Addr) netip.Prefix {
-	var text string
-	if addr != nil {
-		text = addr.String()
+	if addr == nil {
+		return netip.Prefix{}
 	}
+	return parse(addr.String())
+}
+
+func parse(text string) netip.Prefix {
 	at, err := netip.ParseAddrPort(text)
 	if err != nil {
 		return netip.Prefix{}

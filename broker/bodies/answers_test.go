@@ -1,0 +1,162 @@
+package bodies
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	http1Get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+	// Settings with a window of nothing, and a GET.
+	http2Get = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
+		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" +
+		"\x00\x00\x06\x01\x05\x00\x00\x00\x01" + "\x82\x86\x84\x41\x01h"
+)
+
+// serve has a handler answer what a client sends over a pipe, from which the test reads.
+func serve(handler http.HandlerFunc, request string) (client net.Conn, stop func()) {
+	here, there := net.Pipe()
+	l := &once{conns: make(chan net.Conn, 1)}
+	l.conns <- there
+	both := new(http.Protocols)
+	both.SetHTTP1(true)
+	both.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: InTime(handler), Protocols: both, ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(l) }()
+	go func() { _, _ = io.WriteString(here, request) }()
+	return here, func() {
+		_ = here.Close()
+		close(l.conns)
+		_ = server.Close()
+	}
+}
+
+// read takes what comes, so that a connection of HTTP/2 goes on, and allows nothing more.
+func read(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+func TestAnAnswerThatIsNotTakenEnds(t *testing.T) {
+	for name, row := range map[string]struct {
+		request string
+		client  func(net.Conn)
+	}{
+		"HTTP/1.1": {http1Get, func(net.Conn) {}},
+		"HTTP/2":   {http2Get, read},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				client, stop := serve(func(w http.ResponseWriter, _ *http.Request) {
+					_, err := w.Write(make([]byte, 1<<20))
+					ended <- err
+				}, row.request)
+				defer stop()
+				begun := time.Now()
+				go row.client(client)
+				select {
+				case err := <-ended:
+					if took := time.Since(begun); err == nil || took != Take {
+						t.Errorf("it ended after %v with %v", took, err)
+					}
+				case <-time.After(time.Hour):
+					t.Error("the handler writes for an hour")
+				}
+			})
+		})
+	}
+}
+
+// What the server sends itself, after a handler whose answer was small, has a time too.
+func TestASmallAnswerThatIsNotTakenEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, stop := serve(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, http2Get)
+		defer stop()
+		begun := time.Now()
+		_ = client.SetReadDeadline(begun.Add(time.Hour))
+		for {
+			var head [9]byte
+			if _, err := io.ReadFull(client, head[:]); err != nil {
+				t.Fatalf("the stream was not reset: %v", err)
+			}
+			if head[3] == 3 { // RST_STREAM
+				break
+			}
+			_, _ = io.CopyN(io.Discard, client, int64(binary.BigEndian.Uint32(head[:4])>>8))
+		}
+		if took := time.Since(begun); took != Take {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
+func TestAnAnswerMayTakeLongWhileItIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		client, stop := serve(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(make([]byte, 10*piece))
+			ended <- err
+		}, http1Get)
+		defer stop()
+		go func() {
+			for buf := make([]byte, piece); ; time.Sleep(Take / 2) {
+				if _, err := io.ReadFull(client, buf); err != nil {
+					return
+				}
+			}
+		}()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Over HTTP/2 a deadline that passes ends the answer also where nothing is being written.
+func TestAnAnswerMayPauseBetweenPieces(t *testing.T) {
+	for name, request := range map[string]string{"HTTP/1.1": http1Get, "HTTP/2": http2Get} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				client, stop := serve(func(w http.ResponseWriter, r *http.Request) {
+					control := http.NewResponseController(w)
+					w.WriteHeader(http.StatusOK)
+					err := control.Flush()
+					if err == nil {
+						select {
+						case <-time.After(10 * Take):
+						case <-r.Context().Done():
+							err = r.Context().Err()
+						}
+					}
+					ended <- err
+				}, request)
+				defer stop()
+				go read(client)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What a handler sets itself stands until it takes it back.
+func TestAHandlersOwnDeadlineStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		took := make(chan time.Duration, 1)
+		client, stop := serve(func(w http.ResponseWriter, _ *http.Request) {
+			begun := time.Now()
+			_ = http.NewResponseController(w).SetWriteDeadline(begun.Add(time.Second))
+			_, _ = w.Write(make([]byte, 1<<20))
+			took <- time.Since(begun)
+		}, http1Get)
+		defer stop()
+		_ = client
+		if d := <-took; d != time.Second {
+			t.Errorf("it ended after %v", d)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// stranger is a client without a token or a certificate, from a loopback address of its own.
+type stranger struct {
+	*tls.Conn
+	raw    *meter
+	stream uint32
+
+	mu                     sync.Mutex
+	begun, refused, resets int // streams
+	gone                   bool
+}
+
+// meter counts what is sent.
+type meter struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	m.sent.Add(int64(len(b)))
+	return m.Conn.Write(b)
+}
+
+// from opens a connection, with a handshake.
+func from(b *servertest.Broker, host, url string, sent *atomic.Int64) (*stranger, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}, Timeout: 10 * time.Second}
+	raw, err := d.Dial("tcp", strings.TrimPrefix(url, "https://"))
+	if err != nil {
+		return nil, err
+	}
+	config := pki.ClientConfig(b.Roots, nil, b.Now)
+	config.ServerName, config.NextProtos = "127.0.0.1", []string{"h2"}
+	if url == b.AgentURL() {
+		config.NextProtos = nil
+	}
+	s := &stranger{raw: &meter{raw, sent}}
+	s.Conn = tls.Client(s.raw, config)
+	if err := s.Handshake(); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// unread begins HTTP/2 with a window of nothing: no byte of any answer can be sent.
+func (s *stranger) unread() {
+	_, _ = io.WriteString(s, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00")
+	go func() {
+		for {
+			var head [9]byte
+			_, err := io.ReadFull(s, head[:])
+			if err == nil {
+				_, err = io.CopyN(io.Discard, s, int64(binary.BigEndian.Uint32(head[:4])>>8))
+			}
+			s.mu.Lock()
+			switch {
+			case err != nil:
+				s.gone = true
+			case head[3] == 1 && head[4]&1 != 0: // HEADERS that are all
+				s.refused++
+			case head[3] == 1:
+				s.begun++
+			case head[3] == 3: // RST_STREAM
+				s.resets++
+			}
+			s.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// get asks for a path so many times at once.
+func (s *stranger) get(path string, times int) {
+	var all []byte
+	for range times {
+		s.stream += 2
+		block := "\x82\x87\x04" + string(rune(len(path))) + path + "\x41\x01h"
+		all = append(all, 0, 0, byte(len(block)), 1, 5)
+		all = append(binary.BigEndian.AppendUint32(all, s.stream-1), block...)
+	}
+	_, _ = s.Write(all)
+}
+
+func (s *stranger) seen() (begun, refused, resets int, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun, s.refused, s.resets, s.gone
+}
+
+// Whoever leaves answers unread holds so many, and keeps nobody else from being answered: neither
+// who comes from another address, nor who has a token and comes from the same.
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	b := servertest.Start(t)
+	sent := new(atomic.Int64)
+	for _, path := range []string{"/metrics", "/openapi.json", "/docs", "/healthz", "/api/v1/admin/nodes"} {
+		var all []*stranger
+		for range 5 {
+			s, err := from(b, "127.0.0.1", b.OperatorURL(), sent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.unread()
+			s.get(path, 80)
+			all = append(all, s)
+		}
+		servertest.Eventually(t, "all requests have a status", func() bool {
+			held, ended := 0, 0
+			for _, s := range all {
+				begun, refused, resets, _ := s.seen()
+				held, ended = held+begun-min(begun, resets), ended+begun+refused
+			}
+			if held > 33 { // one operator is known at this address
+				t.Fatalf("%s: %d answers are held", path, held)
+			}
+			return ended >= 5*80
+		})
+		if a := b.Ask(t, b.Token, http.MethodGet, "/whoami", nil); a.Status != http.StatusOK {
+			t.Errorf("%s: who has a token is answered %d", path, a.Status)
+		}
+		witness, err := from(b, "127.0.0.2", b.OperatorURL(), sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = witness.Close()
+		if a := askFrom(b, "127.0.0.2", "/metrics"); a != http.StatusOK {
+			t.Errorf("%s: who comes from another address is answered %d", path, a)
+		}
+		for _, s := range all {
+			_ = s.Close()
+		}
+		servertest.Eventually(t, "their places are free again", func() bool { return askFrom(b, "127.0.0.1", "/readyz") == http.StatusOK })
+	}
+}
+
+// askFrom asks for a path without a token, over HTTP/1.1; 0: it is not answered.
+func askFrom(b *servertest.Broker, host, path string) int {
+	config := pki.ClientConfig(b.Roots, nil, b.Now)
+	config.ServerName = "127.0.0.1"
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: d.DialContext, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	res, err := client.Get(b.OperatorURL() + path)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// open counts those whose connection the broker has not closed.
+func open(all []*stranger) (n int) {
+	for _, s := range all {
+		_ = s.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_, err := io.Copy(io.Discard, s) // what the broker said before it closed
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+			n++
+		}
+	}
+	return n
+}
+
+// Of the connections that one address opens and leaves idle so many stay, and of all addresses
+// together; the next who comes finds a place.
+func TestIdleConnectionsOfStrangersAreBounded(t *testing.T) {
+	b := servertest.Start(t)
+	for _, row := range []struct {
+		url         string
+		source, all int
+	}{{b.OperatorURL(), 64, 512}, {b.AgentURL(), 256, 2048}} {
+		sent := new(atomic.Int64)
+		var held []*stranger
+		for range row.source + 20 {
+			if s, err := from(b, "127.0.3.1", row.url, sent); err == nil {
+				held = append(held, s)
+			}
+		}
+		if n := open(held); n > row.source {
+			t.Errorf("%s: one address has %d connections", row.url, n)
+		}
+		if s, err := from(b, "127.0.3.2", row.url, sent); err != nil || open([]*stranger{s}) != 1 {
+			t.Errorf("%s: another address has none (%v)", row.url, err)
+		}
+		for _, s := range held {
+			_ = s.raw.Close()
+		}
+	}
+}
+
+// The node's own address may be full of strangers, as behind NAT: nodes that are there stay, and
+// one that comes gets in.
+func TestANodeBesideStrangersOfItsAddressIsNotShutOut(t *testing.T) {
+	b := servertest.Start(t)
+	node := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	sent := new(atomic.Int64)
+	var held []*stranger
+	for range 300 {
+		if s, err := from(b, "127.0.0.1", b.AgentURL(), sent); err == nil {
+			held = append(held, s)
+		}
+	}
+	if len(held) < 256 {
+		t.Fatalf("only %d strangers are there", len(held))
+	}
+	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	if d, _ := node.Next(t); d.TaskID == "" {
+		t.Error("the node that is there gets no task")
+	}
+	anew := &http.Client{Transport: &http.Transport{TLSClientConfig: node.TLS(), DisableKeepAlives: true}}
+	servertest.Eventually(t, "it comes again", func() bool {
+		poll, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.AgentURL()+"/internal/v1/nodes/"+node.NodeID+"/tasks/wait?lanes=", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		poll.Header.Set(wire.HeaderPrefer, wire.PreferNoWait)
+		res, err := anew.Do(poll)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err == nil && res.StatusCode/100 == 2
+	})
+	for _, s := range held {
+		_ = s.raw.Close()
+	}
+}
+
+// What strangers ask for makes no series.
+func TestStrangersMakeNoSeries(t *testing.T) {
+	b := servertest.Start(t)
+	series := func() int {
+		a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil)
+		if a.Status != http.StatusOK {
+			t.Fatalf("%d", a.Status)
+		}
+		return strings.Count(string(a.Body), "\nhostler_")
+	}
+	ask := func(n int) {
+		for _, url := range []string{b.OperatorURL(), b.AgentURL()} {
+			for _, path := range []string{"/%d", "/api/v1/admin/%d", "/api/v1/admin/nodes/%d", "/internal/v1/nodes/%d/renew", "/internal/v1/packages/sha256/%064d", "/metrics/%d", "/metrics?name[]=%d"} {
+				for _, method := range []string{http.MethodGet, http.MethodPost, fmt.Sprintf("M%d", n)} {
+					b.Ask(t, fmt.Sprint("t", n), method, url+fmt.Sprintf(path, n), nil)
+				}
+			}
+		}
+	}
+	for n := range 6 { // until they are refused for their number too
+		ask(n)
+	}
+	before := series()
+	for n := range 5 {
+		ask(6 + n)
+	}
+	if after := series(); after != before {
+		t.Errorf("there are %d series, and %d before", after, before)
+	}
+}
+
+// What strangers hold who read nothing: 25 connections of one address that ask a hundred times
+// each and read no answer, and 6,000 that ask for nothing, of 24. Beside it how long an operator
+// takes who has a token, from another address. held-MiB is of the broker and of the strangers,
+// which are one process.
+func BenchmarkStrangersWhoReadNothing(b *testing.B) {
+	type crowd struct {
+		name string
+		come func(b *servertest.Broker, sent *atomic.Int64) (all []*stranger)
+	}
+	for _, c := range []crowd{
+		{"none", func(*servertest.Broker, *atomic.Int64) []*stranger { return nil }},
+		{"unread", func(at *servertest.Broker, sent *atomic.Int64) (all []*stranger) {
+			for range 25 {
+				if s, err := from(at, "127.0.0.9", at.OperatorURL(), sent); err == nil {
+					s.unread()
+					s.get("/metrics", 100)
+					all = append(all, s)
+				}
+			}
+			return all
+		}},
+		{"idle", func(at *servertest.Broker, sent *atomic.Int64) (all []*stranger) {
+			for n := range 6000 {
+				if s, err := from(at, fmt.Sprintf("127.0.0.%d", 10+n%24), at.OperatorURL(), sent); err == nil {
+					all = append(all, &stranger{raw: s.raw}) // its side of TLS is not measured
+				}
+			}
+			return all
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			at := servertest.Start(b)
+			sent := new(atomic.Int64)
+			before := inUse()
+			all := c.come(at, sent)
+			var took []time.Duration
+			b.ResetTimer()
+			for range b.N {
+				begun := time.Now()
+				if a := at.Ask(b, at.Token, http.MethodGet, "/whoami", nil); a.Status != http.StatusOK {
+					b.Errorf("the operator is answered %d", a.Status)
+				}
+				took = append(took, time.Since(begun))
+			}
+			b.StopTimer()
+			held := inUse()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-operator-p50")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-operator-p99")
+			b.ReportMetric(float64(sent.Load())/1024, "sent-KiB")
+			b.ReportMetric(float64(held-min(held, before))/(1<<20), "held-MiB(both-sides)")
+			for _, s := range all {
+				_ = s.raw.Close()
+			}
+		})
+	}
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
