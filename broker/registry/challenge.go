@@ -11,32 +11,55 @@ import (
 // challenge is what a registry says of its token service.
 type challenge struct{ realm, service string }
 
-var paramForm = regexp.MustCompile(`^\s*,?\s*([A-Za-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
-
-// bearerIn finds the challenge that names a token service among WWW-Authenticate lines.
-// The scope that it may name is not read: what is asked for is the caller's.
+// bearerIn finds the challenge that names a token service among WWW-Authenticate
+// lines. The scope that it may name is not read: what is asked for is the caller's.
 func bearerIn(lines []string) (challenge, bool) {
 	for _, line := range lines {
-		scheme, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			continue
-		}
-		var c challenge
-		for m := paramForm.FindStringSubmatch(rest); m != nil; m = paramForm.FindStringSubmatch(rest) {
-			rest = rest[len(m[0]):]
-			value := strings.ReplaceAll(m[2], `\`, "") + m[3]
-			switch strings.ToLower(m[1]) {
-			case "realm":
-				c.realm = value
-			case "service":
-				c.service = value
+		for _, c := range challengesIn(line) {
+			if strings.EqualFold(c.scheme, "Bearer") && c.params["realm"] != "" {
+				return challenge{c.params["realm"], c.params["service"]}, true
 			}
-		}
-		if c.realm != "" {
-			return c, true
 		}
 	}
 	return challenge{}, false
+}
+
+// offered is one challenge of a WWW-Authenticate line; names of params are in lower
+// case.
+type offered struct {
+	scheme string
+	params map[string]string
+}
+
+// The pieces of a line, by RFC 9110, sections 5.6 and 11.
+var (
+	schemeForm  = regexp.MustCompile("^[ \t,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]+|[ \t]*(,|$))")
+	paramForm   = regexp.MustCompile("^[ \t,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*(?:\"((?:[^\"\\\\]|\\\\.)*)\"|([!#$%&'*+.^_`|~0-9A-Za-z:/-]+))[ \t]*(?:,|$)")
+	token68Form = regexp.MustCompile("^[0-9A-Za-z._~+/-]+=*[ \t]*(?:,|$)")
+	escaped     = regexp.MustCompile(`\\(.)`)
+)
+
+// challengesIn takes a line apart. Commas stand between challenges and between the
+// params of one: a name with a = after it is a param, and one without begins the next
+// challenge. What follows a piece that is neither is not read.
+func challengesIn(line string) []offered {
+	var all []offered
+	for {
+		m := schemeForm.FindStringSubmatch(line)
+		if m == nil {
+			return all
+		}
+		line = line[len(m[0]):]
+		c := offered{scheme: m[1], params: map[string]string{}}
+		if word := token68Form.FindString(line); word != "" && m[2] == "" {
+			line = line[len(word):]
+		}
+		for p := paramForm.FindStringSubmatch(line); p != nil; p = paramForm.FindStringSubmatch(line) {
+			line = line[len(p[0]):]
+			c.params[strings.ToLower(p[1])] = escaped.ReplaceAllString(p[2], "$1") + p[3]
+		}
+		all = append(all, c)
+	}
 }
 
 // address is where a token is asked for; why says what the account may not be sent
