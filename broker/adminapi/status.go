@@ -1,12 +1,24 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/store"
 )
+
+// orphanedLead is an alert about a lock of the leading broker that nobody has.
+func orphanedLead(h store.LeadHolder, now time.Time) []resource.Alert {
+	if !h.Orphaned() {
+		return nil
+	}
+	return []resource.Alert{{Code: "lead_orphaned", Since: now.Add(-h.Silent), Message: fmt.Sprintf("no broker leads: the lock is held by process %d of PostgreSQL, whose other end (%s) has been silent for %s, so nothing is swept, sealed or begun (end it: SELECT pg_terminate_backend(%d))",
+		h.PID, cmp.Or(h.From, "on the same machine"), h.Silent.Truncate(time.Second), h.PID)}}
+}
 
 type statusInput struct {
 	Site string `query:"site" maxLength:"63"`
@@ -60,6 +72,11 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if r, open := a.c.Trust.Rotation(); open {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
 	}
+	leads, err := a.c.DB.LeadHolder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Alerts = append(out.Alerts, orphanedLead(leads, out.Now)...)
 	refused, err := a.trustRefused(ctx, nodes)
 	if err != nil {
 		return nil, err

@@ -111,7 +111,7 @@ func (a *API) followDenyList(ctx context.Context) {
 			if !open {
 				hints = nil // the database was closed
 			}
-			if h.Kind != store.HintDeny {
+			if !h.Is(store.HintDeny) {
 				continue
 			}
 		case <-tick.C:

@@ -39,9 +39,15 @@ func New(db *store.DB, now func() time.Time, rand io.Reader) *Directory {
 // ErrRevoked is why a request ended whose token was revoked meanwhile.
 var ErrRevoked = broker.Errorf(broker.Unauthorized, "token_revoked", "cannot go on: the token was revoked (ask for a new one)")
 
+// lookAgain is how often the tokens of requests under way are read anew, as a hint
+// may be lost.
+const lookAgain = 15 * time.Second
+
 // Run ends the requests of tokens that are revoked, until ctx ends.
 func (d *Directory) Run(ctx context.Context) {
 	hints := d.db.Hints(ctx)
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,9 +56,34 @@ func (d *Directory) Run(ctx context.Context) {
 			if !ok {
 				return
 			}
-			if h.Kind == store.HintToken {
+			switch h.Kind {
+			case store.HintToken:
 				d.end(h.ID)
+			case store.HintMissed:
+				d.endRevoked(ctx)
 			}
+		case <-look.C:
+			d.endRevoked(ctx)
+		}
+	}
+}
+
+// endRevoked ends the requests of tokens that were revoked without a hint. While the
+// store is away they go on, as those of other tokens do.
+func (d *Directory) endRevoked(ctx context.Context) {
+	d.mu.Lock()
+	busy := len(d.live) > 0
+	d.mu.Unlock()
+	if !busy {
+		return
+	}
+	tokens, err := d.db.OperatorTokens(ctx)
+	if err != nil {
+		return
+	}
+	for _, t := range tokens {
+		if !t.RevokedAt.IsZero() {
+			d.end(t.Name)
 		}
 	}
 }

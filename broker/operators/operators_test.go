@@ -54,3 +54,37 @@ func TestOnlyARevocationEndsRequests(t *testing.T) {
 		}
 	})
 }
+
+// The hint of a revocation is lost: whoever looks ends the request all the same.
+func TestARevocationThatNobodyHeardOfEndsRequests(t *testing.T) {
+	url := storetest.URL(t, "sqlite")
+	db, elsewhere := storetest.Reopen(t, url, nil), storetest.Reopen(t, url, nil) // no hint crosses between them
+	d, ada := operators.New(db, db.Now, rand.Reader), broker.Actor{Name: "ada"}
+	for _, name := range []string{"ann", "bob"} {
+		if _, _, err := d.Create(t.Context(), ada, operators.NewToken{Name: name, Role: broker.RoleViewer}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(running) }()
+	defer func() { stop(); <-ended }()
+	ann, done := d.Bind(t.Context(), broker.OperatorToken{Name: "ann"})
+	defer done()
+	bob, done := d.Bind(t.Context(), broker.OperatorToken{Name: "bob"})
+	defer done()
+	if _, err := operators.New(elsewhere, db.Now, rand.Reader).Revoke(t.Context(), ada, "bob", "left"); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(20 * time.Second); bob.Err() == nil; <-tick.C { // nothing is heard until it listens
+		if time.Now().After(late) {
+			t.Fatal("bob's request goes on")
+		}
+		db.Hint(store.Hint{Kind: store.HintMissed})
+	}
+	if !errors.Is(context.Cause(bob), operators.ErrRevoked) || ann.Err() != nil {
+		t.Errorf("bob's request ended by %v, ann's by %v", context.Cause(bob), context.Cause(ann))
+	}
+}

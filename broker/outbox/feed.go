@@ -38,7 +38,7 @@ func NewFeed(db *store.DB) *Feed {
 // Run wakes the readers until ctx ends.
 func (f *Feed) Run(ctx context.Context) error {
 	for h := range f.db.Hints(ctx) {
-		if h.Kind == store.HintEvents {
+		if h.Is(store.HintEvents) {
 			f.mu.Lock()
 			close(f.news)
 			f.news = make(chan struct{})

@@ -73,7 +73,7 @@ func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forg
 			if !open {
 				hints = nil // the store is closing
 			}
-			if h.Kind == store.HintOutbox {
+			if h.Is(store.HintOutbox) {
 				for len(hints) > 0 { // they say the same
 					<-hints
 				}

@@ -58,8 +58,11 @@ func (e *postgresEngine) leadOnce(ctx context.Context, f func(context.Context)) 
 		return err
 	}
 	var got bool
-	if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(leadLock)).Scan(&got); err != nil || !got {
+	if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(leadLock)).Scan(&got); err != nil {
 		return err
+	}
+	if !got {
+		return e.lookAtLead(ctx)
 	}
 	l := &leader{conn: conn}
 	defer l.release(ctx)
@@ -75,6 +78,17 @@ func (e *postgresEngine) leadOnce(ctx context.Context, f func(context.Context)) 
 	stop()
 	<-done
 	return err
+}
+
+// lookAtLead tells of a lock that nobody alive holds, once a minute.
+func (e *postgresEngine) lookAtLead(ctx context.Context) error {
+	h, err := e.leadHolder(ctx)
+	if err != nil || !h.Orphaned() || e.machine().Sub(e.orphanTold) < leadSilence {
+		return err
+	}
+	e.orphanTold = e.machine()
+	e.db.log.Error("no broker leads: nobody alive holds the lock of the leader (end its connection: SELECT pg_terminate_backend(pid))", zap.Int64("pid", h.PID), zap.String("from", h.From), zap.Duration("silent", h.Silent))
+	return nil
 }
 
 // watch returns when the connection no longer answers.

@@ -295,7 +295,7 @@ func (db *DB) Wake(ctx context.Context) <-chan struct{} {
 	hints := db.Hints(ctx)
 	go func() {
 		for h := range hints {
-			if h.Kind != HintRun {
+			if !h.Is(HintRun) {
 				continue
 			}
 			select {

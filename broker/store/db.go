@@ -53,6 +53,7 @@ type engine interface {
 	reader() runner
 	tell(hints []Hint)
 	lead(ctx context.Context, f func(ctx context.Context)) error
+	leadHolder(ctx context.Context) (LeadHolder, error)
 	close() error
 }
 

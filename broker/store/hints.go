@@ -16,7 +16,14 @@ const (
 	HintDeny   HintKind = "deny"   // ID is a certificate's serial
 	HintToken  HintKind = "token"  // ID is the name of an operator token that was revoked
 	HintTrust  HintKind = "trust"  // ID is a bundle version
+
+	// HintMissed says that hints of other replicas may have been missed, of any kind:
+	// for a while no connection listened. ID is empty.
+	HintMissed HintKind = "missed"
 )
+
+// Is reports whether a hint says to look at what hints of a kind are about.
+func (h Hint) Is(kind HintKind) bool { return h.Kind == kind || h.Kind == HintMissed }
 
 // Hint tells whoever waits that there may be something to look at. Hints may
 // be lost and may come twice; what counts is in the tables.

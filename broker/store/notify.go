@@ -91,6 +91,7 @@ func (e *postgresEngine) listen(ctx context.Context, conn *pgx.Conn) {
 				return
 			}
 		}
+		e.db.hints.give([]Hint{{Kind: HintMissed}}) // this connection listens already
 	}
 }
 

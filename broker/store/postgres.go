@@ -35,6 +35,8 @@ type postgresEngine struct {
 	machine func() time.Time // this machine's clock
 	clock   atomic.Pointer[reading]
 
+	orphanTold time.Time // when it was last said that nobody holds the leader's lock; lead's own
+
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
@@ -88,6 +90,9 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	}()
 	if err := e.pool.PingContext(ctx); err != nil {
 		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
+	}
+	if err := e.keepsSessions(ctx); err != nil {
+		return nil, err
 	}
 	if err := migrate(ctx, e.pool, e); err != nil {
 		return nil, err

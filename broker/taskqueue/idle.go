@@ -88,6 +88,9 @@ func (q *Queue) keepLooking(ctx context.Context) {
 		select {
 		case <-look.C:
 			q.lookForOpen(ctx)
+		case <-q.missed:
+			q.waiters.wakeAll("task/")
+			q.lookForOpen(ctx)
 		case <-ctx.Done():
 			return
 		}

@@ -49,6 +49,8 @@ type Queue struct {
 
 	probed broker.Task // the last of which ProbeUnknown has tried to ask; its own
 
+	missed chan struct{} // hints may have been missed
+
 	mu     sync.Mutex
 	lastID int64                // microseconds in the last task id
 	told   map[string]time.Time // task → when its node was last told to stop it
@@ -59,7 +61,7 @@ func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Queue{c: c, toTell: c.DB.NodesToTell, told: map[string]time.Time{}, packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
+	return &Queue{c: c, toTell: c.DB.NodesToTell, told: map[string]time.Time{}, missed: make(chan struct{}, 1), packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
 // Run hands hints to waiting polls, and looks itself now and then, until ctx ends. No hint
@@ -85,6 +87,11 @@ func (q *Queue) heard(h store.Hint) {
 		q.waiters.wake("node/" + h.ID)
 	case store.HintEnded:
 		q.waiters.wake("task/" + h.ID)
+	case store.HintMissed:
+		select {
+		case q.missed <- struct{}{}:
+		default: // a look is due already
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -130,6 +131,26 @@ func TestAHintThatWasLostCostsTwentySecondsAtMost(t *testing.T) {
 		time.Sleep(time.Second)
 		other.enqueue(n, "node.heartbeat_check", "")
 		if r := <-got; len(r.reply.Tasks) != 1 || r.after < time.Second || r.after > 20*time.Second {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+// After a time without a connection that listens, the queue looks at once.
+func TestALookFollowsATimeInWhichNobodyListened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		url := storetest.URL(t, "sqlite")
+		w := newWorld(t, storetest.Reopen(t, url, nil), nil)
+		other := *w
+		other.db = storetest.Reopen(t, url, nil)
+		other.queue = taskqueue.New(taskqueue.Config{DB: other.db, Signer: w, Rand: rand.Reader})
+		defer w.follow()()
+		n := w.active("one")
+		got := w.wait(ctx, n, wire.MaxWait)
+		time.Sleep(time.Second)
+		other.enqueue(n, "node.heartbeat_check", "")
+		w.db.Hint(store.Hint{Kind: store.HintMissed})
+		if r := <-got; len(r.reply.Tasks) != 1 || r.after > 2*time.Second {
 			t.Fatalf("%+v", r)
 		}
 	})

@@ -1,6 +1,9 @@
 package taskqueue
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // waiters are the polls that sleep, by what they wait for.
 type waiters struct {
@@ -50,5 +53,18 @@ func (w *waiters) wake(key string) {
 	defer w.mu.Unlock()
 	for one := range w.by[key] {
 		one.wake()
+	}
+}
+
+// wakeAll wakes every key that begins so.
+func (w *waiters) wakeAll(prefix string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, all := range w.by {
+		if strings.HasPrefix(key, prefix) {
+			for one := range all {
+				one.wake()
+			}
+		}
 	}
 }

@@ -117,7 +117,7 @@ func (a *Authority) Run(ctx context.Context) error {
 			if !open {
 				hints = nil // the database was closed
 			}
-			if h.Kind != store.HintTrust {
+			if !h.Is(store.HintTrust) {
 				continue
 			}
 		case <-tick.C:

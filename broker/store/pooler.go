@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// probePatience is how long a notification may take that shows that connections are
+// sessions.
+const probePatience = 5 * time.Second
+
+// keepsSessions refuses a pooler in transaction mode. Behind one, each transaction of
+// a connection may be on another of the server's: a notification never reaches the
+// connection that listens, and an advisory lock stays with a session that nobody has.
+// What the server says of itself does not tell, so a notification is sent and waited
+// for. Code: store_pooled.
+func (e *postgresEngine) keepsSessions(ctx context.Context) error {
+	unreached := func(err error) error {
+		return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", e.config.Host, e.config.Port, err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, e.config)
+	if err != nil {
+		return unreached(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only ends
+	channel := fmt.Sprintf("hostler_probe_%016x", rand.Uint64())
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return unreached(err)
+	}
+	if _, err := e.pool.ExecContext(ctx, `SELECT pg_notify($1, '')`, channel); err != nil {
+		return unreached(err)
+	}
+	waiting, done := context.WithTimeout(ctx, probePatience)
+	defer done()
+	if _, err := conn.WaitForNotification(waiting); err != nil {
+		if waiting.Err() == nil || ctx.Err() != nil {
+			return unreached(err)
+		}
+		return broker.Errorf(broker.Invalid, "store_pooled", "cannot use PostgreSQL at %s:%d: a notification did not reach the connection that listens for it within %s, so a pooler in transaction mode stands in front of it (give the address of PostgreSQL itself, or put the pooler into session mode)", e.config.Host, e.config.Port, probePatience)
+	}
+	return nil
+}
