@@ -52,8 +52,9 @@ type Config struct {
 	Now        func() time.Time
 	Tracer     trace.Tracer
 	Log        *zap.Logger
-	Version    string // of the broker
-	AgentURL   string // https://HOST:PORT where nodes reach this broker
+	Version    string       // of the broker
+	AgentURL   string       // https://HOST:PORT where nodes reach this broker
+	Unwritable func() error // why the store could not be written when it was last tried; nil: it could
 	// Observe is told of every answer; nil: nobody is.
 	Observe func(route string, status int, took time.Duration)
 }

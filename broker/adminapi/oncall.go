@@ -32,6 +32,9 @@ const (
 
 // needsLook adds what whoever is on call should see.
 func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet refit.Fleet) error {
+	if err := a.c.Unwritable(); err != nil {
+		out.Alerts = append(out.Alerts, resource.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
+	}
 	if err := a.silent(ctx, out, sites); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@
 //	hostler_waiting_polls                                 polls of nodes that wait at this broker
 //	hostler_trust_version                                 of the trust bundle in force
 //	hostler_store_statements_total                        statements that this broker gave its database
-//	hostler_store_up                                      1 while the store answers
+//	hostler_store_up                                      1 while the store answers and took a small write when that was last tried
 //	hostler_silent_nodes{status}                          nodes that are active or offline and not heard for longer than three minutes
 //	hostler_silent_sites                                  sites of which no such node is heard
 //	hostler_held_back{what}                               what a guard has stopped until a person looks: batches, reconciliation, resolver_profiles

@@ -30,7 +30,7 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 }
 
-func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, version string) *metrics {
+func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, unwritable func() error, version string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -55,7 +55,7 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, v
 		}
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority}, &turnovers{db: db}, &expiries{of: ends},
+		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db}, &expiries{of: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "hostler_store_statements_total", Help: "Statements that this broker gave its database.",
 		}, func() float64 { return float64(db.Statements()) }))
@@ -114,15 +114,16 @@ func (m *metrics) countPolls(waiting func() int) {
 
 // inventory counts what the store holds, when it is asked.
 type inventory struct {
-	db    *store.DB
-	trust *trust.Authority
+	db         *store.DB
+	trust      *trust.Authority
+	unwritable func() error // why the store cannot be written; nil: it can
 }
 
 var (
 	nodesDesc = prometheus.NewDesc("hostler_nodes", "Nodes by status.", []string{"status"}, nil)
 	tasksDesc = prometheus.NewDesc("hostler_tasks", "Tasks that have not ended, by status.", []string{"status"}, nil)
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
-	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers.", nil, nil)
+	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers and can be written.", nil, nil)
 
 	silentDesc      = prometheus.NewDesc("hostler_silent_nodes", "Nodes that are active or offline and were not heard for longer than three minutes, by status: of those that are active the status is held still.", []string{"status"}, nil)
 	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with such nodes of which none is heard.", nil, nil)
@@ -169,7 +170,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(upDesc, 0)
 		return
 	}
-	gauge(upDesc, 1)
+	gauge(upDesc, oneIf(i.unwritable() == nil))
 	gauge(restoreHoldDesc, oneIf(seen.Restored))
 	gauge(frozenAllDesc, oneIf(seen.FrozenAll))
 	gauge(frozenSitesDesc, float64(seen.FrozenSites))

@@ -72,6 +72,7 @@ type Server struct {
 	terminals  *terminals.Desk
 	metrics    *metrics
 	rooms      rooms
+	writes     *writable
 	tracing    *sdktrace.TracerProvider
 
 	operatorPort, agentPort net.Listener
@@ -182,7 +183,8 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	tracer := s.tracing.Tracer("github.com/hostler/hostler/broker")
 	ends := s.expiry()
-	s.metrics = newMetrics(s.db, s.trust, ends, c.Version)
+	s.writes = &writable{probe: s.db.ProbeWrite, often: c.Often, log: c.Log.Named("store")}
+	s.metrics = newMetrics(s.db, s.trust, ends, s.writes.Trouble, c.Version)
 	queue := taskqueue.Config{DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives, Log: c.Log.Named("queue"), Ended: s.metrics.ended}
 	if sent {
 		follow := newSteps(s.db, tracer, c.Now)
@@ -209,7 +211,7 @@ func (s *Server) join(ctx context.Context) error {
 	s.admin, err = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
-		Version: c.Version, AgentURL: s.at.agents,
+		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,
 		Observe: func(route string, status int, took time.Duration) {
 			s.metrics.observe("operators", route, status, took)
 		},
@@ -264,6 +266,8 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		})
 	}
+	s.writes.look(work) // nobody is told that the broker is ready before it has written
+	start(s.writes.run)
 	start(s.queue.Run)
 	start(s.events.Run)
 	start(s.trust.Run)
@@ -408,7 +412,7 @@ func (s *Server) operatorServer() *http.Server {
 	}
 }
 
-// readyz says whether requests can be answered now.
+// readyz says whether requests can be answered now: most of them write.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, done := context.WithTimeout(r.Context(), 2*time.Second)
 	defer done()
@@ -417,6 +421,8 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusServiceUnavailable, "stopping")
 	case s.db.Ping(ctx) != nil:
 		answer(w, http.StatusServiceUnavailable, "store unavailable")
+	case s.writes.Trouble() != nil:
+		answer(w, http.StatusServiceUnavailable, "store not writable")
 	default:
 		answer(w, http.StatusOK, "ready")
 	}

@@ -51,6 +51,7 @@ type engine interface {
 	// run more than once, and only its last run counts.
 	write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error)
 	reader() runner
+	room() error // nil: there is room for more on the disk, as far as this process can see it
 	tell(hints []Hint)
 	lead(ctx context.Context, f func(ctx context.Context)) error
 	leadHolder(ctx context.Context) (LeadHolder, error)

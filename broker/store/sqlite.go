@@ -147,6 +147,8 @@ func sqliteError(err error, path string) error {
 		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR:
 			return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot use database %s: %v", path, se)
 		}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return broker.Errorf(broker.Unavailable, "disk_full", "cannot write %s: the disk is full (make room; nothing was lost)", path)
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
 		return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot use database %s: %v", path, err)
 	}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker"
+)
+
+const (
+	writeEvery = 15 * time.Second // between two probes of a store that is written
+	writeAgain = time.Second      // of one that is not
+	writeTime  = 5 * time.Second  // after which a probe that has not ended has failed
+)
+
+// writable knows whether the store takes writes, by a small one now and then: a store
+// whose disk is full, or that is read-only, answers each question all the same.
+type writable struct {
+	probe func(context.Context) error
+	often time.Duration // between two probes; zero: writeEvery
+	log   *zap.Logger
+
+	mu      sync.Mutex
+	trouble error
+	ended   chan error // of a probe that has not ended in its time; nil: there is none
+}
+
+// Trouble is why the store could not be written when it was last tried; nil: it could.
+func (w *writable) Trouble() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble
+}
+
+// run probes until ctx ends.
+func (w *writable) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		w.look(ctx)
+		wait := max(cmp.Or(w.often, writeEvery), writeAgain)
+		if w.Trouble() != nil {
+			wait = writeAgain
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return nil
+}
+
+// look probes once, and waits for its end no longer than writeTime. A probe that hangs is
+// waited for again the next time: there is one at most.
+func (w *writable) look(ctx context.Context) {
+	if w.ended == nil {
+		ended := make(chan error, 1)
+		probing, done := context.WithTimeout(ctx, writeTime)
+		go func() { defer done(); ended <- w.probe(probing) }()
+		w.ended = ended
+	}
+	late := time.NewTimer(writeTime)
+	defer late.Stop()
+	var err error
+	select {
+	case err = <-w.ended:
+		w.ended = nil
+	case <-late.C:
+		err = broker.Errorf(broker.Unavailable, "store_unavailable", "a small write has not ended after %s (look at the database's disk and locks)", writeTime)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	was := w.trouble
+	w.trouble = err
+	w.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		w.log.Error("the store cannot be written", zap.Error(err))
+	case err == nil && was != nil:
+		w.log.Info("the store can be written again")
+	}
+}
