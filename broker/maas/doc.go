@@ -107,7 +107,7 @@
 // asked for: of a machine that is Ready or Releasing MAAS erases nothing, and does not
 // say so. Its quick erase is no overwrite. An erase is waited for however long it takes;
 // one that fails is tried once more, and then done without if the profile says
-// release_fallback_no_erase, as a downgrade that is told. MAAS releases a machine whose
+// release_fallback_no_erase of a machine that is deployed anew, as a downgrade that is told. MAAS releases a machine whose
 // erase failed, or which is Broken, as it is: nothing is aborted nor marked as fixed. A
 // region whose setting erases on each release leaves nothing to fall back on.
 //

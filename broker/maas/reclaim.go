@@ -22,11 +22,14 @@ const (
 // came of it.
 type Reclaim struct {
 	// What was asked for.
-	Erase        string `json:"erase"`                   // none, quick, secure
-	Fallback     bool   `json:"fallback,omitempty"`      // release_fallback_no_erase, as it was when the run began
-	Redeploys    bool   `json:"redeploys,omitempty"`     // the machine is deployed anew
-	Adopted      bool   `json:"adopted,omitempty"`       // the node came by an adoption: its machine may have no mark
-	RemoveRecord bool   `json:"remove_record,omitempty"` // MAAS shall forget the machine
+	Erase string `json:"erase"` // none, quick, secure
+	// Fallback is release_fallback_no_erase, as it was when the run began. It is of a machine
+	// that is deployed anew alone, whose certificate keeps it from the next tenant: nobody
+	// holds one that leaves.
+	Fallback     bool `json:"fallback,omitempty"`
+	Redeploys    bool `json:"redeploys,omitempty"`     // the machine is deployed anew
+	Adopted      bool `json:"adopted,omitempty"`       // the node came by an adoption: its machine may have no mark
+	RemoveRecord bool `json:"remove_record,omitempty"` // MAAS shall forget the machine
 
 	// What was found and done.
 	User         string    `json:"user,omitempty"`          // of MAAS, whose the machine is; with AskedAt, the intent
@@ -105,7 +108,7 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: policy, SKU: sku,
 		Hostname: hostname, SystemID: n.MAASSystemID, NodeID: n.NodeID, Epoch: n.Epoch, Keeps: n.Keeps,
 		Reclaim: &Reclaim{
-			Erase: n.Erase, Fallback: policy.ReleaseFallbackNoErase, Redeploys: n.Redeploys, Adopted: n.Adopted, RemoveRecord: n.RemoveRecord,
+			Erase: n.Erase, Fallback: policy.ReleaseFallbackNoErase && n.Redeploys, Redeploys: n.Redeploys, Adopted: n.Adopted, RemoveRecord: n.RemoveRecord,
 		},
 	}
 	locks := []string{"hostname/" + s.Site + "/" + hostname, "machine/" + s.Site + "/" + s.SystemID}

@@ -142,6 +142,9 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 	if err := c.tasks(ctx, s, out, parts); err != nil {
 		return nil, err
 	}
+	if s.WipedAt.After(out.FinishedAt) {
+		out.FinishedAt = s.WipedAt
+	}
 	disks(s, out, parts)
 	acceptLess(s.Policy.AcceptEraseDowngrade, out)
 	gpus(out, parts)
@@ -191,7 +194,7 @@ func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean,
 				continue
 			}
 		}
-		if d.For != "" || !slices.Contains(counted, d.Stage) || !t.EndedAt.After(s.WipedAt) && !s.WipedAt.IsZero() {
+		if d.For != "" || !slices.Contains(counted, d.Stage) || s.before(out, t.EndedAt) {
 			t.Proof = nil
 		}
 		out.Tasks = append(out.Tasks, t.Task)
@@ -223,6 +226,19 @@ func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean,
 		out.Validation.Verdict = taskcatalog.VerdictInconclusive // nobody looked
 	}
 	return nil
+}
+
+// before reports that what was done at a time proves nothing: of a node that has a fresh
+// system, before it had that; of one that leaves, while its tenant may still have been on
+// it, whose user nothing but MAAS has ended.
+func (s *Turnover) before(out *certificate.Clean, at time.Time) bool {
+	switch s.Mode {
+	case Reimage:
+		return !s.WipedAt.IsZero() && !at.After(s.WipedAt)
+	case FullDecommission:
+		return out.Allocation != nil && at.Before(out.Allocation.ReleasedAt)
+	}
+	return false
 }
 
 // signed is what the node signed of a task.

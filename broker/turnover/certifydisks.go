@@ -151,7 +151,7 @@ func (s *Turnover) byMAAS(system bool) (did certificate.Method, down certificate
 		down.Reason = "MAAS erased it, and nobody has read it again"
 	case did == certificate.MethodMAASQuickErase:
 		down.Reason = "MAAS overwrote its ends alone"
-	case system:
+	case system && s.Mode == Reimage:
 		did, down.Reason = certificate.MethodMkfs, "a new system was written to it, and nothing erased"
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -12,24 +13,50 @@ import (
 )
 
 // FullDecommission takes a node out of the fleet: seed 001 §5.4. Its id never comes
-// back. What can be cleaned is cleaned while its agent answers, and a certificate says
-// how far that went; it keeps nothing from going, as nobody is handed the node.
+// back. What can be cleaned is cleaned while its agent answers. Disks that are to be
+// erased are, or a person says that the node may leave as it is. The certificate is made
+// when MAAS has the machine back, so that it says what MAAS did; it keeps nothing from
+// going, as nobody is handed the node.
 func (c *Chains) FullDecommission() chain.Chain[Turnover] {
-	return chain.Chain[Turnover]{Kind: FullDecommission.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: []stage{
+	certify := stage{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify}
+	before := []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
 		{Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"), Limit: usersLimit, About: aboutForce},
 		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
 		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.bestEffort(c.scrubLeaving, nil), Retry: retries("scrub_gpu"), About: aboutScrub},
-		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.bestEffort(c.eraseDisks, nil), Retry: retries("erase_local_disks"), About: aboutErase},
-		{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
-		c.onMachine(c.MAAS.LoadSite()),
-		c.release(),
-		c.onMachine(c.MAAS.PowerOff()),
+		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseLeaving, Retry: retries("erase_local_disks"), Limit: eraseLimit, Waivable: true, About: aboutErase},
+	}
+	release := []stage{c.onMachine(c.MAAS.LoadSite()), c.release(), c.onMachine(c.MAAS.PowerOff())}
+	after := []stage{
 		{Name: "retire_gpuaas_node", Done: c.isRetired, Do: c.retire, Retry: retries("retire_gpuaas_node"), Limit: within(records), Pivot: true, About: aboutRetire},
 		{Name: "remove_gpuaas_node_record", Done: c.isRemoved, Do: c.orRetired(c.remove), Undo: c.staysRetired, Retry: retries("remove_gpuaas_node_record"), Limit: taskLimit("node.uninstall"), About: aboutRemove},
 		{Name: "cleanup_secrets", Do: c.forgetSecrets, Retry: retries("cleanup_secrets"), Limit: within(records), Optional: true, About: aboutSecrets},
 		c.onMachine(c.MAAS.RemoveRecord()),
-	}}
+	}
+	return chain.Chain[Turnover]{
+		Kind: FullDecommission.Kind(), Probe: c.probe, Failing: c.diagnose,
+		Stages: slices.Concat(before, release, []stage{certify}, after),
+		Former: [][]stage{slices.Concat(before, []stage{certify}, release, after)},
+	}
+}
+
+// eraseLeaving erases the disks as far as MAAS does not erase them when it has the
+// machine back. Where nothing else does, they must be erased before the node leaves.
+func (c *Chains) eraseLeaving(ctx context.Context, r *run) error {
+	if r.State.Machine.SiteID == "" {
+		return c.eraseDisks(ctx, r)
+	}
+	return c.bestEffort(c.eraseDisks, nil)(ctx, r)
+}
+
+// eraseLimit is none where the stage is left at its time by itself.
+func eraseLimit(s Turnover) chain.Limit {
+	if s.Machine.SiteID != "" {
+		return chain.Limit{}
+	}
+	limit := taskLimit("node.disk_erase")(s)
+	limit.Next = "bring the agent back, then retry: nothing else erases the disks of a node that MAAS does not have; or go on without the stage, and the certificate says so"
+	return limit
 }
 
 // nobodyLive reports that no user is on the node.
@@ -99,6 +126,18 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	return nil
 }
 
+// leftWith is why a node is deleted, with what it left with: the record of a node that is
+// gone is kept, and the event that says so is the last of it.
+func (s *Turnover) leftWith() string {
+	switch {
+	case s.Issued == "":
+		return s.Reason + " (it left without a certificate)"
+	case s.MeetsPolicy:
+		return s.Reason + " (it left with certificate " + s.Issued + ", which meets the policy)"
+	}
+	return s.Reason + " (it left with certificate " + s.Issued + ", which does not meet the policy: " + strings.Join(s.Shortfalls, ", ") + ")"
+}
+
 func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), ours(err)
@@ -138,7 +177,7 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 		return ours(err)
 	}
 	if !s.WipedAt.IsZero() {
-		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.Reason); err != nil {
+		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.leftWith()); err != nil {
 			return ours(err)
 		}
 		r.AlreadySo(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
@@ -148,7 +187,7 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.Reason); err != nil {
+	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.leftWith()); err != nil {
 		return ours(err)
 	}
 	r.Note(map[string]string{"task_id": k.ID}, "the agent has removed itself (task %s), and the node is deleted", k.ID)

@@ -13,13 +13,14 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/test/maassim"
 )
 
 var leave = turnover.Request{Mode: turnover.FullDecommission, ForceRelease: true, Erase: "secure", Reason: "hardware_removal"}
 
 // removals is the list of a full decommission of which nothing is left out.
-var removals = strings.Fields(`disable_node force_release_allocations drain_node scrub_gpu erase_local_disks issue_clean_certificate load_site_config release_maas_node
-	power_off_maas_node retire_gpuaas_node remove_gpuaas_node_record cleanup_secrets remove_maas_record`)
+var removals = strings.Fields(`disable_node force_release_allocations drain_node scrub_gpu erase_local_disks load_site_config release_maas_node
+	power_off_maas_node issue_clean_certificate retire_gpuaas_node remove_gpuaas_node_record cleanup_secrets remove_maas_record`)
 
 func TestANodeLeavesTheFleetForGood(t *testing.T) {
 	s := newSite(t)
@@ -57,6 +58,55 @@ func TestANodeLeavesTheFleetForGood(t *testing.T) {
 	}
 	for _, task := range s.book.Tasks(s.id, "node.uninstall") {
 		t.Errorf("the agent of a wiped machine was asked for %s", task.ID)
+	}
+}
+
+// MAAS failed to erase the disks that were to be erased: the node does not leave before a
+// person says so, whatever the site's policy lets a machine do that stays. Its certificate
+// is made when MAAS has the machine, and says what MAAS did; so does the record of the node
+// when it is gone.
+func TestANodeDoesNotLeaveWithDisksThatWereToBeErased(t *testing.T) {
+	for name, fails := range map[string]int{"MAAS erases": 0, "MAAS erases at the second try": 1, "MAAS never erases": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			if !s.place.Policy.ReleaseFallbackNoErase {
+				t.Fatal("the policy is another than it was")
+			}
+			s.region.Inject(maassim.Fault{Kind: maassim.EraseFails, Times: fails})
+			r := s.turnOver(leave)
+			did, ends, reason := certificate.MethodMAASSecureErase, chain.Completed, ""
+			if fails == 2 {
+				s.failed(r, "release_maas_node", broker.DiskEraseUnsupported, "failed_disk_erase")
+				if m := s.book.Machine(s.id); m.Status == broker.Deleted || s.state(r.ID).Issued != "" {
+					t.Fatalf("the node is %s, with certificate %q", m.Status, s.state(r.ID).Issued)
+				}
+				r = s.act(r.ID, chain.Adopt)
+				did, ends, reason = certificate.MethodNone, chain.Reconciled, "times to erase the disks"
+			}
+			m := s.book.Machine(s.id)
+			if r.Status != ends || m.Status != broker.Deleted {
+				t.Fatalf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, m.Status)
+			}
+			issued := s.state(r.ID).Issued
+			if !strings.Contains(m.StatusReason, "it left with certificate "+issued) {
+				t.Errorf("the record of the node says %q", m.StatusReason)
+			}
+			report, err := s.book.Verify(issued)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Clean.FinishedAt.Before(s.state(r.ID).WipedAt) {
+				t.Errorf("it speaks of the time until %v, and MAAS had the machine at %v", report.Clean.FinishedAt, s.state(r.ID).WipedAt)
+			}
+			for _, d := range report.Clean.Devices {
+				if d.Kind == certificate.KindDisk && d.Method != did {
+					t.Errorf("it says that disk %s was erased by %s, want %s", d.Serial, d.Method, did)
+				}
+			}
+			if all := report.Clean.Downgrades; len(all) == 0 || !strings.Contains(all[0].Reason, reason) || all[0].Asked != certificate.MethodMAASSecureErase || all[0].Did != did {
+				t.Errorf("downgrades %+v", all)
+			}
+		})
 	}
 }
 
@@ -116,10 +166,14 @@ func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, unsaid)
 	r := w.begin(leave)
+	if r.Stage != "erase_local_disks" || r.Failure == nil || r.Failure.Code != "facts_unknown" { // nothing else erases its disks
+		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	r = w.without(r)
 	if m := w.book.Machine(node); r.Status != chain.Completed || m.Status != broker.Deleted {
 		t.Fatalf("%s at %s: %+v; the node is %s", r.Status, r.Stage, r.Failure, m.Status)
 	}
-	for _, stage := range []string{"scrub_gpu", "erase_local_disks"} {
+	for _, stage := range []string{"scrub_gpu"} {
 		warned := func(line string) bool {
 			return strings.HasPrefix(line, stage+" was not made: node "+node+" has never said")
 		}
@@ -146,7 +200,7 @@ func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
 func TestGPUsOnRecordAreScrubbedOfANodeThatGoes(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) { m.Parts.NoFacts, m.Parts.Facts = true, taskcatalog.Facts{} })
-	if r := w.begin(leave); r.Status != chain.Completed || !slices.Contains(w.went(r.ID), "scrub_gpu succeeded") {
+	if r := w.without(w.begin(leave)); r.Status != chain.Completed || !slices.Contains(w.went(r.ID), "scrub_gpu succeeded") {
 		t.Errorf("%s at %s: %+v; it went %v", r.Status, r.Stage, r.Failure, w.went(r.ID))
 	}
 }

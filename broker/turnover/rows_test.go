@@ -93,8 +93,9 @@ var rows = []row{
 		mends: relent, order: chain.RetryStage, after: chain.Completed, last: broker.Active,
 	},
 	{
-		name: "ReleaseMaasNode: erase fails, and the site's policy allows none", at: inMAAS, asks: leave, fails: inject(maassim.EraseFails, "", 2),
-		ends: chain.Completed, warns: "failed 2 times", node: broker.Deleted, machine: maassim.Ready,
+		name: "ReleaseMaasNode: erase fails, and the site's policy allows none of a machine that stays", at: inMAAS, asks: leave, fails: inject(maassim.EraseFails, "", 2),
+		stops: "release_maas_node", tries: 2, ends: chain.FailedManual, class: broker.DiskEraseUnsupported, node: broker.Retired, owed: true, machine: maassim.FailedDiskErasing,
+		order: chain.Adopt, after: chain.Reconciled, last: broker.Deleted,
 	},
 	{
 		name: "ReleaseMaasNode: erase fails, and what was done without falls short for another tenant", at: inMAAS, asks: again, fails: inject(maassim.EraseFails, "", 2),

@@ -15,7 +15,7 @@ type SitePolicy struct {
 	EnablePhase2RoCE                     bool   `json:"enable_phase2_roce" doc:"default true"`
 	RequireHWSync                        bool   `json:"require_hw_sync" doc:"default true"`
 	HardwareSyncInterval                 string `json:"hardware_sync_interval" maxLength:"32" doc:"a time of systemd; default 15m"`
-	ReleaseFallbackNoErase               bool   `json:"release_fallback_no_erase" doc:"a release whose erase fails is done without: a recorded downgrade that blocks reuse; default true"`
+	ReleaseFallbackNoErase               bool   `json:"release_fallback_no_erase" doc:"of a reimage, a release whose erase fails is done without: a recorded downgrade that blocks reuse; default true"`
 	EnableDeployRetryOnDatasourceFailure bool   `json:"enable_deploy_retry_on_datasource_failure" doc:"default true"`
 	MaxDeployRetryAttempts               int    `json:"max_deploy_retry_attempts" minimum:"0" maximum:"5" doc:"default 1"`
 	AutoClaimSingleNewMachine            bool   `json:"auto_claim_single_new_machine" doc:"discovery may take the only machine that is New; default false"`
