@@ -82,7 +82,7 @@ func TestARequestThatIsCutMakesWay(t *testing.T) {
 		}
 		ask(vouched, "Authorization: Bearer x\r\n")
 		ask(first, "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		ask(second, "")
 		if err := <-answers; err == nil {
 			t.Error("the first answer went on")
