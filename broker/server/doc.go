@@ -77,5 +77,7 @@
 // Each operator request is a span; the task that it enqueues carries its trace
 // context to the node, and what the node reports of its steps becomes spans
 // below it here: the agent sends none. Spans are sent by OTLP over HTTP where
-// OTEL_EXPORTER_OTLP_ENDPOINT is set, and nowhere else.
+// OpenTelemetry's own environment variables say so: OTEL_EXPORTER_OTLP_ENDPOINT,
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER. The SDK reads the
+// others; docs/monitoring.md lists them.
 package server

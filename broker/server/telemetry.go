@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"os"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -13,20 +15,56 @@ import (
 )
 
 // newTracing makes spans, which name requests and tasks whether or not anyone
-// collects them. They leave the process only where the environment says where
-// to; the exporter reads the rest of OTEL_EXPORTER_OTLP_* itself.
-// sent says whether they do.
+// collects them. They leave the process only where the environment says so. Resource,
+// sampler, batches and exporter are the SDK's to configure, by OpenTelemetry's own
+// variables; what the SDK for Go leaves to its user, which is whether and by which
+// protocol to send, is read here. sent says whether they leave.
 func newTracing(ctx context.Context, version string) (spans *trace.TracerProvider, sent bool, err error) {
-	options := []trace.TracerProviderOption{trace.WithResource(resource.NewSchemaless(
-		attribute.String("service.name", "hostler-broker"), attribute.String("service.version", version),
-	))}
-	sent = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	about, err := resource.New(ctx,
+		resource.WithAttributes(attribute.String("service.name", "hostler-broker"), attribute.String("service.version", version)),
+		resource.WithTelemetrySDK(),
+		resource.WithFromEnv(), // last: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override
+	)
+	if err != nil {
+		return nil, false, badTelemetry("OTEL_RESOURCE_ATTRIBUTES cannot be read (write key=value, with commas between)")
+	}
+	options := []trace.TracerProviderOption{trace.WithResource(about)}
+	if sent, err = sendsTraces(os.Getenv); err != nil {
+		return nil, false, err
+	}
 	if sent {
 		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {
-			return nil, false, broker.Errorf(broker.Invalid, "bad_otlp_endpoint", "cannot send traces: OTEL_EXPORTER_OTLP_ENDPOINT is no URL")
+			return nil, false, badTelemetry("the endpoint is no URL (write OTEL_EXPORTER_OTLP_ENDPOINT as https://HOST:4318)")
 		}
 		options = append(options, trace.WithBatcher(exporter))
 	}
 	return trace.NewTracerProvider(options...), sent, nil
+}
+
+// sendsTraces reports whether spans are sent. A variable that asks for what this
+// program cannot do is an error and not ignored. Code: bad_otel_environment.
+func sendsTraces(env func(string) string) (bool, error) {
+	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	asked := env("OTEL_TRACES_EXPORTER")
+	switch asked {
+	case "none":
+		return false, nil
+	case "", "otlp":
+	default:
+		return false, badTelemetry("OTEL_TRACES_EXPORTER asks for an exporter that is not otlp or none")
+	}
+	if asked == "" && env("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		return false, nil // nobody asked for any
+	}
+	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); p != "http/protobuf" {
+		return false, badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL asks for another protocol than http/protobuf, the one that this program speaks (port 4318 of most collectors)")
+	}
+	return true, nil
+}
+
+func badTelemetry(why string) error {
+	return broker.Errorf(broker.Invalid, "bad_otel_environment", "cannot send traces: %s", why)
 }
