@@ -24,8 +24,17 @@ const (
 	flushEvery = 5 * time.Second
 )
 
-// noises are the lines of net/http that anybody causes by connecting, up to the address.
-var noises = []string{"http: TLS handshake error from ", "http2: server: error reading preface from client "}
+// noises are the lines of net/http that anybody causes by connecting, up to the address where
+// they have one.
+var noises = []string{
+	"http: TLS handshake error from ",
+	"http2: server: error reading preface from client ",
+	"timeout waiting for SETTINGS frames from ",
+	"timeout waiting for PING response",
+	"http2: server connection error from ",
+	"http2: server closing client connection: ",
+	"http2: received GOAWAY ",
+}
 
 // noise is the error log of an http.Server. Lines that anybody can cause are written once in
 // noiseEvery and counted between; all others are written as they are.

@@ -16,7 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -28,10 +32,16 @@ type stranger struct {
 	raw    *meter
 	stream uint32
 
-	mu                     sync.Mutex
-	begun, refused, resets int // streams
-	gone                   bool
+	mu    sync.Mutex
+	heard map[uint32]byte // of each stream
 }
+
+// What a stranger has heard of a stream.
+const (
+	headCame = iota + 1 // of an answer
+	allCame
+	resetCame
+)
 
 // meter counts what is sent.
 type meter struct {
@@ -67,6 +77,7 @@ func from(b *servertest.Broker, host, url string, sent *atomic.Int64) (*stranger
 
 // unread begins HTTP/2 with a window of nothing: no byte of any answer can be sent.
 func (s *stranger) unread() {
+	s.heard = map[uint32]byte{}
 	_, _ = io.WriteString(s, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00")
 	go func() {
 		for {
@@ -75,41 +86,52 @@ func (s *stranger) unread() {
 			if err == nil {
 				_, err = io.CopyN(io.Discard, s, int64(binary.BigEndian.Uint32(head[:4])>>8))
 			}
-			s.mu.Lock()
-			switch {
-			case err != nil:
-				s.gone = true
-			case head[3] == 1 && head[4]&1 != 0: // HEADERS that are all
-				s.refused++
-			case head[3] == 1:
-				s.begun++
-			case head[3] == 3: // RST_STREAM
-				s.resets++
-			}
-			s.mu.Unlock()
 			if err != nil {
 				return
 			}
+			s.mu.Lock()
+			switch id := binary.BigEndian.Uint32(head[5:]); {
+			case head[3] == 1 && head[4]&1 != 0: // HEADERS that are all
+				s.heard[id] = allCame
+			case head[3] == 1:
+				s.heard[id] = headCame
+			case head[3] == 3: // RST_STREAM
+				s.heard[id] = resetCame
+			}
+			s.mu.Unlock()
 		}
 	}()
 }
 
 // get asks for a path so many times at once.
-func (s *stranger) get(path string, times int) {
+func (s *stranger) get(path string, times int) { s.ask(path, "", times) }
+
+// showing is a header that looks like a token, for get.
+const showing = "\x0f\x08\x08Bearer x"
+
+// ask asks for a path with an encoded header so many times at once.
+func (s *stranger) ask(path, header string, times int) {
 	var all []byte
 	for range times {
 		s.stream += 2
-		block := "\x82\x87\x04" + string(rune(len(path))) + path + "\x41\x01h"
+		block := "\x82\x87\x04" + string(rune(len(path))) + path + "\x41\x01h" + header
 		all = append(all, 0, 0, byte(len(block)), 1, 5)
 		all = append(binary.BigEndian.AppendUint32(all, s.stream-1), block...)
 	}
 	_, _ = s.Write(all)
 }
 
-func (s *stranger) seen() (begun, refused, resets int, gone bool) {
+// seen counts the streams of which the broker holds an answer, and all of which something was
+// heard.
+func (s *stranger) seen() (held, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.begun, s.refused, s.resets, s.gone
+	for _, what := range s.heard {
+		if what == headCame {
+			held++
+		}
+	}
+	return held, len(s.heard)
 }
 
 // Whoever leaves answers unread holds so many, and keeps nobody else from being answered: neither
@@ -117,7 +139,17 @@ func (s *stranger) seen() (begun, refused, resets int, gone bool) {
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	b := servertest.Start(t)
 	sent := new(atomic.Int64)
-	for _, path := range []string{"/metrics", "/openapi.json", "/docs", "/healthz", "/api/v1/admin/nodes"} {
+	for _, row := range []struct{ path, header string }{
+		{"/metrics", ""},
+		{"/openapi.json", ""},
+		{"/docs", ""},
+		{"/healthz", ""},
+		{"/api/v1/admin/nodes", ""},
+		{"/api/v1/admin/nodes", showing},
+		{"/api/v1/admin/nodes?%zz", showing}, // refused before anybody looks at the token
+		{"/api/v1/admin//nodes", showing},
+	} {
+		path := row.path
 		var all []*stranger
 		for range 5 {
 			s, err := from(b, "127.0.0.1", b.OperatorURL(), sent)
@@ -125,14 +157,14 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.unread()
-			s.get(path, 80)
+			s.ask(path, row.header, 80)
 			all = append(all, s)
 		}
 		servertest.Eventually(t, "all requests have a status", func() bool {
 			held, ended := 0, 0
 			for _, s := range all {
-				begun, refused, resets, _ := s.seen()
-				held, ended = held+begun-min(begun, resets), ended+begun+refused
+				now, heard := s.seen()
+				held, ended = held+now, ended+heard
 			}
 			if held > 33 { // one operator is known at this address
 				t.Fatalf("%s: %d answers are held", path, held)
@@ -245,6 +277,35 @@ func TestANodeBesideStrangersOfItsAddressIsNotShutOut(t *testing.T) {
 	})
 	for _, s := range held {
 		_ = s.raw.Close()
+	}
+}
+
+// Whoever speaks HTTP/2 badly fills the log no more than whoever fails in the handshake.
+func TestBadHTTP2OfAKindIsOneLine(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	b := servertest.Start(t, func(c *server.Config) { c.Log = zap.New(core) })
+	const begin = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for kind, sends := range map[string]string{
+		"http2: server: error reading preface": "PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n",
+		"http2: received GOAWAY":               begin + "\x00\x00\x08\x07\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x01",
+		"http2: server connection error":       begin + "\x00\x00\x00\x00\x01\x00\x00\x00\x00", // data of no stream
+	} {
+		var all []*stranger
+		for range 5 {
+			s, err := from(b, "127.0.0.1", b.OperatorURL(), new(atomic.Int64))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(s, sends)
+			all = append(all, s)
+		}
+		for _, s := range all {
+			_, _ = io.Copy(io.Discard, s) // until the broker closes it, which has logged by then
+			_ = s.Close()
+		}
+		if lines := logged.Filter(func(l observer.LoggedEntry) bool { return strings.HasPrefix(l.Message, kind) }).Len(); lines != 1 {
+			t.Errorf("%s: 5 connections are %d lines", kind, lines)
+		}
 	}
 }
 

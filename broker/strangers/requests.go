@@ -19,12 +19,14 @@ type visit struct {
 
 	mu    sync.Mutex
 	guest *Guest // nil: not counted
-	over  bool
+	over  bool   // its sender was vouched for, or it is answered
 }
 
 // Requests has the requests of strangers be answered within the room. One that shows something
 // by which the handler will know its sender is not counted before: the handler calls Vouch
-// with the name, or Stay where what was shown is no good. Serve bodies.InTime inside.
+// with the name, or Stay where what was shown is no good. Where it calls neither, as it has
+// refused the request for something else, its sender is a stranger. Serve bodies.InTime
+// inside.
 func (r *Room) Requests(next http.Handler, shows func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{room: r, control: http.NewResponseController(w)}
@@ -37,8 +39,14 @@ func (r *Room) Requests(next http.Handler, shows func(*http.Request) bool) http.
 			return
 		}
 		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), visitKey{}, v)))
-		if req.ProtoMajor > 1 && v.counted() {
-			_ = v.control.Flush() // what the server would send after the handler, when nobody counts it
+		if req.ProtoMajor == 1 || v.vouched() {
+			return
+		}
+		// What the server would send after the handler, when nobody counts it.
+		if v.enter() {
+			_ = v.control.Flush()
+		} else {
+			v.cut()
 		}
 	})
 }
@@ -69,6 +77,13 @@ func (v *visit) enter() bool {
 		v.guest = guest
 	}
 	return ok
+}
+
+// vouched says, of one whose handler has returned, that its sender is no stranger.
+func (v *visit) vouched() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.over
 }
 
 func (v *visit) counted() bool {
