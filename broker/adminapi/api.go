@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/maas"
@@ -64,6 +65,7 @@ type API struct {
 	c       Config
 	started time.Time
 	spec    []byte // /openapi.json
+	spec30  []byte // /openapi-3.0.json
 	docs    []byte // /docs
 	mux     *http.ServeMux
 	leaving chan struct{} // closed when waiting requests are to be answered
@@ -91,7 +93,8 @@ func New(c Config) (*API, error) {
 				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
 			},
-			Security: []map[string][]string{{"token": {}}},
+			Security:       []map[string][]string{{"token": {}}},
+			OnAddOperation: []huma.AddOpFunc{declareBodyErrors},
 		},
 		Formats:                      map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat},
 		DefaultFormat:                "application/json",
@@ -107,6 +110,9 @@ func New(c Config) (*API, error) {
 	}
 	a.spec = spec.Bytes()
 	var err error
+	if a.spec30, err = downgraded(api.OpenAPI()); err != nil {
+		return nil, err
+	}
 	a.docs, err = renderDocs(routes)
 	return a, err
 }
@@ -133,8 +139,9 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(resource.Prefix+"/", a.tellRoots(a.guard(a.mux)))
-	mux.HandleFunc("GET /openapi.json", a.serve("application/openapi+json", &a.spec))
-	mux.HandleFunc("GET /docs", a.serve("text/html; charset=utf-8", &a.docs))
+	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", &a.spec))
+	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", &a.spec30))
+	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", &a.docs))
 	return mux
 }
 

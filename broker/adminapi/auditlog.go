@@ -101,7 +101,7 @@ func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamRes
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		hc.SetHeader("Content-Type", "application/x-ndjson")
+		hc.SetHeader("Content-Type", linesType)
 		for {
 			var lines bytes.Buffer
 			for _, e := range page {

@@ -4,10 +4,13 @@
 //
 // # Every request
 //
+//	text       path, query and headers are UTF-8                     400
 //	who     a bearer token that is known, not expired, not revoked   401
 //	how often  the token's rate, and that of guessing addresses      429
+//	route      the path is known, and takes the method          404, 405
 //	may they   the route's role                                      403
-//	what       the body against its schema, unknown keys refused     422
+//	what       a body of JSON, in time, not too large          415, 408, 413
+//	           that parses and fits its schema; no unknown keys  400, 422
 //	where      the node's site, for a token bound to sites           404
 //
 // in this order. A node of another site answers as one that does not exist. A

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/taskcatalog"
@@ -124,6 +125,11 @@ func (a *API) guard(next http.Handler) http.Handler {
 		_, route = a.mux.Handler(r)
 		if route == "" {
 			route = "none"
+			if allowed := bodies.Allowed(a.mux, r); allowed != "" {
+				w.Header().Set("Allow", allowed)
+				writeProblem(w, newProblem(http.StatusMethodNotAllowed, string(bodies.CodeMethod), bodies.NotAllowed(r, allowed)))
+				return
+			}
 			writeProblem(w, problemOf(broker.Errorf(broker.NotFound, "route_not_found", "cannot answer %s %s: there is no such route (see /docs)", r.Method, taskcatalog.Clean(r.URL.Path, 200))))
 			return
 		}

@@ -29,7 +29,7 @@ const (
 // routes is the index of the package: one line a route.
 var routes = []route{
 	{get, "/status", viewer, "show-status", "show the system at a glance", answers((*API).status)},
-	{get, "/events", viewer, "follow-events", "follow what happens, as server-sent events", streams((*API).followEvents)},
+	{get, "/events", viewer, "follow-events", "follow what happens, as server-sent events", streams(resource.EventStream, (*API).followEvents)},
 	{get, "/freeze", viewer, "show-freeze", "show what is frozen or cannot be reached", answers((*API).freezeStatus)},
 	{post, "/freeze", operator, "freeze", "freeze a site, or all of them", answers((*API).freeze)},
 	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", answers((*API).unfreeze)},
@@ -71,7 +71,7 @@ var routes = []route{
 
 	{get, "/audit", viewer, "list-audit", "list audit rows", answers((*API).listAudit)},
 	{get, "/audit/verify", viewer, "verify-audit", "verify the seals of the audit log", answers((*API).verifyAudit)},
-	{get, "/audit/export", viewer, "export-audit", "export audit rows, one JSON object a line", streams((*API).exportAudit)},
+	{get, "/audit/export", viewer, "export-audit", "export audit rows, one JSON object a line", streams(linesType, (*API).exportAudit)},
 
 	{get, "/trust", viewer, "show-trust", "show the trust bundle and who has not confirmed it", answers((*API).showTrust)},
 	{post, "/trust/rotate", admin, "rotate-trust", "begin to replace a key", answers((*API).rotateTrust)},
@@ -160,8 +160,8 @@ var routes = []route{
 	{post, "/rollouts/{rollout}/{action}", operator, "act-on-rollout", "pause, resume or abort a rollout", answers((*API).actOnRollout)},
 
 	{get, "/agent-releases", viewer, "list-agent-releases", "list packages and signed releases of the agent", answers((*API).listReleases)},
-	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish a package of the agent", answers((*API).publishRelease)},
-	{put, "/agent-releases/parts/{digest}", admin, "upload-agent-release-part", "upload the layer of a signed agent release", answers((*API).uploadPart)},
+	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish a package of the agent", uploads(answers((*API).publishRelease))},
+	{put, "/agent-releases/parts/{digest}", admin, "upload-agent-release-part", "upload the layer of a signed agent release", uploads(answers((*API).uploadPart))},
 	{post, "/agent-releases", admin, "publish-signed-agent-release", "publish a signed agent release", answers((*API).publishSigned)},
 	{post, "/agent-releases/{version}/revoke", admin, "revoke-agent-release", "have no node be given a signed agent release any more", answers((*API).revokeRelease)},
 	{put, "/agent-releases/floor", admin, "set-agent-release-floor", "say below which version no node is given a release", answers((*API).setReleaseFloor)},
@@ -175,9 +175,9 @@ var routes = []route{
 	{get, "/terminals/{terminal}", operator, "show-terminal", "show a terminal session", answers((*API).showTerminal)},
 	{post, "/terminals/{terminal}/close", operator, "close-terminal", "end a terminal session", answers((*API).closeTerminal)},
 	{post, "/terminals/{terminal}/tickets", operator, "issue-terminal-ticket", "get a way into a terminal session that there is", answers((*API).issueTerminalTicket)},
-	{get, "/terminals/{terminal}/attach", operator, "attach-terminal", "join a terminal session, over a WebSocket", streams((*API).attachTerminal)},
+	{get, "/terminals/{terminal}/attach", operator, "attach-terminal", "join a terminal session, over a WebSocket", streams(webSocket, (*API).attachTerminal)},
 	{get, "/recordings", operator, "list-recordings", "list recordings of terminal sessions", answers((*API).listRecordings)},
-	{get, "/recordings/{recording}/cast", operator, "get-recording", "get a recording, as asciicast v2", streams((*API).getCast)},
+	{get, "/recordings/{recording}/cast", operator, "get-recording", "get a recording, as asciicast v2", streams(castType, (*API).getCast)},
 	{get, "/recordings/{recording}/verify", operator, "verify-recording", "hold a recording to its hashes and to the audit log", answers((*API).verifyRecording)},
 	{get, "/terminal-policy", viewer, "show-terminal-policy", "show what a site lets operators do in terminals", answers((*API).showTerminalPolicy)},
 	{put, "/terminal-policy", admin, "set-terminal-policy", "replace what a site lets operators do in terminals", answers((*API).setTerminalPolicy)},
@@ -202,7 +202,7 @@ func (a *API) add(api huma.API, r route) {
 		Tags:            []string{tagOf(r.path)},
 		BodyReadTimeout: -1, // bodies.InTime has set one
 		Middlewares:     huma.Middlewares{a.needs(r.role, r.summary)},
-		Errors:          []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable},
+		Errors:          errorsOfAll,
 	}
 	r.register(a, api, op)
 }
@@ -226,12 +226,21 @@ func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(
 	}
 }
 
-// streams makes a route of a method that writes its answer itself.
-func streams[I any](handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation) {
+// streams makes a route of a method that writes its answer itself, with a content type.
+func streams[I any](contentType string, handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation) {
 	return func(a *API, api huma.API, op huma.Operation) {
+		declareStream(&op, contentType)
 		huma.Register(api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
 			return handled(a, ctx, in, handle)
 		})
+	}
+}
+
+// uploads makes a route of one whose method reads the body itself, as it comes.
+func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API, huma.Operation) {
+	return func(a *API, api huma.API, op huma.Operation) {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{fileType: {}}}
+		register(a, api, op)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestEveryAnswerKeepsABrowserFromMisreadingIt(t *testing.T) {
 			checkHeaders(t, path, b.Ask(t, token, http.MethodGet, path, nil))
 		}
 	}
-	for _, path := range []string{"/openapi.json", "/docs"} {
+	for _, path := range []string{"/openapi.json", "/openapi-3.0.json", "/docs"} {
 		a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+path, nil)
 		checkHeaders(t, path, a)
 		if strings.Contains(string(a.Body), "<script") {

@@ -1,5 +1,5 @@
 // Package bodies bounds how long the body of a request may take, and an answer, and refuses
-// requests that are not text.
+// requests that are not text. It tells which methods a path takes.
 //
 // # Rules
 //

@@ -25,17 +25,19 @@ func OnlyText(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Type", "application/problem+json")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusBadRequest)
-		// Whoever left is gone.
-		_ = json.NewEncoder(w).Encode(wire.Problem{
-			Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: CodeNotText,
-			Detail: "cannot answer the request: " + what + " is not text (send UTF-8 without a zero byte, and percent-encode what the URL reserves)",
-		})
+		refuse(w, http.StatusBadRequest, CodeNotText, "cannot answer the request: "+what+" is not text (send UTF-8 without a zero byte, and percent-encode what the URL reserves)")
 	})
+}
+
+// refuse answers with a problem.
+func refuse(w http.ResponseWriter, status int, code taskcatalog.Code, detail string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// Whoever left is gone.
+	_ = json.NewEncoder(w).Encode(wire.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail})
 }
 
 // notText names the part of a request that is not text; empty: all of it is.

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -67,6 +68,8 @@ func (a *API) problem(c *call, err error) *wire.Problem {
 		status = http.StatusRequestEntityTooLarge
 	case taskcatalog.CodeMalformed:
 		status = http.StatusBadRequest
+	case bodies.CodeMethod:
+		status = http.StatusMethodNotAllowed
 	}
 	if e.RetryAfter > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))

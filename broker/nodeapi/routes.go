@@ -66,6 +66,11 @@ func (a *API) Handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if allowed := bodies.Allowed(mux, r); allowed != "" {
+			w.Header().Set("Allow", allowed)
+			a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, string(bodies.CodeMethod), "%s", bodies.NotAllowed(r, allowed)))
+			return
+		}
 		a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, "route_unknown", "cannot %s %s: there is no such route", taskcatalog.Clean(r.Method, 16), taskcatalog.Clean(r.URL.Path, 200)))
 	})
 	return bodies.InTime(bodies.OnlyText(mux))

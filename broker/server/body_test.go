@@ -26,7 +26,7 @@ func TestNoPathOfTheOperatorsListenerWaitsForABodyWithoutEnd(t *testing.T) {
 	}
 	defer s.close() //nolint:errcheck // it served its purpose
 	handler := s.operatorServer().Handler
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/api/v1/admin/nodes", "/nothing"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/openapi-3.0.json", "/api/v1/admin/nodes", "/nothing"} {
 		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		handler.ServeHTTP(d, httptest.NewRequest(http.MethodGet, path, strings.NewReader("{}")))
 		if d.read.IsZero() {

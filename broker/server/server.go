@@ -398,9 +398,9 @@ func (s *Server) watchdog(ctx context.Context) error {
 func (s *Server) operatorServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.admin.Handler())
-	mux.Handle("GET /metrics", s.metrics.handler())
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", s.readyz)
+	bodies.Get(mux, "/metrics", s.metrics.handler())
+	bodies.Get(mux, "/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }))
+	bodies.Get(mux, "/readyz", http.HandlerFunc(s.readyz))
 	return &http.Server{
 		Handler:           s.rooms.requests.Requests(bodies.InTime(bodies.OnlyText(mux)), showsToken),
 		HTTP2:             &overHTTP2,
