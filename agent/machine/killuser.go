@@ -18,7 +18,7 @@ import (
 // kernel at once: a list of processes, however often it is made, misses one that
 // forks and ends at once.
 func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (stopped int, left []Process, err error) {
-	return m.StopProcesses(ctx, func(p Process) bool { return slices.ContainsFunc(p.UIDs, ids.Has) }, grace, func(left []Process) error {
+	stopped, left, err = m.StopProcesses(ctx, func(p Process) bool { return slices.ContainsFunc(p.UIDs, ids.Has) }, grace, func(left []Process) error {
 		if !m.Live() {
 			return nil // who is in a directory's /proc runs nowhere
 		}
@@ -36,6 +36,10 @@ func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (
 		}
 		return err
 	})
+	if err == nil && m.Live() {
+		err = killLent(ctx, ids.Lent)
+	}
+	return stopped, left, err
 }
 
 const cgroups = "/sys/fs/cgroup"
@@ -93,20 +97,42 @@ func killUser(uid uint32) error {
 	if uid == 0 || uid >= nobodysUID {
 		return fmt.Errorf("cannot kill all processes of uid %d: not a tenant's", uid)
 	}
+	return onThread(func() error { return killAs(uid) })
+}
+
+// killLent is killUser for each uid that an account is lent. A program of the account's with a lent
+// uid's set-uid bit takes its process out of the user namespace in which the account
+// may kill it, and no list shows the process if it forks and ends at once.
+func killLent(ctx context.Context, lent []UIDRange) error {
 	return onThread(func() error {
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobodysUID, uintptr(uid), 0); errno != 0 {
-			return fmt.Errorf("cannot become uid %d to kill its processes: %w", uid, errno)
-		}
-		_, _, killed := unix.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0); errno != 0 {
-			return fmt.Errorf("cannot become root again: %w", errno)
-		}
-		// EPERM is that of the last one looked at, which is somebody else's.
-		if killed != 0 && killed != unix.ESRCH && killed != unix.EPERM {
-			return fmt.Errorf("cannot kill the processes of uid %d: %w", uid, killed)
+		for _, r := range lent {
+			for n := range r.Count {
+				if n%1024 == 0 && ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err := killAs(r.First + n); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	})
+}
+
+// killAs becomes uid, kills and becomes root again, all on the calling thread.
+func killAs(uid uint32) error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobodysUID, uintptr(uid), 0); errno != 0 {
+		return fmt.Errorf("cannot become uid %d to kill its processes: %w", uid, errno)
+	}
+	_, _, killed := unix.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("cannot become root again: %w", errno)
+	}
+	// EPERM is that of the last one looked at, which is somebody else's.
+	if killed != 0 && killed != unix.ESRCH && killed != unix.EPERM {
+		return fmt.Errorf("cannot kill the processes of uid %d: %w", uid, killed)
+	}
+	return nil
 }
 
 // onThread runs do on a thread that ends with it, so that nothing else runs with

@@ -58,7 +58,7 @@ func attack(how string) {
 		if unix.Setresuid(bystanderUID, attackerUID, bystanderUID) != nil {
 			os.Exit(1)
 		}
-	case "flee":
+	case "flee", "flee under a lent uid":
 		_ = unix.Exec(fleeing, []string{"x"}, nil)
 	case "bomb": // a bounded one
 		for range 6 {
@@ -126,10 +126,12 @@ func nest(args []string) {
 	how, while := args[0], args[2]
 	count, err := strconv.Atoi(args[1])
 	must(err)
+	lent := uint32(0)
 	start := func() {
 		credential := &syscall.Credential{Uid: attackerUID, Gid: attackerUID}
-		if how == "container" {
-			credential.Uid = lentUID
+		if how == "container" || how == "flee under a lent uid" {
+			credential.Uid = lentUID + lent
+			lent++
 		}
 		if how == "borrower" {
 			credential = nil
