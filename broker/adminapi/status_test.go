@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -89,4 +90,28 @@ func TestASilentSiteIsSeenWhereAPersonLooksAndItsNodesAreNotHandedOut(t *testing
 		t.Errorf("%s: %+v", n.Status, n.Handout)
 	}
 	servertest.Eventually(t, "an event tells of it", func() bool { return documented(t, b)["site.silent"] > 0 })
+}
+
+// The database's machine has another time than the broker's: a node that was heard just
+// now was heard just now.
+func TestANodeIsNotSilentForTheDatabasesClock(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		b := servertest.Start(t, func(c *server.Config) {
+			c.StoreNow = func() time.Time { return time.Now().Add(ahead) }
+		})
+		n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+		first := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/h1", nil).LastAgentContactAt
+		n.Offered(t)
+		servertest.Eventually(t, "its poll is written", func() bool {
+			var at resource.Node
+			a := b.Ask(t, b.Token, http.MethodGet, "/nodes/h1", nil) // refused now and then, as it is asked so often
+			return json.Unmarshal(a.Body, &at) == nil && a.Status == http.StatusOK && !at.LastAgentContactAt.Equal(first)
+		})
+		b.Advance(time.Minute) // the token's rate is a fresh one
+		h := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/h1", nil).Handout
+		s := servertest.Must[resource.Status](t, b, http.MethodGet, "/status", nil)
+		if h == nil || !h.MayBeHandedOut || len(s.Alerts) > 0 {
+			t.Errorf("a store that is %s ahead: %+v, alerts %+v", ahead, h, s.Alerts)
+		}
+	}
 }

@@ -58,7 +58,13 @@ func (a *API) flushContacts(ctx context.Context) {
 	if len(batch) == 0 {
 		return
 	}
-	err := a.c.DB.TouchNodes(ctx, batch)
+	// Whoever reads when a node was heard compares it with the store's clock.
+	ahead := a.c.DB.Now().Round(0).Sub(a.c.Now().Round(0))
+	byStore := make(map[string]time.Time, len(batch))
+	for id, at := range batch {
+		byStore[id] = at.Add(ahead)
+	}
+	err := a.c.DB.TouchNodes(ctx, byStore)
 	if err == nil {
 		return
 	}

@@ -335,10 +335,11 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) lead(ctx context.Context) {
 	var group errgroup.Group
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
-	watch := &lifecycle.Watch{DB: s.db, Now: s.c.Now, Period: s.c.Often, Log: s.c.Log.Named("lifecycle")}
-	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.c.Now, Log: s.c.Log.Named("resolver")}
+	// What these compare was written by the store's clock.
+	watch := &lifecycle.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("lifecycle")}
+	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
-	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.c.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
+	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
 	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
