@@ -95,7 +95,7 @@ func over(t *testing.T, engine string) []func(*server.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []func(*server.Config){func(c *server.Config) { c.DataDir, c.Database = path, url }}
+	return []func(*server.Config){func(c *server.Config) { c.DataDir, c.Database, c.StoreNow = path, url, c.Now }}
 }
 
 // recorded holds what the audit log and the events tell of a node to what was to become

@@ -16,8 +16,6 @@ type walker struct {
 	*servertest.Node
 	t   *testing.T
 	run string // of the last turnover
-	// apart: runs go by a clock that the test does not move.
-	apart bool
 }
 
 // act has an operator do one thing after another.
@@ -40,18 +38,10 @@ func (w *walker) until(status string, pass time.Duration) {
 	}
 }
 
-// pass is how much time shall pass for a run.
-func (w *walker) pass(forWhat string) time.Duration {
-	if w.apart {
-		return 0
-	}
-	return whileWaiting(forWhat)
-}
-
 // comesTo lets time pass until a run has brought the node to a status.
 func (w *walker) comesTo(status string) {
 	w.t.Helper()
-	w.until(status, w.pass("its run"))
+	w.until(status, whileWaiting("its run"))
 }
 
 // isHeard has the agent make a request. The broker knows who asks before it looks at
@@ -125,7 +115,7 @@ func (w *walker) cancels() {
 	w.orders("cancel")
 	if !w.LetPass(func() (bool, time.Duration) {
 		d := w.turnover()
-		return d.Ended, w.pass(d.Waiting)
+		return d.Ended, whileWaiting(d.Waiting)
 	}) {
 		w.t.Fatalf("the run is not cancelled: %+v", w.turnover())
 	}
@@ -179,7 +169,7 @@ func (w *walker) turnOf(stage string) {
 	w.t.Helper()
 	if !w.LetPass(func() (bool, time.Duration) {
 		d := w.turnover()
-		return d.CurrentStage == stage && d.Waiting != "", w.pass(d.Waiting)
+		return d.CurrentStage == stage && d.Waiting != "", whileWaiting(d.Waiting)
 	}) {
 		w.t.Fatalf("the run does not come to %s: %+v", stage, w.turnover())
 	}

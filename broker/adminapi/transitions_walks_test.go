@@ -219,7 +219,7 @@ func plain(leads func(*walker)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
 		boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
-		w := &walker{Broker: b, Node: b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(0)).Settle(t), t: t, apart: len(on) > 0}
+		w := &walker{Broker: b, Node: b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(0)).Settle(t), t: t}
 		leads(w)
 		return b, w.NodeID
 	}

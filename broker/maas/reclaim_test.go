@@ -238,7 +238,7 @@ func TestWhatMayBeTakenBack(t *testing.T) {
 		if (err == nil) != (row.code == "") || err != nil && broker.AsError(err).Code != row.code {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err == nil && (!slices.Equal(locks, []string{"hostname/dc1/c01", "machine/dc1/abc123"}) || s.Reclaim.Erase != "none" || !s.Reclaim.Fallback) {
+		if err == nil && (!slices.Equal(locks, []string{"hostname/dc1/c01", "machine/dc1/abc123"}) || s.Reclaim.Erase != "none" || s.Reclaim.Fallback != q.Redeploys) {
 			t.Errorf("%s: locks %v, %+v", name, locks, s.Reclaim)
 		}
 	}

@@ -33,6 +33,7 @@ type Broker struct {
 
 	operators, agents, root string
 
+	t      testing.TB
 	now    func() time.Time
 	client *http.Client
 	ahead  *atomic.Int64 // of the machine's clock, in nanoseconds
@@ -61,7 +62,7 @@ func (b *Broker) Again(t testing.TB, change ...func(*server.Config)) *Broker {
 
 func start(t testing.TB, ahead *atomic.Int64, change []func(*server.Config)) *Broker {
 	t.Helper()
-	b := &Broker{ahead: ahead, ended: make(chan struct{})}
+	b := &Broker{t: t, ahead: ahead, ended: make(chan struct{})}
 	b.now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	c := server.Config{
 		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0", Version: "test", Now: b.Now, Often: often,
@@ -93,7 +94,7 @@ func start(t testing.TB, ahead *atomic.Int64, change []func(*server.Config)) *Br
 // caller starts and ends: its data directory, where it answers, and its clock.
 func Attach(t testing.TB, dir, operators, agents string, now func() time.Time) *Broker {
 	t.Helper()
-	b := &Broker{Dir: dir, operators: operators, agents: agents, now: now}
+	b := &Broker{t: t, Dir: dir, operators: operators, agents: agents, now: now}
 	b.open(t)
 	return b
 }
@@ -153,9 +154,24 @@ func (b *Broker) LetPass(look func() (there bool, pass time.Duration)) bool {
 		if there {
 			return true
 		}
-		b.Advance(pass)
+		for ; pass > 0 && b.resting(); pass -= passAtOnce {
+			b.Advance(min(pass, passAtOnce))
+		}
 	}
 	return false
+}
+
+// passAtOnce is shorter than half of a run's lease: a run that is taken in hand just
+// before the clock moves keeps its lease.
+const passAtOnce = 25 * time.Second
+
+// resting reports whether no run is in hand. A step that is under way while the clock
+// moves would lose its lease and be begun again, on a slow machine for ever.
+func (b *Broker) resting() bool {
+	b.t.Helper()
+	var s resource.FreezeStatus
+	a := b.Ask(b.t, b.Token, http.MethodGet, "/freeze", nil)
+	return a.Status == http.StatusOK && json.Unmarshal(a.Body, &s) == nil && s.UnderWay.Stages == 0
 }
 
 // Stop drains the broker and returns what Run returned.
