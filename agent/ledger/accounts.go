@@ -12,13 +12,6 @@ var (
 	_ tasks.Marks    = (*Ledger)(nil)
 )
 
-// The uids of allocation users: above what login tools and 16-bit file systems
-// use, below the first subordinate uid. They are given in order, each once.
-const (
-	FirstUID = 70_000
-	LastUID  = 99_999
-)
-
 // CodeNoUIDLeft is the code of a node that has given every uid.
 const CodeNoUIDLeft taskcatalog.Code = "no_uid_left"
 
@@ -39,12 +32,12 @@ func (l *Ledger) Accounts() Accounts { return Accounts{l} }
 func (a Accounts) NextUID() (uid uint32, err error) {
 	err = a.ledger.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(marksBucket)
-		uid = FirstUID - 1
+		uid = tasks.FirstUID - 1
 		if _, err := get(b, uidMark, &uid); err != nil {
 			return err
 		}
-		if uid++; uid > LastUID {
-			return taskcatalog.Errorf(CodeNoUIDLeft, "cannot give a uid: this node has given all from %d to %d (reimage it)", FirstUID, LastUID)
+		if uid++; uid > tasks.LastUID {
+			return taskcatalog.Errorf(CodeNoUIDLeft, "cannot give a uid: this node has given all from %d to %d (reimage it)", tasks.FirstUID, tasks.LastUID)
 		}
 		return put(b, uidMark, uid)
 	})

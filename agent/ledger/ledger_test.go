@@ -169,7 +169,7 @@ func TestAUIDIsNeverGivenTwice(t *testing.T) {
 		for range 5 {
 			uid, err := l.Accounts().NextUID()
 			do(t, err)
-			if given[uid] || uid < FirstUID || uid > LastUID {
+			if given[uid] || uid < tasks.FirstUID || uid > tasks.LastUID {
 				t.Fatalf("uid %d was given before or is out of range", uid)
 			}
 			given[uid] = true
@@ -181,8 +181,8 @@ func TestAUIDIsNeverGivenTwice(t *testing.T) {
 
 func TestTheLastUIDIsFollowedByARefusal(t *testing.T) {
 	l := open(t, t.TempDir())
-	do(t, l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), uidMark, LastUID-1) }))
-	if uid, err := l.Accounts().NextUID(); err != nil || uid != LastUID {
+	do(t, l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), uidMark, tasks.LastUID-1) }))
+	if uid, err := l.Accounts().NextUID(); err != nil || uid != tasks.LastUID {
 		t.Fatal(uid, err)
 	}
 	_, err := l.Accounts().NextUID()

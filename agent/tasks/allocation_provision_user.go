@@ -90,8 +90,8 @@ func mayProvision(h *Host, p *taskcatalog.ProvisionUserParams) error {
 	return nil
 }
 
-// newAccount chooses a uid that is neither given before nor taken, for a name
-// and a home that nobody has.
+// newAccount chooses a uid that was not given before and that no account, group or
+// process has, for a name and a home that nobody has.
 func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
 	users, err := h.Machine.Users()
 	if err != nil {
@@ -113,6 +113,10 @@ func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
 	if _, err := h.Machine.Lstat(home); !errors.Is(err, fs.ErrNotExist) {
 		return Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s is there already (clean the node first)", p.Username, home)
 	}
+	running, err := h.Machine.Processes()
+	if err != nil {
+		return Account{}, err
+	}
 	for {
 		uid, err := h.Accounts.NextUID()
 		if err != nil {
@@ -120,7 +124,8 @@ func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
 		}
 		id := strconv.FormatUint(uint64(uid), 10)
 		taken := slices.ContainsFunc(users, func(u machine.User) bool { return u.UID == uid || u.GID == uid }) ||
-			slices.ContainsFunc(groups, func(g string) bool { return strings.Split(g, ":")[1] == id })
+			slices.ContainsFunc(groups, func(g string) bool { return strings.Split(g, ":")[1] == id }) ||
+			slices.ContainsFunc(running, func(p machine.Process) bool { return p.Has(uid) })
 		if !taken {
 			return Account{
 				AllocationID: p.AllocationID, Username: p.Username, UID: uid, GID: uid, Home: home,

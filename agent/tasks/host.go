@@ -78,6 +78,17 @@ type Host struct {
 	Settle time.Duration
 }
 
+// The uids of allocation users: above what login tools and 16-bit file systems
+// use, below the first subordinate uid. They are given in order, each once. No account
+// of the system or of a site has one.
+const (
+	FirstUID = 70_000
+	LastUID  = 99_999
+)
+
+// tenantUID reports whether the uid is one that allocation users get.
+func tenantUID(uid uint32) bool { return uid >= FirstUID && uid <= LastUID }
+
 // Account is the user of an allocation.
 type Account struct {
 	AllocationID string    `json:"allocation_id"`

@@ -47,8 +47,8 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 		case v.taking:
 			v.know(is)
 		case there && was == is:
-		case !there && slices.Contains(v.policy.KnownUsers, u.Name) && is.UID != 0 && is.Login != "none":
-			v.know(is) // the policy lets it be there, and not be root or open to all
+		case !there && slices.Contains(v.policy.KnownUsers, u.Name) && !v.borrowed(is) && is.Login != "none":
+			v.know(is) // the policy allows the account, but not another's uid and not a login without a password
 		case there:
 			items = append(items, item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)}})
 		default:
@@ -64,6 +64,12 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 	slices.Sort(v.now.Groups)
 	lent, err := v.subordinate()
 	return append(append(items, v.groups()...), lent...), err
+}
+
+// borrowed reports whether an account has the uid of root, of a tenant or of an account
+// of the baseline: what such a uid owns is not the account's.
+func (v *validation) borrowed(u taskcatalog.BaselineUser) bool {
+	return u.UID == 0 || tenantUID(u.UID) || v.base != nil && slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
 }
 
 // subordinate compares the uids and gids that accounts may hand on to their

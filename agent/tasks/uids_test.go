@@ -73,7 +73,7 @@ func (l *lending) lend(allocation, user string) uint32 {
 	if before, twice := l.given[res.UID]; twice {
 		l.Errorf("uid %d of %s is given to %s", res.UID, before, allocation)
 	}
-	if res.UID < ledger.FirstUID || res.UID > ledger.LastUID || res.GID != res.UID {
+	if res.UID < tasks.FirstUID || res.UID > tasks.LastUID || res.GID != res.UID {
 		l.Errorf("%s has uid %d, gid %d", allocation, res.UID, res.GID)
 	}
 	l.given[res.UID] = allocation
@@ -134,7 +134,7 @@ func TestAUIDThatACrashTookIsNotGivenAgain(t *testing.T) {
 	}
 	l.restart()
 	// The uid after FirstUID: the first may have been told to somebody.
-	if uid := l.lend("a-1", "alice"); uid != ledger.FirstUID+1 {
+	if uid := l.lend("a-1", "alice"); uid != tasks.FirstUID+1 {
 		t.Errorf("uid %d is given", uid)
 	}
 }
@@ -145,12 +145,12 @@ func TestAUIDThatTheNodeHasIsPassedOver(t *testing.T) {
 	name := filepath.Join(l.host.Machine.Dir(), "etc/passwd")
 	raw, err := os.ReadFile(name)
 	l.must(err)
-	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:100::/nonexistent:/bin/sh\nother:x:500:%d::/nonexistent:/bin/sh\n", ledger.FirstUID, ledger.FirstUID+1), 0o644))
+	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:100::/nonexistent:/bin/sh\nother:x:500:%d::/nonexistent:/bin/sh\n", tasks.FirstUID, tasks.FirstUID+1), 0o644))
 	name = filepath.Join(l.host.Machine.Dir(), "etc/group")
 	raw, err = os.ReadFile(name)
 	l.must(err)
-	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:\n", ledger.FirstUID+2), 0o644))
-	if uid := l.lend("a-1", "alice"); uid != ledger.FirstUID+3 {
+	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:\n", tasks.FirstUID+2), 0o644))
+	if uid := l.lend("a-1", "alice"); uid != tasks.FirstUID+3 {
 		t.Errorf("uid %d is given", uid)
 	}
 }

@@ -128,7 +128,7 @@ func box(t *testing.T) (*Host, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	store := &memory{next: 20000}
+	store := &memory{next: FirstUID - 1}
 	return &Host{
 		Machine: m, Now: func() time.Time { return time.Unix(1_790_000_000, 0) }, Log: zap.NewNop(), Version: "test",
 		Accounts: store, Marks: store, Systemd: &quietSystemd{},
@@ -184,10 +184,10 @@ func TestAProvisionedUserHasKeysAndNoPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.UID != 20001 || !res.Created || res.Home != "/home/alice" {
+	if res.UID != FirstUID || !res.Created || res.Home != "/home/alice" {
 		t.Errorf("got %+v", res)
 	}
-	if passwd := read(t, dir, "etc/passwd"); !strings.Contains(passwd, "alice:x:20001:20001:allocation a-1:/home/alice:/bin/bash") {
+	if passwd := read(t, dir, "etc/passwd"); !strings.Contains(passwd, "alice:x:70000:70000:allocation a-1:/home/alice:/bin/bash") {
 		t.Errorf("passwd: %s", passwd)
 	}
 	if shadow := read(t, dir, "etc/shadow"); !strings.Contains(shadow, "alice:!:") {

@@ -1,0 +1,75 @@
+package tasks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The uids of a node's allocations begin anew with a new ledger. What an earlier tenant
+// left under such a uid is nobody's until it is gone, whatever account has that uid now.
+func TestWhatAnEarlierTenantLeftIsFoundWhoeverHasItsUIDNow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		take func(t *testing.T, w *whole)
+	}{
+		{"nobody", func(*testing.T, *whole) {}},
+		{"an account that the site's policy allows", func(t *testing.T, w *whole) {
+			put(t, w.dir, "etc/passwd", read(t, w.dir, "etc/passwd")+"ops:x:"+strconv.Itoa(FirstUID)+":100::/nonexistent:/bin/sh\n")
+			put(t, w.dir, "etc/shadow", read(t, w.dir, "etc/shadow")+"ops:*:1::::::\n")
+			w.policy = &taskcatalog.CleanPolicy{KnownUsers: []string{"ops"}}
+		}},
+		{"the next tenant", func(t *testing.T, w *whole) {
+			res, err := provision(t, w.h, taskcatalog.ProvisionUserParams{AllocationID: "a-2", Username: "bob"})
+			ok(t, err)
+			if res.UID != FirstUID {
+				t.Fatalf("bob has uid %d", res.UID)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWhole(t)
+			for _, name := range []string{"srv/weights", "opt/left/key", "dev/shm/mailbox"} {
+				put(t, w.dir, name, "x")
+				ok(t, os.Lchown(filepath.Join(w.dir, name), FirstUID, FirstUID))
+			}
+			c.take(t, w)
+			w.process(t, 501, FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")
+			got, report := w.judge(t)
+			for _, want := range []string{"files /srv/weights", "files /opt/left/key", "processes 501 miner"} {
+				if !slices.Contains(told(report), want) {
+					t.Errorf("%s is not among %q", want, told(report))
+				}
+			}
+			if got.Verdict != taskcatalog.VerdictNotClean {
+				t.Errorf("the verdict is %s", got.Verdict)
+			}
+		})
+	}
+}
+
+// An account that a policy allows is not the account of the baseline whose uid it takes.
+func TestAPolicyAllowsNoAccountWithAnothersUID(t *testing.T) {
+	w := newWhole(t)
+	uid := w.base.Users[slices.IndexFunc(w.base.Users, func(u taskcatalog.BaselineUser) bool { return u.UID != 0 })].UID
+	put(t, w.dir, "etc/passwd", read(t, w.dir, "etc/passwd")+"ops:x:"+strconv.FormatUint(uint64(uid), 10)+":100::/nonexistent:/bin/sh\n")
+	put(t, w.dir, "etc/shadow", read(t, w.dir, "etc/shadow")+"ops:*:1::::::\n")
+	w.policy = &taskcatalog.CleanPolicy{KnownUsers: []string{"ops"}}
+	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictNotClean || !slices.Contains(told(report), "users ops") {
+		t.Errorf("the verdict is %s, found %q", got.Verdict, told(report))
+	}
+}
+
+// A tenant never gets a uid under which something still runs.
+func TestAUIDOfARunningProcessIsNotGiven(t *testing.T) {
+	w := newWhole(t)
+	w.process(t, 501, FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")
+	res, err := provision(t, w.h, taskcatalog.ProvisionUserParams{AllocationID: "a-2", Username: "bob"})
+	if ok(t, err); res.UID != FirstUID+1 {
+		t.Errorf("bob has uid %d", res.UID)
+	}
+}
