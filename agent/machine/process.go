@@ -168,8 +168,9 @@ const killTime = 10 * time.Second
 // for them to go, then SIGKILL until several looks in a row find none. It returns
 // how many it saw end and those that are still there, in D state as a rule.
 //
-// kill, where it is not nil, is asked before each look of the second part, with
-// who was there at the last: it kills in a way that needs no list.
+// kill, where it is not nil, is asked after each look of the second part, with
+// who was there: it kills in a way that needs no list. The wait lies between kill and
+// the next look, so that the look sees what was started again meanwhile.
 //
 // Without an error, left is all that is left. A process that cannot be looked at
 // is an error, once the others have been ended.
@@ -228,20 +229,20 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 	})
 	var unsure error // of the last look
 	quiet := 0
+	if kill != nil {
+		quiet = -1 // the first look is before the first kill
+	}
 	if err == nil {
 		err = until(killTime, func() (bool, error) {
-			unsure = nil
-			if kill != nil { // if it fails, the list is what there is
-				unsure = kill(left)
-			}
-			var unread error
-			if left, unread, err = pass(unix.SIGKILL); err != nil {
+			if left, unsure, err = pass(unix.SIGKILL); err != nil {
 				return false, err
 			}
-			unsure = errors.Join(unsure, unread)
 			quiet++
 			if len(left) > 0 {
 				quiet = 0
+			}
+			if kill != nil { // if it fails, the list is what there is
+				unsure = errors.Join(unsure, kill(left))
 			}
 			return quiet == quietLooks, nil
 		})

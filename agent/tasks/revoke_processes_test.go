@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // jailed is a host in a jail with a user whose account is gone already, so that no
@@ -129,9 +130,14 @@ func TestWhatComesBackAfterARevokeIsNoSuccess(t *testing.T) {
 		return
 	}
 	h := jailed(t, files)
-	put(t, "/", "unit-of-root", "")
-	infest(t, "sit", 1, "/unit-of-root")
-	_, _, err := revoke(t, h, "a-1", "alice")
+	_, _, err := revokeUser(t.Context(), &Run{
+		Params: &taskcatalog.RevokeUserParams{AllocationID: "a-1", Username: "alice", GraceSeconds: 1}, Host: h,
+		Progress: func(step string, _, _, _ int, _ string) {
+			if step == "still_gone" {
+				infest(t, "sit", 1, "")
+			}
+		},
+	})
 	if err == nil || !strings.Contains(err.Error(), "processes") {
 		t.Errorf("got %v", err)
 	}
