@@ -60,19 +60,31 @@ var allowed = []struct {
 	{"packaging", nil},
 }
 
-// only says which single package may import a dependency.
-var only = []struct{ dependency, owner string }{
-	{"modernc.org/sqlite", "broker/store"},
-	{"github.com/jackc/pgx", "broker/store"},
-	{"github.com/pressly/goose", "broker/store"},
-	{"go.etcd.io/bbolt", "agent/ledger"},
-	{"filippo.io/age", "broker/secrets"},
-	{"github.com/NVIDIA/go-nvml", "agent/gpu"},
-	{"github.com/ebitengine/purego", "agent/gpu"},
-	{"github.com/canonical/gomaasclient", "broker/maas"},
-	{"github.com/juju/gomaasapi", "broker/maas"},
-	{"github.com/pkg/sftp", "broker/sshseed"},
-	{"github.com/creack/pty", "agent/terminal"},
+// only says which of our packages may import a dependency: one, or one on each side.
+var only = []struct {
+	dependency string
+	owners     []string
+}{
+	{"modernc.org/sqlite", []string{"broker/store"}},
+	{"github.com/jackc/pgx", []string{"broker/store"}},
+	{"github.com/pressly/goose", []string{"broker/store"}},
+	{"go.etcd.io/bbolt", []string{"agent/ledger"}},
+	{"filippo.io/age", []string{"broker/secrets"}},
+	{"github.com/NVIDIA/go-nvml", []string{"agent/gpu"}},
+	{"github.com/ebitengine/purego", []string{"agent/gpu"}},
+	{"github.com/canonical/gomaasclient", []string{"broker/maas"}},
+	{"github.com/pkg/sftp", []string{"broker/sshseed"}},
+	{"github.com/creack/pty", []string{"agent/terminal"}},
+	{"github.com/cilium/ebpf", []string{"agent/machine"}},
+	{"github.com/moby/sys/mountinfo", []string{"agent/machine"}},
+	{"github.com/godbus/dbus", []string{"agent/systemd"}},
+	{"github.com/danielgtaylor/huma", []string{"broker/adminapi"}},
+	{"github.com/cloudevents/sdk-go", []string{"broker/outbox"}},
+	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/cmd/hostler/client"}},
+	{"github.com/quic-go/quic-go", []string{"agent/terminal", "broker/relay"}},
+	{"oras.land/oras-go", []string{"agent/selfupdate", "broker/cmd/hostler/artifact"}},
+	{"github.com/spf13/cobra", []string{"agent/cmd/hostler-agent", "broker/cmd"}},
+	{"github.com/prometheus/client_golang", []string{"broker/server"}},
 }
 
 func TestPartsImportOnlyWhatTheyMay(t *testing.T) {
@@ -94,12 +106,63 @@ func TestPartsImportOnlyWhatTheyMay(t *testing.T) {
 // A terminal is separate from the execution of tasks: it could be a program of its own.
 func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 	for _, p := range load(t) {
-		if ours(p.ImportPath) != "agent/terminal" {
+		from := ours(p.ImportPath)
+		if !within(from, "agent/terminal") || strings.HasSuffix(from, "test") {
+			continue
+		}
+		may := []string{"agent/terminal", "agent/machine"}
+		if from == "agent/terminal/process" { // what a session's process shows the relay
+			may = append(may, "agent/identity", "pki")
+		}
+		for _, imp := range p.Imports {
+			if to := ours(imp); to != "" && !within(to, may...) && to != "taskcatalog" && to != "taskcatalog/wire/frame" {
+				t.Errorf("%s imports %s", from, to)
+			}
+		}
+	}
+}
+
+// features are the packages of what somebody starts. Each is lists of stages behind a
+// port of its own, so that a simulation of it needs no database.
+var features = []string{"broker/maas", "broker/turnover", "broker/upgrade", "broker/rollout"}
+
+func TestFeaturesImportNoStore(t *testing.T) {
+	for _, p := range load(t) {
+		from := ours(p.ImportPath)
+		for _, imp := range p.Imports {
+			if to := ours(imp); within(from, features...) && within(to, "broker/store", "broker/taskqueue", "broker/server", "broker/adminapi") {
+				t.Errorf("%s imports %s", from, to)
+			}
+		}
+	}
+}
+
+// The store knows the domain's words, the rows of runs and the blocks of recordings.
+func TestTheStoreImportsNoFeature(t *testing.T) {
+	for _, p := range load(t) {
+		if ours(p.ImportPath) != "broker/store" {
 			continue
 		}
 		for _, imp := range p.Imports {
-			if to := ours(imp); to != "" && to != "agent/machine" && to != "taskcatalog" && to != "taskcatalog/wire/frame" {
-				t.Errorf("agent/terminal imports %s", to)
+			if to := ours(imp); within(to, "broker") && to != "broker" && to != "broker/chain" && to != "broker/recording" {
+				t.Errorf("broker/store imports %s", to)
+			}
+		}
+	}
+}
+
+// The operators' API is served by the server and asked over HTTP by all others; what
+// runs beside an operator opens no database.
+func TestOnlyTheServerImportsTheAPI(t *testing.T) {
+	for _, p := range load(t) {
+		from := ours(p.ImportPath)
+		for _, imp := range p.Imports {
+			to := ours(imp)
+			if to == "broker/adminapi" && from != "broker/server" {
+				t.Errorf("%s imports %s", from, to)
+			}
+			if within(from, "broker/cmd/hostler") && within(to, "broker/store") {
+				t.Errorf("%s imports %s", from, to)
 			}
 		}
 	}
@@ -148,14 +211,24 @@ func TestCertificatesKnowNothingOfTheBroker(t *testing.T) {
 }
 
 func TestEachDependencyHasOneImporter(t *testing.T) {
+	imported := map[string]bool{}
 	for _, p := range load(t) {
 		from := ours(p.ImportPath)
 		for _, imp := range p.Imports {
 			for _, rule := range only {
-				if within(imp, rule.dependency) && !within(from, rule.owner, "test") {
-					t.Errorf("%s imports %s: only %s and test may", from, imp, rule.owner)
+				if !within(imp, rule.dependency) {
+					continue
+				}
+				imported[rule.dependency] = true
+				if !within(from, rule.owners...) && !within(from, "test") && !strings.HasSuffix(from, "test") {
+					t.Errorf("%s imports %s: only %v and tests may", from, imp, rule.owners)
 				}
 			}
+		}
+	}
+	for _, rule := range only {
+		if !imported[rule.dependency] {
+			t.Errorf("nothing imports %s: its rule is out of date", rule.dependency)
 		}
 	}
 }
