@@ -58,7 +58,7 @@ type Node struct {
 }
 
 // SilentAfter is how long a node may go unheard before it counts as silent. A silent node
-// is handed to nobody, even where its status is held still (see package lifecycle).
+// is handed to nobody, even where its status is held still (see package presence).
 const SilentAfter = 3 * time.Minute
 
 // Silent reports whether the node was not heard for longer than SilentAfter.

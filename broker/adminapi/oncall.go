@@ -9,7 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/store"
@@ -96,7 +96,7 @@ func (a *API) silent(ctx context.Context, out *resource.Status, sites []string) 
 		}
 		switch where := cmp.Or(c.Site, "none"); {
 		case c.Silent():
-			out.Alerts = append(out.Alerts, resource.Alert{Code: lifecycle.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has been heard for %v%s (look at the site's power, and the network between)", where, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, resource.Alert{Code: presence.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has been heard for %v%s (look at the site's power, and the network between)", where, c.Nodes, broker.SilentAfter, still)})
 		case c.Active > 0:
 			out.Alerts = append(out.Alerts, resource.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not been heard for %v%s (look at the network between)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
 		}

@@ -20,7 +20,7 @@
 //
 // # Two signals
 //
-// The agent's polls are the first (package lifecycle moves nodes between active and
+// The agent's polls are the first (package presence moves nodes between active and
 // offline by them), MAAS is the second. MAAS's word that a machine is off counts
 // only while its agent is not heard; that a machine is not ours any more counts
 // either way, and the record says when its agent was last heard.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -38,7 +38,7 @@ type Node struct {
 func (n Node) Held() bool { return n.InRun || n.TurnoverOwed }
 
 func (n Node) silent(now time.Time) bool {
-	return now.Sub(n.LastAgentContactAt) > lifecycle.DefaultPolicy.Silence
+	return now.Sub(n.LastAgentContactAt) > presence.DefaultPolicy.Silence
 }
 
 // Finding is a rule that holds.

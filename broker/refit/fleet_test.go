@@ -11,8 +11,8 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/offboard"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -53,8 +53,8 @@ type fleet struct {
 	authority *pkitest.Authority
 	engine    *chain.Engine
 	all       []*simulated
-	heard     time.Time        // when all of them were heard last
-	watch     *lifecycle.Watch // nil: nobody marks nodes offline
+	heard     time.Time       // when all of them were heard last
+	watch     *presence.Watch // nil: nobody marks nodes offline
 }
 
 func eachFleet(t *testing.T, n int, f func(*fleet)) {

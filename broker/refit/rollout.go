@@ -7,7 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/upgrade"
@@ -192,8 +192,8 @@ func (n *Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout
 // PollsStopped implements rollout.Nodes.
 func (n *Nodes) PollsStopped(ctx context.Context) (bool, error) {
 	now := n.DB.Now()
-	fleet, err := lifecycle.ReadFleet(ctx, n.DB, now)
-	_, stopped := lifecycle.Stopped(now, fleet, lifecycle.DefaultPolicy)
+	fleet, err := presence.ReadFleet(ctx, n.DB, now)
+	_, stopped := presence.Stopped(now, fleet, presence.DefaultPolicy)
 	return stopped, err
 }
 

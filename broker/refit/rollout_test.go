@@ -9,7 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -166,7 +166,7 @@ func TestAWaveThatFallsSilentWhenItWasConfirmed(t *testing.T) {
 		for i := 2; i < 10; i++ {
 			f.all[i].makes = "mute"
 		}
-		f.watch = &lifecycle.Watch{DB: f.db, Now: f.clock.Now, Log: zap.NewNop()}
+		f.watch = &presence.Watch{DB: f.db, Now: f.clock.Now, Log: zap.NewNop()}
 		r, s := f.settle(f.roll(func(r *rollout.Request) { r.Plan.Waves, r.Plan.MaxFailures = []int{50, 100}, 2 }))
 		n := s.Count(-1)
 		if r.Status != chain.FailedManual || n[rollout.Failed] != 8 || n[rollout.Waiting] != 10 || s.Members[5].Code != "agent_silent" {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/presence"
 )
 
 // soak watches the nodes that are done, for as long as the plan says since the wave was
@@ -88,8 +88,8 @@ func (c *Chains) silent(ctx context.Context, r *run, heard time.Time) (bool, err
 	if heard.Before(s.HearsFrom) {
 		heard = s.HearsFrom
 	}
-	if r.Now.Sub(heard) <= lifecycle.DefaultPolicy.Silence || s.somebody {
-		return r.Now.Sub(heard) > lifecycle.DefaultPolicy.Silence, nil
+	if r.Now.Sub(heard) <= presence.DefaultPolicy.Silence || s.somebody {
+		return r.Now.Sub(heard) > presence.DefaultPolicy.Silence, nil
 	}
 	stopped, err := c.Nodes.PollsStopped(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard strin
 	return unheard, nil
 }
 
-func (s *Rollout) overdue(now time.Time, h Heard) bool { return now.Sub(h.At) > lifecycle.Overdue }
+func (s *Rollout) overdue(now time.Time, h Heard) bool { return now.Sub(h.At) > presence.Overdue }
 
 // ofAgents are what keeps a node from being handed out and may be its agent's doing.
 var ofAgents = []string{"device_missing", "device_unexpected"}

@@ -21,12 +21,12 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/lifecycle"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
@@ -336,7 +336,7 @@ func (s *Server) lead(ctx context.Context) {
 	var group errgroup.Group
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
 	// What these compare was written by the store's clock.
-	watch := &lifecycle.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("lifecycle")}
+	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
 	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &offboard.Starts{DB: s.db, Runs: s.runs}}

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/lifecycle"
+	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki"
@@ -137,9 +137,9 @@ func TestAFailedDrainLeavesTheNodeOutOfService(t *testing.T) {
 				if got := w.task(k.ID); got.Status != broker.TaskFailed {
 					w.t.Fatalf("the drain is %s", got.Status)
 				}
-				watch := &lifecycle.Watch{DB: w.db, Now: w.clock.Now, Log: zap.NewNop()}
+				watch := &presence.Watch{DB: w.db, Now: w.clock.Now, Log: zap.NewNop()}
 				for range 3 {
-					w.clock.Advance(lifecycle.Every)
+					w.clock.Advance(presence.Every)
 					w.ok(w.db.TouchNodes(ctx, map[string]time.Time{n.Peer.NodeID: w.clock.Now()}))
 					w.ok(watch.Look(ctx))
 				}

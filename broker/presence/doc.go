@@ -1,4 +1,4 @@
-// Package lifecycle moves nodes between active and offline by what is heard of
+// Package presence moves nodes between active and offline by what is heard of
 // them, and nothing else: no other status changes by silence.
 //
 // # The rules of silence
@@ -24,4 +24,4 @@
 //
 // Judge is a pure function of what was observed; Watch reads, judges and
 // writes. One broker watches, the one that leads.
-package lifecycle
+package presence
