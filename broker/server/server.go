@@ -32,7 +32,7 @@ import (
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/resolver"
-	"github.com/hostler/hostler/broker/restored"
+	"github.com/hostler/hostler/broker/restore"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -344,7 +344,7 @@ func (s *Server) lead(ctx context.Context) {
 	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &offboard.Silence{Starts: &offboard.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &offboard.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
-	compare := &restored.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restored")}
+	compare := &restore.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restore")}
 	for _, f := range []func(context.Context) error{
 		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.tellStrangers, compare.Run,
 		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),

@@ -1,4 +1,4 @@
-// Package restored is what a broker does whose database came out of a backup, until an
+// Package restore is what a broker does whose database came out of a backup, until an
 // operator releases it.
 //
 // # What is wrong with such a database
@@ -64,4 +64,4 @@
 // each site, and at the ledger of each node that is let in. What it finds is listed, one
 // by one, and never mended here: nothing in this package deploys, releases, powers or
 // tells a node to do anything but to say what it has done.
-package restored
+package restore

@@ -1,4 +1,4 @@
-package restored
+package restore
 
 import (
 	"context"
