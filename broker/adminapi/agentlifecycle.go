@@ -7,10 +7,10 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/store"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -125,7 +125,7 @@ func (a *API) agentResource(ctx context.Context, fleet refit.Fleet, n broker.Nod
 	for _, p := range g.Pins {
 		out.SkippedVersions = append(out.SkippedVersions, resource.AgentSkipped{Version: p.Version, Reason: string(p.Reason)})
 	}
-	if g.Result != upgrade.Running {
+	if g.Result != agentlifecycle.Running {
 		return out, nil
 	}
 	// The run says what became of one that no agent has told the end of.
@@ -202,7 +202,7 @@ func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*resource.Ag
 			return s, err
 		}
 		return a.c.Refit.Start(ctx, n, refit.Order{
-			Request: upgrade.Request{
+			Request: agentlifecycle.Request{
 				Mode: broker.DeliveryMode(cmp.Or(b.Mode, string(had.Mode))), Scenario: broker.DeliveryScenario(b.Scenario), Safety: broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))),
 				AllowRollback: b.AllowRollback, Force: b.Force, Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500), RequestedBy: who.Name,
 			},

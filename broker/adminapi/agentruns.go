@@ -7,8 +7,8 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -26,17 +26,17 @@ func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*resource.Ag
 	if err != nil {
 		return nil, err
 	}
-	var s upgrade.Upgrade
+	var s agentlifecycle.Upgrade
 	_ = json.Unmarshal(r.State, &s) // another version's is planned as an empty one
-	plan, err := chain.Plan((&upgrade.Chains{}).Of(listOf(r)), s)
+	plan, err := chain.Plan((&agentlifecycle.Chains{}).Of(listOf(r)), s)
 	if err != nil {
 		return nil, err
 	}
 	return &resource.AgentLifecycleDetail{AgentLifecycleRun: agentRunResource(r), Stages: stagesOf(r, plan, events), Events: told}, nil
 }
 
-func listOf(r chain.Record) upgrade.List {
-	return upgrade.List(strings.TrimPrefix(r.Kind, upgrade.KindPrefix+"/"))
+func listOf(r chain.Record) agentlifecycle.List {
+	return agentlifecycle.List(strings.TrimPrefix(r.Kind, agentlifecycle.KindPrefix+"/"))
 }
 
 type agentRunsInput struct {
@@ -98,7 +98,7 @@ func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*reso
 
 // agentRunResource is the read model of a run.
 func agentRunResource(r chain.Record) resource.AgentLifecycleRun {
-	var s upgrade.Upgrade
+	var s agentlifecycle.Upgrade
 	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
 	out := resource.AgentLifecycleRun{
 		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),
@@ -113,7 +113,7 @@ func agentRunResource(r chain.Record) resource.AgentLifecycleRun {
 	if s.Target != nil {
 		out.TargetVersion = s.Target.Version
 	}
-	if s.List == upgrade.Install {
+	if s.List == agentlifecycle.Install {
 		if out.RecommendedNextAction == "" && !out.Ended {
 			out.RecommendedNextAction = s.Next()
 		}

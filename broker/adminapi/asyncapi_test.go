@@ -15,13 +15,13 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -91,11 +91,11 @@ func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := []string{
-		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", upgrade.RolledBackEvent,
+		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", agentlifecycle.RolledBackEvent,
 		"site.reconciliation.stopped", "site.reconciliation.resumed", store.SilentEvent, store.HeardEvent, store.ProfilesStoppedEvent,
 		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
 	}
-	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), upgrade.Update.Kind(), rollout.Kind} {
+	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), agentlifecycle.Update.Kind(), rollout.Kind} {
 		sent = append(sent, chain.Types(kind)...)
 	}
 	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable, chain.Restored} {

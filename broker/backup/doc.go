@@ -1,5 +1,5 @@
 // Package backup writes what a broker on SQLite is into one encrypted file, and makes a
-// data directory of it again. What a restored broker may do is package restored's.
+// data directory of it again. What a restored broker may do is package restore's.
 //
 // # The file
 //

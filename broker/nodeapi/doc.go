@@ -17,7 +17,7 @@
 //	not run out                 certificate_expired, except for renewal
 //	not too often               too_many_requests, too_many_renewals
 //	not from before a restore   certificate_expired; a renewal is judged apart, see
-//	                            package restored
+//	                            package restore
 //	room for another arrival    broker_busy (503, with Retry-After), for a poll alone
 //	the node is a member        node_not_found, node_deleted
 //	of the present enrolment    epoch_superseded

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -48,7 +48,7 @@ func (f *fleet) update(s *simulated) (chain.Record, wire.Delivery) {
 	f.Helper()
 	node, err := f.db.Node(f.Context(), s.NodeID)
 	f.ok(err)
-	start, err := f.nodes.Start(f.Context(), node, Order{Request: upgrade.Request{
+	start, err := f.nodes.Start(f.Context(), node, Order{Request: agentlifecycle.Request{
 		Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: broker.OnlyIdle, RequestedBy: "ada",
 	}, Target: after})
 	f.ok(err)

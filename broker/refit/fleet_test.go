@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/presence"
@@ -17,7 +18,6 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -68,7 +68,7 @@ func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet 
 	queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
 	s.world = &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
 	var err error
-	kinds := append((&upgrade.Chains{Nodes: s.nodes}).All(), (&rollout.Chains{Nodes: s.nodes}).Rollout())
+	kinds := append((&agentlifecycle.Chains{Nodes: s.nodes}).All(), (&rollout.Chains{Nodes: s.nodes}).Rollout())
 	s.engine, err = chain.New(db, classes(), chain.Options{}, kinds...)
 	s.ok(err)
 	starts.Runs = s.engine

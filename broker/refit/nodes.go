@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/turnover"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Truster is the trust authority, as far as a run needs it.
 type Truster interface{ Version() int64 }
 
-// Nodes is upgrade.Nodes over the broker's own parts.
+// Nodes is agentlifecycle.Nodes over the broker's own parts.
 type Nodes struct {
 	DB     *store.DB
 	Queue  *taskqueue.Queue
@@ -27,22 +27,22 @@ type Nodes struct {
 	Starts *offboard.Starts // of the turnovers that reimage
 }
 
-var _ upgrade.Nodes = (*Nodes)(nil)
+var _ agentlifecycle.Nodes = (*Nodes)(nil)
 
 // bySystem is the broker itself, in the audit log.
 var bySystem = broker.Actor{Name: "system"}
 
-// Node implements upgrade.Nodes.
+// Node implements agentlifecycle.Nodes.
 func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 	return n.DB.Node(ctx, nodeID)
 }
 
-// Agent implements upgrade.Nodes.
+// Agent implements agentlifecycle.Nodes.
 func (n *Nodes) Agent(ctx context.Context, nodeID string) (broker.Agent, error) {
 	return n.DB.Agent(ctx, nodeID)
 }
 
-// Live implements upgrade.Nodes.
+// Live implements agentlifecycle.Nodes.
 func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
 	all, err := n.DB.SettledAllocations(ctx, nodeID)
 	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), err
@@ -52,7 +52,7 @@ func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Allocation, e
 // the node is fit for does not hang on them.
 var ofRuns = []string{"node_in_run", "allocation_live", "turnover_missing", "frozen"}
 
-// Unfit implements upgrade.Nodes.
+// Unfit implements agentlifecycle.Nodes.
 func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error) {
 	node, err := n.DB.Node(ctx, nodeID)
 	if err != nil {
@@ -69,22 +69,22 @@ func unfit(h broker.Handout) []broker.Reason {
 	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) })
 }
 
-// ProfilesVersion implements upgrade.Nodes.
+// ProfilesVersion implements agentlifecycle.Nodes.
 func (n *Nodes) ProfilesVersion(ctx context.Context, digest string) (string, error) {
 	set, err := n.DB.ResolverSet(ctx, digest)
 	return set.Version, err
 }
 
-// TrustVersion implements upgrade.Nodes.
+// TrustVersion implements agentlifecycle.Nodes.
 func (n *Nodes) TrustVersion() int64 { return n.Trust.Version() }
 
-// Tell implements upgrade.Nodes.
-func (n *Nodes) Tell(ctx context.Context, d upgrade.Delivery) error {
+// Tell implements agentlifecycle.Nodes.
+func (n *Nodes) Tell(ctx context.Context, d agentlifecycle.Delivery) error {
 	return n.DB.Deliver(ctx, store.Delivery{NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason, Seconds: d.Seconds})
 }
 
-// Ask implements upgrade.Nodes.
-func (n *Nodes) Ask(ctx context.Context, t upgrade.Task) (broker.Task, error) {
+// Ask implements agentlifecycle.Nodes.
+func (n *Nodes) Ask(ctx context.Context, t agentlifecycle.Task) (broker.Task, error) {
 	had, ok, err := n.DB.TaskByKey(ctx, t.NodeID, t.Key)
 	switch {
 	case err != nil:
@@ -105,7 +105,7 @@ func (n *Nodes) Ask(ctx context.Context, t upgrade.Task) (broker.Task, error) {
 // most is more tasks than a run has of its node.
 const most = 1000
 
-// Withdraw implements upgrade.Nodes.
+// Withdraw implements agentlifecycle.Nodes.
 func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
 	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
 	for i, k := range all {
@@ -116,19 +116,19 @@ func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]b
 	return all, err
 }
 
-// AskReport implements upgrade.Nodes.
+// AskReport implements agentlifecycle.Nodes.
 func (n *Nodes) AskReport(ctx context.Context, nodeID string) error {
 	return n.DB.AskReport(ctx, nodeID)
 }
 
-// RenewedAt implements upgrade.Nodes.
+// RenewedAt implements agentlifecycle.Nodes.
 func (n *Nodes) RenewedAt(ctx context.Context, nodeID string) (time.Time, error) {
 	return n.DB.RenewedAt(ctx, nodeID)
 }
 
-// Reimage implements upgrade.Nodes. The turnover ends who is on the node only where the
+// Reimage implements agentlifecycle.Nodes. The turnover ends who is on the node only where the
 // run was forced.
-func (n *Nodes) Reimage(ctx context.Context, runID string, s upgrade.Upgrade) (string, error) {
+func (n *Nodes) Reimage(ctx context.Context, runID string, s agentlifecycle.Upgrade) (string, error) {
 	id := turnoverOf(runID)
 	if had, err := n.DB.Run(ctx, id); err == nil {
 		return had.ID, nil
@@ -150,7 +150,7 @@ func turnoverOf(runID string) string { return runID + "-reimage" }
 // reimage is the start of the turnover. What forbids it at any time is said before who
 // is on the node, because they may be waited for. Only those are made to leave who were
 // there when the run was asked for.
-func (n *Nodes) reimage(ctx context.Context, s upgrade.Upgrade) (start chain.Start, err error) {
+func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Upgrade) (start chain.Start, err error) {
 	node, err := n.DB.Node(ctx, s.NodeID)
 	if err != nil {
 		return start, err
@@ -172,7 +172,7 @@ func (n *Nodes) reimage(ctx context.Context, s upgrade.Upgrade) (start chain.Sta
 	return offboard.Of(node, t, locks, offboard.By{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
 }
 
-// Turnover implements upgrade.Nodes.
+// Turnover implements agentlifecycle.Nodes.
 func (n *Nodes) Turnover(ctx context.Context, id string) (chain.Record, error) {
 	return n.DB.Run(ctx, id)
 }

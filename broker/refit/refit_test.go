@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -104,7 +104,7 @@ func (w *world) desired() (string, broker.AgentDrift) {
 	return s.Desired, s.Drift
 }
 
-func (w *world) order(o Order) (*upgrade.Upgrade, error) {
+func (w *world) order(o Order) (*agentlifecycle.Upgrade, error) {
 	w.Helper()
 	if o.Mode == "" {
 		o.Mode = broker.ByRebootstrap
@@ -114,8 +114,8 @@ func (w *world) order(o Order) (*upgrade.Upgrade, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := s.State.(upgrade.Upgrade)
-	if s.Kind != u.List.Kind() || s.Site != upgrade.NoSite || s.Subject != "g1" {
+	u := s.State.(agentlifecycle.Upgrade)
+	if s.Kind != u.List.Kind() || s.Site != agentlifecycle.NoSite || s.Subject != "g1" {
 		w.Errorf("the start is %+v", s)
 	}
 	return &u, nil
@@ -174,10 +174,10 @@ func TestTheStartOfARun(t *testing.T) {
 		w.publish("1.6.0", "stable")
 		_, err := w.db.RevokeRelease(w.Context(), ada, "1.6.0", "no good")
 		w.ok(err)
-		update := upgrade.Request{Scenario: broker.InPlaceUpgrade}
+		update := agentlifecycle.Request{Scenario: broker.InPlaceUpgrade}
 		u, err := w.order(Order{Request: update})
 		w.ok(err)
-		if u.List != upgrade.Update || u.Target.Version != "1.4.0" || u.Target.SHA256 != program("1.4.0") || u.Target.Commit != "c-1" || u.From != "1.3.0" {
+		if u.List != agentlifecycle.Update || u.Target.Version != "1.4.0" || u.Target.SHA256 != program("1.4.0") || u.Target.Commit != "c-1" || u.From != "1.3.0" {
 			w.Errorf("%+v to %+v", u, u.Target)
 		}
 		u, err = w.order(Order{Request: update, Target: "1.5.0"})
@@ -195,7 +195,7 @@ func TestTheStartOfARun(t *testing.T) {
 		if _, err := w.order(Order{Request: update}); broker.AsError(err).Code != "release_below_floor" {
 			w.Errorf("below the floor: %v", err)
 		}
-		reimage := upgrade.Request{Mode: broker.ByReimage, Scenario: broker.CertificateRepair, Reason: "r"}
+		reimage := agentlifecycle.Request{Mode: broker.ByReimage, Scenario: broker.CertificateRepair, Reason: "r"}
 		if _, err := w.order(Order{Request: reimage}); broker.AsError(err).Code != "node_status" {
 			w.Errorf("a reimage of a node that is enrolling: %v", err)
 		}
@@ -230,7 +230,7 @@ func TestWhatAPersonInstallsIsNamedWithItsDigest(t *testing.T) {
 		p, err := w.db.PutPackage(w.Context(), ada, store.Package{Name: "hostler-agent_1.4.0_amd64.deb", Version: "1.4.0-1"}, bytes.NewReader([]byte("deb")))
 		w.ok(err)
 		at := func(digest string) string { return "https://broker/" + digest }
-		u, err := w.order(Order{Request: upgrade.Request{Mode: broker.ByManualInstall, Scenario: broker.InPlaceUpgrade}, PackageURL: at})
+		u, err := w.order(Order{Request: agentlifecycle.Request{Mode: broker.ByManualInstall, Scenario: broker.InPlaceUpgrade}, PackageURL: at})
 		w.ok(err)
 		if u.Package == nil || u.Package.URL != at(p.Digest) || "sha256:"+u.Package.SHA256 != p.Digest || u.Package.Filename != p.Name {
 			w.Errorf("it is %+v", u.Package)
@@ -240,7 +240,7 @@ func TestWhatAPersonInstallsIsNamedWithItsDigest(t *testing.T) {
 
 func TestATaskIsAskedForOnce(t *testing.T) {
 	each(t, func(w *world) {
-		ask := upgrade.Task{Key: "r/check/1", NodeID: "n-1", Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: "r"}
+		ask := agentlifecycle.Task{Key: "r/check/1", NodeID: "n-1", Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: "r"}
 		first, err := w.nodes.Ask(w.Context(), ask)
 		w.ok(err)
 		again, err := w.nodes.Ask(w.Context(), ask)

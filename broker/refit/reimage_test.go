@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/turnover"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -56,11 +56,11 @@ func (w *world) letIn(node, allocation, tenant string) {
 func TestAForcedReimageEndsNobodyWhoCameLater(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.machine()
-		order := Order{Request: upgrade.Request{Mode: broker.ByReimage, Scenario: broker.CertificateRepair, Safety: broker.Forced, Reason: "its key leaked", RequestedBy: "ada"}}
+		order := Order{Request: agentlifecycle.Request{Mode: broker.ByReimage, Scenario: broker.CertificateRepair, Safety: broker.Forced, Reason: "its key leaked", RequestedBy: "ada"}}
 		before, err := w.nodes.Start(w.Context(), n, order)
 		w.ok(err)
 		w.letIn(n.ID, "a-1", "acme")
-		_, err = w.nodes.Reimage(w.Context(), "r", before.State.(upgrade.Upgrade))
+		_, err = w.nodes.Reimage(w.Context(), "r", before.State.(agentlifecycle.Upgrade))
 		if e := broker.AsError(err); e.Code != "allocation_live" || !strings.Contains(e.Message, "a-1 of tenant acme") {
 			w.Errorf("with somebody who came later: %v", err)
 		}
@@ -69,7 +69,7 @@ func TestAForcedReimageEndsNobodyWhoCameLater(t *testing.T) {
 		}
 		after, err := w.nodes.Start(w.Context(), n, order)
 		w.ok(err)
-		turn, err := w.nodes.reimage(w.Context(), after.State.(upgrade.Upgrade))
+		turn, err := w.nodes.reimage(w.Context(), after.State.(agentlifecycle.Upgrade))
 		w.ok(err)
 		if t := turn.State.(turnover.Turnover); !slices.Equal(t.Ends, []string{"a-1"}) || !t.ForceRelease {
 			w.Errorf("it ends %q, forced %v", t.Ends, t.ForceRelease)
@@ -82,7 +82,7 @@ func TestAReimageWaitsForWhoIsThere(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.machine()
 		w.letIn(n.ID, "a-1", "acme")
-		order := upgrade.Request{Mode: broker.ByReimage, Scenario: broker.CertificateRepair, Safety: broker.AfterDrain, Reason: "its key leaked", RequestedBy: "ada"}
+		order := agentlifecycle.Request{Mode: broker.ByReimage, Scenario: broker.CertificateRepair, Safety: broker.AfterDrain, Reason: "its key leaked", RequestedBy: "ada"}
 		if _, err := w.nodes.Start(w.Context(), n, Order{Request: order}); err != nil {
 			w.Errorf("with a tenant on it: %v", err)
 		}

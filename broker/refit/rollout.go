@@ -6,11 +6,11 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -125,7 +125,7 @@ func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
 		return err
 	}
 	s, err := n.Start(ctx, node, Order{
-		Request: upgrade.Request{
+		Request: agentlifecycle.Request{
 			Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: o.Safety, AllowRollback: o.AllowRollback, Force: o.Force, Reason: o.Reason, RequestedBy: o.RequestedBy,
 		},
 		Target: o.Version, CorrelationID: o.Rollout,
@@ -133,8 +133,8 @@ func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	if err != nil {
 		return err
 	}
-	state := s.State.(upgrade.Upgrade)
-	if state.List != upgrade.Update {
+	state := s.State.(agentlifecycle.Upgrade)
+	if state.List != agentlifecycle.Update {
 		return broker.Errorf(broker.Refused, "agent_unreachable", "cannot give node %s a release: %s", node.ID, state.Because)
 	}
 	s.ID = o.ID

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -94,30 +94,30 @@ func (r *Release) judged() *broker.AgentRelease {
 	return &broker.AgentRelease{Version: r.Version, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit, SHA256: r.SHA256}
 }
 
-func (r *Release) target() *upgrade.Target {
+func (r *Release) target() *agentlifecycle.Target {
 	if r == nil {
 		return nil
 	}
-	return &upgrade.Target{Version: r.Version, Commit: r.Commit, SHA256: r.SHA256, Digest: r.Digest}
+	return &agentlifecycle.Target{Version: r.Version, Commit: r.Commit, SHA256: r.SHA256, Digest: r.Digest}
 }
 
 // Order is a run that an operator asks for.
 type Order struct {
-	upgrade.Request
+	agentlifecycle.Request
 	Target        string // version; empty: the one that the node shall have
 	Role          string
 	CorrelationID string
 	PackageURL    func(digest string) string // where this broker serves a package
 }
 
-// Start is the start of a run. Nothing is begun by it. Codes: those of upgrade.New, of a
+// Start is the start of a run. Nothing is begun by it. Codes: those of agentlifecycle.New, of a
 // turnover for a reimage, agent_release_unknown, release_revoked.
 func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.Start, err error) {
 	f, err := n.fleetOf(ctx, node.ID)
 	if err != nil {
 		return s, err
 	}
-	at := upgrade.Place{Node: node, Now: n.DB.Now()}
+	at := agentlifecycle.Place{Node: node, Now: n.DB.Now()}
 	var a broker.Agent
 	a, at.Standing = f.Of(node, n.DB)
 	want := f.wanted(a)
@@ -140,17 +140,17 @@ func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.S
 			return s, err
 		}
 	}
-	state, locks, err := upgrade.New(at, o.Request)
+	state, locks, err := agentlifecycle.New(at, o.Request)
 	if err != nil {
 		return s, err
 	}
-	if state.List == upgrade.Reimage {
+	if state.List == agentlifecycle.Reimage {
 		if _, err := n.reimage(ctx, state); err != nil && !(state.Safety == broker.AfterDrain && broker.AsError(err).Code == "allocation_live") {
 			return s, err
 		}
 	}
 	return chain.Start{
-		Kind: state.List.Kind(), Site: cmp.Or(node.Site, upgrade.NoSite), Subject: node.Hostname, State: state, Locks: locks,
+		Kind: state.List.Kind(), Site: cmp.Or(node.Site, agentlifecycle.NoSite), Subject: node.Hostname, State: state, Locks: locks,
 		RequestedBy: o.RequestedBy, Role: o.Role, Reason: o.Reason, CorrelationID: o.CorrelationID,
 	}, nil
 }
@@ -173,7 +173,7 @@ func revoked(r store.AgentRelease) error {
 	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to anybody: it was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
 }
 
-// MayGive implements upgrade.Nodes.
+// MayGive implements agentlifecycle.Nodes.
 func (n *Nodes) MayGive(ctx context.Context, version string, allowRollback bool) error {
 	r, err := n.DB.AgentRelease(ctx, version)
 	switch {
@@ -190,11 +190,11 @@ func (n *Nodes) MayGive(ctx context.Context, version string, allowRollback bool)
 }
 
 // packageOf is the package of a version, where one is published.
-func (n *Nodes) packageOf(ctx context.Context, version string, url func(string) string) (*upgrade.Package, error) {
+func (n *Nodes) packageOf(ctx context.Context, version string, url func(string) string) (*agentlifecycle.Package, error) {
 	all, err := n.DB.Packages(ctx)
 	for _, p := range all {
 		if p.OfVersion(version) {
-			return &upgrade.Package{URL: url(p.Digest), SHA256: p.Digest[len("sha256:"):], Filename: p.Name}, nil
+			return &agentlifecycle.Package{URL: url(p.Digest), SHA256: p.Digest[len("sha256:"):], Filename: p.Name}, nil
 		}
 	}
 	return nil, err

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store/storetest"
-	"github.com/hostler/hostler/broker/upgrade"
 )
 
 // BenchmarkRollout is one step of a rollout over the real store, of so many nodes and
@@ -150,7 +150,7 @@ func (f *easy) Run(_ context.Context, id string) (chain.Record, error) {
 		r.Status, r.CompletedAt = chain.Completed, ends
 	}
 	var err error
-	r.State, err = json.Marshal(upgrade.Upgrade{Safety: broker.OnlyIdle, From: "1.3.0", BegunAt: r.StartedAt, Target: &upgrade.Target{Version: newest.Version}})
+	r.State, err = json.Marshal(agentlifecycle.Upgrade{Safety: broker.OnlyIdle, From: "1.3.0", BegunAt: r.StartedAt, Target: &agentlifecycle.Target{Version: newest.Version}})
 	return r, err
 }
 

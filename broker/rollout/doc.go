@@ -5,7 +5,7 @@
 //
 // A rollout is one run of a chain. Its members are frozen when it is asked for: which
 // nodes, in which wave, and which were left out and why. All that becomes of a member is
-// a run of package upgrade on that one node, whose id follows from the rollout's. That it
+// a run of package agentlifecycle on that one node, whose id follows from the rollout's. That it
 // is to begin is saved first, and then it is begun: a run that no save tells of is found by
 // its id, by whatever the rollout does next. The rollout only begins those, looks at them
 // and counts; what is true of a node is what its run and the node itself say.
@@ -15,7 +15,7 @@
 //	             the node
 //	failing      its run stopped or was cancelled, and is being put away
 //	taking_back  the node is given the release before, since it runs this one and is unwell
-//	done         its run has completed: the four verifications of package upgrade hold
+//	done         its run has completed: the four verifications of package agentlifecycle hold
 //	skipped      nothing was done to it, and why
 //	failed, rolled_back, taken_back   it failed: as it is, put back by the node's own
 //	             watcher, given the release before by this rollout

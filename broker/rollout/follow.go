@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/upgrade"
 )
 
 // follow brings a member to what has become of its run. begun is false of one that was to
@@ -36,7 +36,7 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err
 }
 
 // runOf is a run on a node, with its state.
-func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u upgrade.Upgrade, err error) {
+func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u agentlifecycle.Upgrade, err error) {
 	if rec, err = c.Nodes.Run(ctx, id); err != nil {
 		return rec, u, err
 	}
@@ -48,12 +48,12 @@ func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u upgr
 
 // parked reports whether a run waits for who is on its node. One that a freeze holds, and
 // one that has not been looked at yet, is not parked: it would go on with all others.
-func parked(rec chain.Record, u upgrade.Upgrade) bool {
+func parked(rec chain.Record, u agentlifecycle.Upgrade) bool {
 	return unbegun(rec, u) && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
 }
 
 // unbegun reports whether a run has done nothing to its node yet.
-func unbegun(rec chain.Record, u upgrade.Upgrade) bool {
+func unbegun(rec chain.Record, u agentlifecycle.Upgrade) bool {
 	return rec.Status.Moving() && rec.Direction == chain.Forward && u.BegunAt.IsZero()
 }
 
@@ -62,7 +62,7 @@ func withdrawn(rec chain.Record) bool {
 	return rec.Status == chain.Cancelled && rec.AskedBy == Actor.Name
 }
 
-func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
+func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
 	if u.From != "" {
 		m.From = u.From
 	}
@@ -123,7 +123,7 @@ func seconds(rec chain.Record) int64 {
 }
 
 // followFailing puts the run away that has failed, and settles what the node is then.
-func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
+func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
 	switch {
 	case rec.Status.Stopped() && rec.Direction == chain.Undo:
 		m.ends(Failed, "cancel_failed")
@@ -275,11 +275,11 @@ func (m *Member) stays(why string) {
 	m.ends(Failed, why)
 }
 
-func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u upgrade.Upgrade) error {
+func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
 	switch {
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.ends(TakenBack, "")
-		r.Publish(chain.Message{Type: upgrade.RolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
+		r.Publish(chain.Message{Type: agentlifecycle.RolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
 			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
 			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
 		}})

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/rollout"
-	"github.com/hostler/hostler/broker/upgrade"
 )
 
 var (
@@ -277,7 +277,7 @@ func (w *world) Begin(_ context.Context, o rollout.Order) error {
 	case m.busy && o.Safety == broker.OnlyIdle:
 		return broker.Errorf(broker.Refused, "allocation_live", "somebody is on it")
 	}
-	raw, err := json.Marshal(upgrade.Upgrade{NodeID: o.NodeID, Safety: o.Safety, Target: &upgrade.Target{Version: o.Version}})
+	raw, err := json.Marshal(agentlifecycle.Upgrade{NodeID: o.NodeID, Safety: o.Safety, Target: &agentlifecycle.Target{Version: o.Version}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func (w *world) advance() {
 		if !r.Status.Moving() || r.Kind == others {
 			continue
 		}
-		var u upgrade.Upgrade
+		var u agentlifecycle.Upgrade
 		if err := json.Unmarshal(r.State, &u); err != nil {
 			w.t.Fatal(err)
 		}

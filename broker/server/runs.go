@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/offboard"
@@ -16,7 +17,6 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -42,7 +42,7 @@ func (s *Server) openRuns() error {
 // kinds are all chains of a broker.
 func kinds(l *maas.Lifecycle, t *turnover.Chains, n *refit.Nodes) []chain.Kind {
 	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
-	all = append(all, (&upgrade.Chains{Nodes: n}).All()...)
+	all = append(all, (&agentlifecycle.Chains{Nodes: n}).All()...)
 	return append(all, (&rollout.Chains{Nodes: n}).Rollout())
 }
 

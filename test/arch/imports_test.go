@@ -124,7 +124,7 @@ func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 
 // features are the packages of what somebody starts. Each is lists of stages behind a
 // port of its own, so that a simulation of it needs no database.
-var features = []string{"broker/maas", "broker/turnover", "broker/upgrade", "broker/rollout"}
+var features = []string{"broker/maas", "broker/turnover", "broker/agentlifecycle", "broker/rollout"}
 
 func TestFeaturesImportNoStore(t *testing.T) {
 	for _, p := range load(t) {

@@ -1,4 +1,4 @@
-// Package upgrade is what becomes of a node's agent: an update where it stands, the
+// Package agentlifecycle is what becomes of a node's agent: an update where it stands, the
 // repair of its certificate or of its configuration, and what a person or MAAS does in
 // its place. Each is a list of stages; none runs anything on a node but typed tasks.
 //
@@ -37,4 +37,4 @@
 // broker. That is the truth that the task's result tells, and this package repeats
 // (agent.rollback.completed). A cancelled run takes back what was not begun: tasks that
 // no agent has taken yet.
-package upgrade
+package agentlifecycle

@@ -1,4 +1,4 @@
-package upgrade_test
+package agentlifecycle_test
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -19,7 +19,7 @@ var (
 	ada = chain.Actor{Name: "ada"}
 )
 
-var release = upgrade.Target{Version: "1.4.0", Commit: "abc", SHA256: "11", Digest: "sha256:aa"}
+var release = agentlifecycle.Target{Version: "1.4.0", Commit: "abc", SHA256: "11", Digest: "sha256:aa"}
 
 // world is one node, its broker's records and its agent, in memory.
 type world struct {
@@ -35,7 +35,7 @@ type world struct {
 	renewed time.Time
 	trust   int64
 	tasks   map[string]*broker.Task // by key
-	told    []upgrade.Delivery
+	told    []agentlifecycle.Delivery
 	asked   int // for its report
 	mayGive error
 
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	w.agent = broker.Agent{NodeID: "n-1", Channel: broker.ChannelStable, Commit: "old", SHA256: "10"}
 	w.renewed = now.Add(-time.Hour)
 	w.does = w.well
-	chains := &upgrade.Chains{Nodes: w}
+	chains := &agentlifecycle.Chains{Nodes: w}
 	var err error
 	w.engine, err = chain.New(w.store, chain.Classes{
 		chain.UpstreamTransient:               {Retry: true, Ends: chain.FailedRetryable},
@@ -109,22 +109,22 @@ func (w *world) ended(k *broker.Task, result any) {
 }
 
 // place is what an operator's request would be judged by.
-func (w *world) place() upgrade.Place {
+func (w *world) place() agentlifecycle.Place {
 	want := &broker.AgentRelease{Version: release.Version, Commit: release.Commit, SHA256: release.SHA256}
 	t := release
-	return upgrade.Place{
+	return agentlifecycle.Place{
 		Node: w.node, Live: w.live, Release: &t, Now: w.clock.Now(), Standing: broker.AgentStanding(w.node, w.agent, want, w.trust, w.clock.Now()),
-		Package: &upgrade.Package{URL: "https://broker/p", SHA256: "22", Filename: "hostler-agent_1.4.0_amd64.deb"},
+		Package: &agentlifecycle.Package{URL: "https://broker/p", SHA256: "22", Filename: "hostler-agent_1.4.0_amd64.deb"},
 	}
 }
 
-func (w *world) request(scenario broker.DeliveryScenario) upgrade.Request {
-	return upgrade.Request{Mode: broker.ByRebootstrap, Scenario: scenario, Safety: broker.OnlyIdle, Reason: "because", RequestedBy: "ada"}
+func (w *world) request(scenario broker.DeliveryScenario) agentlifecycle.Request {
+	return agentlifecycle.Request{Mode: broker.ByRebootstrap, Scenario: scenario, Safety: broker.OnlyIdle, Reason: "because", RequestedBy: "ada"}
 }
 
-func (w *world) start(req upgrade.Request) upgrade.List {
+func (w *world) start(req agentlifecycle.Request) agentlifecycle.List {
 	w.t.Helper()
-	s, locks, err := upgrade.New(w.place(), req)
+	s, locks, err := agentlifecycle.New(w.place(), req)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -194,12 +194,12 @@ func (w *world) ProfilesVersion(_ context.Context, digest string) (string, error
 }
 func (w *world) MayGive(context.Context, string, bool) error { return w.mayGive }
 func (w *world) TrustVersion() int64                         { return w.trust }
-func (w *world) Tell(_ context.Context, d upgrade.Delivery) error {
+func (w *world) Tell(_ context.Context, d agentlifecycle.Delivery) error {
 	w.told = append(w.told, d)
 	return nil
 }
 
-func (w *world) Ask(_ context.Context, t upgrade.Task) (broker.Task, error) {
+func (w *world) Ask(_ context.Context, t agentlifecycle.Task) (broker.Task, error) {
 	k := w.tasks[t.Key]
 	if k == nil {
 		k = &broker.Task{ID: "t-" + t.Key, NodeID: t.NodeID, Type: t.Type, Status: broker.TaskQueued}
@@ -231,7 +231,7 @@ func (w *world) AskReport(context.Context, string) error {
 }
 func (w *world) RenewedAt(context.Context, string) (time.Time, error) { return w.renewed, nil }
 
-func (w *world) Reimage(_ context.Context, runID string, _ upgrade.Upgrade) (string, error) {
+func (w *world) Reimage(_ context.Context, runID string, _ agentlifecycle.Upgrade) (string, error) {
 	w.reimagedN++
 	w.turnover = &chain.Record{ID: runID + "-reimage", Status: chain.Running, Stage: "deploy_via_maas"}
 	return w.turnover.ID, nil

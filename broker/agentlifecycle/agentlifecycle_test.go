@@ -1,4 +1,4 @@
-package upgrade_test
+package agentlifecycle_test
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/upgrade"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -16,7 +16,7 @@ const verified = " verify_health:succeeded verify_renewal:succeeded verify_sched
 
 func TestAGoodUpdate(t *testing.T) {
 	w := newWorld(t)
-	if l := w.start(w.request(broker.InPlaceUpgrade)); l != upgrade.Update {
+	if l := w.start(w.request(broker.InPlaceUpgrade)); l != agentlifecycle.Update {
 		t.Fatalf("it is %s", l)
 	}
 	w.settle(time.Hour)
@@ -24,7 +24,7 @@ func TestAGoodUpdate(t *testing.T) {
 		t.Fatalf("%s, and is %s", got, w.run().Status)
 	}
 	last := w.told[len(w.told)-1]
-	if w.told[0].Result != upgrade.Running || last.Result != "confirmed" || last.Seconds != 42 || last.RunID != "r" {
+	if w.told[0].Result != agentlifecycle.Running || last.Result != "confirmed" || last.Seconds != 42 || last.RunID != "r" {
 		t.Errorf("told %+v", w.told)
 	}
 	if w.asked != 1 {
@@ -66,7 +66,7 @@ func TestAnUpdateThatWasPutBackIsToldOfAsSuch(t *testing.T) {
 				for _, m := range w.store.Outbox() {
 					told = append(told, m.Type)
 				}
-				back := slices.Contains(told, upgrade.RolledBackEvent)
+				back := slices.Contains(told, agentlifecycle.RolledBackEvent)
 				if back != (outcome == taskcatalog.UpdateRolledBack) || !slices.Contains(told, "agent.upgrade.failed") {
 					t.Errorf("told of %v", told)
 				}
@@ -127,7 +127,7 @@ func TestSafetyPolicies(t *testing.T) {
 	t.Run("idle refuses, by name", func(t *testing.T) {
 		w := newWorld(t)
 		w.live = on
-		_, _, err := upgrade.New(w.place(), w.request(broker.InPlaceUpgrade))
+		_, _, err := agentlifecycle.New(w.place(), w.request(broker.InPlaceUpgrade))
 		if e := broker.AsError(err); e.Code != "allocation_live" || !strings.Contains(e.Message, "a-42") || !strings.Contains(e.Message, "acme") {
 			t.Errorf("%v", err)
 		}
@@ -173,7 +173,7 @@ func TestSafetyPolicies(t *testing.T) {
 		w.live = on
 		req := w.request(broker.InPlaceUpgrade)
 		req.Safety, req.Reason = broker.Forced, ""
-		if _, _, err := upgrade.New(w.place(), req); broker.AsError(err).Code != "reason_missing" {
+		if _, _, err := agentlifecycle.New(w.place(), req); broker.AsError(err).Code != "reason_missing" {
 			t.Errorf("without a reason: %v", err)
 		}
 		req.Reason = "a hole"
@@ -193,24 +193,24 @@ func TestWhichListARunGoesThrough(t *testing.T) {
 		mode     broker.DeliveryMode
 		scenario broker.DeliveryScenario
 		as       func(w *world)
-		list     upgrade.List
+		list     agentlifecycle.List
 		target   bool
 	}{
-		{"an update", broker.ByRebootstrap, broker.InPlaceUpgrade, nil, upgrade.Update, true},
-		{"a repair of what is in sync", broker.ByRebootstrap, broker.RepairReinstall, func(w *world) { w.becomes("1.4.0") }, upgrade.Update, true},
-		{"a certificate", broker.ByRebootstrap, broker.CertificateRepair, nil, upgrade.Certificate, false},
-		{"a configuration", broker.ByRebootstrap, broker.ConfigRepair, nil, upgrade.Config, false},
-		{"drift of the version", broker.ByRebootstrap, broker.DriftReconcile, nil, upgrade.Update, true},
-		{"an unknown build", broker.ByRebootstrap, broker.DriftReconcile, func(w *world) { w.node.AgentVersion = "0.0.0-dev" }, upgrade.Update, true},
-		{"drift of the configuration", broker.ByRebootstrap, broker.DriftReconcile, stale, upgrade.Config, false},
-		{"drift of the certificate", broker.ByRebootstrap, broker.DriftReconcile, func(w *world) { w.node.CertNotAfter = w.clock.Now().Add(time.Hour) }, upgrade.Certificate, false},
-		{"a machine without an agent", broker.ByRebootstrap, broker.BootstrapInstall, nil, upgrade.Install, false},
-		{"an update of who does not answer", broker.ByRebootstrap, broker.InPlaceUpgrade, func(w *world) { w.node.LastAgentContactAt = w.clock.Now().Add(-time.Hour) }, upgrade.Install, true},
-		{"an update of who is from before it", broker.ByRebootstrap, broker.InPlaceUpgrade, func(w *world) { w.node.TaskTypes = []string{"node.drain@1"} }, upgrade.Install, true},
-		{"a certificate that is over", broker.ByRebootstrap, broker.CertificateRepair, func(w *world) { w.node.CertNotAfter = w.clock.Now() }, upgrade.Install, false},
-		{"by a person", broker.ByManualInstall, broker.InPlaceUpgrade, nil, upgrade.Install, true},
-		{"by MAAS", broker.ByReimage, broker.InPlaceUpgrade, nil, upgrade.Reimage, true},
-		{"a certificate by MAAS", broker.ByReimage, broker.CertificateRepair, nil, upgrade.Reimage, false},
+		{"an update", broker.ByRebootstrap, broker.InPlaceUpgrade, nil, agentlifecycle.Update, true},
+		{"a repair of what is in sync", broker.ByRebootstrap, broker.RepairReinstall, func(w *world) { w.becomes("1.4.0") }, agentlifecycle.Update, true},
+		{"a certificate", broker.ByRebootstrap, broker.CertificateRepair, nil, agentlifecycle.Certificate, false},
+		{"a configuration", broker.ByRebootstrap, broker.ConfigRepair, nil, agentlifecycle.Config, false},
+		{"drift of the version", broker.ByRebootstrap, broker.DriftReconcile, nil, agentlifecycle.Update, true},
+		{"an unknown build", broker.ByRebootstrap, broker.DriftReconcile, func(w *world) { w.node.AgentVersion = "0.0.0-dev" }, agentlifecycle.Update, true},
+		{"drift of the configuration", broker.ByRebootstrap, broker.DriftReconcile, stale, agentlifecycle.Config, false},
+		{"drift of the certificate", broker.ByRebootstrap, broker.DriftReconcile, func(w *world) { w.node.CertNotAfter = w.clock.Now().Add(time.Hour) }, agentlifecycle.Certificate, false},
+		{"a machine without an agent", broker.ByRebootstrap, broker.BootstrapInstall, nil, agentlifecycle.Install, false},
+		{"an update of who does not answer", broker.ByRebootstrap, broker.InPlaceUpgrade, func(w *world) { w.node.LastAgentContactAt = w.clock.Now().Add(-time.Hour) }, agentlifecycle.Install, true},
+		{"an update of who is from before it", broker.ByRebootstrap, broker.InPlaceUpgrade, func(w *world) { w.node.TaskTypes = []string{"node.drain@1"} }, agentlifecycle.Install, true},
+		{"a certificate that is over", broker.ByRebootstrap, broker.CertificateRepair, func(w *world) { w.node.CertNotAfter = w.clock.Now() }, agentlifecycle.Install, false},
+		{"by a person", broker.ByManualInstall, broker.InPlaceUpgrade, nil, agentlifecycle.Install, true},
+		{"by MAAS", broker.ByReimage, broker.InPlaceUpgrade, nil, agentlifecycle.Reimage, true},
+		{"a certificate by MAAS", broker.ByReimage, broker.CertificateRepair, nil, agentlifecycle.Reimage, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -219,14 +219,14 @@ func TestWhichListARunGoesThrough(t *testing.T) {
 			}
 			req := w.request(test.scenario)
 			req.Mode = test.mode
-			s, locks, err := upgrade.New(w.place(), req)
+			s, locks, err := agentlifecycle.New(w.place(), req)
 			if err != nil || s.List != test.list || (s.Target != nil) != test.target {
 				t.Fatalf("%s with %+v (%v), want %s", s.List, s.Target, err, test.list)
 			}
-			if slices.Contains(locks, "node/n-1") != (test.list != upgrade.Reimage) || !slices.Contains(locks, "agent/n-1") {
+			if slices.Contains(locks, "node/n-1") != (test.list != agentlifecycle.Reimage) || !slices.Contains(locks, "agent/n-1") {
 				t.Errorf("locks %v", locks)
 			}
-			if (s.Because != "") != (s.List == upgrade.Install && test.mode == broker.ByRebootstrap) {
+			if (s.Because != "") != (s.List == agentlifecycle.Install && test.mode == broker.ByRebootstrap) {
 				t.Errorf("because %q", s.Because)
 			}
 		})
@@ -236,18 +236,20 @@ func TestWhichListARunGoesThrough(t *testing.T) {
 func TestWhatIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		as   func(p *upgrade.Place, r *upgrade.Request)
+		as   func(p *agentlifecycle.Place, r *agentlifecycle.Request)
 		code string
 	}{
-		{"no such mode", func(_ *upgrade.Place, r *upgrade.Request) { r.Mode = "ssh" }, "agent_lifecycle_invalid"},
-		{"no such scenario", func(_ *upgrade.Place, r *upgrade.Request) { r.Scenario = "shell" }, "agent_lifecycle_invalid"},
-		{"no such policy", func(_ *upgrade.Place, r *upgrade.Request) { r.Safety = "yolo" }, "agent_lifecycle_invalid"},
-		{"a node that is gone", func(p *upgrade.Place, _ *upgrade.Request) { p.Node.Status = broker.Deleted }, "node_status"},
-		{"no release", func(p *upgrade.Place, _ *upgrade.Request) { p.Release = nil }, "release_missing"},
-		{"below the floor", func(p *upgrade.Place, _ *upgrade.Request) { p.Floor = "1.5.0" }, "release_below_floor"},
-		{"a rollback without a reason", func(p *upgrade.Place, r *upgrade.Request) { p.Floor, r.AllowRollback, r.Reason = "1.5.0", true, "" }, "reason_missing"},
-		{"a reimage without a reason", func(_ *upgrade.Place, r *upgrade.Request) { r.Mode, r.Reason = broker.ByReimage, "" }, "reason_missing"},
-		{"nothing to reconcile", func(p *upgrade.Place, r *upgrade.Request) {
+		{"no such mode", func(_ *agentlifecycle.Place, r *agentlifecycle.Request) { r.Mode = "ssh" }, "agent_lifecycle_invalid"},
+		{"no such scenario", func(_ *agentlifecycle.Place, r *agentlifecycle.Request) { r.Scenario = "shell" }, "agent_lifecycle_invalid"},
+		{"no such policy", func(_ *agentlifecycle.Place, r *agentlifecycle.Request) { r.Safety = "yolo" }, "agent_lifecycle_invalid"},
+		{"a node that is gone", func(p *agentlifecycle.Place, _ *agentlifecycle.Request) { p.Node.Status = broker.Deleted }, "node_status"},
+		{"no release", func(p *agentlifecycle.Place, _ *agentlifecycle.Request) { p.Release = nil }, "release_missing"},
+		{"below the floor", func(p *agentlifecycle.Place, _ *agentlifecycle.Request) { p.Floor = "1.5.0" }, "release_below_floor"},
+		{"a rollback without a reason", func(p *agentlifecycle.Place, r *agentlifecycle.Request) {
+			p.Floor, r.AllowRollback, r.Reason = "1.5.0", true, ""
+		}, "reason_missing"},
+		{"a reimage without a reason", func(_ *agentlifecycle.Place, r *agentlifecycle.Request) { r.Mode, r.Reason = broker.ByReimage, "" }, "reason_missing"},
+		{"nothing to reconcile", func(p *agentlifecycle.Place, r *agentlifecycle.Request) {
 			p.Standing, r.Scenario = broker.Standing{Drift: broker.AgentInSync}, broker.DriftReconcile
 		}, "agent_in_sync"},
 	} {
@@ -255,7 +257,7 @@ func TestWhatIsRefused(t *testing.T) {
 			w := newWorld(t)
 			p, r := w.place(), w.request(broker.InPlaceUpgrade)
 			test.as(&p, &r)
-			if _, _, err := upgrade.New(p, r); broker.AsError(err).Code != test.code {
+			if _, _, err := agentlifecycle.New(p, r); broker.AsError(err).Code != test.code {
 				t.Errorf("%v, want %s", err, test.code)
 			}
 		})
@@ -263,7 +265,7 @@ func TestWhatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	p, r := w.place(), w.request(broker.InPlaceUpgrade)
 	p.Floor, r.AllowRollback = "1.5.0", true
-	if _, _, err := upgrade.New(p, r); err != nil {
+	if _, _, err := agentlifecycle.New(p, r); err != nil {
 		t.Errorf("a rollback that was asked for: %v", err)
 	}
 }
@@ -412,7 +414,7 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 		{"it put it back", func(w *world, k *broker.Task) {
 			w.ended(k, taskcatalog.SelfUpdateResult{FromVersion: "1.3.0", ToVersion: "1.4.0", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact"})
 			k.Status = broker.TaskFailed
-		}, "rolled_back", "no_contact", "already: rolled_back", []string{upgrade.RolledBackEvent}},
+		}, "rolled_back", "no_contact", "already: rolled_back", []string{agentlifecycle.RolledBackEvent}},
 		{"it left it", func(_ *world, k *broker.Task) { k.Status = broker.TaskCanceled }, "", "", "has not begun", nil},
 		{"it says nothing", func(_ *world, k *broker.Task) {
 			k.Status, k.Code = broker.TaskFailed, taskcatalog.CodeOutcomeUnknown
@@ -431,7 +433,7 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 			if r := w.run(); r.Status != chain.Compensating || !strings.Contains(r.Waiting, update.ID) || !update.CancelRequested {
 				t.Fatalf("while the node has it the run is %s, waits for %q", r.Status, r.Waiting)
 			}
-			if _, err := w.engine.Start(ctx, chain.Start{ID: "other", Kind: upgrade.Update.Kind(), Site: "dc1", State: upgrade.Upgrade{NodeID: "n-1"}, Locks: []string{"node/n-1"}}); err == nil {
+			if _, err := w.engine.Start(ctx, chain.Start{ID: "other", Kind: agentlifecycle.Update.Kind(), Site: "dc1", State: agentlifecycle.Upgrade{NodeID: "n-1"}, Locks: []string{"node/n-1"}}); err == nil {
 				t.Fatal("somebody else has the node meanwhile")
 			}
 			test.ends(w, update)
@@ -440,7 +442,7 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 				t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 			}
 			last := w.told[len(w.told)-1]
-			if test.result == "" && last.Result != upgrade.Running || test.result != "" && (last.Result != test.result || last.Reason != test.reason) {
+			if test.result == "" && last.Result != agentlifecycle.Running || test.result != "" && (last.Result != test.result || last.Reason != test.reason) {
 				t.Errorf("told %+v", last)
 			}
 			events, err := w.store.Events(ctx, "r")
@@ -478,7 +480,7 @@ func TestACancelOfARunThatWasPutBackTellsNothingTwice(t *testing.T) {
 	w.settle(time.Minute)
 	n := 0
 	for _, m := range w.store.Outbox() {
-		if m.Type == upgrade.RolledBackEvent {
+		if m.Type == agentlifecycle.RolledBackEvent {
 			n++
 		}
 	}
