@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -24,7 +24,7 @@ func (a *API) showAgent(ctx context.Context, in *NodeInput) (*resource.AgentLife
 }
 
 func (a *API) agentOf(ctx context.Context, n broker.Node) (*resource.AgentLifecycle, error) {
-	fleet, err := a.c.Refit.Fleet(ctx)
+	fleet, err := a.c.Agents.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (a *API) listAgents(ctx context.Context, in *agentsInput) (*resource.AgentL
 	if err != nil {
 		return nil, err
 	}
-	fleet, err := a.c.Refit.Fleet(ctx)
+	fleet, err := a.c.Agents.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (a *API) listAgents(ctx context.Context, in *agentsInput) (*resource.AgentL
 }
 
 // agentCounts counts the nodes that have enrolled and are to stay.
-func (a *API) agentCounts(fleet refit.Fleet, nodes []broker.Node) (c resource.AgentCounts) {
+func (a *API) agentCounts(fleet agentrecords.Fleet, nodes []broker.Node) (c resource.AgentCounts) {
 	for _, n := range nodes {
 		if n.Epoch == 0 || n.Status == broker.Removing {
 			continue
@@ -113,7 +113,7 @@ var badges = map[broker.AgentDrift]string{
 	broker.AgentCertificate: "Cert repair", broker.AgentUnknown: "Unknown build",
 }
 
-func (a *API) agentResource(ctx context.Context, fleet refit.Fleet, n broker.Node) (resource.AgentLifecycle, error) {
+func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n broker.Node) (resource.AgentLifecycle, error) {
 	g, s := fleet.Of(n, a.c.DB)
 	out := resource.AgentLifecycle{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Status: string(n.Status),
@@ -201,7 +201,7 @@ func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*resource.Ag
 		if err != nil {
 			return s, err
 		}
-		return a.c.Refit.Start(ctx, n, refit.Order{
+		return a.c.Agents.Start(ctx, n, agentrecords.Order{
 			Request: agentlifecycle.Request{
 				Mode: broker.DeliveryMode(cmp.Or(b.Mode, string(had.Mode))), Scenario: broker.DeliveryScenario(b.Scenario), Safety: broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))),
 				AllowRollback: b.AllowRollback, Force: b.Force, Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500), RequestedBy: who.Name,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
@@ -23,7 +24,6 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
-	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/secrets"
@@ -46,7 +46,7 @@ type Config struct {
 	Sites      *maas.Sites
 	Lifecycle  *maas.Lifecycle
 	Runs       *chain.Engine
-	Refit      *refit.Nodes
+	Agents     *agentrecords.Nodes
 	Terminals  *terminals.Desk
 	Relay      *relay.Relay // that has this replica's terminal sessions
 	Expiry     expiry.Sources

@@ -9,9 +9,9 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
-	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -31,7 +31,7 @@ const (
 )
 
 // needsLook adds what whoever is on call should see.
-func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet refit.Fleet) error {
+func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
 	if err := a.c.Unwritable(); err != nil {
 		out.Alerts = append(out.Alerts, resource.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
 	}
@@ -190,7 +190,7 @@ func quarantined(nodes []broker.Node) (out []resource.StatusNode) {
 
 // agentsLack names the version of the agent that nodes shall have and lack: that of
 // their channel, and where no release is signed yet that of the newest package.
-func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet refit.Fleet) map[string]string {
+func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet agentrecords.Fleet) map[string]string {
 	lack := map[string]string{}
 	for _, n := range nodes {
 		switch _, s := fleet.Of(n, a.c.DB); {

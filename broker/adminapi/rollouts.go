@@ -10,6 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/rollout"
+	rolloutrecords "github.com/hostler/hostler/broker/rollout/records"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -32,13 +33,16 @@ func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*resourc
 	return a.rolloutResource(ctx, r)
 }
 
+// rollouts are the records by which a rollout chooses its nodes.
+func (a *API) rollouts() rolloutrecords.Nodes { return rolloutrecords.Nodes{Nodes: a.c.Agents} }
+
 func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.Start, err error) {
 	who := callerOf(ctx)
 	selector, err := a.selector(ctx, b.Selector)
 	if err != nil {
 		return s, err
 	}
-	release, err := a.c.Refit.Release(ctx, b.Release, b.AllowRollback)
+	release, err := a.rollouts().Release(ctx, b.Release, b.AllowRollback)
 	if err != nil {
 		return s, err
 	}
@@ -47,7 +51,7 @@ func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.S
 			return s, err
 		}
 	}
-	all, err := a.c.Refit.Candidates(ctx, selector, who.sites())
+	all, err := a.rollouts().Candidates(ctx, selector, who.sites())
 	if err != nil {
 		return s, err
 	}

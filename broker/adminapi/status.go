@@ -54,7 +54,7 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
 		out.OpenTasks[string(s)] = int64(open[s])
 	}
-	fleet, err := a.c.Refit.Fleet(ctx)
+	fleet, err := a.c.Agents.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}

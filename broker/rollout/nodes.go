@@ -22,7 +22,7 @@ type Nodes interface {
 	// Candidate is a node as it is by now; of who is on it, and of rollouts, nothing is
 	// said. Code: node_not_found.
 	Candidate(ctx context.Context, nodeID string) (Candidate, error)
-	// Begin starts the run of a node under its id, once. Codes: those of refit's Start,
+	// Begin starts the run of a node under its id, once. Codes: those of the start of an agent's run,
 	// node_in_run, agent_unreachable.
 	Begin(ctx context.Context, o Order) error
 	// Run is a run that was begun. Code: run_not_found.

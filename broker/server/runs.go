@@ -7,13 +7,14 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/onboard"
-	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/rollout"
+	rolloutrecords "github.com/hostler/hostler/broker/rollout/records"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
@@ -33,17 +34,17 @@ func (s *Server) openRuns() error {
 	redeploying.Nodes = offboard.Redeployed{Nodes: onboarded}
 	turnovers := &turnover.Chains{Nodes: &offboard.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
 	starts := &offboard.Starts{DB: s.db}
-	s.refit = &refit.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.refit)...)
+	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.agents)...)
 	starts.Runs = s.runs
 	return err
 }
 
 // kinds are all chains of a broker.
-func kinds(l *maas.Lifecycle, t *turnover.Chains, n *refit.Nodes) []chain.Kind {
+func kinds(l *maas.Lifecycle, t *turnover.Chains, n *agentrecords.Nodes) []chain.Kind {
 	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
 	all = append(all, (&agentlifecycle.Chains{Nodes: n}).All()...)
-	return append(all, (&rollout.Chains{Nodes: n}).Rollout())
+	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
 }
 
 // minter gives tasks their secrets: a pull token from its registry, a machine's token

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
@@ -28,7 +29,6 @@ import (
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
-	"github.com/hostler/hostler/broker/refit"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/resolver"
@@ -65,7 +65,7 @@ type Server struct {
 	sites      *maas.Sites
 	lifecycle  *maas.Lifecycle
 	runs       *chain.Engine
-	refit      *refit.Nodes
+	agents     *agentrecords.Nodes
 	nodes      *nodeapi.API
 	admin      *adminapi.API
 	relay      *relay.Relay
@@ -209,7 +209,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Refit: s.refit, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,
 		Observe: func(route string, status int, took time.Duration) {

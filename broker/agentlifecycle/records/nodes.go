@@ -1,4 +1,4 @@
-package refit
+package records
 
 import (
 	"context"
@@ -62,10 +62,11 @@ func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, erro
 	if err != nil {
 		return nil, err
 	}
-	return unfit(h), nil
+	return Unfit(h), nil
 }
 
-func unfit(h broker.Handout) []broker.Reason {
+// Unfit is why a node could not be handed to anybody, but for runs and for who is on it.
+func Unfit(h broker.Handout) []broker.Reason {
 	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) })
 }
 
@@ -102,12 +103,12 @@ func (n *Nodes) Ask(ctx context.Context, t agentlifecycle.Task) (broker.Task, er
 	return k, err
 }
 
-// most is more tasks than a run has of its node.
-const most = 1000
+// MaxTasks is more tasks than a run has of its node.
+const MaxTasks = 1000
 
 // Withdraw implements agentlifecycle.Nodes.
 func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
-	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxTasks})
 	for i, k := range all {
 		if err == nil && !k.Status.Ended() {
 			all[i], err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))

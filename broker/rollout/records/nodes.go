@@ -1,4 +1,4 @@
-package refit
+package records
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
@@ -15,20 +16,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-var _ rollout.Nodes = (*Nodes)(nil)
+// Nodes is rollout.Nodes over the broker's own parts. A rollout works on agents by runs of
+// package agentlifecycle, so that it has all that those have.
+type Nodes struct{ *agentrecords.Nodes }
+
+var _ rollout.Nodes = Nodes{}
 
 // Members implements rollout.Nodes.
-func (n *Nodes) Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error) {
+func (n Nodes) Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error) {
 	return n.DB.RolloutMembers(ctx, rollout)
 }
 
 // Release implements rollout.Nodes.
-func (n *Nodes) Release(ctx context.Context, version string, allowRollback bool) (out rollout.Release, err error) {
-	all, err := n.releases(ctx)
-	if err != nil {
-		return out, err
-	}
-	r, err := n.named(ctx, Fleet{releases: all}, version)
+func (n Nodes) Release(ctx context.Context, version string, allowRollback bool) (out rollout.Release, err error) {
+	r, err := n.Named(ctx, version)
 	if err != nil {
 		return out, err
 	}
@@ -43,7 +44,7 @@ func (n *Nodes) Release(ctx context.Context, version string, allowRollback bool)
 }
 
 // Candidates are the nodes that a selector means, of some sites (nil: all).
-func (n *Nodes) Candidates(ctx context.Context, s broker.Selector, sites []string) (out []rollout.Candidate, err error) {
+func (n Nodes) Candidates(ctx context.Context, s broker.Selector, sites []string) (out []rollout.Candidate, err error) {
 	all, _, err := n.DB.ListNodes(ctx, store.NodeFilter{Sites: sites})
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (n *Nodes) Candidates(ctx context.Context, s broker.Selector, sites []strin
 }
 
 // members are the nodes that live rollouts have still to do with, and which does.
-func (n *Nodes) members(ctx context.Context) (map[string]string, error) {
+func (n Nodes) members(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	f := chain.Filter{Kind: rollout.Kind, Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}}
 	for {
@@ -103,10 +104,10 @@ func (n *Nodes) members(ctx context.Context) (map[string]string, error) {
 }
 
 // Busy implements rollout.Nodes.
-func (n *Nodes) Busy(ctx context.Context) (map[string]bool, error) { return n.DB.NodesInUse(ctx) }
+func (n Nodes) Busy(ctx context.Context) (map[string]bool, error) { return n.DB.NodesInUse(ctx) }
 
 // Candidate implements rollout.Nodes.
-func (n *Nodes) Candidate(ctx context.Context, nodeID string) (c rollout.Candidate, err error) {
+func (n Nodes) Candidate(ctx context.Context, nodeID string) (c rollout.Candidate, err error) {
 	if c.Node, err = n.DB.Node(ctx, nodeID); err != nil {
 		return c, err
 	}
@@ -116,7 +117,7 @@ func (n *Nodes) Candidate(ctx context.Context, nodeID string) (c rollout.Candida
 
 // Begin implements rollout.Nodes. A node whose agent cannot do it itself is no matter of a
 // rollout: nobody would wait there for a person.
-func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
+func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	if _, err := n.DB.Run(ctx, o.ID); err == nil {
 		return nil
 	}
@@ -124,7 +125,7 @@ func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	if err != nil {
 		return err
 	}
-	s, err := n.Start(ctx, node, Order{
+	s, err := n.Start(ctx, node, agentrecords.Order{
 		Request: agentlifecycle.Request{
 			Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: o.Safety, AllowRollback: o.AllowRollback, Force: o.Force, Reason: o.Reason, RequestedBy: o.RequestedBy,
 		},
@@ -151,7 +152,7 @@ func (n *Nodes) Begin(ctx context.Context, o rollout.Order) error {
 }
 
 // inRun names the run that has a node, and the rollout that it is of.
-func (n *Nodes) inRun(ctx context.Context, nodeID, run string) error {
+func (n Nodes) inRun(ctx context.Context, nodeID, run string) error {
 	of := ""
 	if r, err := n.DB.Run(ctx, run); err == nil && broker.WorksOnAgent(r.Kind) && r.CorrelationID != "" {
 		if by, err := n.DB.Run(ctx, r.CorrelationID); err == nil && by.Kind == rollout.Kind {
@@ -162,7 +163,7 @@ func (n *Nodes) inRun(ctx context.Context, nodeID, run string) error {
 }
 
 // Run implements rollout.Nodes.
-func (n *Nodes) Run(ctx context.Context, id string) (chain.Record, error) {
+func (n Nodes) Run(ctx context.Context, id string) (chain.Record, error) {
 	r, err := n.DB.Run(ctx, id)
 	if no, refused := errors.AsType[*chain.Refused](err); refused {
 		err = broker.Errorf(broker.NotFound, no.Code, "%s", no.Message)
@@ -171,7 +172,7 @@ func (n *Nodes) Run(ctx context.Context, id string) (chain.Record, error) {
 }
 
 // Cancel implements rollout.Nodes.
-func (n *Nodes) Cancel(ctx context.Context, id, reason string) error {
+func (n Nodes) Cancel(ctx context.Context, id, reason string) error {
 	_, err := n.Starts.Runs.Act(ctx, chain.Order{ID: id, Actor: rollout.Actor, Action: chain.Cancel, Reason: taskcatalog.Clean(reason, 500)})
 	if no, refused := errors.AsType[*chain.Refused](err); refused && (no.Code == "run_ended" || no.Code == "run_compensating") {
 		return nil
@@ -180,7 +181,7 @@ func (n *Nodes) Cancel(ctx context.Context, id, reason string) error {
 }
 
 // Heard implements rollout.Nodes.
-func (n *Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout.Heard, error) {
+func (n Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout.Heard, error) {
 	all, err := n.DB.Heard(ctx, nodeIDs)
 	out := make(map[string]rollout.Heard, len(all))
 	for id, h := range all {
@@ -190,7 +191,7 @@ func (n *Nodes) Heard(ctx context.Context, nodeIDs []string) (map[string]rollout
 }
 
 // PollsStopped implements rollout.Nodes.
-func (n *Nodes) PollsStopped(ctx context.Context) (bool, error) {
+func (n Nodes) PollsStopped(ctx context.Context) (bool, error) {
 	now := n.DB.Now()
 	fleet, err := presence.ReadFleet(ctx, n.DB, now)
 	_, stopped := presence.Stopped(now, fleet, presence.DefaultPolicy)
@@ -198,7 +199,7 @@ func (n *Nodes) PollsStopped(ctx context.Context) (bool, error) {
 }
 
 // Look implements rollout.Nodes.
-func (n *Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.Seen, error) {
+func (n Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.Seen, error) {
 	out := make(map[string]rollout.Seen, len(nodeIDs))
 	for _, id := range nodeIDs {
 		seen, err := n.look(ctx, id)
@@ -213,7 +214,7 @@ func (n *Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.
 }
 
 // look is what one node is just now; nil: it is deleted.
-func (n *Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
+func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
 	node, err := n.DB.Node(ctx, nodeID)
 	if err != nil || node.Status == broker.Deleted {
 		return nil, err
@@ -238,15 +239,15 @@ func (n *Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) 
 	for _, live := range h.Allocations {
 		seen.Busy = seen.Busy || live.Live()
 	}
-	for _, u := range unfit(h) {
+	for _, u := range agentrecords.Unfit(h) {
 		seen.Unfit = append(seen.Unfit, u.Code)
 	}
 	return seen, nil
 }
 
 // Asked implements rollout.Nodes.
-func (n *Nodes) Asked(ctx context.Context, nodeID, runID string) (bool, error) {
-	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
+func (n Nodes) Asked(ctx context.Context, nodeID, runID string) (bool, error) {
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: agentrecords.MaxTasks})
 	for _, k := range all {
 		if !k.Status.Ended() {
 			return true, err

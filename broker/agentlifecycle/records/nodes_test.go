@@ -1,4 +1,4 @@
-package refit
+package records
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package refit
+package records
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -48,7 +49,7 @@ func (f *fleet) update(s *simulated) (chain.Record, wire.Delivery) {
 	f.Helper()
 	node, err := f.db.Node(f.Context(), s.NodeID)
 	f.ok(err)
-	start, err := f.nodes.Start(f.Context(), node, Order{Request: agentlifecycle.Request{
+	start, err := f.nodes.Start(f.Context(), node, agentrecords.Order{Request: agentlifecycle.Request{
 		Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: broker.OnlyIdle, RequestedBy: "ada",
 	}, Target: after})
 	f.ok(err)

@@ -1,4 +1,4 @@
-package refit
+package records
 
 import (
 	"strings"
@@ -117,25 +117,24 @@ func TestATenantOnANodeOfARollout(t *testing.T) {
 }
 
 func TestWhichReleaseMayBeRolledOut(t *testing.T) {
-	each(t, func(w *world) {
-		w.publish("1.4.0", "stable")
-		w.publish("1.5.0", "candidate")
-		if r, err := w.nodes.Release(w.Context(), "1.5.0", false); err != nil || r.Channel != broker.ChannelCandidate || r.SHA256 != program("1.5.0") || r.Commit != "c-1" {
-			w.Errorf("%+v, %v", r, err)
+	eachFleet(t, 1, func(f *fleet) {
+		f.publish("1.5.0", "candidate")
+		if r, err := f.nodes.Release(f.Context(), "1.5.0", false); err != nil || r.Channel != broker.ChannelCandidate || r.SHA256 != program("1.5.0") || r.Commit != "c-1" {
+			f.Errorf("%+v, %v", r, err)
 		}
-		_, err := w.db.SetReleaseFloor(w.Context(), ada, "1.5.0", "a hole")
-		w.ok(err)
-		if _, err := w.nodes.Release(w.Context(), "1.4.0", false); broker.AsError(err).Code != "release_below_floor" {
-			w.Errorf("below the floor: %v", err)
+		_, err := f.db.SetReleaseFloor(f.Context(), ada, "1.5.0", "a hole")
+		f.ok(err)
+		if _, err := f.nodes.Release(f.Context(), "1.4.0", false); broker.AsError(err).Code != "release_below_floor" {
+			f.Errorf("below the floor: %v", err)
 		}
-		if _, err := w.nodes.Release(w.Context(), "1.4.0", true); err != nil {
-			w.Errorf("a rollback: %v", err)
+		if _, err := f.nodes.Release(f.Context(), "1.4.0", true); err != nil {
+			f.Errorf("a rollback: %v", err)
 		}
-		_, err = w.db.RevokeRelease(w.Context(), ada, "1.5.0", "no good")
-		w.ok(err)
+		_, err = f.db.RevokeRelease(f.Context(), ada, "1.5.0", "no good")
+		f.ok(err)
 		for version, code := range map[string]string{"1.5.0": "release_revoked", "9.9.9": "agent_release_unknown"} {
-			if _, err := w.nodes.Release(w.Context(), version, true); broker.AsError(err).Code != code {
-				w.Errorf("%s: %v, want %s", version, err, code)
+			if _, err := f.nodes.Release(f.Context(), version, true); broker.AsError(err).Code != code {
+				f.Errorf("%s: %v, want %s", version, err, code)
 			}
 		}
 	})

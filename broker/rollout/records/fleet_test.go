@@ -1,6 +1,7 @@
-package refit
+package records
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/presence"
@@ -21,8 +23,27 @@ import (
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/release"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
+
+var ada = broker.Actor{Name: "ada"}
+
+type trust int64
+
+func (v trust) Version() int64 { return int64(v) }
+
+// signer signs tasks as a broker does.
+type signer struct{ *pkitest.Authority }
+
+func (s signer) SignTask(_ context.Context, task taskcatalog.Task, _ int64) ([]byte, string, error) {
+	payload, err := taskcatalog.Encode(task)
+	if err != nil {
+		return nil, "", err
+	}
+	raw, err := pki.Sign(pki.PayloadTask, payload, s.Task)
+	return raw, s.Task.ID, err
+}
 
 const (
 	before = "1.3.0"
@@ -49,7 +70,10 @@ type simulated struct {
 // fleet is a broker's records and engine over the real store and the real task queue,
 // with many agents.
 type fleet struct {
-	*world
+	*testing.T
+	db        *store.DB
+	clock     *storetest.Clock
+	nodes     Nodes
 	authority *pkitest.Authority
 	engine    *chain.Engine
 	all       []*simulated
@@ -63,10 +87,10 @@ func eachFleet(t *testing.T, n int, f func(*fleet)) {
 
 func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet {
 	t.Helper()
-	s := &fleet{authority: pkitest.NewAt(t, db.Now())}
+	s := &fleet{T: t, db: db, clock: clock, authority: pkitest.NewAt(t, db.Now())}
 	starts := &offboard.Starts{DB: db}
 	queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
-	s.world = &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
+	s.nodes = Nodes{&agentrecords.Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
 	var err error
 	kinds := append((&agentlifecycle.Chains{Nodes: s.nodes}).All(), (&rollout.Chains{Nodes: s.nodes}).Rollout())
 	s.engine, err = chain.New(db, classes(), chain.Options{}, kinds...)
@@ -78,6 +102,39 @@ func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet 
 		s.all = append(s.all, s.join(i))
 	}
 	return s
+}
+
+func (f *fleet) ok(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// program is the digest of the program of a version.
+func program(version string) string { return release.Digest([]byte(version))[len("sha256:"):] }
+
+func (f *fleet) publish(version, channel string) {
+	f.Helper()
+	s := &release.Statement{
+		Schema: release.Schema, Version: version, Commit: "c-1", OS: release.OS, Arch: release.Arch, Binary: release.Binary{SHA256: program(version), Size: 1},
+		StateSchema: release.State, Protocol: release.Protocol, BuiltAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	raw, err := s.Encode()
+	f.ok(err)
+	_, err = f.db.PublishRelease(f.Context(), ada, store.AgentRelease{
+		Version: version, Digest: release.Digest([]byte(version + channel)), Channel: channel, Reference: "registry:5000/agent", Manifest: []byte(version), Statement: raw,
+	})
+	f.ok(err)
+}
+
+// letIn puts a tenant on a node.
+func (f *fleet) letIn(node, allocation, tenant string) {
+	f.Helper()
+	params, err := taskcatalog.Encode(taskcatalog.ProvisionUserParams{AllocationID: allocation, Username: "u", Tenant: tenant, SSHKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIA2gT4F2m5C1yqXZ7u0cSxkq1sBzqH4q5l0S9m3v0aA u"}})
+	f.ok(err)
+	_, _, err = f.nodes.Queue.Enqueue(f.Context(), ada, taskqueue.Request{NodeID: node, Type: "allocation.provision_user", Params: params})
+	f.ok(err)
 }
 
 func classes() chain.Classes {

@@ -1,4 +1,4 @@
-package refit
+package records
 
 import (
 	"cmp"
@@ -155,8 +155,16 @@ func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.S
 	}, nil
 }
 
-// named is a release that somebody asks for. Codes: agent_release_unknown,
+// Named is a release that somebody asks for. Codes: agent_release_unknown,
 // release_revoked.
+func (n *Nodes) Named(ctx context.Context, version string) (*Release, error) {
+	all, err := n.releases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return n.named(ctx, Fleet{releases: all}, version)
+}
+
 func (n *Nodes) named(ctx context.Context, f Fleet, version string) (*Release, error) {
 	at := slices.IndexFunc(f.releases, func(r Release) bool { return r.Version == version })
 	if at >= 0 {
