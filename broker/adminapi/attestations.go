@@ -6,8 +6,8 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/store"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -23,9 +23,9 @@ func (a *API) attest(ctx context.Context, in *attestInput) (*resource.Attestatio
 	if err != nil {
 		return nil, err
 	}
-	nodes := &offboard.Nodes{DB: a.c.DB, Signer: a.c.Trust, Now: a.c.Now}
+	nodes := &turnoverrecords.Nodes{DB: a.c.DB, Signer: a.c.Trust, Now: a.c.Now}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
-	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n, offboard.Word{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
+	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n, turnoverrecords.Word{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
 	if err != nil {
 		if e := broker.AsError(err); e.Kind == broker.Refused || e.Kind == broker.Invalid || e.Kind == broker.NotFound {
 			a.auditNo(ctx, "certificate.attest", "node/"+n.ID, reason, e)

@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/turnover"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -63,7 +63,9 @@ func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req tu
 	return &out, nil
 }
 
-func (a *API) starts() *offboard.Starts { return &offboard.Starts{DB: a.c.DB, Runs: a.c.Runs} }
+func (a *API) starts() *turnoverrecords.Starts {
+	return &turnoverrecords.Starts{DB: a.c.DB, Runs: a.c.Runs}
+}
 
 // tenanted is a node that is to be turned over, the run that would do it, and whose
 // the node is.
@@ -99,7 +101,7 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 		return t, err
 	}
 	t.policy, t.state = at.Policy, state
-	t.start = offboard.Of(t.node, state, locks, offboard.By{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
+	t.start = turnoverrecords.Of(t.node, state, locks, turnoverrecords.By{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
 	if t.serial, err = a.chassis(ctx, t.node.ID); err != nil {
 		return t, err
 	}

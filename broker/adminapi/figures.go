@@ -7,8 +7,8 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/turnover"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 )
 
 // How far back figures are told: what was asked for, and at most.
@@ -36,7 +36,7 @@ func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*resource.
 	if !from.Before(to) || to.Sub(from) > mostFigures {
 		return nil, broker.Errorf(broker.Invalid, "since_invalid", "cannot tell figures since %s: they are told of up to a hundred days before now", from.Format(time.RFC3339))
 	}
-	f, err := offboard.FiguresOf(ctx, a.c.DB, sites, from, to)
+	f, err := turnoverrecords.FiguresOf(ctx, a.c.DB, sites, from, to)
 	if err != nil {
 		return nil, err
 	}

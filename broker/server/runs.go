@@ -10,7 +10,6 @@ import (
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/onboard"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/rollout"
@@ -18,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -31,9 +31,9 @@ func (s *Server) openRuns() error {
 	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
 	var err error
 	redeploying := *s.lifecycle
-	redeploying.Nodes = offboard.Redeployed{Nodes: onboarded}
-	turnovers := &turnover.Chains{Nodes: &offboard.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
-	starts := &offboard.Starts{DB: s.db}
+	redeploying.Nodes = turnoverrecords.Redeployed{Nodes: onboarded}
+	turnovers := &turnover.Chains{Nodes: &turnoverrecords.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
+	starts := &turnoverrecords.Starts{DB: s.db}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.agents)...)
 	starts.Runs = s.runs

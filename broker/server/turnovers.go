@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 )
 
 // turnovers are the figures of turnovers as metrics: worked out from what is on
@@ -20,7 +20,7 @@ type turnovers struct {
 
 	mu   sync.Mutex
 	at   time.Time
-	last offboard.Figures
+	last turnoverrecords.Figures
 }
 
 const (
@@ -67,7 +67,7 @@ func (t *turnovers) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (t *turnovers) figures() (offboard.Figures, error) {
+func (t *turnovers) figures() (turnoverrecords.Figures, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.db.Now()
@@ -76,7 +76,7 @@ func (t *turnovers) figures() (offboard.Figures, error) {
 	}
 	ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
 	defer done()
-	f, err := offboard.FiguresOf(ctx, t.db, nil, now.Add(-figuresOf), now)
+	f, err := turnoverrecords.FiguresOf(ctx, t.db, nil, now.Add(-figuresOf), now)
 	if err == nil {
 		t.at, t.last = now, f
 	}

@@ -235,7 +235,7 @@ func (a agentsOf) Reseed(_ context.Context, id, key string, _ time.Duration) (st
 	return "t-reseed", nil
 }
 
-// leavingRuns begins the runs that a drift leads to, as offboard.Starts does.
+// leavingRuns begins the runs that a drift leads to, as turnover/records.Starts does.
 type leavingRuns struct{ s *simulation }
 
 func (l leavingRuns) Start(_ context.Context, judged broker.Node, id, reason string) (string, error) {

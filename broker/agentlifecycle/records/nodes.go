@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/turnover"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -24,7 +24,7 @@ type Nodes struct {
 	DB     *store.DB
 	Queue  *taskqueue.Queue
 	Trust  Truster
-	Starts *offboard.Starts // of the turnovers that reimage
+	Starts *turnoverrecords.Starts // of the turnovers that reimage
 }
 
 var _ agentlifecycle.Nodes = (*Nodes)(nil)
@@ -170,7 +170,7 @@ func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Upgrade) (start ch
 	if err != nil {
 		return start, err
 	}
-	return offboard.Of(node, t, locks, offboard.By{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
+	return turnoverrecords.Of(node, t, locks, turnoverrecords.By{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
 }
 
 // Turnover implements agentlifecycle.Nodes.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -48,7 +48,7 @@ type world struct {
 
 func each(t *testing.T, f func(w *world)) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		w := &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Trust: trust(1), Starts: &offboard.Starts{DB: db}}}
+		w := &world{T: t, db: db, clock: clock, nodes: &Nodes{DB: db, Trust: trust(1), Starts: &turnoverrecords.Starts{DB: db}}}
 		w.nodes.Queue = taskqueue.New(taskqueue.Config{DB: db, Signer: signer{pkitest.NewAt(t, db.Now())}, Rand: rand.Reader})
 		_, err := db.CreateNode(t.Context(), ada, store.NewNode{ID: "n-1", Hostname: "g1", Bootstrap: "command", TokenHash: "h", TokenExpires: db.Now().Add(time.Hour)})
 		w.ok(err)

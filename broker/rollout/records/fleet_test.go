@@ -14,12 +14,12 @@ import (
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/offboard"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -88,7 +88,7 @@ func eachFleet(t *testing.T, n int, f func(*fleet)) {
 func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet {
 	t.Helper()
 	s := &fleet{T: t, db: db, clock: clock, authority: pkitest.NewAt(t, db.Now())}
-	starts := &offboard.Starts{DB: db}
+	starts := &turnoverrecords.Starts{DB: db}
 	queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
 	s.nodes = Nodes{&agentrecords.Nodes{DB: db, Queue: queue, Trust: trust(1), Starts: starts}}
 	var err error

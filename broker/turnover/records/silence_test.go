@@ -1,4 +1,4 @@
-package offboard
+package records
 
 import (
 	"context"

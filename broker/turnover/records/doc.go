@@ -1,5 +1,5 @@
-// Package offboard is the broker's own side of a turnover: what the chains of package
-// turnover need of nodes, tasks and certificates (turnover.Nodes), joined from the
+// Package records joins the lists of package turnover to the broker's own parts: what the
+// chains need of nodes, tasks and certificates (turnover.Nodes), from the
 // store, the task queue and the trust authority.
 //
 // Two things are done here from time to time, by the one that leads: what was left of
@@ -9,4 +9,4 @@
 // What is done here is not part of the save of the step that asks for it: a run asks
 // again when that save is lost, and finds what is there, by its own id, by a task's
 // idempotency key, or by the certificate's id.
-package offboard
+package records
