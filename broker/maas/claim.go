@@ -7,13 +7,6 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The mark of a machine, in its workload annotations. Only the owner may write
-// them, and MAAS takes them away when it gives the machine back.
-const (
-	markNode = "hostler-node"
-	markRun  = "hostler-run"
-)
-
 // agentName is under which a run allocates. MAAS never tells it, and so nobody
 // has it by accident.
 func agentName(runID string) string { return "hostler-" + runID }

@@ -3,12 +3,7 @@ package maas
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
-
-	"github.com/canonical/gomaasclient/client"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -48,29 +43,6 @@ func weight(erase string) int {
 		return 2
 	}
 	return 0
-}
-
-// releaseErasing gives a machine back, and has its disks erased. All three words are
-// sent: up to 3.4 none counts without the first, and what is left out is as the
-// region's settings say. Of a machine that is Ready or Releasing by now MAAS erases
-// nothing, and does not say so.
-func (r *Region) releaseErasing(ctx context.Context, id, erase, comment string) error {
-	const op = "release"
-	if erase == EraseNone {
-		return r.release(ctx, id, comment)
-	}
-	if err := checkID(op, id); err != nil {
-		return err
-	}
-	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "release", url.Values{
-		"comment": {comment}, "erase": {"true"}, "quick_erase": {strconv.FormatBool(erase == EraseQuick)}, "secure_erase": {strconv.FormatBool(erase == EraseSecure)},
-	})
-	return err
-}
-
-// flag is one of the region's settings that is on or off.
-func (r *Region) flag(ctx context.Context, name string) (bool, error) {
-	return ask[bool](ctx, r, "read "+name, looks, "maas", "get_config", url.Values{"name": {name}})
 }
 
 // willErase is what MAAS does to disks when it is asked for that: a region may erase
@@ -172,19 +144,4 @@ func (at *place) erased(ctx context.Context) (bool, error) {
 		}
 	}
 	return at.state.Reclaim.Erasing, nil
-}
-
-// powerOffNow switches the machine off, whatever runs there.
-func (r *Region) powerOffNow(ctx context.Context, id, comment string) error {
-	const op = "power off"
-	if err := checkID(op, id); err != nil {
-		return err
-	}
-	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "power_off", url.Values{"stop_mode": {"hard"}, "comment": {comment}})
-	return err
-}
-
-// forget deletes MAAS's record of a machine, which does nothing to the machine.
-func (r *Region) forget(ctx context.Context, id string) error {
-	return change(ctx, r, "delete machine", id, changes, func(c *client.Client) (struct{}, error) { return struct{}{}, c.Machine.Delete(id) })
 }

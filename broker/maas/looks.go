@@ -2,6 +2,8 @@ package maas
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/netip"
@@ -231,4 +233,20 @@ func (r *Region) neverBooted(ctx context.Context, id string) (bool, error) {
 		}
 	}
 	return last.Status == timedOut || last.ID < 0, err
+}
+
+// flag is one of the region's settings that is on or off.
+func (r *Region) flag(ctx context.Context, name string) (bool, error) {
+	return ask[bool](ctx, r, "read "+name, looks, "maas", "get_config", url.Values{"name": {name}})
+}
+
+// digest tells a machine's token from another one, and tells nothing of it: its secret
+// is 32 characters that MAAS drew at random, which nobody finds by trying, and MAAS
+// takes the secret itself and no digest. So it may be where the token may not.
+func (t ownToken) digest(systemID string) string {
+	h := sha256.New()
+	for _, part := range []string{"hostler machine token", systemID, t.Consumer, t.Key, t.Secret} {
+		h.Write(append([]byte(part), 0))
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -2,8 +2,6 @@ package maas
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -12,7 +10,7 @@ import (
 
 // MachineToken is a machine's own token as MAAS has it now; false: MAAS has not made
 // one, or the machine is not deployed, or no longer for that run.
-func (s *Sites) MachineToken(ctx context.Context, site broker.Site, runID string, c Claim) (taskcatalog.MAASMachineToken, bool, error) {
+func MachineToken(ctx context.Context, s *Sites, site broker.Site, runID string, c Claim) (taskcatalog.MAASMachineToken, bool, error) {
 	region, err := s.Region(ctx, site)
 	if err != nil {
 		return taskcatalog.MAASMachineToken{}, false, err
@@ -23,17 +21,6 @@ func (s *Sites) MachineToken(ctx context.Context, site broker.Site, runID string
 	}
 	t, has, err := region.token(ctx, m)
 	return t.MAASMachineToken, has, err
-}
-
-// digest tells a machine's token from another one, and tells nothing of it: its secret
-// is 32 characters that MAAS drew at random, which nobody finds by trying, and MAAS
-// takes the secret itself and no digest. So it may be where the token may not.
-func (t ownToken) digest(systemID string) string {
-	h := sha256.New()
-	for _, part := range []string{"hostler machine token", systemID, t.Consumer, t.Key, t.Secret} {
-		h.Write(append([]byte(part), 0))
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // rotated refuses a machine that was deployed anew and has the token that it had

@@ -3,7 +3,9 @@ package maas
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/canonical/gomaasclient/client"
@@ -172,3 +174,55 @@ func (r *Region) setSyncInterval(ctx context.Context, interval string) error {
 }
 
 const syncSetting = "hardware_sync_interval"
+
+// What MAAS is asked to do to the disks of a machine that it takes back, and what it
+// did. Quick is no overwrite: MAAS wipes the first and the last 2 MiB of each disk.
+const (
+	EraseNone      = "none"
+	EraseQuick     = "quick"
+	EraseSecure    = "secure"    // the drive's own erase where it has one, else zeros from end to end
+	EraseOverwrite = "overwrite" // zeros from end to end: by a region's own setting, never asked for
+)
+
+// releaseErasing gives a machine back, and has its disks erased. All three words are
+// sent: up to 3.4 none counts without the first, and what is left out is as the
+// region's settings say. Of a machine that is Ready or Releasing by now MAAS erases
+// nothing, and does not say so.
+func (r *Region) releaseErasing(ctx context.Context, id, erase, comment string) error {
+	const op = "release"
+	if erase == EraseNone {
+		return r.release(ctx, id, comment)
+	}
+	if err := checkID(op, id); err != nil {
+		return err
+	}
+	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "release", url.Values{
+		"comment": {comment}, "erase": {"true"}, "quick_erase": {strconv.FormatBool(erase == EraseQuick)}, "secure_erase": {strconv.FormatBool(erase == EraseSecure)},
+	})
+	return err
+}
+
+// powerOffNow switches the machine off, whatever runs there.
+func (r *Region) powerOffNow(ctx context.Context, id, comment string) error {
+	const op = "power off"
+	if err := checkID(op, id); err != nil {
+		return err
+	}
+	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "power_off", url.Values{"stop_mode": {"hard"}, "comment": {comment}})
+	return err
+}
+
+// forget deletes MAAS's record of a machine, which does nothing to the machine.
+func (r *Region) forget(ctx context.Context, id string) error {
+	return change(ctx, r, "delete machine", id, changes, func(c *client.Client) (struct{}, error) { return struct{}{}, c.Machine.Delete(id) })
+}
+
+// setFlatLayout puts one root file system on the boot disk, which is set before.
+func (r *Region) setFlatLayout(ctx context.Context, id string) error {
+	const op = "set storage layout"
+	if err := checkID(op, id); err != nil {
+		return err
+	}
+	_, err := r.raw(ctx, op, changes, http.MethodPost, fmt.Sprintf("machines/%s", id), "set_storage_layout", url.Values{"storage_layout": {"flat"}})
+	return err
+}

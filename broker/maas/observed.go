@@ -2,6 +2,13 @@ package maas
 
 import "github.com/hostler/hostler/taskcatalog"
 
+// The mark of a machine, in its workload annotations. Only the owner may write
+// them, and MAAS takes them away when it gives the machine back.
+const (
+	markNode = "hostler-node"
+	markRun  = "hostler-run"
+)
+
 // Addresses are the machine's own as MAAS tells them, those of the named interface
 // first.
 func (m Machine) Addresses(iface string) []string {

@@ -9,15 +9,6 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What MAAS is asked to do to the disks of a machine that it takes back, and what it
-// did. Quick is no overwrite: MAAS wipes the first and the last 2 MiB of each disk.
-const (
-	EraseNone      = "none"
-	EraseQuick     = "quick"
-	EraseSecure    = "secure"    // the drive's own erase where it has one, else zeros from end to end
-	EraseOverwrite = "overwrite" // zeros from end to end: by a region's own setting, never asked for
-)
-
 // Reclaim is what a run over a node that exists wants of the node's machine, and what
 // came of it.
 type Reclaim struct {

@@ -3,9 +3,6 @@ package maas
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -137,14 +134,4 @@ func names(all []Interface) []string {
 		out = append(out, taskcatalog.Clean(i.Name, 32))
 	}
 	return out
-}
-
-// setFlatLayout puts one root file system on the boot disk, which is set before.
-func (r *Region) setFlatLayout(ctx context.Context, id string) error {
-	const op = "set storage layout"
-	if err := checkID(op, id); err != nil {
-		return err
-	}
-	_, err := r.raw(ctx, op, changes, http.MethodPost, fmt.Sprintf("machines/%s", id), "set_storage_layout", url.Values{"storage_layout": {"flat"}})
-	return err
 }

@@ -40,7 +40,7 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
-	token, has, err := m.Sites.MachineToken(ctx, site, deployed, *claim)
+	token, has, err := maas.MachineToken(ctx, m.Sites, site, deployed, *claim)
 	if err != nil || !has {
 		return nil, false
 	}
