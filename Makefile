@@ -66,7 +66,7 @@ demo-onboarding: build
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false'
 test: setup-test
 	CGO_ENABLED=1 go test $(RACE) -timeout 15m ./...
-	$(GO) test -count=1 -run '^Test(Simulation|FiveHundred|EachSave)' ./broker/maas ./broker/turnover ./broker/cmd/hostler-broker
+	$(GO) test -count=1 -run '^Test(Simulation|FiveHundred|EachSave)' ./broker/onboarding ./broker/turnover ./broker/cmd/hostler-broker
 	$(GO) test -count=1 -run 'ByteOf' ./broker/certificate
 
 # The simulations are built without the race detector: they have one goroutine. 500
@@ -74,7 +74,7 @@ test: setup-test
 N     ?= 10000
 FIRST ?= 0
 sim:
-	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/maas -sim.n $(N) -sim.first $(FIRST)
+	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/onboarding -sim.n $(N) -sim.first $(FIRST)
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/turnover -sim.n $(N) -sim.first $(FIRST)
 
 # Vault is built from a module of its own: nothing of it becomes a dependency of ours.

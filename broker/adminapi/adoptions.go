@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 )
 
 type startAdoptionInput struct {
@@ -32,7 +32,7 @@ type startAdoptionsInput struct {
 // startAdoptions begins runs for all machines of a list, or for none.
 func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingBatchStarted, error) {
 	b := in.Body
-	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", a.refusedAt(b.SiteID, b.Reason)}, maas.AdoptionKind, func() (orders, error) {
+	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.AdoptionKind, func() (orders, error) {
 		return a.adoptions(ctx, b)
 	})
 }
@@ -65,7 +65,7 @@ func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*resourc
 	return out, nil
 }
 
-// adoptions checks what was given of machines. Codes: those of maas.NewAdoption,
+// adoptions checks what was given of machines. Codes: those of onboarding.NewAdoption,
 // site_not_found, profile_not_found, sku_not_found, hostname_taken, machine_bound.
 func (a *API) adoptions(ctx context.Context, b resource.AdoptionBatch) (o orders, err error) {
 	if err := a.where(ctx, &o, b.SiteID, b.ProfileID); err != nil {
@@ -79,7 +79,7 @@ func (a *API) adoptions(ctx context.Context, b resource.AdoptionBatch) (o orders
 				return o, err
 			}
 		}
-		s, locks, err := maas.NewAdoption(o.site, o.profile, skus[id], maas.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname})
+		s, locks, err := onboarding.NewAdoption(o.site, o.profile, skus[id], onboarding.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname})
 		if err != nil {
 			return o, err
 		}
@@ -87,7 +87,7 @@ func (a *API) adoptions(ctx context.Context, b resource.AdoptionBatch) (o orders
 			return o, err
 		}
 		if other, twice := o.add(callerOf(ctx), chain.Start{
-			Kind: maas.AdoptionKind, Subject: cmp.Or(s.Hostname, s.Adopts), State: s, Locks: locks, Reason: b.Reason,
+			Kind: onboarding.AdoptionKind, Subject: cmp.Or(s.Hostname, s.Adopts), State: s, Locks: locks, Reason: b.Reason,
 		}, s); twice {
 			return o, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot adopt: %s and %s are the same machine, or have the same hostname", other, cmp.Or(s.Hostname, s.Adopts))
 		}
@@ -96,7 +96,7 @@ func (a *API) adoptions(ctx context.Context, b resource.AdoptionBatch) (o orders
 }
 
 // machineFree refuses at once what a run would find out soon.
-func (a *API) machineFree(ctx context.Context, s maas.Onboarding) error {
+func (a *API) machineFree(ctx context.Context, s onboarding.Onboarding) error {
 	if s.Hostname != "" {
 		if err := a.hostnameFree(ctx, s); err != nil {
 			return err

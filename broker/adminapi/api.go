@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/registry"
@@ -44,7 +45,7 @@ type Config struct {
 	Events     *outbox.Feed
 	Registries *registry.Client
 	Sites      *maas.Sites
-	Lifecycle  *maas.Lifecycle
+	Lifecycle  *onboarding.Lifecycle
 	Runs       *chain.Engine
 	Agents     *agentrecords.Nodes
 	Terminals  *terminals.Desk

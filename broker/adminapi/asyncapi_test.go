@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
@@ -95,7 +95,7 @@ func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 		"site.reconciliation.stopped", "site.reconciliation.resumed", store.SilentEvent, store.HeardEvent, store.ProfilesStoppedEvent,
 		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
 	}
-	for _, kind := range []string{maas.OnboardingKind, maas.AdoptionKind, turnover.SoftReset.Kind(), agentlifecycle.Update.Kind(), rollout.Kind} {
+	for _, kind := range []string{onboarding.Kind, onboarding.AdoptionKind, turnover.SoftReset.Kind(), agentlifecycle.Update.Kind(), rollout.Kind} {
 		sent = append(sent, chain.Types(kind)...)
 	}
 	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable, chain.Restored} {

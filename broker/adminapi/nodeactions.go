@@ -6,7 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/onboard"
+	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -128,7 +128,7 @@ func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeActio
 		change.By, change.ClearTurnover = broker.OwnerOverride, true
 	}
 	var err error
-	if change.Hardware, err = onboard.Hardware(ctx, a.c.DB, n); err != nil {
+	if change.Hardware, err = onboardingrecords.Hardware(ctx, a.c.DB, n); err != nil {
 		return n, nil, err
 	}
 	if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/sshseed"
 )
 
@@ -56,10 +56,10 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin,
 	if err != nil {
 		return o, err
 	}
-	var s maas.Onboarding
+	var s onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &s) // another version's tells less
 	o.OnboardingMode, o.IPMIIP, o.PXEMAC = "maas", s.IPMIIP, s.PXEMAC
-	if r.Kind == maas.AdoptionKind {
+	if r.Kind == onboarding.AdoptionKind {
 		o.OnboardingMode = "adopted"
 	} else {
 		o.Port, o.SSHUsername = sshseed.Port, deployUser

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -70,7 +70,7 @@ type startBatchInput struct {
 // startBatch begins runs for all machines of a list, or for none.
 func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.OnboardingBatchStarted, error) {
 	b := in.Body
-	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", a.refusedAt(b.SiteID, b.Reason)}, maas.OnboardingKind, func() (orders, error) {
+	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.Kind, func() (orders, error) {
 		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	})
 }
@@ -96,7 +96,7 @@ func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*res
 }
 
 // planned is what a chain would do for the first of an order.
-func planned(c chain.Chain[maas.Onboarding], o orders) (*resource.OnboardingPlan, error) {
+func planned(c chain.Chain[onboarding.Onboarding], o orders) (*resource.OnboardingPlan, error) {
 	plan, err := chain.Plan(c, o.states[0])
 	if err != nil {
 		return nil, err
@@ -115,11 +115,11 @@ func planned(c chain.Chain[maas.Onboarding], o orders) (*resource.OnboardingPlan
 type orders struct {
 	site    broker.Site
 	profile broker.Profile
-	states  []maas.Onboarding
+	states  []onboarding.Onboarding
 	starts  []chain.Start
 }
 
-// orders checks what was given of machines. Codes: those of maas.NewOnboarding,
+// orders checks what was given of machines. Codes: those of onboarding.New,
 // site_not_found, profile_not_found, sku_not_found, hostname_taken.
 func (a *API) orders(ctx context.Context, site, profile, sku, reason string, machines []resource.OnboardingMachine) (o orders, err error) {
 	if err := a.where(ctx, &o, site, profile); err != nil {
@@ -130,14 +130,14 @@ func (a *API) orders(ctx context.Context, site, profile, sku, reason string, mac
 		return o, err
 	}
 	for _, m := range machines {
-		s, locks, err := maas.NewOnboarding(o.site, o.profile, k, maas.OnboardingRequest{Hostname: m.Hostname, IPMIIP: m.IPMIIP, PXEMAC: m.PXEMAC})
+		s, locks, err := onboarding.New(o.site, o.profile, k, onboarding.Request{Hostname: m.Hostname, IPMIIP: m.IPMIIP, PXEMAC: m.PXEMAC})
 		if err != nil {
 			return o, err
 		}
 		if err := a.hostnameFree(ctx, s); err != nil {
 			return o, err
 		}
-		if other, twice := o.add(callerOf(ctx), chain.Start{Kind: maas.OnboardingKind, Subject: s.Hostname, State: s, Locks: locks, Reason: reason}, s); twice {
+		if other, twice := o.add(callerOf(ctx), chain.Start{Kind: onboarding.Kind, Subject: s.Hostname, State: s, Locks: locks, Reason: reason}, s); twice {
 			return o, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: %s and %s have the same hostname or the same BMC", other, s.Hostname)
 		}
 	}
@@ -154,7 +154,7 @@ func (a *API) where(ctx context.Context, o *orders, site, profile string) (err e
 }
 
 // add takes one more run into an order, unless another of it has one of its locks.
-func (o *orders) add(who caller, s chain.Start, state maas.Onboarding) (other string, twice bool) {
+func (o *orders) add(who caller, s chain.Start, state onboarding.Onboarding) (other string, twice bool) {
 	if other, twice := clash(o.starts, s); twice {
 		return other, true
 	}
@@ -176,7 +176,7 @@ func clash(starts []chain.Start, s chain.Start) (other string, twice bool) {
 
 // hostnameFree refuses at once what a run would find out after commissioning. A
 // hostname in the hands of a live run is for the engine to refuse: it names the run.
-func (a *API) hostnameFree(ctx context.Context, s maas.Onboarding) error {
+func (a *API) hostnameFree(ctx context.Context, s onboarding.Onboarding) error {
 	there, _, err := a.c.DB.ListNodes(ctx, store.NodeFilter{Sites: []string{s.Site}, Hostname: s.Hostname, Limit: 1})
 	if err != nil {
 		return err

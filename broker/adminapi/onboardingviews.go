@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -36,10 +36,10 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resourc
 // stages says how each stage of a run's chain stands. What lies ahead of the
 // cursor, after a rerun for example, is pending, whatever came of it before.
 func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.OnboardingStage, error) {
-	var state maas.Onboarding
+	var state onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &state) // another version's is planned as an empty one
 	list := a.c.Lifecycle.Onboarding()
-	if r.Kind == maas.AdoptionKind {
+	if r.Kind == onboarding.AdoptionKind {
 		list = a.c.Lifecycle.Adoption()
 	}
 	plan, err := chain.Plan(list, state)
@@ -138,7 +138,7 @@ func called(hostname string) func(chain.Record) bool {
 // its system_id alone.
 func hostnameOf(r chain.Record) string {
 	var s struct{ Hostname string }
-	if r.Kind == maas.AdoptionKind && json.Unmarshal(r.State, &s) == nil && s.Hostname != "" {
+	if r.Kind == onboarding.AdoptionKind && json.Unmarshal(r.State, &s) == nil && s.Hostname != "" {
 		return s.Hostname
 	}
 	return r.Subject
@@ -147,7 +147,7 @@ func hostnameOf(r chain.Record) string {
 // onboardingResource is the read model of a run. What came from MAAS is untrusted
 // text.
 func onboardingResource(r chain.Record) resource.Onboarding {
-	var s maas.Onboarding
+	var s onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
 	out := resource.Onboarding{
 		OnboardingID: r.ID, Kind: r.Kind, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -18,7 +18,9 @@ type kinds func(kind string) bool
 
 // bringsIn reports whether runs of a kind end in a node: they are listed, watched
 // and acted on as one.
-func bringsIn(kind string) bool { return kind == maas.OnboardingKind || kind == maas.AdoptionKind }
+func bringsIn(kind string) bool {
+	return kind == onboarding.Kind || kind == onboarding.AdoptionKind
+}
 
 // turnsOver reports whether runs of a kind turn a node over.
 func turnsOver(kind string) bool { return broker.TurnsOver(kind) }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// awaited finds a machine among those that are waited for, as they were at most maxAge
+// Awaited finds a machine among those that are waited for, as they were at most maxAge
 // ago: of all machines of a region they are few. false: nobody had waited for that one yet.
-func (r *Region) awaited(ctx context.Context, id string, maxAge time.Duration) (Machine, bool, error) {
+func (r *Region) Awaited(ctx context.Context, id string, maxAge time.Duration) (Machine, bool, error) {
 	if err := checkID("list machines", id); err != nil {
 		return Machine{}, false, err
 	}
-	r.waits.add(id, r.now())
-	l, err := r.waitRoster.read(ctx, "list machines", maxAge, func(ctx context.Context) (listing, error) {
-		return r.those(ctx, byID(r.waits.last(r.now()))...)
+	r.waits.add(id, r.Now())
+	l, err := r.waitRoster.read(ctx, "list machines", maxAge, func(ctx context.Context) (Listing, error) {
+		return r.Those(ctx, ByID(r.waits.last(r.Now()))...)
 	})
-	m, ok := Snapshot{Machines: l.list.machines}.Find(id)
+	m, ok := Snapshot{Machines: l.list.Machines}.Find(id)
 	return m, ok, err
 }
 

@@ -35,14 +35,14 @@ type Region struct {
 	base      string
 	api       *url.URL
 	key       Key
-	now       func() time.Time
+	Now       func() time.Time
 	rand      io.Reader
 	transport http.RoundTripper
 	patient   http.RoundTripper // for calls that wait for a BMC: they hold up no others
-	roster    *roster[listing]
+	roster    *roster[Listing]
 	bmcRoster *roster[map[string]string]
 	// waitRoster has the machines that are waited for.
-	waitRoster *roster[listing]
+	waitRoster *roster[Listing]
 	waits      *waits
 }
 
@@ -54,9 +54,9 @@ func Open(o Options) (*Region, error) {
 		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use the address of MAAS: it is no URL")
 	}
 	r := &Region{
-		base: base, api: api, key: o.Key, now: o.Now, rand: o.Rand, transport: o.Transport,
-		roster: &roster[listing]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
-		waitRoster: &roster[listing]{now: o.Now}, waits: &waits{at: map[string]time.Time{}},
+		base: base, api: api, key: o.Key, Now: o.Now, rand: o.Rand, transport: o.Transport,
+		roster: &roster[Listing]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
+		waitRoster: &roster[Listing]{now: o.Now}, waits: &waits{at: map[string]time.Time{}},
 	}
 	if r.rand == nil {
 		r.rand = rand.Reader
@@ -179,11 +179,11 @@ func (r *Region) nonce() (string, error) {
 	return hex.EncodeToString(raw), nil
 }
 
-var systemIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
+var SystemIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
 // checkID refuses what is no id of a machine: it becomes part of a path.
 func checkID(op, id string) error {
-	if !systemIDForm.MatchString(id) {
+	if !SystemIDForm.MatchString(id) {
 		return &Error{Class: Invalid, Op: op, Detail: "that is no system id of MAAS"}
 	}
 	return nil

@@ -33,7 +33,7 @@ func FuzzMachine(f *testing.F) {
 		if checkID("read", m.SystemID) != nil {
 			t.Errorf("%q became part of a path", m.SystemID)
 		}
-		for _, a := range unicast(m.IPAddresses) {
+		for _, a := range Unicast(m.IPAddresses) {
 			if !a.IsGlobalUnicast() || a.Zone() != "" {
 				t.Errorf("%v would be dialled", a)
 			}

@@ -54,14 +54,14 @@ func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
 	out := make(map[string]string, len(all))
 	for id, p := range all {
 		text, _ := p.Address.(string)
-		out[id] = bmcAddress(text)
+		out[id] = BMCAddress(text)
 	}
 	return out, nil
 }
 
-// bmcAddress is the one form of an address as power drivers are given it: alone, in
+// BMCAddress is the one form of an address as power drivers are given it: alone, in
 // brackets, with a port, or as a URL. What is none of that is compared as it is.
-func bmcAddress(text string) string {
+func BMCAddress(text string) string {
 	text = strings.TrimSpace(text)
 	host := text
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
@@ -75,40 +75,40 @@ func bmcAddress(text string) string {
 	return text
 }
 
-// comparable reports whether that is the address of a BMC, which is another's or the
+// Comparable reports whether that is the address of a BMC, which is another's or the
 // same. A name is neither.
-func comparable(bmc string) bool {
+func Comparable(bmc string) bool {
 	_, err := netip.ParseAddr(bmc)
 	return err == nil
 }
 
-// powerLogin is how MAAS logs in to a machine's BMC.
-type powerLogin struct {
-	Address any `json:"power_address"`
-	User    any `json:"power_user"`
-	Pass    any `json:"power_pass"`
+// PowerLogin is how MAAS logs in to a machine's BMC.
+type PowerLogin struct {
+	At   any `json:"power_address"`
+	User any `json:"power_user"`
+	Pass any `json:"power_pass"`
 }
 
 // String keeps it out of whatever is printed.
-func (powerLogin) String() string { return "[power parameters]" }
+func (PowerLogin) String() string { return "[power parameters]" }
 
-func (p powerLogin) address() string {
-	text, _ := p.Address.(string)
-	return bmcAddress(text)
+func (p PowerLogin) Address() string {
+	text, _ := p.At.(string)
+	return BMCAddress(text)
 }
 
-// is reports whether MAAS has this login for that address.
-func (p powerLogin) is(address string, want Power) bool {
+// Is reports whether MAAS has this login for that address.
+func (p PowerLogin) Is(address string, want Power) bool {
 	user, pass := want.Reveal()
-	return p.address() == address && p.User == user && p.Pass == pass
+	return p.Address() == address && p.User == user && p.Pass == pass
 }
 
-func (r *Region) power(ctx context.Context, id string) (powerLogin, error) {
-	return askOf[powerLogin](ctx, r, "read power parameters", looks, "machines", id, "", "power_parameters", nil)
+func (r *Region) Power(ctx context.Context, id string) (PowerLogin, error) {
+	return askOf[PowerLogin](ctx, r, "read power parameters", looks, "machines", id, "", "power_parameters", nil)
 }
 
-// powerState has MAAS ask the BMC now: on, off, unknown or error.
-func (r *Region) powerState(ctx context.Context, id string) (string, error) {
+// PowerState has MAAS ask the BMC now: on, off, unknown or error.
+func (r *Region) PowerState(ctx context.Context, id string) (string, error) {
 	type state struct {
 		State string `json:"state"`
 	}
@@ -116,48 +116,48 @@ func (r *Region) powerState(ctx context.Context, id string) (string, error) {
 	return taskcatalog.Clean(s.State, 16), err
 }
 
-// ownToken is a machine's own token as MAAS gives it.
-type ownToken struct {
+// OwnToken is a machine's own token as MAAS gives it.
+type OwnToken struct {
 	Key      string `json:"token_key"`
 	Secret   string `json:"token_secret"`
 	Consumer string `json:"consumer_key"`
 }
 
 // String keeps it out of whatever is printed.
-func (ownToken) String() string { return "[machine token]" }
+func (OwnToken) String() string { return "[machine token]" }
 
-// ownToken reads it; false: MAAS has made none.
-func (r *Region) ownToken(ctx context.Context, id string) (ownToken, bool, error) {
-	t, err := askOf[*ownToken](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
+// OwnToken reads it; false: MAAS has made none.
+func (r *Region) OwnToken(ctx context.Context, id string) (OwnToken, bool, error) {
+	t, err := askOf[*OwnToken](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
 	if err != nil || t == nil || t.Key == "" {
-		return ownToken{}, false, err
+		return OwnToken{}, false, err
 	}
 	return *t, true, nil
 }
 
-// machineToken is a machine's own token, and whether MAAS said where it is good for.
-type machineToken struct {
+// MachineToken is a machine's own token, and whether MAAS said where it is good for.
+type MachineToken struct {
 	taskcatalog.MAASMachineToken
-	told bool
+	Told bool
 }
 
-// token is the machine's own; false: MAAS has not made one yet.
-func (r *Region) token(ctx context.Context, m Machine) (machineToken, bool, error) {
-	t, has, err := r.ownToken(ctx, m.SystemID)
+// Token is the machine's own; false: MAAS has not made one yet.
+func (r *Region) Token(ctx context.Context, m Machine) (MachineToken, bool, error) {
+	t, has, err := r.OwnToken(ctx, m.SystemID)
 	if err != nil || !has {
-		return machineToken{}, false, err
+		return MachineToken{}, false, err
 	}
 	at, told, err := r.rackOf(ctx, m)
 	if err != nil {
-		return machineToken{}, false, err
+		return MachineToken{}, false, err
 	}
 	endpoint := url.URL{Scheme: "http", Host: at, Path: "/MAAS/metadata/status/" + m.SystemID}
-	return machineToken{taskcatalog.MAASMachineToken{Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, told}, true, nil
+	return MachineToken{taskcatalog.MAASMachineToken{Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, told}, true, nil
 }
 
-// underAgent reports whether a machine was allocated or deployed under that agent
+// UnderAgent reports whether a machine was allocated or deployed under that agent
 // name. MAAS filters by it, and never tells it.
-func (r *Region) underAgent(ctx context.Context, id, agent string) (bool, error) {
+func (r *Region) UnderAgent(ctx context.Context, id, agent string) (bool, error) {
 	const op = "find the machine by agent name"
 	if err := checkID(op, id); err != nil {
 		return false, err
@@ -166,7 +166,7 @@ func (r *Region) underAgent(ctx context.Context, id, agent string) (bool, error)
 	return len(found) == 1 && found[0].SystemID == id, err
 }
 
-func (r *Region) whoami(ctx context.Context) (string, error) {
+func (r *Region) WhoAmI(ctx context.Context) (string, error) {
 	u, err := call(ctx, r, "check the token", looks, func(c *client.Client) (*entity.User, error) { return c.Users.Whoami() })
 	if err != nil {
 		return "", err
@@ -174,13 +174,13 @@ func (r *Region) whoami(ctx context.Context) (string, error) {
 	return u.UserName, nil
 }
 
-func (r *Region) subnets(ctx context.Context) ([]Subnet, error) {
+func (r *Region) Subnets(ctx context.Context) ([]Subnet, error) {
 	return ask[[]Subnet](ctx, r, "list subnets", looks, "subnets", "", nil)
 }
 
-// syncInterval is the region's setting; zero: it cannot be read.
-func (r *Region) syncInterval(ctx context.Context) (time.Duration, error) {
-	text, err := ask[string](ctx, r, "read "+syncSetting, looks, "maas", "get_config", url.Values{"name": {syncSetting}})
+// SyncInterval is the region's setting; zero: it cannot be read.
+func (r *Region) SyncInterval(ctx context.Context) (time.Duration, error) {
+	text, err := ask[string](ctx, r, "read "+SyncSetting, looks, "maas", "get_config", url.Values{"name": {SyncSetting}})
 	if err != nil {
 		return 0, err
 	}
@@ -188,8 +188,8 @@ func (r *Region) syncInterval(ctx context.Context) (time.Duration, error) {
 	return d, nil
 }
 
-// event is a line of MAAS's history of a machine.
-type event struct {
+// Event is a line of MAAS's history of a machine.
+type Event struct {
 	ID          int64  `json:"id"`
 	Level       string `json:"level"`
 	Type        string `json:"type"`
@@ -197,17 +197,17 @@ type event struct {
 	Created     Time   `json:"created"`
 }
 
-// events are a machine's newest, the newest first.
-func (r *Region) events(ctx context.Context, id string) ([]event, error) {
-	return r.eventsOf(ctx, id, "DEBUG")
+// Events are a machine's newest, the newest first.
+func (r *Region) Events(ctx context.Context, id string) ([]Event, error) {
+	return r.EventsOf(ctx, id, "DEBUG")
 }
 
-// eventsOf are those of at least that level. A commissioning alone can write hundreds of
+// EventsOf are those of at least that level. A commissioning alone can write hundreds of
 // lines of DEBUG, so what is of a higher level is asked for by that.
-func (r *Region) eventsOf(ctx context.Context, id, level string) ([]event, error) {
+func (r *Region) EventsOf(ctx context.Context, id, level string) ([]Event, error) {
 	const op = "read events"
 	type page struct {
-		Events []event `json:"events"`
+		Events []Event `json:"events"`
 	}
 	if err := checkID(op, id); err != nil {
 		return nil, err
@@ -216,9 +216,9 @@ func (r *Region) eventsOf(ctx context.Context, id, level string) ([]event, error
 	return p.Events, err
 }
 
-// neverBooted reports whether the last commissioning ended because MAAS heard
+// NeverBooted reports whether the last commissioning ended because MAAS heard
 // nothing, and not because a script failed.
-func (r *Region) neverBooted(ctx context.Context, id string) (bool, error) {
+func (r *Region) NeverBooted(ctx context.Context, id string) (bool, error) {
 	const timedOut = 4
 	type result struct {
 		ID     int `json:"id"`
@@ -235,15 +235,15 @@ func (r *Region) neverBooted(ctx context.Context, id string) (bool, error) {
 	return last.Status == timedOut || last.ID < 0, err
 }
 
-// flag is one of the region's settings that is on or off.
-func (r *Region) flag(ctx context.Context, name string) (bool, error) {
+// Flag is one of the region's settings that is on or off.
+func (r *Region) Flag(ctx context.Context, name string) (bool, error) {
 	return ask[bool](ctx, r, "read "+name, looks, "maas", "get_config", url.Values{"name": {name}})
 }
 
-// digest tells a machine's token from another one, and tells nothing of it: its secret
+// Digest tells a machine's token from another one, and tells nothing of it: its secret
 // is 32 characters that MAAS drew at random, which nobody finds by trying, and MAAS
 // takes the secret itself and no digest. So it may be where the token may not.
-func (t ownToken) digest(systemID string) string {
+func (t OwnToken) Digest(systemID string) string {
 	h := sha256.New()
 	for _, part := range []string{"hostler machine token", systemID, t.Consumer, t.Key, t.Secret} {
 		h.Write(append([]byte(part), 0))

@@ -9,7 +9,7 @@ func TestABMCsAddressHasOneFormHoweverMAASWasGivenIt(t *testing.T) {
 		"https://[fd00::ab]": "fd00::ab", "[fe80::ab%eth0]": "fe80::ab", "[::ffff:10.9.0.1]": "10.9.0.1",
 		"bmc.example": "bmc.example", "[10.9.0.1]": "[10.9.0.1]", "[fd00::ab": "[fd00::ab", "fd00::ab]": "fd00::ab]", "[]": "[]", "": "",
 	} {
-		if got := bmcAddress(text); got != want {
+		if got := BMCAddress(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}

@@ -85,9 +85,9 @@ type Machine struct {
 // scriptStatus is how a set of MAAS's scripts ended.
 type scriptStatus int
 
-// scriptsPassed is the one status that is good: any other, and any that is not known, is
+// ScriptsPassed is the one status that is good: any other, and any that is not known, is
 // of a machine that MAAS does not take for commissioned.
-const scriptsPassed scriptStatus = 2
+const ScriptsPassed scriptStatus = 2
 
 // Named is a thing of which the name counts.
 type Named struct {
@@ -195,23 +195,23 @@ func (r *Region) Machine(ctx context.Context, id string) (Machine, error) {
 // machineOf reads a machine; false: that is none.
 func machineOf(raw []byte) (Machine, bool) {
 	m := Machine{Status: unsaid}
-	return m, json.Unmarshal(raw, &m) == nil && systemIDForm.MatchString(m.SystemID) && m.Status != unsaid
+	return m, json.Unmarshal(raw, &m) == nil && SystemIDForm.MatchString(m.SystemID) && m.Status != unsaid
 }
 
-// listing is all machines, and the ids of those that this client cannot read.
-type listing struct {
-	machines []Machine
-	unread   []string // empty: not even its id
+// Listing is all machines, and the ids of those that this client cannot read.
+type Listing struct {
+	Machines []Machine
+	Unread   []string // empty: not even its id
 }
 
 // list reads all machines. One that cannot be read does not hide the others, and is
 // not forgotten either.
-func (r *Region) list(ctx context.Context) (listing, error) {
+func (r *Region) list(ctx context.Context) (Listing, error) {
 	return r.listOf(ctx, url.Values{})
 }
 
-// byID are the filters of machines by their ids, some at a time: a filter is part of a URL.
-func byID(ids []string) (filters []url.Values) {
+// ByID are the filters of machines by their ids, some at a time: a filter is part of a URL.
+func ByID(ids []string) (filters []url.Values) {
 	const some = 100
 	for part := range slices.Chunk(ids, some) {
 		filters = append(filters, url.Values{"id": part})
@@ -219,53 +219,53 @@ func byID(ids []string) (filters []url.Values) {
 	return filters
 }
 
-// those reads the machines that any of the filters lets by.
-func (r *Region) those(ctx context.Context, filters ...url.Values) (out listing, err error) {
+// Those reads the machines that any of the filters lets by.
+func (r *Region) Those(ctx context.Context, filters ...url.Values) (out Listing, err error) {
 	had := map[string]bool{}
 	for _, filter := range filters {
 		l, err := r.listOf(ctx, filter)
 		if err != nil {
-			return listing{}, err
+			return Listing{}, err
 		}
-		for _, m := range l.machines {
+		for _, m := range l.Machines {
 			if !had[m.SystemID] {
 				had[m.SystemID] = true
-				out.machines = append(out.machines, m)
+				out.Machines = append(out.Machines, m)
 			}
 		}
-		for _, id := range l.unread {
+		for _, id := range l.Unread {
 			if id == "" || !had[id] {
 				had[id] = true
-				out.unread = append(out.unread, id)
+				out.Unread = append(out.Unread, id)
 			}
 		}
 	}
 	return out, nil
 }
 
-func (r *Region) listOf(ctx context.Context, filter url.Values) (listing, error) {
+func (r *Region) listOf(ctx context.Context, filter url.Values) (Listing, error) {
 	const op = "list machines"
 	raw, err := r.raw(ctx, op, lists, http.MethodGet, "machines", "", filter)
 	if err != nil {
-		return listing{}, err
+		return Listing{}, err
 	}
 	var each []json.RawMessage
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &each) != nil {
-		return listing{}, notMAAS(op, false)
+		return Listing{}, notMAAS(op, false)
 	}
-	out := listing{machines: make([]Machine, 0, len(each))}
+	out := Listing{Machines: make([]Machine, 0, len(each))}
 	for _, one := range each {
 		if m, ok := machineOf(one); ok {
-			out.machines = append(out.machines, m)
+			out.Machines = append(out.Machines, m)
 			continue
 		}
 		var known struct {
 			SystemID string `json:"system_id"`
 		}
-		if json.Unmarshal(one, &known) != nil || !systemIDForm.MatchString(known.SystemID) {
+		if json.Unmarshal(one, &known) != nil || !SystemIDForm.MatchString(known.SystemID) {
 			known.SystemID = ""
 		}
-		out.unread = append(out.unread, known.SystemID)
+		out.Unread = append(out.Unread, known.SystemID)
 	}
 	return out, nil
 }

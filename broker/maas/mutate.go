@@ -15,21 +15,21 @@ import (
 // These change a machine. Whoever calls one has looked at the machine right
 // before. What MAAS answers beyond yes is not used: the next look tells.
 
-// newMachine is a machine that MAAS is told of by its BMC.
-type newMachine struct {
-	hostname, architecture, address, mac string
-	power                                Power
+// NewMachine is a machine that MAAS is told of by its BMC.
+type NewMachine struct {
+	Hostname, Architecture, Address, MAC string
+	Power                                Power
 }
 
-// create makes a record without commissioning the machine: nothing is switched.
-func (r *Region) create(ctx context.Context, n newMachine) (systemID string, err error) {
+// Create makes a record without commissioning the machine: nothing is switched.
+func (r *Region) Create(ctx context.Context, n NewMachine) (systemID string, err error) {
 	no := false
-	params := &entity.MachineCreateParams{Hostname: n.hostname, Architecture: n.architecture, PowerType: ipmi, Commission: &no}
-	if n.mac != "" {
-		params.MACAddresses = []string{n.mac}
+	params := &entity.MachineCreateParams{Hostname: n.Hostname, Architecture: n.Architecture, PowerType: ipmi, Commission: &no}
+	if n.MAC != "" {
+		params.MACAddresses = []string{n.MAC}
 	}
 	m, err := call(ctx, r, "create machine", changes, func(c *client.Client) (*entity.Machine, error) {
-		return c.Machines.Create(params, powerParams(n.address, n.power))
+		return c.Machines.Create(params, powerParams(n.Address, n.Power))
 	})
 	if err != nil {
 		return "", err
@@ -51,11 +51,11 @@ func powerParams(address string, p Power) map[string]interface{} {
 	return params
 }
 
-// configure gives a machine its name and the login of its BMC. One that MAAS
+// Configure gives a machine its name and the login of its BMC. One that MAAS
 // switches by another driver than ipmi keeps driver and address.
-func (r *Region) configure(ctx context.Context, m Machine, hostname, address string, p Power) error {
+func (r *Region) Configure(ctx context.Context, m Machine, hostname, address string, p Power) error {
 	params := &entity.MachineUpdateParams{Hostname: hostname}
-	if switchedBy(m.PowerType) {
+	if SwitchedBy(m.PowerType) {
 		address = ""
 		params.PowerType, params.PowerParametersSkipCheck = m.PowerType, true
 	} else {
@@ -66,8 +66,8 @@ func (r *Region) configure(ctx context.Context, m Machine, hostname, address str
 	})
 }
 
-// switchedBy reports whether MAAS can switch a machine's power that way.
-func switchedBy(powerType string) bool { return powerType != "" && powerType != "manual" }
+// SwitchedBy reports whether MAAS can switch a machine's power that way.
+func SwitchedBy(powerType string) bool { return powerType != "" && powerType != "manual" }
 
 // change is call for what changes one machine.
 func change[T any](ctx context.Context, r *Region, op, id string, k kind, f func(*client.Client) (T, error)) error {
@@ -78,17 +78,17 @@ func change[T any](ctx context.Context, r *Region, op, id string, k kind, f func
 	return err
 }
 
-// commission switches the machine on, or off and on, to find out what it is. The
+// Commission switches the machine on, or off and on, to find out what it is. The
 // BMC is left as it is, and the machine stays on afterwards no longer than MAAS
 // needs it.
-func (r *Region) commission(ctx context.Context, id string) error {
+func (r *Region) Commission(ctx context.Context, id string) error {
 	return change(ctx, r, "commission", id, switches, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.Commission(id, &entity.MachineCommissionParams{EnableSSH: true, SkipBMCConfig: true})
 	})
 }
 
-// test runs the tests of a machine again.
-func (r *Region) test(ctx context.Context, id string) error {
+// Test runs the tests of a machine again.
+func (r *Region) Test(ctx context.Context, id string) error {
 	const op = "test"
 	if err := checkID(op, id); err != nil {
 		return err
@@ -97,9 +97,9 @@ func (r *Region) test(ctx context.Context, id string) error {
 	return err
 }
 
-// allocate is the one call that takes a machine from everybody else. owner is who
+// Allocate is the one call that takes a machine from everybody else. owner is who
 // has it now: the user of the key.
-func (r *Region) allocate(ctx context.Context, id, agent, comment string) (owner string, err error) {
+func (r *Region) Allocate(ctx context.Context, id, agent, comment string) (owner string, err error) {
 	err = change(ctx, r, "allocate", id, changes, func(c *client.Client) (*entity.Machine, error) {
 		m, err := c.Machines.Allocate(&entity.MachineAllocateParams{SystemID: id, AgentName: agent, Comment: comment})
 		if err == nil {
@@ -110,45 +110,45 @@ func (r *Region) allocate(ctx context.Context, id, agent, comment string) (owner
 	return owner, err
 }
 
-// annotate writes a machine's mark. Only its owner may.
-func (r *Region) annotate(ctx context.Context, id string, mark map[string]string) error {
+// Annotate writes a machine's mark. Only its owner may.
+func (r *Region) Annotate(ctx context.Context, id string, mark map[string]string) error {
 	return change(ctx, r, "annotate", id, changes, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.SetWorkloadAnnotations(id, mark)
 	})
 }
 
-// deployment is what a machine is deployed with.
-type deployment struct {
-	series   string
-	userData []byte
-	sync     bool
-	agent    string
-	comment  string
+// Deployment is what a machine is deployed with.
+type Deployment struct {
+	Series   string
+	UserData []byte
+	Sync     bool
+	Agent    string
+	Comment  string
 }
 
-func (r *Region) deploy(ctx context.Context, id string, d deployment) error {
+func (r *Region) Deploy(ctx context.Context, id string, d Deployment) error {
 	return change(ctx, r, "deploy", id, switches, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.Deploy(id, &entity.MachineDeployParams{
-			UserData: base64.StdEncoding.EncodeToString(d.userData), DistroSeries: Image(d.series), EnableHwSync: d.sync, AgentName: d.agent, Comment: d.comment,
+			UserData: base64.StdEncoding.EncodeToString(d.UserData), DistroSeries: Image(d.Series), EnableHwSync: d.Sync, AgentName: d.Agent, Comment: d.Comment,
 		})
 	})
 }
 
-// release gives a machine back, with its disks as they are.
-func (r *Region) release(ctx context.Context, id, comment string) error {
+// Release gives a machine back, with its disks as they are.
+func (r *Region) Release(ctx context.Context, id, comment string) error {
 	return change(ctx, r, "release", id, switches, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.Release(id, &entity.MachineReleaseParams{Comment: comment})
 	})
 }
 
-func (r *Region) setBootDisk(ctx context.Context, id string, disk int) error {
+func (r *Region) SetBootDisk(ctx context.Context, id string, disk int) error {
 	return change(ctx, r, "set boot disk", id, changes, func(c *client.Client) (struct{}, error) {
 		return struct{}{}, c.BlockDevice.SetBootDisk(id, disk)
 	})
 }
 
-// linkTo gives an interface an address of a subnet: any, or this one.
-func (r *Region) linkTo(ctx context.Context, id string, iface, subnet int, address string) error {
+// LinkTo gives an interface an address of a subnet: any, or this one.
+func (r *Region) LinkTo(ctx context.Context, id string, iface, subnet int, address string) error {
 	params := &entity.NetworkInterfaceLinkParams{Mode: "AUTO", Subnet: subnet, Force: true}
 	if address != "" {
 		params.Mode, params.IPAddress, params.Force = "STATIC", address, false
@@ -158,22 +158,22 @@ func (r *Region) linkTo(ctx context.Context, id string, iface, subnet int, addre
 	})
 }
 
-func (r *Region) createSubnet(ctx context.Context, cidr string, vlan int) error {
+func (r *Region) CreateSubnet(ctx context.Context, cidr string, vlan int) error {
 	_, err := call(ctx, r, "create subnet", changes, func(c *client.Client) (*entity.Subnet, error) {
 		return c.Subnets.Create(&entity.SubnetParams{CIDR: cidr, VLAN: strconv.Itoa(vlan), Managed: true})
 	})
 	return err
 }
 
-// setSyncInterval is the whole region's.
-func (r *Region) setSyncInterval(ctx context.Context, interval string) error {
-	_, err := call(ctx, r, "set "+syncSetting, changes, func(c *client.Client) (struct{}, error) {
-		return struct{}{}, c.MAASServer.Post(syncSetting, interval)
+// SetSyncInterval is the whole region's.
+func (r *Region) SetSyncInterval(ctx context.Context, interval string) error {
+	_, err := call(ctx, r, "set "+SyncSetting, changes, func(c *client.Client) (struct{}, error) {
+		return struct{}{}, c.MAASServer.Post(SyncSetting, interval)
 	})
 	return err
 }
 
-const syncSetting = "hardware_sync_interval"
+const SyncSetting = "hardware_sync_interval"
 
 // What MAAS is asked to do to the disks of a machine that it takes back, and what it
 // did. Quick is no overwrite: MAAS wipes the first and the last 2 MiB of each disk.
@@ -184,14 +184,14 @@ const (
 	EraseOverwrite = "overwrite" // zeros from end to end: by a region's own setting, never asked for
 )
 
-// releaseErasing gives a machine back, and has its disks erased. All three words are
+// ReleaseErasing gives a machine back, and has its disks erased. All three words are
 // sent: up to 3.4 none counts without the first, and what is left out is as the
 // region's settings say. Of a machine that is Ready or Releasing by now MAAS erases
 // nothing, and does not say so.
-func (r *Region) releaseErasing(ctx context.Context, id, erase, comment string) error {
+func (r *Region) ReleaseErasing(ctx context.Context, id, erase, comment string) error {
 	const op = "release"
 	if erase == EraseNone {
-		return r.release(ctx, id, comment)
+		return r.Release(ctx, id, comment)
 	}
 	if err := checkID(op, id); err != nil {
 		return err
@@ -202,8 +202,8 @@ func (r *Region) releaseErasing(ctx context.Context, id, erase, comment string) 
 	return err
 }
 
-// powerOffNow switches the machine off, whatever runs there.
-func (r *Region) powerOffNow(ctx context.Context, id, comment string) error {
+// PowerOffNow switches the machine off, whatever runs there.
+func (r *Region) PowerOffNow(ctx context.Context, id, comment string) error {
 	const op = "power off"
 	if err := checkID(op, id); err != nil {
 		return err
@@ -212,13 +212,13 @@ func (r *Region) powerOffNow(ctx context.Context, id, comment string) error {
 	return err
 }
 
-// forget deletes MAAS's record of a machine, which does nothing to the machine.
-func (r *Region) forget(ctx context.Context, id string) error {
+// Forget deletes MAAS's record of a machine, which does nothing to the machine.
+func (r *Region) Forget(ctx context.Context, id string) error {
 	return change(ctx, r, "delete machine", id, changes, func(c *client.Client) (struct{}, error) { return struct{}{}, c.Machine.Delete(id) })
 }
 
-// setFlatLayout puts one root file system on the boot disk, which is set before.
-func (r *Region) setFlatLayout(ctx context.Context, id string) error {
+// SetFlatLayout puts one root file system on the boot disk, which is set before.
+func (r *Region) SetFlatLayout(ctx context.Context, id string) error {
 	const op = "set storage layout"
 	if err := checkID(op, id); err != nil {
 		return err

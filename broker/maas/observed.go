@@ -5,8 +5,8 @@ import "github.com/hostler/hostler/taskcatalog"
 // The mark of a machine, in its workload annotations. Only the owner may write
 // them, and MAAS takes them away when it gives the machine back.
 const (
-	markNode = "hostler-node"
-	markRun  = "hostler-run"
+	MarkNode = "hostler-node"
+	MarkRun  = "hostler-run"
 )
 
 // Addresses are the machine's own as MAAS tells them, those of the named interface
@@ -21,17 +21,17 @@ func (m Machine) Addresses(iface string) []string {
 		}
 	}
 	out := []string{}
-	for _, a := range unicast(append(first, m.IPAddresses...)) {
+	for _, a := range Unicast(append(first, m.IPAddresses...)) {
 		out = append(out, a.String())
 	}
 	return out
 }
 
 // MarkedFor names the node that the machine is marked for; empty: none.
-func (m Machine) MarkedFor() string { return taskcatalog.Clean(m.Annotations[markNode], 64) }
+func (m Machine) MarkedFor() string { return taskcatalog.Clean(m.Annotations[MarkNode], 64) }
 
 // MarkedBy is the run that marked the machine; empty: none.
-func (m Machine) MarkedBy() string { return taskcatalog.Clean(m.Annotations[markRun], 64) }
+func (m Machine) MarkedBy() string { return taskcatalog.Clean(m.Annotations[MarkRun], 64) }
 
 // Interval is how often the machine shall report its hardware; zero: it need not.
 func (m Machine) Interval() (seconds int) {

@@ -37,7 +37,7 @@ func (r *Region) Identify(ctx context.Context) (Identity, error) {
 		return id, notMAAS("read version", false)
 	}
 	if id.HasDate = !a.date.IsZero(); id.HasDate {
-		id.Offset = a.date.Sub(r.now()).Round(time.Second)
+		id.Offset = a.date.Sub(r.Now()).Round(time.Second)
 	}
 	u, err := call(ctx, r, "check the token", looks, func(c *client.Client) (*entity.User, error) { return c.Users.Whoami() })
 	if err != nil {
@@ -93,13 +93,13 @@ func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, pr
 	for _, p := range profiles {
 		policies = append(policies, site.PolicyOf(p))
 	}
-	r.needs(ctx, region, site.CommissioningScripts, policies)
+	r.Needs(ctx, region, site.CommissioningScripts, policies)
 	r.syncInterval(ctx, region, policies)
 }
 
-// needs looks at what policies need of a region to bring a machine up. A check that
+// Needs looks at what policies need of a region to bring a machine up. A check that
 // could not be made fails, too, but has no next step.
-func (r *Report) needs(ctx context.Context, region *Region, scripts []broker.ScriptVersion, policies []broker.Policy) {
+func (r *Report) Needs(ctx context.Context, region *Region, scripts []broker.ScriptVersion, policies []broker.Policy) {
 	r.images(ctx, region, policies)
 	racks := r.racks(ctx, region)
 	r.pxe(ctx, region, racks, policies)

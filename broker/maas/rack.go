@@ -65,7 +65,7 @@ func subnetsOf(m Machine) []netip.Prefix {
 // nearest is the address that is on the first of the subnets which has any, or else
 // the first of all; the zero Addr: there is none.
 func nearest(addresses []string, near []netip.Prefix) netip.Addr {
-	reached := unicast(addresses)
+	reached := Unicast(addresses)
 	for _, p := range near {
 		for _, a := range reached {
 			if p.Contains(a) {
@@ -79,8 +79,8 @@ func nearest(addresses []string, near []netip.Prefix) netip.Addr {
 	return reached[0]
 }
 
-// unicast are the addresses that another machine can be reached at, each once.
-func unicast(addresses []string) []netip.Addr {
+// Unicast are the addresses that another machine can be reached at, each once.
+func Unicast(addresses []string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range addresses {
 		a, err := netip.ParseAddr(text)

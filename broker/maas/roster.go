@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// leastAge is how old a list may always be: no region is asked for its machines
+// LeastAge is how old a list may always be: no region is asked for its machines
 // more than once in that time.
-const leastAge = time.Second
+const LeastAge = time.Second
 
 // A region works on the list of many machines for long, and on little else then. So who
 // can do with an older one leaves it in peace for this many times as long as the last
@@ -60,7 +60,7 @@ type listed[T any] struct {
 // everybody's for a second.
 func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, error) {
 	l, err := r.roster.read(ctx, "list machines", maxAge, r.list)
-	return Snapshot{At: l.at, Machines: l.list.machines, Unread: l.list.unread}, err
+	return Snapshot{At: l.at, Machines: l.list.Machines, Unread: l.list.Unread}, err
 }
 
 // Lately is Machines for who reads once more, alone, whatever anything rests on: the
@@ -69,19 +69,19 @@ func (r *Region) Lately(ctx context.Context) (Snapshot, error) {
 	return r.Machines(ctx, r.roster.rest())
 }
 
-// addresses are those of the BMCs by system_id, read as Machines is.
-func (r *Region) addresses(ctx context.Context, maxAge time.Duration) (map[string]string, error) {
+// Addresses are those of the BMCs by system_id, read as Machines is.
+func (r *Region) Addresses(ctx context.Context, maxAge time.Duration) (map[string]string, error) {
 	l, err := r.bmcRoster.read(ctx, "list power parameters", maxAge, r.bmcs)
 	return l.list, err
 }
 
 func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, list func(context.Context) (T, error)) (listed[T], error) {
-	if l, err, ok := r.fresh(max(maxAge, leastAge)); ok {
+	if l, err, ok := r.fresh(max(maxAge, LeastAge)); ok {
 		return l, err
 	}
 	// Who asked first may go away: the list goes on for those behind.
 	read := r.flight.DoChan("", func() (any, error) {
-		if l, err, ok := r.fresh(leastAge); ok {
+		if l, err, ok := r.fresh(LeastAge); ok {
 			return l, err
 		}
 		at := r.now()
@@ -105,7 +105,7 @@ func (r *roster[T]) fresh(maxAge time.Duration) (listed[T], error, bool) { //nol
 	defer r.mu.Unlock()
 	age := r.now().Sub(r.last.at)
 	if r.err != nil {
-		return listed[T]{}, r.err, age < leastAge
+		return listed[T]{}, r.err, age < LeastAge
 	}
 	return r.last, nil, !r.last.at.IsZero() && age < maxAge
 }

@@ -12,7 +12,7 @@ func TestIDsAreAskedForSomeAtATime(t *testing.T) {
 		for i := range n {
 			ids = append(ids, fmt.Sprintf("%06d", i))
 		}
-		filters := byID(ids)
+		filters := ByID(ids)
 		for _, f := range filters {
 			if len(f["id"]) > 100 || len(f) != 1 {
 				t.Errorf("of %d ids %d at once", n, len(f["id"]))

@@ -70,7 +70,7 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 	req := given.Clone(b.ctx)
 	// A connection that idled may be gone: what changes something gets its own.
 	req.Close = a.changes
-	req.Header.Set("Authorization", b.region.key.sign(b.region.now(), nonce))
+	req.Header.Set("Authorization", b.region.key.sign(b.region.Now(), nonce))
 	if err := b.remember(req); err != nil {
 		a.err = err
 		return nil, err

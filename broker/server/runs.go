@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/onboard"
+	"github.com/hostler/hostler/broker/onboarding"
+	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/rollout"
 	rolloutrecords "github.com/hostler/hostler/broker/rollout/records"
@@ -27,8 +27,8 @@ const stepGrace = 4 * time.Second
 
 // openRuns makes the engine of chains, and the chains that it runs.
 func (s *Server) openRuns() error {
-	onboarded := &onboard.Nodes{DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader}
-	s.lifecycle = &maas.Lifecycle{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
+	onboarded := &onboardingrecords.Nodes{DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader}
+	s.lifecycle = &onboarding.Lifecycle{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
 	var err error
 	redeploying := *s.lifecycle
 	redeploying.Nodes = turnoverrecords.Redeployed{Nodes: onboarded}
@@ -41,7 +41,7 @@ func (s *Server) openRuns() error {
 }
 
 // kinds are all chains of a broker.
-func kinds(l *maas.Lifecycle, t *turnover.Chains, n *agentrecords.Nodes) []chain.Kind {
+func kinds(l *onboarding.Lifecycle, t *turnover.Chains, n *agentrecords.Nodes) []chain.Kind {
 	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
 	all = append(all, (&agentlifecycle.Chains{Nodes: n}).All()...)
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
@@ -50,7 +50,7 @@ func kinds(l *maas.Lifecycle, t *turnover.Chains, n *agentrecords.Nodes) []chain
 // minter gives tasks their secrets: a pull token from its registry, a machine's token
 // from its MAAS, or from what is kept where MAAS does not answer.
 func (s *Server) minter() *secrets.Minter {
-	tokens := &onboard.MachineTokens{DB: s.db, Sites: s.sites}
+	tokens := &onboardingrecords.MachineTokens{DB: s.db, Sites: s.sites}
 	pulls := &registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries, Signed: s.signed}
 	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/presence"
@@ -63,7 +64,7 @@ type Server struct {
 	secrets    secrets.Keeper
 	registries *registry.Client
 	sites      *maas.Sites
-	lifecycle  *maas.Lifecycle
+	lifecycle  *onboarding.Lifecycle
 	runs       *chain.Engine
 	agents     *agentrecords.Nodes
 	nodes      *nodeapi.API

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
 )
 
@@ -31,7 +31,7 @@ func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 		was[f[0]] = [2]string{f[1], f[2]}
 	}
 	var now strings.Builder
-	for _, k := range kinds(new(maas.Lifecycle), new(turnover.Chains), new(agentrecords.Nodes)) {
+	for _, k := range kinds(new(onboarding.Lifecycle), new(turnover.Chains), new(agentrecords.Nodes)) {
 		c := reflect.ValueOf(k)
 		kind, form := c.FieldByName("Kind").String(), fmt.Sprint(c.FieldByName("Form").Int())
 		marking := c.FieldByName("Marking").Type() // func(*S, string)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 )
 
 type (
@@ -19,7 +19,7 @@ type (
 // broker.
 type Chains struct {
 	Nodes Nodes
-	MAAS  *maas.Lifecycle // whose nodes are those that stay
+	MAAS  *onboarding.Lifecycle // whose nodes are those that stay
 }
 
 // All are the lists of all modes.

@@ -22,7 +22,7 @@
 //
 // # The machine in MAAS
 //
-// What MAAS does is not this package's: the lists have the stages of package maas in
+// What MAAS does is not this package's: the lists have the stages of package onboarding in
 // them, over Turnover.Machine. A reimage has those of an onboarding, the same values.
 // What is added here is the order of things: a node is cut off before its machine is
 // asked for, its allocations are over when MAAS has it, and from then on whoever shows

@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 )
 
 // Reimage gives a node a fresh system on the same machine: seed 001 §5.3. The node
@@ -37,11 +38,11 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 }
 
 // machineOf is the part of a turnover that is MAAS's to do.
-func machineOf(s *Turnover) *maas.Onboarding { return &s.Machine }
+func machineOf(s *Turnover) *onboarding.Onboarding { return &s.Machine }
 
 // onMachine makes a stage of one on the machine in MAAS. A node that has none goes on
 // without.
-func (c *Chains) onMachine(s chain.Stage[maas.Onboarding]) stage {
+func (c *Chains) onMachine(s chain.Stage[onboarding.Onboarding]) stage {
 	out := chain.Within(s, machineOf)
 	done := out.Done
 	out.Done = func(ctx context.Context, r *run) (bool, error) {

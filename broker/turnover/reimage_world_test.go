@@ -12,7 +12,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/maas/maastest"
+	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/onboarding/onboardingtest"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/test/maassim"
@@ -51,10 +52,10 @@ func newSite(t testing.TB) *site {
 		Sleep:    func(_ context.Context, d time.Duration) error { s.clock.Advance(d); return nil },
 		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/22", Gateway: "10.10.0.1", DHCP: true}, {Fabric: "roce", CIDR: "172.30.9.60/31"}},
 	}
-	onboarding := &maastest.Book{Now: s.clock.Now, ID: node}
+	book := &onboardingtest.Book{Now: s.clock.Now, ID: node}
 	s.place.Site = broker.NewSite("site-1")
 	s.place.Site.Name, s.place.Site.APIBaseURL, s.place.Site.PXEIface, s.place.Site.NodePXEIface, s.place.Site.PXEVLANVID = "dc1", maassim.URL, "ens19", "eno8303", 46
-	onboarding.PutSite(s.place.Site)
+	book.PutSite(s.place.Site)
 	s.place.Profile = broker.NewProfile("profile-1", s.place.Site.ID, "default")
 	s.place.Policy = s.place.Site.PolicyOf(s.place.Profile)
 	s.place.SKU = broker.NewSKU()
@@ -82,9 +83,9 @@ func newSite(t testing.TB) *site {
 	s.book = turnovertest.New(t, s.clock.Now)
 	s.store = chaintest.NewMemory(s.clock.Now)
 	s.lossy = &chaintest.Lossy{Store: s.store}
-	lifecycle := maas.Lifecycle{
+	lifecycle := onboarding.Lifecycle{
 		Regions: &maas.Sites{Secrets: secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return s.region.RoundTripper() }},
-		Records: onboarding, Nodes: onboarding,
+		Records: book, Nodes: book,
 	}
 	redeploying := lifecycle
 	redeploying.Nodes = turnovertest.Redeployed{Book: s.book}
@@ -93,17 +94,17 @@ func newSite(t testing.TB) *site {
 		t.Fatal(err)
 	}
 
-	state, locks, err := maas.NewOnboarding(s.place.Site, s.place.Profile, s.place.SKU, maas.OnboardingRequest{Hostname: "c01", IPMIIP: box.BMC.Address})
+	state, locks, err := onboarding.New(s.place.Site, s.place.Profile, s.place.SKU, onboarding.Request{Hostname: "c01", IPMIIP: box.BMC.Address})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.engine.Start(ctx, chain.Start{ID: "r-0", Kind: maas.OnboardingKind, Site: "dc1", Subject: "c01", State: state, Locks: locks, RequestedBy: "ada"}); err != nil {
+	if _, err := s.engine.Start(ctx, chain.Start{ID: "r-0", Kind: onboarding.Kind, Site: "dc1", Subject: "c01", State: state, Locks: locks, RequestedBy: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.settle("r-0", func(m maassim.Machine) { onboarding.Enroll(m.UserData) }); r.Status != chain.Completed {
+	if r := s.settle("r-0", func(m maassim.Machine) { book.Enroll(m.UserData) }); r.Status != chain.Completed {
 		t.Fatalf("the onboarding is %s at %s: %+v", r.Status, r.Stage, r.Failure)
 	}
-	made := onboarding.All()[0]
+	made := book.All()[0]
 	s.id = made.ID
 	s.book.Add(s.id, 8)
 	s.book.Change(s.id, func(m *turnovertest.Machine) {

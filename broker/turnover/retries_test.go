@@ -6,14 +6,14 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
 )
 
 // What a profile may name is what its number is asked of by any chain, and nothing
 // else.
 func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
-	l := &maas.Lifecycle{}
+	l := &onboarding.Lifecycle{}
 	seven := map[string]int{}
 	var obey []string
 	obeys := func(name string, r chain.Retry) {
@@ -21,13 +21,13 @@ func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 			obey = append(obey, name)
 		}
 	}
-	var walk func(stages []chain.Stage[maas.Onboarding])
-	walk = func(stages []chain.Stage[maas.Onboarding]) {
+	var walk func(stages []chain.Stage[onboarding.Onboarding])
+	walk = func(stages []chain.Stage[onboarding.Onboarding]) {
 		for _, s := range stages {
 			if s.Retry != nil {
 				q := broker.DefaultPolicy()
 				q.StageRetries = map[string]int{s.Name: 7}
-				obeys(s.Name, s.Retry(maas.Onboarding{Policy: q}))
+				obeys(s.Name, s.Retry(onboarding.Onboarding{Policy: q}))
 			}
 			seven[s.Name] = 7
 			walk(s.Rescue)
@@ -42,7 +42,7 @@ func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 				seven[s.Name] = 7
 				q := broker.DefaultPolicy()
 				q.StageRetries = seven
-				obeys(s.Name, s.Retry(turnover.Turnover{Retries: seven, Machine: maas.Onboarding{Policy: q}}))
+				obeys(s.Name, s.Retry(turnover.Turnover{Retries: seven, Machine: onboarding.Onboarding{Policy: q}}))
 			}
 		}
 	}

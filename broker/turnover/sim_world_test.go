@@ -18,7 +18,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/maas/maastest"
+	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/onboarding/onboardingtest"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/store"
@@ -36,7 +37,7 @@ type simulation struct {
 	clock     *chaintest.Clock
 	region    *maassim.Region
 	secrets   kept
-	records   *maastest.Book
+	records   *onboardingtest.Book
 	site      broker.Site
 	profile   broker.Profile
 	sku       broker.SKU
@@ -132,7 +133,7 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 		Sleep:    func(_ context.Context, d time.Duration) error { s.clock.Advance(d); return nil },
 		Networks: []maassim.Network{{VID: 46, CIDR: "10.10.0.0/22", Gateway: "10.10.0.1", DHCP: true}, {Fabric: "roce", CIDR: "172.30.9.60/31"}},
 	}
-	s.records = &maastest.Book{Now: s.clock.Now}
+	s.records = &onboardingtest.Book{Now: s.clock.Now}
 	s.book = turnovertest.New(t, s.clock.Now)
 	s.book.InRun = func(id string) string {
 		if r := s.live(id); r != nil {
@@ -202,7 +203,7 @@ func (unreached) Seed(context.Context, sshseed.Host, hwsync.Files) (netip.Addr, 
 func (s *simulation) broker() *chain.Engine {
 	s.t.Helper()
 	s.brokers++
-	l := &maas.Lifecycle{
+	l := &onboarding.Lifecycle{
 		Regions: &maas.Sites{Secrets: s.secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return s }},
 		Records: s.records, Nodes: turnovertest.Redeployed{Book: s.book}, SSH: unreached{},
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -66,7 +66,7 @@ type Turnover struct {
 
 	// Machine is what MAAS does with the node's machine; of a node without one it
 	// stays empty.
-	Machine maas.Onboarding `json:"machine,omitzero"`
+	Machine onboarding.Onboarding `json:"machine,omitzero"`
 
 	// What was found and done.
 	Was           broker.NodeStatus `json:"was,omitempty"`           // of the node, when the run took it
@@ -120,7 +120,7 @@ type Place struct {
 }
 
 // New is the first state of a run, and the locks that it must have. Codes:
-// turnover_invalid, node_status, reason_missing, and those of maas.NewReclaim.
+// turnover_invalid, node_status, reason_missing, and those of onboarding.NewReclaim.
 func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	bad := func(code, format string, args ...any) (Turnover, []string, error) {
 		return Turnover{}, nil, broker.Errorf(broker.Invalid, code, "cannot turn over node "+n.ID+": "+format, args...)
@@ -162,7 +162,7 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	case !inMAAS:
 		return bad("turnover_invalid", "MAAS has no machine of it, and a reimage is MAAS's to do (soft_reset cleans it where it stands)")
 	}
-	machine, more, err := maas.NewReclaim(at.Site, at.Profile, at.SKU, maas.ReclaimRequest{
+	machine, more, err := onboarding.NewReclaim(at.Site, at.Profile, at.SKU, onboarding.ReclaimRequest{
 		NodeID: n.ID, Hostname: n.Hostname, MAASSystemID: n.MAASSystemID, Epoch: n.Epoch, Keeps: broker.Retired, Adopted: at.Adopted,
 		Erase: req.Erase, Redeploys: req.Mode == Reimage, RemoveRecord: req.RemoveRecord,
 	})

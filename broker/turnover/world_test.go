@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 )
@@ -42,7 +42,7 @@ func newWorld(t testing.TB) *world {
 	w.store = chaintest.NewMemory(w.clock.Now)
 	w.lossy = &chaintest.Lossy{Store: w.store}
 	var err error
-	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: "broker"}, (&turnover.Chains{Nodes: w.book, MAAS: &maas.Lifecycle{}}).All()...); err != nil {
+	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: "broker"}, (&turnover.Chains{Nodes: w.book, MAAS: &onboarding.Lifecycle{}}).All()...); err != nil {
 		t.Fatal(err)
 	}
 	return w

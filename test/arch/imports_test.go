@@ -129,7 +129,7 @@ func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 // features are the packages of what somebody starts. Each is lists of stages behind a
 // port of its own, so that a simulation of it needs no database. What joins the port to
 // the store and the task queue is the package records below it.
-var features = []string{"broker/maas", "broker/turnover", "broker/agentlifecycle", "broker/rollout"}
+var features = []string{"broker/maas", "broker/onboarding", "broker/turnover", "broker/agentlifecycle", "broker/rollout"}
 
 func TestFeaturesImportNoStore(t *testing.T) {
 	for _, p := range load(t) {
@@ -137,6 +137,20 @@ func TestFeaturesImportNoStore(t *testing.T) {
 		for _, imp := range p.Imports {
 			if to := ours(imp); within(from, features...) && path.Base(from) != "records" && within(to, "broker/store", "broker/taskqueue", "broker/server", "broker/adminapi") {
 				t.Errorf("%s imports %s", from, to)
+			}
+		}
+	}
+}
+
+// What speaks to MAAS knows the domain's words and nothing of runs.
+func TestMAASIsSpokenToWithoutRuns(t *testing.T) {
+	for _, p := range load(t) {
+		if ours(p.ImportPath) != "broker/maas" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to := ours(imp); within(to, "broker") && to != "broker" {
+				t.Errorf("broker/maas imports %s", to)
 			}
 		}
 	}

@@ -5,20 +5,20 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/maas"
-	"github.com/hostler/hostler/broker/onboard"
+	"github.com/hostler/hostler/broker/onboarding"
+	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 )
 
-// Redeployed is maas.Nodes for runs that deploy the machine of a node anew which they
+// Redeployed is onboarding.Nodes for runs that deploy the machine of a node anew which they
 // have taken out of service: it keeps its id, and stays retired until its certificate
 // lets it in. Nothing here makes a node, deletes one, or lets one in.
-type Redeployed struct{ *onboard.Nodes }
+type Redeployed struct{ *onboardingrecords.Nodes }
 
-var _ maas.Nodes = Redeployed{}
+var _ onboarding.Nodes = Redeployed{}
 
-// Prepare implements maas.Nodes: the node is there. It must still be in the hands of
+// Prepare implements onboarding.Nodes: the node is there. It must still be in the hands of
 // a turnover, whatever was done to it since that began.
-func (r Redeployed) Prepare(ctx context.Context, made maas.NewNode) (string, error) {
+func (r Redeployed) Prepare(ctx context.Context, made onboarding.NewNode) (string, error) {
 	n, err := r.DB.Node(ctx, made.NodeID)
 	if err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func outOfService(n broker.Node) error {
 	return broker.Errorf(broker.Refused, "node_status", "cannot deploy the machine of node %s anew: the node is %s, and no turnover of it waits for that (look at why, then restart-clean)", n.ID, n.Status)
 }
 
-// Bound implements maas.Nodes: another node than the run's own.
+// Bound implements onboarding.Nodes: another node than the run's own.
 func (r Redeployed) Bound(ctx context.Context, site, systemID, runID string) (string, error) {
 	own, err := r.DB.NodeOfRun(ctx, runID)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r Redeployed) Bound(ctx context.Context, site, systemID, runID string) (st
 	return r.DB.BoundBeside(ctx, site, systemID, own)
 }
 
-// Activate implements maas.Nodes: the node has what a node must have, and that is
+// Activate implements onboarding.Nodes: the node has what a node must have, and that is
 // all that is asked here.
 func (r Redeployed) Activate(ctx context.Context, nodeID string) (bool, string, error) {
 	n, err := r.DB.Node(ctx, nodeID)
@@ -54,14 +54,14 @@ func (r Redeployed) Activate(ctx context.Context, nodeID string) (bool, string, 
 	if err := outOfService(n); err != nil {
 		return false, "", err
 	}
-	judge, err := onboard.Hardware(ctx, r.DB, n)
+	judge, err := onboardingrecords.Hardware(ctx, r.DB, n)
 	if err != nil {
 		return false, "", err
 	}
 	return r.DB.Fits(ctx, nodeID, judge)
 }
 
-// Remove implements maas.Nodes: the node stays, whatever is taken back, and its token is
+// Remove implements onboarding.Nodes: the node stays, whatever is taken back, and its token is
 // good for nothing any more.
 func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, error) {
 	id, err := r.DB.NodeOfRun(ctx, runID)
@@ -71,18 +71,18 @@ func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, e
 	return id, r.DB.VoidToken(ctx, bySystem, id, reason)
 }
 
-// Renew implements maas.Nodes: the run begins with taking the node out of service, and
+// Renew implements onboarding.Nodes: the run begins with taking the node out of service, and
 // that is all that it needs.
 func (r Redeployed) Renew(context.Context, string, string) (string, error) { return "", nil }
 
-// Quarantine implements maas.Nodes: a run that is cancelled when the machine is deployed
+// Quarantine implements onboarding.Nodes: a run that is cancelled when the machine is deployed
 // leaves that alone and goes back no further, so that it is here that the node is kept
 // from use, and owed another turnover.
 func (r Redeployed) Quarantine(ctx context.Context, nodeID, reason string) error {
 	return (&Nodes{DB: r.DB}).Quarantine(ctx, nodeID, reason)
 }
 
-// InUse implements maas.Nodes: the run has the node, and it is in use only where
+// InUse implements onboarding.Nodes: the run has the node, and it is in use only where
 // somebody has let it in past the run, or a tenant's user is there.
 func (r Redeployed) InUse(ctx context.Context, nodeID, _ string) (string, error) {
 	n, err := r.DB.Node(ctx, nodeID)

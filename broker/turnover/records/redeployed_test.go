@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/onboard"
+	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -29,7 +29,7 @@ func TestACancelledRedeploymentKeepsTheNodeFromUse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		nodes := Redeployed{&onboard.Nodes{DB: db}}
+		nodes := Redeployed{&onboardingrecords.Nodes{DB: db}}
 		for range 2 { // its answer may be lost
 			if err := nodes.Quarantine(ctx, n.ID, "the run was cancelled"); err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/turnover"
@@ -61,7 +61,7 @@ func newQuiet(t *testing.T, db *store.DB, clock *storetest.Clock, system string,
 	q.ok(err)
 	q.join(q.node, "gpu-1", system)
 	q.nodes = &mute{Nodes: &Nodes{DB: db, Now: clock.Now}}
-	q.engine, err = chain.New(db, chain.Classes{chain.Class(broker.AgentSilent): {Ends: chain.FailedManual}}, chain.Options{Owner: "b"}, (&turnover.Chains{Nodes: q.nodes, MAAS: &maas.Lifecycle{}}).All()...)
+	q.engine, err = chain.New(db, chain.Classes{chain.Class(broker.AgentSilent): {Ends: chain.FailedManual}}, chain.Options{Owner: "b"}, (&turnover.Chains{Nodes: q.nodes, MAAS: &onboarding.Lifecycle{}}).All()...)
 	q.ok(err)
 	q.silence = &Silence{Starts: &Starts{DB: db, Runs: q.engine}, Log: zap.NewNop()}
 	return q

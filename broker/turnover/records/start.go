@@ -8,7 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
 )
@@ -61,7 +61,7 @@ func (s *Starts) adopted(ctx context.Context, n broker.Node) (bool, error) {
 		return false, err
 	}
 	r, err := s.DB.Run(ctx, id)
-	return r.Kind == maas.AdoptionKind, err
+	return r.Kind == onboarding.AdoptionKind, err
 }
 
 // Of is the start of a run of which all is known.

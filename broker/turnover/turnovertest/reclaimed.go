@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -159,19 +159,19 @@ func (b *Book) Boot(userData []byte) {
 	}
 }
 
-// Redeployed is maas.Nodes over the book, for runs that deploy a node's machine anew.
+// Redeployed is onboarding.Nodes over the book, for runs that deploy a node's machine anew.
 type Redeployed struct{ *Book }
 
-var _ maas.Nodes = Redeployed{}
+var _ onboarding.Nodes = Redeployed{}
 
-// Bound implements maas.Nodes.
+// Bound implements onboarding.Nodes.
 func (r Redeployed) Bound(context.Context, string, string, string) (string, error) { return "", nil }
 
-// MadeBy implements maas.Nodes.
+// MadeBy implements onboarding.Nodes.
 func (r Redeployed) MadeBy(context.Context, string) (string, error) { return "", nil }
 
-// Prepare implements maas.Nodes.
-func (r Redeployed) Prepare(_ context.Context, made maas.NewNode) (string, error) {
+// Prepare implements onboarding.Nodes.
+func (r Redeployed) Prepare(_ context.Context, made onboarding.NewNode) (string, error) {
 	leave, err := r.enter("Prepare")
 	if err != nil {
 		return "", err
@@ -187,11 +187,11 @@ func (r Redeployed) outOfService(id string) error {
 	return nil
 }
 
-// Bundle implements maas.Nodes.
-func (r Redeployed) Bundle(_ context.Context, id string, _ maas.BundleFacts) (maas.Bundle, error) {
+// Bundle implements onboarding.Nodes.
+func (r Redeployed) Bundle(_ context.Context, id string, _ onboarding.BundleFacts) (onboarding.Bundle, error) {
 	leave, err := r.enter("Bundle")
 	if err != nil {
-		return maas.Bundle{}, err
+		return onboarding.Bundle{}, err
 	}
 	defer leave()
 	m := r.nodes[id]
@@ -199,10 +199,10 @@ func (r Redeployed) Bundle(_ context.Context, id string, _ maas.BundleFacts) (ma
 		r.tokens++
 		m.token = fmt.Sprintf("%s-%d", id, r.tokens)
 	}
-	return maas.Bundle{UserData: []byte("#cloud-config\n" + tokenLine + m.token + "\n"), Digest: "sha256:bundle", Epoch: m.Epoch}, nil
+	return onboarding.Bundle{UserData: []byte("#cloud-config\n" + tokenLine + m.token + "\n"), Digest: "sha256:bundle", Epoch: m.Epoch}, nil
 }
 
-// Activate implements maas.Nodes.
+// Activate implements onboarding.Nodes.
 func (r Redeployed) Activate(_ context.Context, id string) (bool, string, error) {
 	leave, err := r.enter("Activate")
 	if err != nil {
@@ -212,10 +212,10 @@ func (r Redeployed) Activate(_ context.Context, id string) (bool, string, error)
 	return true, "", r.outOfService(id)
 }
 
-// ExtendToken implements maas.Nodes.
+// ExtendToken implements onboarding.Nodes.
 func (r Redeployed) ExtendToken(context.Context, string, time.Time, string) error { return nil }
 
-// Remove implements maas.Nodes: what was issued for the node is void.
+// Remove implements onboarding.Nodes: what was issued for the node is void.
 func (r Redeployed) Remove(_ context.Context, runID, _ string) (string, error) {
 	leave, err := r.enter("Remove")
 	if err != nil {
@@ -231,26 +231,26 @@ func (r Redeployed) Remove(_ context.Context, runID, _ string) (string, error) {
 	return "kept", nil
 }
 
-// Renew implements maas.Nodes.
+// Renew implements onboarding.Nodes.
 func (r Redeployed) Renew(context.Context, string, string) (string, error) { return "", nil }
 
-// Quarantine implements maas.Nodes.
+// Quarantine implements onboarding.Nodes.
 func (r Redeployed) Quarantine(ctx context.Context, id, reason string) error {
 	return r.Book.Quarantine(ctx, id, reason)
 }
 
-// Reseed implements maas.Nodes.
+// Reseed implements onboarding.Nodes.
 func (r Redeployed) Reseed(context.Context, string, string, taskcatalog.MAASMachineToken, time.Duration) (bool, error) {
 	return true, nil
 }
 
-// Diagnose implements maas.Nodes.
+// Diagnose implements onboarding.Nodes.
 func (r Redeployed) Diagnose(ctx context.Context, key, id, runID string) (string, error) {
 	k, err := r.Ask(ctx, turnover.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
 	return k.ID, err
 }
 
-// InUse implements maas.Nodes.
+// InUse implements onboarding.Nodes.
 func (r Redeployed) InUse(_ context.Context, id, _ string) (string, error) {
 	leave, err := r.enter("InUse")
 	if err != nil {

@@ -1,0 +1,314 @@
+package onboarding
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// AdoptionKind is the kind of runs that bind a machine which is deployed already.
+const AdoptionKind = "node.adoption"
+
+// AdoptionRequest is what an operator gives of a machine that is there.
+type AdoptionRequest struct {
+	SystemID string
+	Hostname string // empty: as MAAS has it; else MAAS must have the same
+}
+
+// NewAdoption is the first state of a run, and the locks that it must have. A SKU
+// without an id is none: the machine is compared with nothing. Codes:
+// adoption_invalid, site_disabled, profile_disabled.
+func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req AdoptionRequest) (Onboarding, []string, error) {
+	bad := func(format string, args ...any) (Onboarding, []string, error) {
+		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot adopt: "+format, args...)
+	}
+	hostname, ok := "", true
+	if req.Hostname != "" {
+		hostname, ok = broker.CanonicalHostname(req.Hostname)
+	}
+	switch {
+	case !maas.SystemIDForm.MatchString(req.SystemID):
+		return bad("%q is no system_id of MAAS", taskcatalog.Clean(req.SystemID, 64))
+	case !ok:
+		return bad("%q is no hostname for machine %s", taskcatalog.Clean(req.Hostname, 100), req.SystemID)
+	case profile.SiteID != site.ID:
+		return bad("profile %s is not one of site %s", profile.Name, site.Name)
+	case site.Status != broker.SiteActive:
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot adopt machine %s: site %s is %s (hostler site enable %s)", req.SystemID, site.Name, site.Status, site.Name)
+	case profile.Status != broker.SiteActive:
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot adopt machine %s: profile %s is %s", req.SystemID, profile.Name, profile.Status)
+	}
+	s := Onboarding{
+		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: site.PolicyOf(profile), SKU: sku,
+		Hostname: hostname, Adopts: req.SystemID,
+	}
+	locks := []string{"machine/" + s.Site + "/" + s.Adopts}
+	if hostname != "" {
+		locks = append(locks, "hostname/"+s.Site+"/"+hostname)
+	}
+	return s, locks, nil
+}
+
+// Adoption is the list, from a machine that is deployed to an active node. None of
+// its stages, and nothing that takes one back, calls what changes MAAS.
+func (l *Lifecycle) Adoption() chain.Chain[Onboarding] {
+	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: l.Probe, Failing: l.diagnose, Stages: append([]stage{l.LoadSite()}, l.judged([]stage{
+		{Name: "find_in_maas", Do: l.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
+		{Name: "compare_with_sku", Do: l.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
+		{Name: "bind_node", Do: l.bindNode, Undo: l.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},
+		{Name: "wait_for_agent_enrollment", Do: l.waitForAdopted, Limit: adoptionLimit, About: expected(5 * time.Minute)},
+	})...)}
+}
+
+// adoptionLimit is how long an operator has to run the install command.
+func adoptionLimit(s Onboarding) chain.Limit {
+	return chain.Limit{After: seconds(s.Policy.EnrollmentTokenTTLSeconds), Class: enrollmentFailure, Code: "failed_enrollment"}
+}
+
+// findDeployed looks at the machine that was named.
+func (l *Lifecycle) findDeployed(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	s := &r.State
+	m, err := at.region.Machine(ctx, s.Adopts)
+	switch {
+	case maas.ClassOf(err) == maas.NotFound:
+		return s.unknown()
+	case err != nil:
+		return at.unseen(ctx, err)
+	}
+	at.see(m)
+	if err := l.adoptable(ctx, at); err != nil {
+		return err
+	}
+	if s.Hostname, err = at.sameName(); err != nil {
+		return err
+	}
+	bmcs, err := at.region.Addresses(ctx, listAge)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	if at.Locked {
+		s.warn("machine " + at.called() + " is locked in MAAS: unlock it there before its node is reimaged or decommissioned")
+	}
+	s.SystemID, s.Owner, s.IPMIIP = m.SystemID, m.Owner, taskcatalog.Clean(bmcs[m.SystemID], 64)
+	r.Lock("hostname/" + s.Site + "/" + s.Hostname)
+	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, of %s", at.called(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
+	return nil
+}
+
+// unknown is the failure of a machine that MAAS has no record of.
+func (s *Onboarding) unknown() *chain.Failure {
+	return chain.Fail(inputError, "MAAS of site %s has no machine %s (see its page in MAAS for the system_id)", s.Site, s.Adopts).With("machine_unknown", nil)
+}
+
+// sameName is the hostname as MAAS has it, which must be the one that was given.
+func (at *place) sameName() (string, error) {
+	has, ok := broker.CanonicalHostname(at.Hostname)
+	switch given := at.state.Hostname; {
+	case !ok:
+		return given, chain.Fail(inputError, "MAAS calls machine %s %q, which is no hostname", at.SystemID, taskcatalog.Clean(at.Hostname, 100)).With("hostname_invalid", nil)
+	case given != "" && given != has && !strings.EqualFold(given, at.FQDN):
+		return given, chain.Fail(ambiguity, "machine %s is called %s, and not %s", at.SystemID, has, given).With("hostname_mismatch", map[string]string{"given": given, "maas": has})
+	case given != "":
+		return given, nil
+	}
+	return has, nil
+}
+
+// adoptable refuses a machine that is not deployed, or that a node has. A mark is
+// another broker's claim, unless it is of a node that this broker has let go.
+func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
+	switch user := at.state.MAASUser; {
+	case at.Status == maas.Broken:
+		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only one that is Deployed is adopted", at.called()).
+			With("machine_broken", map[string]string{"maas_status": at.StatusName}).Next("find out why; mark it fixed in MAAS, which makes it Deployed if it was Deployed before, then rerun")
+	case at.Status != maas.Deployed:
+		return chain.Fail(ambiguity, "machine %s is %s, and only one that is Deployed is adopted (hostler onboarding start brings one up from bare metal)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+			With("machine_not_deployed", map[string]string{"maas_status": at.StatusName})
+	case at.Owner == "":
+		return chain.Fail(ambiguity, "machine %s has no owner in MAAS: nobody can say whose it is", at.called()).With("owner_unknown", nil)
+	case at.state.Owner != "" && at.Owner != at.state.Owner:
+		return at.foreign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
+	case at.Owner != user:
+		return chain.Fail(ambiguity, "machine %s is of the MAAS user %s, and the token of site %s is of %s: no run could give it back to MAAS, so its node could be neither reimaged nor decommissioned",
+			at.called(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user", map[string]string{"owner": at.Owner, "user": user}).
+			Next("deploy the machine as %s in MAAS, or give the site a token of its owner (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
+	}
+	if node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; node != "" || run != "" {
+		gone, err := l.letGo(ctx, node, run)
+		if err != nil {
+			return err
+		}
+		if !gone {
+			return at.foreign("a run of onboarding has it, here or at another broker")
+		}
+	}
+	return l.unbound(ctx, at)
+}
+
+// letGo reports whether a mark is that of a node which is deleted, and of the run
+// that made it: half a mark of ours may be beside another broker's.
+func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
+	n, err := l.Nodes.Node(ctx, node)
+	if err == nil && n.Status == broker.Deleted {
+		var by string
+		by, err = l.Nodes.MadeBy(ctx, node)
+		if err == nil {
+			return by == run, nil
+		}
+	}
+	if err != nil && broker.AsError(err).Kind != broker.NotFound {
+		return false, ours(err)
+	}
+	return false, nil
+}
+
+// compareWithSKU compares what MAAS found when it commissioned the machine, and
+// keeps the disks as those that it shall have.
+func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := l.adoptable(ctx, at); err != nil {
+		return err
+	}
+	s := &r.State
+	s.BootDisk, s.Disks = nil, nil
+	for _, d := range at.Disks {
+		s.Disks = append(s.Disks, deviceOf(d))
+	}
+	if !slices.ContainsFunc(s.Disks, func(d Device) bool { return d.Serial != "" }) {
+		s.warn("MAAS knows no disk of machine " + at.called() + " by its serial: nothing will say that the agent which comes is that machine's (hostler node show, before it has a tenant)")
+	}
+	if s.SKU.ID == "" {
+		r.Note(map[string]any{"disks": s.Disks}, "no SKU was given: it has %d disks, and is compared with nothing", len(s.Disks))
+		return nil
+	}
+	boot, err := fits(s.SKU, at.Machine)
+	if err != nil {
+		return err
+	}
+	s.BootDisk = &boot
+	r.Note(map[string]any{"disks": s.Disks}, "it is a %s as far as MAAS can tell", s.SKU.ID)
+	return nil
+}
+
+// bindNode makes the node. Its token comes with the install command, which an
+// operator asks for: no state has it.
+func (l *Lifecycle) bindNode(ctx context.Context, r *run) error {
+	s := &r.State
+	id, err := l.Nodes.Prepare(ctx, NewNode{
+		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy, ByCommand: true,
+	})
+	if err != nil {
+		return ours(err)
+	}
+	s.NodeID = id
+	r.Lock("node/" + id)
+	r.Note(map[string]string{"node_id": id}, "node %s is machine %s", id, s.SystemID)
+	return nil
+}
+
+// unbindNode takes the node back. One that has enrolled stays, out of use.
+func (l *Lifecycle) unbindNode(ctx context.Context, r *run) error {
+	kept, err := l.Nodes.Remove(ctx, r.ID, "adoption was taken back")
+	switch {
+	case err != nil:
+		return ours(err)
+	case kept == "":
+		r.State.NodeID = ""
+		return nil
+	case r.Restarting:
+		return nil
+	}
+	r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
+	return ours(l.Nodes.Quarantine(ctx, kept, "adoption was taken back after it had enrolled"))
+}
+
+// waitForAdopted waits until the agent has come, and lets the node in if its machine
+// is the one that was meant. Otherwise it is quarantined.
+func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
+	s := &r.State
+	n, err := l.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	switch n.Status {
+	case broker.Active, broker.Offline: // by a person, after a mismatch
+		return nil
+	case broker.Enrolling:
+	case broker.Quarantined:
+		return l.quarantined(ctx, r, n)
+	default:
+		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
+	}
+	if s.Mismatch != "" {
+		if err := l.Nodes.Quarantine(ctx, n.ID, s.Mismatch); err != nil {
+			return ours(err)
+		}
+		return unlike(n, s.Mismatch)
+	}
+	if n.Epoch == 0 {
+		return chain.Again(soon, "node %s: its agent has not come (hostler node token issue %s prints the install command again)", n.ID, n.ID)
+	}
+	at, err := l.look(ctx, r) // who took the machine away meanwhile has it
+	if err != nil {
+		return err
+	}
+	if err := l.adoptable(ctx, at); err != nil {
+		return err
+	}
+	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+	switch {
+	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
+		// Saved first: whoever finds the node quarantined knows why.
+		s.Mismatch = broker.AsError(err).Message
+		return chain.Again(0, "%s", s.Mismatch)
+	case err != nil:
+		return ours(err)
+	case !active:
+		return chain.Again(soon, "node %s: %s", n.ID, lacks)
+	}
+	r.Note(map[string]string{"node_id": n.ID}, "node %s is active", n.ID)
+	return nil
+}
+
+// quarantined says how a node stands that was quarantined, for its hardware or by a
+// person: a part may have been put back or accepted, or the command run anew where it
+// was meant to be. To let it in is a person's to do.
+func (l *Lifecycle) quarantined(ctx context.Context, r *run, n broker.Node) error {
+	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+	switch {
+	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
+		r.State.Mismatch = broker.AsError(err).Message
+		return unlike(n, r.State.Mismatch)
+	case err != nil:
+		return ours(err)
+	}
+	r.State.Mismatch = ""
+	if active { // by a person, meanwhile
+		return nil
+	}
+	return chain.Fail(enrollmentFailure, "node %s is quarantined (%s): %s", n.ID, n.StatusReason, lacks).With("failed_enrollment", nil)
+}
+
+// unlike is the failure of a node that is quarantined for its hardware.
+func unlike(n broker.Node, why string) error {
+	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; then hostler node activate %s, and resume)",
+		why, n.ID, n.ID, n.ID).With(CodeHardwareMismatch, nil)
+}
+
+var (
+	aboutLook = about("nothing: MAAS is only looked at", "", time.Minute)
+	aboutBind = about("the broker: a node record", "", time.Minute)
+)

@@ -1,0 +1,79 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+// Refusal is why a run would refuse a machine.
+type Refusal struct {
+	SystemID string
+	Code     string
+	Detail   string
+}
+
+// CheckAdoptions looks at machines in MAAS, and says which of them their adoption would
+// refuse. It changes nothing, and its answer binds nobody: a run looks again. Codes:
+// maas_unreached, and those of Sites.Region.
+func (l *Lifecycle) CheckAdoptions(ctx context.Context, site broker.Site, states []Onboarding) ([]Refusal, error) {
+	region, err := l.Regions.Region(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	away := func(err error) ([]Refusal, error) {
+		return nil, broker.Errorf(broker.Unavailable, "maas_unreached", "cannot look at the machines in MAAS of site %s: %v (hostler site probe %s)", site.Name, err, site.Name)
+	}
+	user, err := region.WhoAmI(ctx)
+	if err != nil {
+		return away(err)
+	}
+	var ids []string
+	for _, s := range states {
+		ids = append(ids, s.Adopts)
+	}
+	found, err := region.Those(ctx, maas.ByID(ids)...)
+	if err != nil {
+		return away(err)
+	}
+	var out []Refusal
+	for _, s := range states {
+		s.MAASUser = user
+		switch f, err := l.refuses(ctx, &place{site: site, region: region, run: &run{ID: "-"}, state: &s}, found); {
+		case err != nil:
+			return nil, err
+		case f != nil:
+			out = append(out, Refusal{SystemID: s.Adopts, Code: f.Code, Detail: f.Message})
+		}
+	}
+	return out, nil
+}
+
+// refuses is the failure with which an adoption of one of the machines would end; nil:
+// none is seen.
+func (l *Lifecycle) refuses(ctx context.Context, at *place, found maas.Listing) (*chain.Failure, error) {
+	id := at.state.Adopts
+	n := slices.IndexFunc(found.Machines, func(m maas.Machine) bool { return m.SystemID == id })
+	switch {
+	case n < 0 && slices.Contains(found.Unread, id):
+		return chain.Fail(ambiguity, "MAAS of site %s has machine %s, and what it says of it cannot be read", at.site.Name, id).With("machine_unreadable", nil), nil
+	case n < 0:
+		return at.state.unknown(), nil
+	}
+	at.Machine = found.Machines[n]
+	err := l.adoptable(ctx, at)
+	if err == nil {
+		_, err = at.sameName()
+	}
+	if err == nil && at.state.SKU.ID != "" {
+		_, err = fits(at.state.SKU, at.Machine)
+	}
+	if f, ok := errors.AsType[*chain.Failure](err); ok {
+		return f, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,206 @@
+package onboarding
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// agentName is under which a run allocates. MAAS never tells it, and so nobody
+// has it by accident.
+func agentName(runID string) string { return "hostler-" + runID }
+
+// marked reports whether the machine is this run's, beyond doubt: it has the run's
+// mark, and the owner who wrote it.
+func (at *place) marked() bool {
+	c := at.state.Claim
+	return c != nil && c.on(at.Machine, at.run.ID)
+}
+
+// on reports whether a machine has a run's mark, and the owner who wrote it.
+func (c Claim) on(m maas.Machine, runID string) bool {
+	return c.SystemID == m.SystemID && m.Owner == c.User && m.Owner != "" && m.Annotations[maas.MarkRun] == runID && m.Annotations[maas.MarkNode] == c.NodeID
+}
+
+// claimed reports whether the machine was allocated by this run, whose broker died
+// before it wrote the mark: the run meant to, the owner is the run's user, nobody
+// has marked it, and MAAS finds it under the run's agent name.
+func (at *place) claimed(ctx context.Context) (bool, error) {
+	c := at.state.Claim
+	if c == nil || c.SystemID != at.SystemID || at.Status != maas.Allocated || at.Owner != c.User || at.Owner == "" {
+		return false, nil
+	}
+	if at.Annotations[maas.MarkRun] != "" || at.Annotations[maas.MarkNode] != "" {
+		return false, nil
+	}
+	is, err := at.region.UnderAgent(ctx, at.SystemID, agentName(at.run.ID))
+	if err != nil {
+		return false, at.unseen(ctx, err)
+	}
+	return is, nil
+}
+
+// free reports whether the machine is nobody's.
+func (at *place) free() bool {
+	return at.Owner == "" && at.Annotations[maas.MarkRun] == "" && at.Annotations[maas.MarkNode] == ""
+}
+
+// leftover reports whether the owner is but what MAAS leaves behind when it could
+// not switch the power of a machine that our user commissioned, or where its tests
+// failed. Another commissioning, or test, takes it away.
+func (at *place) leftover() bool {
+	return (at.Status == maas.New || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting || at.Status == maas.Ready) && at.Owner != "" && at.Owner == at.state.MAASUser &&
+		at.Annotations[maas.MarkRun] == "" && at.Annotations[maas.MarkNode] == ""
+}
+
+// foreign refuses a machine that is not this run's to touch.
+func (at *place) foreign(why string) *chain.Failure {
+	of := ""
+	if at.Owner != "" {
+		of = " of " + taskcatalog.Clean(at.Owner, 64)
+	}
+	if n, r := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; n != "" || r != "" {
+		of += ", marked for node " + taskcatalog.Clean(n, 64) + " by run " + taskcatalog.Clean(r, 64)
+	}
+	return chain.Fail(ambiguity, "machine %s is %s%s: %s", at.called(), taskcatalog.Clean(at.StatusName, 64), of, why).
+		With("machine_not_ours", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName, "owner": at.Owner})
+}
+
+// locked refuses a machine that somebody has locked.
+func (at *place) locked() error {
+	return chain.Fail(ambiguity, "machine %s is locked in MAAS (unlock it there if it is the one that is meant)", at.called()).With("machine_locked", nil)
+}
+
+// take brings a machine that is Ready into this run's hands: one step for the
+// intent, one for allocate, one for the mark. true: it is marked.
+func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
+	s := at.state
+	switch {
+	case at.marked():
+		return true, nil
+	case at.Status == maas.Ready && at.free():
+		if err := l.unbound(ctx, at); err != nil {
+			return false, err
+		}
+		if s.Claim == nil || s.Claim.SystemID != s.SystemID || s.Claim.NodeID != s.NodeID || !s.DeployedAt.IsZero() {
+			return false, l.intend(ctx, at)
+		}
+		return false, at.allocate(ctx)
+	case at.Status == maas.Allocated:
+		is, err := at.claimed(ctx)
+		if err != nil {
+			return false, err
+		}
+		if is {
+			return false, at.annotate(ctx)
+		}
+	}
+	return false, at.foreign("this run did not claim it")
+}
+
+// intend writes down, before anything is done, which machine the run will take.
+func (l *Lifecycle) intend(ctx context.Context, at *place) error {
+	user, err := at.region.WhoAmI(ctx)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	at.run.Anew() // one that an earlier pass deployed is not deployed any more
+	at.state.DeployedAt = zero
+	was := at.state.Claim
+	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}
+	if was != nil && was.SystemID == at.SystemID {
+		at.state.Claim.Unheard = was.Unheard
+	}
+	return chain.Again(next, "about to allocate machine %s", at.called())
+}
+
+func (at *place) allocate(ctx context.Context) error {
+	owner, err := at.region.Allocate(ctx, at.SystemID, agentName(at.run.ID), "hostler run "+at.run.ID)
+	if err != nil {
+		return at.undone(ctx, err)
+	}
+	at.state.Claim.User = owner
+	return chain.Again(next, "machine %s is allocated, and not yet marked", at.called())
+}
+
+func (at *place) annotate(ctx context.Context) error {
+	c := at.state.Claim
+	if err := at.region.Annotate(ctx, at.SystemID, map[string]string{maas.MarkNode: c.NodeID, maas.MarkRun: at.run.ID}); err != nil {
+		return at.undone(ctx, err)
+	}
+	return chain.Again(next, "machine %s is marked", at.called())
+}
+
+// unbound refuses a machine that is another node's.
+func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
+	node, err := l.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case node != "" && node != at.state.NodeID:
+		return at.foreign("node " + node + " is bound to it")
+	}
+	return nil
+}
+
+// giveBack releases a machine that is this run's, and waits until MAAS has it
+// back. One without the mark gets it first: a release that fails takes the agent's
+// name away, by which it is known, and leaves the mark. One that is not its own is
+// left as it is. No undo, rescue or restart_clean takes the machine from a node that
+// is in use.
+func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
+	is := at.marked()
+	if !is {
+		claimed, err := at.claimed(ctx)
+		switch {
+		case err != nil:
+			return err
+		case claimed && !at.Locked:
+			return at.annotate(ctx)
+		}
+		is = claimed
+	}
+	c := at.state.Claim
+	switch {
+	case !is && c != nil && c.Released && at.Status == maas.Releasing && at.Owner == c.User:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName) // by this run, before it had its mark
+	case !is:
+		return nil
+	case at.Locked:
+		return at.locked()
+	}
+	switch at.Status {
+	case maas.Releasing, maas.DiskErasing:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	case maas.New, maas.Ready:
+		return nil
+	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
+		if err := l.unused(ctx, at.state.Claim.NodeID, at.run.ID); err != nil {
+			return err
+		}
+		if err := at.region.Release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
+			return at.unswitched(ctx, err)
+		}
+		c.Released = true
+		return chain.Again(soon, "machine %s is being released", at.called())
+	}
+	return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+		With("machine_not_releasable", nil)
+}
+
+// unused refuses to take the machine of a node that somebody may be working on, or
+// whose turnover is owed, whatever the mark says: where the node was let in past
+// this run, or the save of the run's last stage was lost, a tenant may be there.
+func (l *Lifecycle) unused(ctx context.Context, nodeID, runID string) error {
+	why, err := l.Nodes.InUse(ctx, nodeID, runID)
+	switch {
+	case err != nil:
+		return ours(err)
+	case why == "":
+		return nil
+	}
+	return chain.Fail(ambiguity, "the machine of node %s is not taken back: %s (drain it first: hostler node drain %s, then retry; or cancel the run, which leaves the machine alone)", nodeID, why, nodeID).
+		With("node_in_use", map[string]any{"node_id": nodeID, "why": why})
+}

@@ -1,0 +1,165 @@
+package onboarding
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What a person is to mend, in Onboarding.Failed.
+const (
+	failedCommissioning = "commissioning"
+	failedHardware      = "hardware"
+)
+
+// commission has MAAS find out what the machine is, if it does not know.
+func (l *Lifecycle) commission(ctx context.Context, r *run) error {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch at.Status {
+	case maas.Commissioning, maas.Testing, maas.Ready:
+		r.Note(nil, "machine is %s already", taskcatalog.Clean(at.StatusName, 64))
+		return nil
+	case maas.New, maas.FailedCommissioning:
+		if !at.free() && !at.leftover() {
+			return at.foreign("somebody has it")
+		}
+		return l.startCommissioning(ctx, at)
+	}
+	if at.marked() {
+		return nil
+	}
+	return at.onboardable(ctx)
+}
+
+// startCommissioning gives the machine its name and its BMC's login, one step,
+// and commissions it, another. That cycles its power: a machine that runs and
+// that this run has not switched on itself is left to a person, unless the policy
+// says otherwise. Nil: it was begun.
+func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
+	s := at.state
+	if at.Locked {
+		return at.locked()
+	}
+	if at.Status != maas.Ready { // that one has what it needs
+		if done, err := l.configured(ctx, at); err != nil || !done {
+			return err
+		}
+	}
+	if !s.Powered && !s.Policy.DiscoveryPowerCycle {
+		if err := at.off(ctx); err != nil {
+			return err
+		}
+	}
+	s.Powered = true // from the moment that it is asked for
+	begin := at.region.Commission
+	if at.Status == maas.FailedTesting { // MAAS refuses to commission such a machine: what failed is tested again
+		begin = at.region.Test
+	}
+	if err := begin(ctx, at.SystemID); err != nil {
+		return at.unswitched(ctx, err)
+	}
+	s.Failed, s.Recommission = "", false
+	return nil
+}
+
+// configured reports whether MAAS has the machine's name and its BMC's login.
+func (l *Lifecycle) configured(ctx context.Context, at *place) (bool, error) {
+	s := at.state
+	if s.Reclaim != nil { // by what it has it was released
+		return true, nil
+	}
+	login, err := l.bmcLogin(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	has, err := at.region.Power(ctx, at.SystemID)
+	if err != nil {
+		return false, at.unseen(ctx, err)
+	}
+	if maas.SwitchedBy(at.PowerType) && has.Is(s.IPMIIP, login) && at.named() {
+		return true, nil
+	}
+	if err := at.region.Configure(ctx, at.Machine, s.Hostname, s.IPMIIP, login); err != nil {
+		return false, at.undone(ctx, err)
+	}
+	return false, chain.Again(next, "machine %s has its name and the login of its BMC", at.SystemID)
+}
+
+func (at *place) named() bool {
+	c := at.weigh(at.Machine, "")
+	return len(c.matches) > 0 && c.matches[0] == "hostname"
+}
+
+// off makes sure that nothing runs on the machine.
+func (at *place) off(ctx context.Context) error {
+	state, err := at.power(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state == "off":
+		return nil
+	case state == "on":
+		return chain.Again(settle, "machine %s at %s runs: switch it off if it is the one that is meant (or let the profile say discovery_power_cycle)", at.SystemID, at.state.IPMIIP)
+	}
+	return chain.Fail(bmcFailure, "MAAS cannot tell whether machine %s at %s is on: its BMC says %q", at.SystemID, at.state.IPMIIP, state)
+}
+
+// waitForReady waits until MAAS knows the machine.
+func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
+	at, err := l.glance(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch at.Status {
+	case maas.Commissioning, maas.Testing:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	}
+	if err := at.look(ctx); err != nil {
+		return err
+	}
+	s := &r.State
+	switch at.Status {
+	case maas.Commissioning, maas.Testing:
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	case maas.Ready:
+		if !at.free() && !at.leftover() {
+			return at.foreign("somebody took it")
+		}
+		s.Failed, s.Recommission = "", false
+		return nil
+	case maas.FailedCommissioning, maas.FailedTesting:
+		if s.Failed != "" {
+			s.Failed, s.Recommission = "", true // a person had a look, and says to go on
+		}
+		if s.Recommission && (at.free() || at.leftover()) {
+			return l.lookOnceMore(ctx, at)
+		}
+		return at.notCommissioned(ctx)
+	}
+	if at.marked() {
+		return nil
+	}
+	return at.foreign("it was to become Ready: somebody changed it meanwhile (rerun, if it is free again)")
+}
+
+// notCommissioned says why a machine did not pass.
+func (at *place) notCommissioned(ctx context.Context) error {
+	why := at.why(ctx)
+	at.state.Failed = failedCommissioning
+	details := at.details()
+	details["maas_events"] = why.events
+	if at.Status == maas.FailedTesting {
+		return chain.Fail(mismatch, "machine %s did not pass its tests: %s", at.called(), why).With("failed_testing", details).
+			Next("mend the machine, then resume: MAAS tests it again; or override the failed tests in MAAS, then resume")
+	}
+	if never, err := at.region.NeverBooted(ctx, at.SystemID); err == nil && never {
+		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.called(), why).With("failed_commission", details)
+	}
+	return chain.Fail(mismatch, "machine %s was not commissioned: %s", at.called(), why).With("failed_commission", details).
+		Next("mend what the reason names, on the machine or in the script, then resume: MAAS commissions it again")
+}

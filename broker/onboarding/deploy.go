@@ -1,0 +1,240 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+// renderCloudInit makes the node, and sees that what the machine is deployed with
+// can be rendered. The bundle itself is rendered again where it is used: it holds
+// the enrol token, and the run's state does not.
+func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
+	s := &r.State
+	id, err := l.Nodes.Prepare(ctx, NewNode{
+		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
+	})
+	if err != nil {
+		return ours(err)
+	}
+	if s.Reclaim != nil && id != s.NodeID {
+		return chain.Fail(ambiguity, "the machine of node %s would be deployed for node %s", s.NodeID, id).With("node_changed", nil)
+	}
+	if s.NodeID = id; s.Claim == nil { // else the machine carries what was rendered
+		b, err := l.bundle(ctx, r)
+		if err != nil {
+			return err
+		}
+		s.BundleDigest = b.Digest
+	}
+	r.Lock("node/" + id)
+	r.Note(map[string]string{"node_id": id, "bundle": s.BundleDigest}, "node %s is %s", id, broker.Enrolling)
+	return nil
+}
+
+func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
+	s := &r.State
+	facts := BundleFacts{
+		RunID: r.ID, SiteID: s.SiteID, SystemID: s.SystemID, Policy: s.Policy, Disks: s.Disks,
+		Expires: r.Now.Add(seconds(s.Policy.EnrollmentTokenTTLSeconds)),
+	}
+	if s.BootDisk != nil {
+		facts.BootDisk = *s.BootDisk
+	}
+	if s.Policy.EnablePhase2RoCE {
+		rows, err := l.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
+		if err != nil {
+			return Bundle{}, ours(err)
+		}
+		facts.RoCE = rows
+	}
+	b, err := l.Nodes.Bundle(ctx, s.NodeID, facts)
+	if err != nil {
+		return Bundle{}, ours(err)
+	}
+	for _, w := range b.Warnings {
+		s.warn(w)
+	}
+	return b, nil
+}
+
+// forgetNode takes the node back, and its token with it. One that has enrolled
+// stays, out of use; a run that starts over will need it, and has it enrol anew, unless
+// a person keeps it out.
+func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
+	kept, err := l.Nodes.Remove(ctx, r.ID, "the run was taken back")
+	if err != nil {
+		return ours(err)
+	}
+	switch {
+	case r.State.Reclaim != nil: // the node was there before this run, whose own list keeps it from use
+		r.State.BundleDigest = ""
+		return nil
+	case kept != "" && r.Restarting:
+		why, err := l.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
+		if err != nil {
+			return ours(err)
+		}
+		if why != "" {
+			r.State.warn(why)
+			r.Note(map[string]string{"node_id": kept}, "%s", why)
+		}
+		return nil
+	case kept != "":
+		if err := l.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
+			return ours(err)
+		}
+		r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
+		return nil
+	}
+	r.State.NodeID, r.State.BundleDigest = "", ""
+	return nil
+}
+
+// deployAccepted reports that MAAS is deploying the machine for this run, or has
+// ended doing so. Asking again would be refused or, worse, start over.
+func (l *Lifecycle) deployAccepted(ctx context.Context, r *run) (bool, error) {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if !at.marked() {
+		return false, nil
+	}
+	switch at.Status {
+	case maas.Deploying, maas.Deployed, maas.FailedDeployment:
+		return true, nil
+	}
+	return false, nil
+}
+
+// deploy claims the machine and has it deployed: one change a step, and a look
+// before each.
+func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.Locked {
+		return at.locked()
+	}
+	if taken, err := l.take(ctx, at); err != nil || !taken {
+		return err
+	}
+	if at.Status != maas.Allocated {
+		return at.foreign("it is marked, and neither allocated nor deploying")
+	}
+	s := &r.State
+	if s.Policy.RequireHWSync {
+		if err := at.wantInterval(ctx); err != nil {
+			return err
+		}
+	}
+	b, err := l.bundle(ctx, r)
+	if err != nil {
+		return err
+	}
+	s.BundleDigest, s.Epoch, s.SSH = b.Digest, b.Epoch, SSHSeed{}
+	s.Erased = 0
+	s.Deploys++
+	err = at.region.Deploy(ctx, at.SystemID, maas.Deployment{
+		Series: s.Policy.DistroSeries, UserData: b.UserData, Sync: s.Policy.RequireHWSync, Agent: agentName(r.ID), Comment: "hostler run " + r.ID,
+	})
+	if err != nil {
+		return at.unswitched(ctx, err)
+	}
+	r.Note(map[string]any{"system_id": at.SystemID, "image": maas.Image(s.Policy.DistroSeries), "bundle": b.Digest, "deploys": s.Deploys}, "MAAS deploys machine %s", at.called())
+	return nil
+}
+
+// wantInterval sets how often hosts of the region report their hardware: a machine
+// gets it when it is deployed, and keeps it. The setting is the whole region's, and
+// other deployments want others: so it is set in the step that deploys.
+func (at *place) wantInterval(ctx context.Context) error {
+	wants, err := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
+	if err != nil {
+		return ours(err)
+	}
+	has, err := at.region.SyncInterval(ctx)
+	switch {
+	case err != nil:
+		return at.unseen(ctx, err)
+	case has == wants:
+		return nil
+	}
+	if err := at.region.SetSyncInterval(ctx, at.state.Policy.HardwareSyncInterval); err != nil {
+		return at.undone(ctx, err)
+	}
+	return nil
+}
+
+// release gives the machine back to MAAS, if it is this run's.
+func (l *Lifecycle) release(ctx context.Context, r *run) error {
+	s := &r.State
+	if s.SystemID == "" || s.Claim == nil {
+		return nil
+	}
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	m, err := at.region.Machine(ctx, s.SystemID)
+	switch {
+	case maas.ClassOf(err) == maas.NotFound && err != nil:
+		r.Note(nil, "machine %s is not in MAAS any more", s.SystemID)
+	case err != nil:
+		return at.unseen(ctx, err)
+	case at.unsure():
+		at.see(m)
+		return at.stillUnsure()
+	default:
+		at.see(m)
+		if err := l.giveBack(ctx, at); err != nil {
+			return err
+		}
+		if at.Status != maas.Ready && at.Status != maas.New {
+			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s is not this run's, and was left as it is", at.called())
+		}
+	}
+	s.Claim, s.DeployedAt, s.DeployFailure, s.SSH = nil, zero, "", SSHSeed{}
+	return nil
+}
+
+// waitForDeployed waits until the installed system has asked MAAS for its
+// user-data. That it is up is not said by that.
+func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
+	seen := r.State.Seen.ObservedAt
+	at, err := l.glance(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.Status == maas.Deploying && at.marked() {
+		return chain.Again(lookAgain, "machine is Deploying")
+	}
+	if err := at.look(ctx); err != nil {
+		return err
+	}
+	switch {
+	case !at.marked():
+		return at.foreign("it was this run's, and is not any more: somebody changed it")
+	case at.Status == maas.Deploying:
+		return chain.Again(lookAgain, "machine is Deploying")
+	case at.Status == maas.FailedDeployment:
+		why := at.why(ctx)
+		details := at.details()
+		details["maas_events"] = why.events
+		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.called(), why).With("failed_deploy", details)
+	case at.Status != maas.Deployed:
+		return at.foreign("it was to become Deployed: somebody changed it (deploy_via_maas again by rerun, or cancel)")
+	}
+	s := &r.State
+	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
+		s.warn(fmt.Sprintf("machine %s reports its hardware every %v, and not every %v: somebody set the region's %s while it was deployed", at.called(), at.interval(), wants, maas.SyncSetting))
+	}
+	s.DeployedAt, s.SyncBaseline = r.Now, at.baseline(ctx, seen)
+	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())
+	return nil
+}

@@ -1,0 +1,26 @@
+package onboarding
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// diagnose has the agent collect its diagnostics where a run fails at enrolment and the
+// agent of this run's machine has come all the same. One that has not come cannot be
+// asked, and that of the system before is not the one.
+func (l *Lifecycle) diagnose(ctx context.Context, r *run, f chain.Failure) map[string]any {
+	if !broker.FailureClass(f.Class).Diagnosed() || r.State.NodeID == "" {
+		return nil
+	}
+	n, err := l.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil || n.Epoch <= r.State.Epoch {
+		return nil
+	}
+	task, err := l.Nodes.Diagnose(ctx, r.Key()+"/diagnostics", n.ID, r.ID)
+	if err != nil {
+		return nil
+	}
+	return map[string]any{"diagnostics_task": task}
+}

@@ -1,0 +1,259 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// createOrFind leads from hostname and BMC to the one machine that they mean. All
+// keys that are given must mean the same one.
+func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	s := &r.State
+	known, doubts, err := at.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	if s.SystemID != "" && !slices.ContainsFunc(known, func(c candidate) bool { return c.SystemID == s.SystemID }) {
+		switch _, err := at.region.Machine(ctx, s.SystemID); {
+		case err == nil:
+			return chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
+		case maas.ClassOf(err) != maas.NotFound:
+			return at.unseen(ctx, err)
+		}
+		s.warn("machine " + s.SystemID + " was deleted from MAAS, and is searched for anew")
+		s.SystemID, s.Claim, s.Created = "", nil, false
+	}
+	c, err := at.choose(known)
+	switch {
+	case err != nil:
+		return err
+	case len(doubts) > 0 && (c == nil || c.bmc == ""):
+		return doubtful(s, doubts)
+	case c == nil:
+		return l.tell(ctx, at)
+	}
+	return l.adopt(ctx, at, *c)
+}
+
+// candidate is a machine that at least one key leads to.
+type candidate struct {
+	maas.Machine
+	bmc     string   // address, as MAAS has it
+	matches []string // keys that lead to it
+	against []string // keys that speak against it, and why
+	loose   bool     // no key leads to it: it is a New machine of which MAAS knows no BMC
+}
+
+// candidates are the machines that a key leads to, and those that could be meant
+// although none does. doubts are of machines that may have the BMC, for all that is
+// known: whoever gives it to another record could switch what somebody has.
+func (at *place) candidates(ctx context.Context) (out []candidate, doubts []string, err error) {
+	all, bmcs, err := at.survey(ctx)
+	if err != nil {
+		return nil, nil, at.unseen(ctx, err)
+	}
+	at.run.Reached()
+	listed := map[string]bool{}
+	for m := range all.machines() {
+		listed[m.SystemID] = true
+		bmc, known := bmcs[m.SystemID]
+		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
+			if !known { // it is none of which MAAS has no address
+				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s has just come, or gone", taskcatalog.Clean(m.SystemID, 32))
+			}
+			out = append(out, c)
+		} else if bmc != "" && !maas.Comparable(bmc) && !virtual[m.PowerType] {
+			doubts = append(doubts, fmt.Sprintf("the BMC of machine %s (%s) is at %s, which is no IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
+		}
+	}
+	for id := range all.unread() {
+		switch bmc := bmcs[id]; {
+		case id != "" && bmc == at.state.IPMIIP:
+			return nil, nil, chain.Fail(ambiguity, "MAAS has a machine %s with its BMC at %s, of which this broker cannot read the rest: it may be anybody's (upgrade the broker, or look at it in MAAS)", id, bmc).
+				With("machine_unreadable", map[string]string{"system_id": id})
+		case id == "" || !maas.Comparable(bmc):
+			doubts = append(doubts, fmt.Sprintf("machine %q of MAAS cannot be read by this broker", id))
+		}
+		listed[id] = true
+	}
+	for id, bmc := range bmcs {
+		if bmc == at.state.IPMIIP && !listed[id] {
+			return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s with its BMC at %s has just come, or gone", taskcatalog.Clean(id, 32), bmc)
+		}
+	}
+	return out, doubts, nil
+}
+
+// virtual are the drivers of machines that have no BMC, whatever their address is.
+var virtual = map[string]bool{"virsh": true, "lxd": true, "vmware": true, "proxmox": true, "nova": true}
+
+// doubtful refuses to give a BMC to a record that does not have it, where one of
+// another machine may be the same.
+func doubtful(s *Onboarding, doubts []string) error {
+	slices.Sort(doubts)
+	const most = 5
+	told := strings.Join(doubts[:min(len(doubts), most)], "; ")
+	if more := len(doubts) - most; more > 0 {
+		told += fmt.Sprintf("; and %d more", more)
+	}
+	return chain.Fail(ambiguity, "MAAS has no machine with its BMC at %s for certain: %s (give those their BMC's IP address in MAAS; or boot %s from the network, and MAAS finds out what BMC it has)", s.IPMIIP, told, s.Hostname).
+		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
+}
+
+// weigh compares a machine with each key. A machine that is New has no name of
+// anybody's choice, and may have neither BMC nor interfaces on record: that speaks
+// neither for nor against it.
+func (at *place) weigh(m maas.Machine, bmc string) candidate {
+	s, c := at.state, candidate{Machine: m, bmc: bmc}
+	switch {
+	case strings.EqualFold(m.Hostname, s.Hostname) || strings.EqualFold(m.FQDN, s.Hostname):
+		c.matches = append(c.matches, "hostname")
+	case m.Status != maas.New:
+		c.against = append(c.against, "it is called "+taskcatalog.Clean(m.Hostname, 100))
+	}
+	switch {
+	case bmc == s.IPMIIP:
+		c.matches = append(c.matches, "ipmi_ip")
+	case bmc != "":
+		c.against = append(c.against, "its BMC is at "+taskcatalog.Clean(bmc, 64))
+	case m.Status != maas.New:
+		c.against = append(c.against, "MAAS has no address of its BMC")
+	}
+	if s.PXEMAC != "" {
+		has := slices.ContainsFunc(m.Interfaces, func(i maas.Interface) bool { return strings.EqualFold(i.MAC, s.PXEMAC) })
+		switch {
+		case has:
+			c.matches = append(c.matches, "pxe_mac")
+		case len(m.Interfaces) > 0:
+			c.against = append(c.against, "it has no interface "+s.PXEMAC)
+		}
+	}
+	c.loose = len(c.matches) == 0 && m.Status == maas.New && bmc == "" && len(c.against) == 0
+	return c
+}
+
+// choose decides between the candidates; nil: MAAS does not know the machine.
+func (at *place) choose(all []candidate) (*candidate, error) {
+	var strong, loose []candidate
+	for _, c := range all {
+		if c.loose && c.SystemID == at.state.SystemID {
+			return &c, nil // it was claimed before
+		}
+		if c.loose {
+			loose = append(loose, c)
+		} else {
+			strong = append(strong, c)
+		}
+	}
+	s := at.state
+	switch {
+	case len(strong) > 1:
+		return nil, ambiguous(strong, "%s, %s mean different machines", s.Hostname, s.IPMIIP)
+	case len(strong) == 1 && len(strong[0].against) > 0:
+		return nil, ambiguous(strong, "%s, %s: %s leads to a machine, but %s", s.Hostname, s.IPMIIP, strings.Join(strong[0].matches, " and "), strings.Join(strong[0].against, " and "))
+	case len(strong) == 1:
+		return &strong[0], nil
+	case !s.Policy.AutoClaimSingleNewMachine || len(loose) == 0:
+		return nil, nil
+	case len(loose) > 1:
+		return nil, ambiguous(loose, "%d New machines could be %s", len(loose), s.Hostname)
+	}
+	return &loose[0], nil
+}
+
+func ambiguous(all []candidate, format string, args ...any) error {
+	lines, details := []string{}, []map[string]any{}
+	for _, c := range all {
+		lines = append(lines, fmt.Sprintf("%s (%s, %s, BMC %s)", taskcatalog.Clean(c.Hostname, 100), c.SystemID, taskcatalog.Clean(c.StatusName, 64), taskcatalog.Clean(c.bmc, 64)))
+		details = append(details, map[string]any{"system_id": c.SystemID, "hostname": c.Hostname, "maas_status": c.StatusName, "bmc": c.bmc, "matches": c.matches, "against": c.against})
+	}
+	return chain.Fail(ambiguity, "which machine is meant? "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
+		With("machine_ambiguous", map[string]any{"candidates": details})
+}
+
+// adopt makes a machine that MAAS knows this run's to work on, unless it is
+// somebody's. It is read once more, alone, with its BMC's address; nothing of it is
+// changed.
+func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
+	s := at.state
+	m, err := at.region.Machine(ctx, c.SystemID)
+	var power maas.PowerLogin
+	if err == nil {
+		power, err = at.region.Power(ctx, c.SystemID)
+	}
+	if err != nil {
+		if maas.ClassOf(err) == maas.NotFound {
+			return chain.Again(soon, "machine %s has just been deleted", c.SystemID)
+		}
+		return at.unseen(ctx, err)
+	}
+	at.see(m)
+	if again := at.weigh(m, power.Address()); len(again.matches) != len(c.matches) || len(again.against) > 0 {
+		return chain.Again(soon, "machine %s has just been changed", at.called())
+	}
+	if err := at.onboardable(ctx); err != nil {
+		return err
+	}
+	if err := l.unbound(ctx, at); err != nil {
+		return err
+	}
+	s.SystemID = m.SystemID
+	at.run.Lock("machine/" + s.Site + "/" + m.SystemID)
+	at.run.Note(map[string]any{"system_id": m.SystemID, "by": c.matches}, "machine %s is %s", at.called(), taskcatalog.Clean(m.StatusName, 64))
+	return nil
+}
+
+// onboardable refuses a machine that somebody has, or works on.
+func (at *place) onboardable(ctx context.Context) error {
+	if at.marked() {
+		return nil
+	}
+	switch at.Status {
+	case maas.New, maas.Ready, maas.FailedCommissioning, maas.FailedTesting:
+		switch {
+		case !at.free() && !at.leftover():
+			return at.foreign("somebody has it")
+		case at.Locked:
+			return at.locked()
+		}
+		return nil
+	case maas.Commissioning, maas.Testing:
+		return nil
+	case maas.Allocated:
+		is, err := at.claimed(ctx)
+		if err != nil || is {
+			return err
+		}
+	}
+	return at.foreign("it is in use, or kept from it (release or mend it in MAAS if it is meant)")
+}
+
+// tell makes MAAS know a machine that it has no record of.
+func (l *Lifecycle) tell(ctx context.Context, at *place) error {
+	s := at.state
+	login, err := l.bmcLogin(ctx, at)
+	if err != nil {
+		return err
+	}
+	id, err := at.region.Create(ctx, maas.NewMachine{Hostname: s.Hostname, Architecture: s.Policy.Architecture, Address: s.IPMIIP, MAC: s.PXEMAC, Power: login})
+	switch {
+	case err == nil:
+		s.SystemID, s.Created = id, true
+		at.run.Lock("machine/" + s.Site + "/" + id)
+		at.run.Note(map[string]string{"system_id": id}, "MAAS was told of machine %s", id)
+		return nil
+	case maas.ClassOf(err) == maas.Invalid:
+		return chain.Again(settle, "MAAS does not take the machine (%v): mend that, or boot it from the network, and it is found by its BMC", err)
+	}
+	return at.undone(ctx, err)
+}

@@ -1,0 +1,46 @@
+package onboarding
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// siteLayer is the one that is the site's own; the others are ours.
+const siteLayer = "site"
+
+// firstBoot tells how the layers of a node's first boot ended, as its agent reports
+// them. Waits names one that has not ended. A failure is told as the site's or as
+// ours; those of layers that other stages judge, or may go without, are warnings.
+func (s *Onboarding) firstBoot(n broker.Node) (waits string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(n.Capabilities)) {
+		layer, is := strings.CutPrefix(name, taskcatalog.FirstBoot)
+		if !is {
+			continue
+		}
+		state := taskcatalog.Clean(n.Capabilities[name], 200)
+		layer = taskcatalog.Clean(layer, 40)
+		why, failed := strings.CutPrefix(state, taskcatalog.FirstBootFailed)
+		switch {
+		case state == taskcatalog.FirstBootDone:
+		case layer == "hw-sync" || layer == "roce":
+			if failed {
+				s.warn("first boot: layer " + layer + " failed: " + why)
+			}
+		case failed:
+			whose, code := "ours", "failed_first_boot"
+			if layer == siteLayer {
+				whose, code = "the site's own", "failed_site_bootstrap"
+			}
+			return "", chain.Fail(deployFailure, "layer %s of the first boot of node %s, %s, failed: %s (mend it, then on the machine: systemctl restart hostler-layer@%s)", layer, n.ID, whose, why, layer).
+				With(code, map[string]any{"layer": layer, "why": why, "node_id": n.ID})
+		default:
+			waits = "layer " + layer + " of its first boot has not ended"
+		}
+	}
+	return waits, nil
+}

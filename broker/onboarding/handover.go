@@ -1,0 +1,260 @@
+package onboarding
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+)
+
+var zero time.Time
+
+// noSyncWanted reports whether the profile does without hardware sync.
+func (l *Lifecycle) noSyncWanted(_ context.Context, r *run) (bool, error) {
+	return !r.State.Policy.RequireHWSync, nil
+}
+
+// noTokenWanted reports that, and that the run need not see whether the machine has
+// another token than before.
+func (l *Lifecycle) noTokenWanted(_ context.Context, r *run) (bool, error) {
+	rc := r.State.Reclaim
+	return !r.State.Policy.RequireHWSync && (rc == nil || rc.Token == ""), nil
+}
+
+// stillDeployed looks at a machine that this run has deployed.
+func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
+	at, err := l.glance(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if at.deployed() != nil {
+		if err := at.look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return at, at.deployed()
+}
+
+func (at *place) deployed() error {
+	if at.marked() && at.Status == maas.Deployed {
+		return nil
+	}
+	return at.foreign("it was deployed for this run: whoever changed that can have it wiped")
+}
+
+// ensureSync sees that the machine has what its hardware sync needs: MAAS brings
+// that along with the deployment, and makes the machine's token when it renders
+// it.
+func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
+	at, err := l.stillDeployed(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !at.EnableHWSync && r.State.Policy.RequireHWSync {
+		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and nothing but another deployment gives it that", at.called()).With("failed_hw_sync_seed", nil)
+	}
+	token, has, err := at.region.Token(ctx, at.Machine)
+	switch {
+	case err != nil:
+		return at.unseen(ctx, err)
+	case !has && !r.State.Policy.RequireHWSync:
+		return nil
+	case !has:
+		return chain.Again(lookAgain, "MAAS has not made the token of machine %s yet", at.called())
+	}
+	if err := at.rotated(token); err != nil {
+		return err
+	}
+	switch {
+	case !r.State.Policy.RequireHWSync:
+		return nil
+	case at.synced() && at.syncFresh():
+		return nil
+	}
+	if early, err := at.early(ctx); err != nil || early {
+		return err
+	}
+	if !token.Told {
+		r.State.warn("MAAS does not say which rack controller serves machine " + at.called() + ": its hardware sync is led to the region's own address")
+	}
+	n, err := l.Nodes.Node(ctx, r.State.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	switch {
+	case n.Epoch <= r.State.Epoch:
+		return l.seedBySSH(ctx, at, token)
+	case !r.State.enrolled(n): // nobody's task runs there, nor does anybody log in
+		return r.State.outOfUse(n)
+	}
+	r.State.SSH.Trouble = ""
+	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token.MAASMachineToken, at.interval())
+	switch {
+	case err != nil:
+		return reseedFailed(err)
+	case !done:
+		return chain.Again(lookAgain, "the agent of node %s seeds hardware sync anew", n.ID)
+	}
+	return nil
+}
+
+func reseedFailed(err error) error {
+	if broker.AsError(err).Kind == broker.Unavailable {
+		return ours(err)
+	}
+	return chain.Fail(syncFailure, "cannot seed hardware sync anew: %w", err).With("failed_hw_sync_seed", nil)
+}
+
+// enrolled reports whether the agent has come that this run deployed.
+func (s *Onboarding) enrolled(n broker.Node) bool {
+	return n.Epoch > s.Epoch && (s.kept(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
+}
+
+// kept reports whether the node is where it stays until another run lets it in.
+func (s *Onboarding) kept(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
+
+// outOfUse is the failure of a run whose node somebody has put out of use.
+func (s *Onboarding) outOfUse(n broker.Node) error {
+	return chain.Fail(enrollmentFailure, "node %s is %s: %s (no run lets it in: hostler node activate %s; what the broker's own checks keep out, restart-clean deploys anew)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
+}
+
+// synced reports whether the host itself has reported its hardware (baseline).
+func (at *place) synced() bool { return at.LastSync.After(at.state.SyncBaseline) }
+
+// syncFresh reports whether the host has reported its hardware not too long ago.
+// Up to 3.5 MAAS writes times without their zone, which nobody can compare with a
+// clock of ours: that last_sync has moved while we looked must do.
+func (at *place) syncFresh() bool {
+	v := at.state.MAASVersion
+	if strings.HasPrefix(v, "3.4.") || strings.HasPrefix(v, "3.5.") {
+		return at.EnableHWSync && at.SyncInterval > 0
+	}
+	return at.SyncHealthy(at.run.Now)
+}
+
+// early reports whether it is too early to worry that the host has not reported its
+// hardware: there was no time to, or no MAAS.
+func (at *place) early(ctx context.Context) (bool, error) {
+	since, err := at.run.Since(ctx, at.state.DeployedAt)
+	return since < at.interval()*3/2, err
+}
+
+func (at *place) interval() time.Duration {
+	if at.SyncInterval > 0 {
+		return seconds(at.SyncInterval)
+	}
+	d, _ := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
+	return d
+}
+
+// waitForSync waits until the host has reported its hardware, and not too long
+// ago. Where it does not, its agent is told once an attempt to seed it anew; where
+// no agent has come, it is seeded over SSH.
+func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
+	at, err := l.stillDeployed(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.synced() && at.syncFresh() {
+		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.called())
+		return nil
+	}
+	if early, err := at.early(ctx); err != nil {
+		return err
+	} else if early {
+		return chain.Again(settle, "machine %s has not reported its hardware yet", at.called())
+	}
+	if err := l.ensureSync(ctx, r); err != nil {
+		return err
+	}
+	return chain.Again(settle, "machine %s does not report its hardware (last at %s)", at.called(), at.LastSync.Format(time.RFC3339))
+}
+
+// keepFromUse is what is left to take back of a machine that was deployed: it is
+// left alone, and the node is kept from use. A run that starts over needs it, if
+// nobody uses it.
+func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
+	switch {
+	case r.State.NodeID == "":
+		return nil
+	case r.Restarting:
+		return l.unused(ctx, r.State.NodeID, r.ID)
+	}
+	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
+}
+
+// waitForAgent waits until the agent has come, and lets the node in. A token that
+// its machine has not used by the end of an attempt is good for another one.
+func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
+	s := &r.State
+	n, err := l.Nodes.Node(ctx, s.NodeID)
+	if err != nil {
+		return ours(err)
+	}
+	waits := "its agent has not come"
+	switch {
+	case s.enrolled(n):
+		at, err := l.look(ctx, r) // who took the machine away meanwhile has it
+		if err != nil {
+			return err
+		}
+		if err := at.deployed(); err != nil {
+			return err
+		}
+		if waits, err = s.firstBoot(n); err != nil {
+			return err
+		}
+		if waits != "" {
+			break
+		}
+		active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+		switch {
+		case err != nil:
+			return ours(err)
+		case active:
+			is := string(broker.Active)
+			if s.kept(n) {
+				is = string(n.Status) + ", and its agent has come"
+			}
+			r.Note(map[string]string{"node_id": n.ID}, "node %s is %s", n.ID, is)
+			return nil
+		}
+		waits = lacks
+	case !s.kept(n) && n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
+		return s.outOfUse(n)
+	}
+	if s.EnrollAsked != r.Attempt {
+		if r.Attempt > 1 && !s.enrolled(n) {
+			if err := l.extend(ctx, r); err != nil {
+				return err
+			}
+		}
+		s.EnrollAsked, s.EnrollSince = r.Attempt, r.Now
+	}
+	waited, err := r.Since(ctx, s.EnrollSince)
+	switch {
+	case err != nil:
+		return err
+	case waited >= enrollmentTime(*s):
+		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: %s", n.ID, enrollmentTime(*s), waits).With("failed_enrollment", nil)
+	}
+	return chain.Again(lookAgain, "node %s: %s", n.ID, waits)
+}
+
+// extend lets the token be good for longer that the machine was deployed with. One
+// that cannot be is told as it is: late enrolment by it may still have been.
+func (l *Lifecycle) extend(ctx context.Context, r *run) error {
+	until := r.Now.Add(seconds(r.State.Policy.EnrollmentTokenTTLSeconds))
+	err := l.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine once more")
+	switch {
+	case err == nil:
+		return nil
+	case broker.AsError(err).Kind == broker.Refused:
+		r.State.warn(broker.AsError(err).Message)
+		return nil
+	}
+	return ours(err)
+}

@@ -1,0 +1,41 @@
+package onboarding
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// MachineToken is a machine's own token as MAAS has it now; false: MAAS has not made
+// one, or the machine is not deployed, or no longer for that run.
+func MachineToken(ctx context.Context, s *maas.Sites, site broker.Site, runID string, c Claim) (taskcatalog.MAASMachineToken, bool, error) {
+	region, err := s.Region(ctx, site)
+	if err != nil {
+		return taskcatalog.MAASMachineToken{}, false, err
+	}
+	m, err := region.Machine(ctx, c.SystemID)
+	if err != nil || m.Status != maas.Deployed || !c.on(m, runID) {
+		return taskcatalog.MAASMachineToken{}, false, err
+	}
+	t, has, err := region.Token(ctx, m)
+	return t.MAASMachineToken, has, err
+}
+
+// rotated refuses a machine that was deployed anew and has the token that it had
+// before: whoever had the machine then could have MAAS take it back.
+func (at *place) rotated(t maas.MachineToken) error {
+	rc := at.state.Reclaim
+	switch {
+	case rc == nil || rc.Token == "":
+		return nil
+	case rc.Token == (maas.OwnToken{Key: t.TokenKey, Secret: t.TokenSecret, Consumer: t.ConsumerKey}).Digest(at.SystemID):
+		return chain.Fail(ambiguity, "MAAS gives machine %s the token that it had before it was released: the tenant before may know it", at.called()).
+			With("maas_token_not_rotated", map[string]any{"system_id": at.SystemID}).
+			Next("find out why MAAS kept the machine's token (it goes with the owner), then restart-clean")
+	}
+	rc.TokenDiffers = true
+	return nil
+}

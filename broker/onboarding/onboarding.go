@@ -1,0 +1,187 @@
+package onboarding
+
+import (
+	"net"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Kind is the kind of runs that bring a machine from bare metal to an
+// active node.
+const Kind = "node.onboarding"
+
+// Lifecycle is what the chains of this package are made of. One of it serves a
+// whole broker.
+type Lifecycle struct {
+	Regions *maas.Sites
+	Records Records
+	Nodes   Nodes
+	SSH     Seeder
+}
+
+// Onboarding is the state of a run. It refers to secrets, and holds none: neither
+// the token nor the bundle nor a password is ever in it.
+type Onboarding struct {
+	// What was asked for. Policy and SKU are copies: a change of them is for
+	// later runs.
+	SiteID    string        `json:"site_id"`
+	Site      string        `json:"site"`
+	ProfileID string        `json:"profile_id"`
+	Profile   string        `json:"profile"`
+	Policy    broker.Policy `json:"policy"`
+	SKU       broker.SKU    `json:"sku"`
+	Hostname  string        `json:"hostname"`
+	IPMIIP    string        `json:"ipmi_ip"`
+	PXEMAC    string        `json:"pxe_mac,omitempty"`
+	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
+	// Keeps is the status in which the node stays while its machine is deployed anew:
+	// another run has it. Empty: the node is enrolling, and is let in at the end.
+	Keeps   broker.NodeStatus `json:"keeps,omitempty"`
+	Reclaim *Reclaim          `json:"reclaim,omitempty"` // of a run over a node that exists
+
+	// What was found and done.
+	MAASVersion   string        `json:"maas_version,omitempty"`
+	MAASUser      string        `json:"maas_user,omitempty"`  // whose the token is
+	Created       bool          `json:"created,omitempty"`    // MAAS knows the machine from this run
+	PowerPath     string        `json:"power_path,omitempty"` // of the secret
+	PowerFrom     string        `json:"power_from,omitempty"` // default, or the selector of the override
+	SystemID      string        `json:"maas_system_id,omitempty"`
+	BootDisk      *Device       `json:"boot_disk,omitempty"`
+	Disks         []Device      `json:"disks,omitempty"`
+	RoCEAddresses int           `json:"roce_addresses,omitempty"`
+	NodeID        string        `json:"node_id,omitempty"`
+	BundleDigest  string        `json:"bundle_digest,omitempty"`
+	Epoch         int64         `json:"epoch,omitempty"` // of the node, when its machine was deployed: it enrols with a later one
+	Claim         *Claim        `json:"claim,omitempty"`
+	ErasedTill    time.Time     `json:"erased_till,omitzero"`     // when the machine was last seen erasing its disks
+	Erased        time.Duration `json:"erased,omitempty"`         // how long it has, nanoseconds: no limit counts that
+	Deploys       int           `json:"deploys,omitempty"`        // deployments that were asked for
+	DeployRetries int           `json:"deploy_retries,omitempty"` // of them, after a failure that a rescue got over
+	DeployFailure string        `json:"deploy_failure,omitempty"` // datasource_like, generic
+
+	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when it was first seen Deployed
+	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // only a last_sync after it is the host's own
+	SSH          SSHSeed   `json:"ssh,omitzero"`
+	EnrollAsked  int       `json:"enroll_asked,omitempty"` // the attempt for which Enroll was set
+	EnrollSince  time.Time `json:"enroll_since,omitzero"`  // since when this attempt waits
+	Failed       string    `json:"failed,omitempty"`       // what a person is to mend before MAAS looks at the machine again
+	Recommission bool      `json:"recommission,omitempty"` // and that it shall do so now
+	Powered      bool      `json:"powered,omitempty"`      // this run has had the machine's power switched
+	Owner        string    `json:"owner,omitempty"`        // of the machine in MAAS, when an adoption found it
+	Mismatch     string    `json:"mismatch,omitempty"`     // why the machine that an adoption's agent came from is another
+
+	// What MAAS said last, for people.
+	Seen     Observed `json:"seen"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Claim is a run's intent to take a machine, saved before anything is done to have
+// it, and what proves afterwards that it was this run.
+type Claim struct {
+	SystemID string    `json:"system_id"`
+	NodeID   string    `json:"node_id"`
+	User     string    `json:"user"` // of MAAS, who allocates
+	At       time.Time `json:"at"`
+	Released bool      `json:"released,omitempty"` // MAAS was told to take it back
+	Unheard  time.Time `json:"unheard,omitzero"`   // when a change of the machine was last asked for, and no answer came
+}
+
+// Observed is a machine as MAAS told of it.
+type Observed struct {
+	Status     string    `json:"status,omitempty"` // status_name
+	Power      string    `json:"power,omitempty"`
+	IPs        []string  `json:"ips,omitempty"`
+	Owner      string    `json:"owner,omitempty"`
+	LastSync   time.Time `json:"last_sync,omitzero"`
+	ObservedAt time.Time `json:"observed_at,omitzero"`
+}
+
+// Request is what an operator gives of a machine.
+type Request struct {
+	Hostname string
+	IPMIIP   string
+	PXEMAC   string // optional
+}
+
+// New is the first state of a run, and the locks that it must have.
+// Codes: onboarding_invalid, site_disabled, profile_disabled.
+func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) (Onboarding, []string, error) {
+	bad := func(format string, args ...any) (Onboarding, []string, error) {
+		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: "+format, args...)
+	}
+	hostname, ok := broker.CanonicalHostname(req.Hostname)
+	if !ok {
+		return bad("%q is no hostname", taskcatalog.Clean(req.Hostname, 100))
+	}
+	ip, err := broker.ParseIP(req.IPMIIP)
+	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() {
+		return bad("the ipmi_ip of %s is no address of a BMC", hostname)
+	}
+	mac := ""
+	if req.PXEMAC != "" {
+		m, err := net.ParseMAC(req.PXEMAC)
+		if err != nil || len(m) != 6 {
+			return bad("the pxe_mac of %s is no MAC address", hostname)
+		}
+		mac = m.String()
+	}
+	switch {
+	case profile.SiteID != site.ID:
+		return bad("profile %s is not one of site %s", profile.Name, site.Name)
+	case sku.ID == "":
+		return bad("%s needs a SKU", hostname)
+	case site.Status != broker.SiteActive:
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot onboard %s: site %s is %s (hostler site enable %s)", hostname, site.Name, site.Status, site.Name)
+	case profile.Status != broker.SiteActive:
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot onboard %s: profile %s is %s", hostname, profile.Name, profile.Status)
+	}
+	s := Onboarding{
+		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: site.PolicyOf(profile), SKU: sku,
+		Hostname: hostname, IPMIIP: ip.Unmap().String(), PXEMAC: mac,
+	}
+	return s, []string{"hostname/" + s.Site + "/" + s.Hostname, "ipmi/" + s.Site + "/" + s.IPMIIP}, nil
+}
+
+type stage = chain.Stage[Onboarding]
+
+// Onboarding is the list, from the machine's BMC to an active node.
+func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
+	return chain.Chain[Onboarding]{Kind: Kind, Probe: l.Probe, Failing: l.diagnose, Stages: slices.Concat([]stage{l.LoadSite()}, l.judged([]stage{
+		{Name: "resolve_power_credentials", Do: l.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
+		{Name: "create_or_find_in_maas", Do: l.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit, About: aboutFind},
+		{Name: "commission_node", Do: l.commission, Retry: retries("commission_node"), Limit: discoveryLimit, About: aboutCommission},
+		{Name: "wait_for_ready", Do: l.waitForReady, Limit: commissionLimit, About: expected(8 * time.Minute)},
+	}), l.Redeployment())}
+}
+
+// LoadSite is the stage with which every list begins that works at a site.
+func (l *Lifecycle) LoadSite() chain.Stage[Onboarding] {
+	return l.judged([]stage{{Name: "load_site_config", Do: l.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)}})[0]
+}
+
+// Redeployment is the part of the list that leads from a machine that is Ready to a
+// node whose agent has come. All who deploy a machine do it by these.
+func (l *Lifecycle) Redeployment() []chain.Stage[Onboarding] {
+	return l.judged([]stage{
+		{Name: "configure_storage", Do: l.configureStorage, Retry: retries("configure_storage"), Limit: commissionLimit, About: aboutStorage},
+		{Name: "apply_roce_phase2", Done: l.noRoCE, Do: l.applyRoCE, Retry: retries("apply_roce_phase2"), Limit: within(records), Optional: true, About: aboutRoCE},
+		{Name: "ensure_pxe_interface_auto", Do: l.ensurePXE, Retry: retries("ensure_pxe_interface_auto"), Limit: within(records), About: aboutPXE},
+		{Name: "render_cloud_init", Do: l.renderCloudInit, Undo: l.forgetNode, Retry: retries("render_cloud_init"), Limit: within(records), About: aboutRender},
+		{Name: "deploy_via_maas", Done: l.deployAccepted, Do: l.deploy, Undo: l.release, Retry: retries("deploy_via_maas"), Limit: releaseLimit, About: aboutDeploy},
+		{
+			Name: "wait_for_deployed", Do: l.waitForDeployed, Limit: deployLimit, Pivot: true, About: expected(12 * time.Minute),
+			Rescue: []stage{
+				{Name: "classify_deploy_failure", Do: l.classifyDeployFailure, Limit: classifyLimit},
+				{Name: "recover_for_datasource_retry", Do: l.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"), Limit: releaseLimit, Then: "deploy_via_maas", About: aboutRecover},
+			},
+		},
+		{Name: "ensure_hardware_sync_configured", Done: l.noTokenWanted, Do: l.ensureSync, Undo: l.keepFromUse, Limit: seedLimit, About: aboutSync},
+		{Name: "wait_for_hardware_sync_healthy", Done: l.noSyncWanted, Do: l.waitForSync, Limit: healthLimit, About: expected(15 * time.Minute)},
+		{Name: "wait_for_agent_enrollment", Do: l.waitForAgent, Retry: retries("wait_for_agent_enrollment"), Limit: enrollmentLimit, About: expected(2 * time.Minute)},
+	})
+}

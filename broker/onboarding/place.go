@@ -1,0 +1,171 @@
+package onboarding
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type run = chain.Run[Onboarding]
+
+// place is where a step works: its site as it is now, and its machine once that
+// has been looked at.
+type place struct {
+	maas.Machine
+	site   broker.Site
+	region *maas.Region
+	run    *run
+	state  *Onboarding
+}
+
+// at finds the site. What is wrong with its credentials is wrong for all of its
+// runs, and holds them.
+func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
+	site, err := l.Records.Site(ctx, r.State.SiteID)
+	if err != nil {
+		return nil, ours(err)
+	}
+	region, err := l.Regions.Region(ctx, site)
+	if err != nil {
+		return nil, chain.Hold("%s", broker.AsError(err).Message)
+	}
+	return &place{site: site, region: region, run: r, state: &r.State}, nil
+}
+
+// Probe asks the site, whatever the run's stage would ask it: the Probe of each list
+// that works at one.
+func (l *Lifecycle) Probe(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	if _, err := at.region.Identify(ctx); err != nil {
+		return chain.Hold("%v", err)
+	}
+	return nil
+}
+
+// look reads the machine as it is now. Every change of it follows a look in the
+// same step.
+func (l *Lifecycle) look(ctx context.Context, r *run) (*place, error) {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return at, at.look(ctx)
+}
+
+func (at *place) look(ctx context.Context) error {
+	m, err := at.region.Machine(ctx, at.state.SystemID)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	at.see(m)
+	return nil
+}
+
+// listAge is how old what a waiting stage sees may be.
+const listAge = 5 * time.Second
+
+// glance finds the machine among those that are read at once for all who wait. Who
+// finds it as it is hoped for looks again, alone.
+func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	m, ok, err := at.region.Awaited(ctx, r.State.SystemID, listAge)
+	switch {
+	case err != nil:
+		return nil, at.unseen(ctx, err)
+	case !ok:
+		return at, at.look(ctx)
+	}
+	at.see(m)
+	return at, nil
+}
+
+// findInList is find, among the machines that are read at once for all who wait, where
+// that says that MAAS is still at it.
+func (at *place) findInList(ctx context.Context) (gone bool, err error) {
+	if rc := at.state.Reclaim; !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
+		m, ok, err := at.region.Awaited(ctx, at.state.SystemID, listAge)
+		if err != nil {
+			return false, at.unseen(ctx, err)
+		}
+		if ok && (m.Status == maas.Releasing || m.Status == maas.DiskErasing) {
+			at.see(m)
+			return false, nil
+		}
+	}
+	return at.find(ctx)
+}
+
+// find reads the machine as it is now. gone: MAAS has no record of it.
+func (at *place) find(ctx context.Context) (gone bool, err error) {
+	m, err := at.region.Machine(ctx, at.state.SystemID)
+	switch {
+	case err != nil && maas.ClassOf(err) == maas.NotFound:
+		return true, nil
+	case err != nil:
+		return false, at.unseen(ctx, err)
+	}
+	at.see(m)
+	return false, nil
+}
+
+// nobodys reports whether anybody may have the machine next.
+func (at *place) nobodys() bool {
+	return (at.Status == maas.Ready || at.Status == maas.New) && at.free()
+}
+
+// see notes what people are told of the machine.
+func (at *place) see(m maas.Machine) {
+	at.Machine = m
+	at.erasing()
+	at.run.Reached()
+	at.state.Seen = Observed{
+		Status: taskcatalog.Clean(m.StatusName, 64), Power: taskcatalog.Clean(m.PowerState, 16), Owner: taskcatalog.Clean(m.Owner, 64),
+		LastSync: m.LastSync.Time, ObservedAt: at.run.Now,
+	}
+	for _, ip := range m.IPAddresses[:min(len(m.IPAddresses), 16)] {
+		at.state.Seen.IPs = append(at.state.Seen.IPs, taskcatalog.Clean(ip, 64))
+	}
+}
+
+// erasing counts how long the machine has been erasing its disks.
+func (at *place) erasing() {
+	s, now := at.state, at.run.Now
+	if at.Status != maas.DiskErasing {
+		s.ErasedTill = zero
+		return
+	}
+	if s.ErasedTill.IsZero() {
+		if rc := s.Reclaim; rc != nil && rc.asks() != maas.EraseNone {
+			s.ErasedTill = now // as it was asked for
+			return
+		}
+		s.warn("MAAS erases the disks of machine " + at.called() + ", which is waited for however long it takes (see the region's enable_disk_erasing_on_release)")
+	} else {
+		s.Erased += now.Sub(s.ErasedTill)
+	}
+	s.ErasedTill = now
+}
+
+// called is the machine as people know it.
+func (at *place) called() string {
+	return taskcatalog.Clean(at.Hostname, 100) + " (" + at.SystemID + ")"
+}
+
+// warn adds a line to the run's record, once.
+func (s *Onboarding) warn(text string) {
+	const most = 50
+	if text = taskcatalog.Clean(text, 300); !slices.Contains(s.Warnings, text) && len(s.Warnings) < most {
+		s.Warnings = append(s.Warnings, text)
+	}
+}

@@ -1,0 +1,16 @@
+package onboarding
+
+import (
+	"testing"
+
+	"github.com/hostler/hostler/broker/maas"
+)
+
+// A status of a MAAS to come fits no condition: nobody knows whose such a machine is.
+func TestAMachineOfAnUnknownStatusIsSomebodys(t *testing.T) {
+	for status := maas.FailedTesting + 1; status < maas.FailedTesting+10; status++ {
+		if at := (&place{Machine: maas.Machine{SystemID: "abc123", Status: status}}); at.nobodys() {
+			t.Errorf("a machine of status %d is nobody's", status)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// reason is why what MAAS last did with a machine failed, in MAAS's own words.
+type reason struct {
+	events []string // the oldest first
+	text   string
+}
+
+func (r reason) String() string { return r.text }
+
+// why reads it. The status and its message only repeat each other ("Failed
+// commissioning"): the reason is in the events just before, or from 3.5 on in
+// error_description. A deployment that fails from 3.6 on can write no event, and events
+// that cannot be read keep nobody from being told of the failure.
+func (at *place) why(ctx context.Context) reason {
+	events, err := at.region.EventsOf(ctx, at.SystemID, "INFO")
+	out := reason{events: reasonsIn(events)}
+	parts := slices.Clone(out.events)
+	if d := taskcatalog.Clean(at.ErrorDescription, 200); d != "" && !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, d) }) {
+		parts = append(parts, d)
+	}
+	if s := taskcatalog.Clean(at.StatusMessage, 200); len(parts) == 0 && s != "" && s != at.StatusName {
+		parts = append(parts, s)
+	}
+	switch {
+	case len(parts) == 0 && err != nil:
+		parts = append(parts, "its events in MAAS cannot be read")
+	case len(parts) == 0:
+		parts = append(parts, "MAAS does not say why (see the machine's page in MAAS)")
+	}
+	out.text = taskcatalog.Clean(at.StatusName, 64) + ": " + strings.Join(parts, "; ")
+	return out
+}
+
+// begins are the events with which MAAS begins something with a machine: what is older
+// is of something else.
+var begins = []string{"Commissioning", "Testing", "Deploying", "Deployed", "Releasing", "Released", "Ready", "New", "Entering rescue mode"}
+
+const mostReasons = 5
+
+// reasonsIn finds the reasons among a machine's events, of which the newest comes
+// first. A script that did not pass is told of at level INFO; a level that is not known
+// counts as a reason.
+func reasonsIn(events []maas.Event) (said []string) {
+	for _, e := range events {
+		if slices.Contains(begins, e.Type) || len(said) == mostReasons {
+			break
+		}
+		if slices.Contains([]string{"AUDIT", "DEBUG", "INFO"}, e.Level) && e.Type != "Script" {
+			continue
+		}
+		text := taskcatalog.Clean(e.Type, 100)
+		if e.Description != "" {
+			text += " - " + taskcatalog.Clean(e.Description, 200)
+		}
+		if !slices.Contains(said, text) {
+			said = append(said, text)
+		}
+	}
+	slices.Reverse(said)
+	return said
+}
+
+// refusals tell apart what MAAS refuses with the same code 400. It has no other word for
+// it than these. The first that fits counts; all else is something that the site lacks.
+var refusals = []struct {
+	says  string
+	class chain.Class
+	code  string
+	next  string
+}{
+	{"is not available because of the current state", transient, "maas_refused", ""},
+	{"Unable to get RPC connection", transient, "rack_unreachable", ""},
+	{"No image could be found", capabilityMissing, "maas_refused", ""},
+	{"Failed to render preseed", deployFailure, "preseed_not_rendered", "mend the image's curtin preseed in MAAS (/etc/maas/preseeds on the region; MAAS's words name the line), then resume"},
+	{"Mount the root '/' filesystem", mismatch, "storage_not_deployable", "restart-clean, which prepares the machine's storage anew"},
+	{"Node must be configured to use a network", mismatch, "network_not_deployable", "give an interface of the machine an address in MAAS, then resume; or restart-clean"},
+}
+
+// refused is what becomes of a step that MAAS will never take as it is.
+func refused(err error) error {
+	detail := ""
+	if e, ok := errors.AsType[*maas.Error](err); ok {
+		detail = e.Detail
+	}
+	for _, r := range refusals {
+		if !strings.Contains(detail, r.says) {
+			continue
+		}
+		f := chain.Fail(r.class, "%w", err).With(r.code, nil)
+		if r.next != "" {
+			f = f.Next("%s", r.next)
+		}
+		return f
+	}
+	return chain.Fail(capabilityMissing, "%w", err).With("maas_refused", nil)
+}

@@ -1,0 +1,155 @@
+package onboarding
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Reclaim is what a run over a node that exists wants of the node's machine, and what
+// came of it.
+type Reclaim struct {
+	// What was asked for.
+	Erase string `json:"erase"` // none, quick, secure
+	// Fallback is release_fallback_no_erase, as it was when the run began. It is of a machine
+	// that is deployed anew alone, whose certificate keeps it from the next tenant: nobody
+	// holds one that leaves.
+	Fallback     bool `json:"fallback,omitempty"`
+	Redeploys    bool `json:"redeploys,omitempty"`     // the machine is deployed anew
+	Adopted      bool `json:"adopted,omitempty"`       // the node came by an adoption: its machine may have no mark
+	RemoveRecord bool `json:"remove_record,omitempty"` // MAAS shall forget the machine
+
+	// What was found and done.
+	User         string    `json:"user,omitempty"`          // of MAAS, whose the machine is; with AskedAt, the intent
+	AskedAt      time.Time `json:"asked_at,omitzero"`       // when the run decided to release it
+	Token        string    `json:"token,omitempty"`         // digest of the machine's own token before that
+	TokenDiffers bool      `json:"token_differs,omitempty"` // the machine has another one since
+	Sends        string    `json:"sends,omitempty"`         // what the release of the intent has MAAS do to the disks
+	Attempt      int       `json:"attempt,omitempty"`       // in which a release was sent last
+	Erasing      bool      `json:"erasing,omitempty"`       // by that release the machine was seen erasing its disks
+	Failed       int       `json:"failed,omitempty"`        // erases that failed
+	Did          string    `json:"did,omitempty"`           // what MAAS did to the disks; empty: nobody knows yet
+	Downgrade    string    `json:"downgrade,omitempty"`     // why that is less than was asked for
+	ReadyAt      time.Time `json:"ready_at,omitzero"`       // when the machine was nobody's again
+	Unheard      time.Time `json:"unheard,omitzero"`        // when a change of it was last asked for, and no answer came
+	OffAttempt   int       `json:"off_attempt,omitempty"`   // in which its power was switched off last
+	Deletes      bool      `json:"deletes,omitempty"`       // MAAS was asked to forget the machine
+	Removed      bool      `json:"removed,omitempty"`       // MAAS has forgotten it
+}
+
+// ReclaimRequest is a node whose machine is to be taken back.
+type ReclaimRequest struct {
+	NodeID       string
+	Hostname     string
+	MAASSystemID string
+	IPMIIP       string // empty: MAAS is asked
+	Epoch        int64  // of the node: how often it has enrolled by now
+	// Keeps is the status in which the node stays; empty: the run's stages move it.
+	Keeps broker.NodeStatus
+	// Adopted says that a run of adoption made the node, and nobody else: the machine
+	// then needs no mark, by which it is known that it was deployed for this node.
+	Adopted bool
+	Erase   string // empty: none
+	// Redeploys says that the machine will be deployed anew.
+	Redeploys bool
+	// RemoveRecord says that MAAS shall forget the machine at the end.
+	RemoveRecord bool
+}
+
+// NewReclaim is the first state of the MAAS side of a run over a node that exists,
+// and the locks that it must have. One that does not deploy the machine anew needs
+// neither profile nor SKU: their zero values will do, and Policy then falls back on
+// the site's own. Codes: reclaim_invalid, site_disabled, profile_disabled.
+func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n ReclaimRequest) (Onboarding, []string, error) {
+	bad := func(format string, args ...any) (Onboarding, []string, error) {
+		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "reclaim_invalid", "cannot take back the machine of node "+taskcatalog.Clean(n.NodeID, 64)+": "+format, args...)
+	}
+	if n.Erase == "" {
+		n.Erase = maas.EraseNone
+	}
+	hostname, ok := broker.CanonicalHostname(n.Hostname)
+	switch {
+	case n.NodeID == "":
+		return bad("it is of no node")
+	case !ok:
+		return bad("its hostname is none")
+	case !maas.SystemIDForm.MatchString(n.MAASSystemID):
+		return bad("%q is no system_id of MAAS", taskcatalog.Clean(n.MAASSystemID, 64))
+	case !slices.Contains([]string{maas.EraseNone, maas.EraseQuick, maas.EraseSecure}, n.Erase):
+		return bad("erase %q is none of none, quick and secure", taskcatalog.Clean(n.Erase, 32))
+	case profile.ID != "" && profile.SiteID != site.ID:
+		return bad("profile %s is not one of site %s", profile.Name, site.Name)
+	case n.Redeploys && (profile.ID == "" || sku.ID == ""):
+		return bad("to be deployed anew it needs a profile and a SKU")
+	case n.Redeploys && n.RemoveRecord:
+		return bad("a machine that is deployed anew stays in MAAS")
+	case site.Status != broker.SiteActive && n.Redeploys:
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot deploy the machine of node %s anew: site %s is %s (hostler site enable %s)", n.NodeID, site.Name, site.Status, site.Name)
+	case profile.Status != broker.SiteActive && n.Redeploys:
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot deploy the machine of node %s anew: profile %s is %s", n.NodeID, profile.Name, profile.Status)
+	}
+	if profile.ID == "" {
+		profile.Policy = broker.DefaultPolicy()
+	}
+	policy := site.PolicyOf(profile)
+	s := Onboarding{
+		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: policy, SKU: sku,
+		Hostname: hostname, SystemID: n.MAASSystemID, NodeID: n.NodeID, Epoch: n.Epoch, Keeps: n.Keeps,
+		Reclaim: &Reclaim{
+			Erase: n.Erase, Fallback: policy.ReleaseFallbackNoErase && n.Redeploys, Redeploys: n.Redeploys, Adopted: n.Adopted, RemoveRecord: n.RemoveRecord,
+		},
+	}
+	locks := []string{"hostname/" + s.Site + "/" + hostname, "machine/" + s.Site + "/" + s.SystemID}
+	if n.IPMIIP != "" {
+		s.IPMIIP = maas.BMCAddress(n.IPMIIP)
+		locks = append(locks, "ipmi/"+s.Site+"/"+s.IPMIIP)
+	}
+	return s, locks, nil
+}
+
+// ReleaseMachine is the stage that gives a node's machine back to MAAS, with its disks
+// erased if that was asked for.
+func (l *Lifecycle) ReleaseMachine() chain.Stage[Onboarding] {
+	return l.judged([]stage{{Name: "release_maas_node", Done: l.isReleased, Do: l.releaseMachine, Undo: l.letSettle, Retry: retries("release_maas_node"), Limit: reclaimLimit, About: aboutRelease}})[0]
+}
+
+// PowerOff is the stage that sees that the machine is off.
+func (l *Lifecycle) PowerOff() chain.Stage[Onboarding] {
+	return l.judged([]stage{{Name: "power_off_maas_node", Done: l.isOff, Do: l.powerOff, Undo: l.letSettle, Retry: retries("power_off_maas_node"), Limit: offLimit, About: aboutOff}})[0]
+}
+
+// RemoveRecord is the stage that has MAAS forget the machine.
+func (l *Lifecycle) RemoveRecord() chain.Stage[Onboarding] {
+	return l.judged([]stage{{Name: "remove_maas_record", Done: l.isForgotten, Do: l.forgetRecord, Undo: l.letSettle, Retry: retries("remove_maas_record"), Limit: within(records), Optional: true, About: aboutForget}})[0]
+}
+
+// reclaimLimit leaves out the time in which MAAS erases disks. That the machine does
+// not come to Ready is for a person.
+func reclaimLimit(s Onboarding) chain.Limit {
+	return chain.Limit{After: switching + s.Erased, Class: bmcFailure, Code: "failed_release_timeout"}
+}
+
+func offLimit(Onboarding) chain.Limit {
+	return chain.Limit{After: switching, Class: bmcFailure, Code: "failed_power_off"}
+}
+
+func aboutRelease(s Onboarding) chain.About {
+	what, how, expected := "what is installed on the machine", "", 2*time.Minute
+	if r := s.Reclaim; r != nil && r.Erase != maas.EraseNone {
+		what, how, expected = "all that is on the disks of the machine", ", and erases its disks ("+r.Erase+")", 30*time.Minute
+	}
+	return chain.About{Touches: "MAAS: releases the machine" + how, Destructive: what, Expected: expected}
+}
+
+func aboutForget(s Onboarding) chain.About {
+	if s.Reclaim == nil || !s.Reclaim.RemoveRecord {
+		return chain.About{Touches: "nothing: MAAS keeps its record of the machine"}
+	}
+	return chain.About{Touches: "MAAS: deletes its record of the machine", Destructive: "what MAAS knows of the machine, and its events", Expected: time.Minute}
+}
+
+var aboutOff = about("the machine: its power is switched off by MAAS", "", time.Minute)

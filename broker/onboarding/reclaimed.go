@@ -1,0 +1,256 @@
+package onboarding
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// isReleased reports that there is nothing to release: the machine is nobody's, or
+// this run has released it and deployed it anew since.
+func (l *Lifecycle) isReleased(ctx context.Context, r *run) (bool, error) {
+	rc := r.State.Reclaim
+	if !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
+		return false, nil // at work: what it waits for is no news of somebody else's
+	}
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if gone, err := at.find(ctx); err != nil || gone {
+		return false, err
+	}
+	switch {
+	case !rc.ReadyAt.IsZero() && at.marked():
+		r.Note(nil, "machine %s was released at %s, and is %s for this run", at.called(), rc.ReadyAt.Format("15:04"), taskcatalog.Clean(at.StatusName, 64))
+		return true, nil
+	case !at.nobodys() || at.unsure():
+		return false, nil
+	}
+	return true, at.released(ctx)
+}
+
+// releaseMachine gives the node's machine back to MAAS: one step for the intent, one
+// for the mark of a machine that was adopted without one, one for the release, and
+// then it waits until the machine is nobody's. No step but a look decides what came of
+// the one before.
+func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	rc := r.State.Reclaim
+	switch gone, err := at.findInList(ctx); {
+	case err != nil:
+		return err
+	case gone:
+		return at.recordGone()
+	case at.nobodys():
+		return at.released(ctx)
+	case at.unsure() && at.Status != maas.Releasing && at.Status != maas.DiskErasing:
+		return at.stillUnsure()
+	}
+	marked, err := l.ofNode(ctx, at)
+	if err != nil {
+		return err
+	}
+	switch at.Status {
+	case maas.Releasing, maas.DiskErasing:
+		rc.Erasing = rc.Erasing || at.Status == maas.DiskErasing
+		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
+	default:
+		return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then resume)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+			With("machine_not_releasable", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName})
+	}
+	if at.Locked {
+		return at.locked()
+	}
+	if err := l.unused(ctx, r.State.NodeID, r.ID); err != nil {
+		return err
+	}
+	switch {
+	case rc.AskedAt.IsZero() || !rc.ReadyAt.IsZero():
+		if err := at.comesBack(); err != nil {
+			return err
+		}
+		return at.intendRelease(ctx)
+	case !marked:
+		if err := at.region.Annotate(ctx, at.SystemID, map[string]string{maas.MarkNode: r.State.NodeID, maas.MarkRun: r.ID}); err != nil {
+			return at.undone(ctx, err)
+		}
+		return chain.Again(next, "machine %s is marked", at.called())
+	case rc.Attempt == r.Attempt && at.Status == maas.FailedDiskErasing, r.Adopted && rc.Failed > 0 && rc.Downgrade == "" && rc.Sends != maas.EraseNone:
+		return at.eraseFailed(ctx)
+	case rc.Attempt == r.Attempt && at.Status == maas.ReleasingFailed:
+		why := at.why(ctx)
+		return chain.Fail(bmcFailure, "MAAS could not release machine %s: %s", at.called(), why).With("failed_release", at.details())
+	}
+	rc.Attempt, rc.Erasing = r.Attempt, false
+	if err := at.region.ReleaseErasing(ctx, at.SystemID, rc.asks(), "hostler run "+r.ID); err != nil {
+		return at.unswitched(ctx, err)
+	}
+	return chain.Again(soon, "machine %s is being released", at.called())
+}
+
+// ofNode refuses a machine that is not this node's to take back. It is by the node's
+// mark, whichever of this broker's runs wrote that, and by its owner, who is the user
+// of the site's token. An adoption leaves no mark: of a node that came by one the
+// machine may have none, or that of a node which this broker has let go, if it is
+// Deployed and still called as the node is. marked: it has the node's own.
+func (l *Lifecycle) ofNode(ctx context.Context, at *place) (marked bool, err error) {
+	s, rc := at.state, at.state.Reclaim
+	user := rc.User
+	if user == "" {
+		if user, err = at.region.WhoAmI(ctx); err != nil {
+			return false, at.unseen(ctx, err)
+		}
+	}
+	node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]
+	switch {
+	case at.Owner == "" || at.Owner != user:
+		return false, at.others("its owner is not " + taskcatalog.Clean(user, 64) + ", whose token this site has")
+	case node == s.NodeID && run != "":
+		return true, nil
+	case !rc.Adopted:
+		return false, at.others("it is not marked for node " + s.NodeID)
+	case at.Status != maas.Deployed:
+		return false, at.others("node " + s.NodeID + " was adopted, and its machine was Deployed then")
+	case !strings.EqualFold(at.Hostname, s.Hostname) && !strings.EqualFold(at.FQDN, s.Hostname):
+		return false, at.others("node " + s.NodeID + " is called " + s.Hostname)
+	case node == "" && run == "":
+		return false, nil
+	}
+	gone, err := l.letGo(ctx, node, run)
+	switch {
+	case err != nil:
+		return false, err
+	case !gone:
+		return false, at.others("it is not marked for node " + s.NodeID)
+	}
+	return false, nil
+}
+
+// others is foreign, where the way on is that the machine's owner gives it back.
+func (at *place) others(why string) error {
+	return at.foreign(why).Next("find out whose machine it is; if it is the one that is meant, its owner releases it in MAAS, then resume")
+}
+
+// recordGone is what becomes of a run whose machine somebody has deleted from MAAS. A
+// person may accept that of one that is not deployed anew.
+func (at *place) recordGone() error {
+	s, rc := at.state, at.state.Reclaim
+	if rc.Redeploys || !at.run.Adopted {
+		return chain.Fail(ambiguity, "machine %s of node %s is not in MAAS any more: somebody deleted it, and nobody can say what it does", s.SystemID, s.NodeID).
+			With("machine_gone", nil).Next("find the machine and see that it is off and its disks are erased, then adopt; or cancel")
+	}
+	rc.Did = maas.EraseNone
+	if rc.Erase != maas.EraseNone {
+		rc.Downgrade = "MAAS has no record of machine " + s.SystemID + " any more, and did not erase its disks for this run"
+		s.warn(rc.Downgrade)
+	}
+	rc.ReadyAt = at.run.Now
+	s.warn("machine " + s.SystemID + " was deleted from MAAS before it was released, which a person accepted")
+	at.run.Note(nil, "machine %s is not in MAAS any more, which a person accepted", s.SystemID)
+	return nil
+}
+
+// comesBack refuses to give back a machine that could not be deployed anew, before
+// anything of it is erased. One that MAAS never commissioned becomes New, not Ready, and
+// is commissioned before it is deployed: by its power, which MAAS must be able to switch.
+func (at *place) comesBack() error {
+	rc := at.state.Reclaim
+	switch {
+	case !rc.Redeploys || at.Commissioned == maas.ScriptsPassed:
+		return nil
+	case !maas.SwitchedBy(at.PowerType):
+		return chain.Fail(inputError, "machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): given back it would be New, and nobody could deploy it anew; nothing was changed",
+			at.called(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable", map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
+			Next("give the machine in MAAS the address and login of its BMC, then resume; or cancel, and clean it where it stands (soft_reset)")
+	}
+	at.state.warn("machine " + at.called() + " was never commissioned in MAAS: it is commissioned after it was given back, before it is deployed, for which it must boot from the network")
+	return nil
+}
+
+// intendRelease writes down, before anything is done, that the run will release the
+// machine, as whose, and what MAAS will do to its disks. Until then its own token can
+// be read, by which it is known afterwards that it has another one.
+func (at *place) intendRelease(ctx context.Context) error {
+	s, rc := at.state, at.state.Reclaim
+	if !rc.ReadyAt.IsZero() { // what came of an earlier release is no more
+		rc.ReadyAt, rc.Did, rc.Downgrade, rc.Failed, rc.Attempt = zero, "", "", 0, 0
+	}
+	user, err := at.region.WhoAmI(ctx)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	token, has, err := at.region.OwnToken(ctx, at.SystemID)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	sends, err := at.willErase(ctx, rc.asks())
+	if err != nil {
+		return err
+	}
+	if s.IPMIIP == "" {
+		bmcs, err := at.region.Addresses(ctx, listAge)
+		if err != nil {
+			return at.unseen(ctx, err)
+		}
+		if s.IPMIIP = taskcatalog.Clean(bmcs[at.SystemID], 64); maas.Comparable(s.IPMIIP) {
+			at.run.Lock("ipmi/" + s.Site + "/" + s.IPMIIP)
+		}
+	}
+	if has {
+		rc.Token, rc.TokenDiffers = token.Digest(at.SystemID), false
+	}
+	rc.User, rc.Sends, rc.AskedAt, rc.Erasing = user, sends, at.run.Now, false
+	return chain.Again(next, "about to release machine %s", at.called())
+}
+
+// released notes that the machine is nobody's, once nothing can happen to it any more
+// that this run has asked for: what MAAS carried out late would meet it deployed.
+func (at *place) released(ctx context.Context) error {
+	s, rc := at.state, at.state.Reclaim
+	if at.unsure() {
+		return at.stillUnsure()
+	}
+	if rc.ReadyAt.IsZero() {
+		if err := at.judgeErase(ctx); err != nil {
+			return err
+		}
+		rc.ReadyAt = at.run.Now
+	}
+	s.Erased = 0
+	at.run.Note(map[string]string{"system_id": at.SystemID, "erase": rc.Erase, "did": rc.Did, "downgrade": rc.Downgrade, "maas_status": at.StatusName},
+		"machine %s is %s; of its disks MAAS erased: %s", at.called(), taskcatalog.Clean(at.StatusName, 64), rc.Did)
+	return nil
+}
+
+// letSettle is all that is taken back of what a run did to a machine that was not its
+// own to keep: it does not end before nothing can happen to it any more that it asked
+// for. Another run might have the machine by then.
+func (l *Lifecycle) letSettle(_ context.Context, r *run) error {
+	if at := (&place{run: r, state: &r.State}); at.unsure() {
+		return chain.Again(settle, "MAAS may still carry out what no answer came of")
+	}
+	return nil
+}
+
+// said are MAAS's words about the machine's last failure.
+func (at *place) said() string {
+	if text := taskcatalog.Clean(at.ErrorDescription, 300); text != "" {
+		return text
+	}
+	return taskcatalog.Clean(at.StatusMessage, 300)
+}
+
+func (at *place) details() map[string]any {
+	return map[string]any{
+		"system_id": at.SystemID, "maas_status": at.StatusName, "power": at.PowerState,
+		"status_message": taskcatalog.Clean(at.StatusMessage, 500), "error_description": taskcatalog.Clean(at.ErrorDescription, 500),
+	}
+}

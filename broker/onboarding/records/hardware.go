@@ -1,0 +1,75 @@
+package records
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// disksOf are the disks that MAAS knows by a serial.
+func disksOf(all []onboarding.Device) []broker.Device {
+	out := []broker.Device{}
+	for _, d := range all {
+		if d.Serial != "" {
+			out = append(out, broker.Device{ID: d.Serial, Model: d.Model, Place: d.Name, Size: d.Size})
+		}
+	}
+	return out
+}
+
+// Hardware is what is asked of a node's machine before the node is let in. Code:
+// sku_not_found.
+func Hardware(ctx context.Context, db *store.DB, n broker.Node) (store.Hardware, error) {
+	if n.SKU == "" {
+		return judge(nil), nil
+	}
+	sku, err := db.SKU(ctx, n.SKU)
+	return judge(&sku), err
+}
+
+// judge compares a machine with a SKU (nil: with none) and with what it shall have.
+//
+// A machine that was deployed for its node is the one that MAAS has commissioned: it
+// has its token from nowhere else, so a disk that is missing is shown and not
+// decided on. Where a person ran the install command, the disks alone say whether
+// that was on the machine that was meant.
+func judge(sku *broker.SKU) store.Hardware {
+	return func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string) {
+		byHand := n.Bootstrap == "command"
+		if !known && (sku != nil || byHand) {
+			return "", "its agent has not said what the machine is made of"
+		}
+		if sku != nil {
+			if unlike := sku.Unlike(f.GPUs); unlike != "" {
+				return unlike + why(f), ""
+			}
+		}
+		if !byHand {
+			return "", ""
+		}
+		if missing, _ := broker.WrongDevices(parts); len(missing) > 0 {
+			return fmt.Sprintf("%s %s, which MAAS has found in machine %s, is not in it: was the command run on another machine?", missing[0].Kind, missing[0].ID, n.MAASSystemID), ""
+		}
+		if !f.DisksListed && len(parts) > 0 {
+			return "", "its agent does not say which disks it has, so nothing says that it is the machine that was meant (update the agent)"
+		}
+		return "", ""
+	}
+}
+
+// why is what the vendors' libraries say where they list no GPU.
+func why(f taskcatalog.Facts) string {
+	if len(f.GPUs) > 0 {
+		return ""
+	}
+	for _, l := range f.Libraries {
+		if l.Problem != "" {
+			return fmt.Sprintf(" (%s: %s)", l.Name, l.Problem)
+		}
+	}
+	return ""
+}

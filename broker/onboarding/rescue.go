@@ -1,0 +1,112 @@
+package onboarding
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// What a deployment failed of, in Onboarding.DeployFailure.
+const (
+	datasourceLike = "datasource_like"
+	genericFailure = "generic"
+)
+
+// classifyDeployFailure decides whether the deployment is worth another try: the
+// image was installed, and then did not find its way to MAAS. All else, and what
+// cannot be told, is a person's.
+func (l *Lifecycle) classifyDeployFailure(ctx context.Context, r *run) error {
+	s := &r.State
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !at.marked() {
+		return at.foreign("it was this run's, and is not any more")
+	}
+	if at.Status == maas.Deployed { // late, and all the same
+		s.DeployFailure = ""
+		return chain.Fail(deployFailure, "machine %s is Deployed after all (resume)", at.called()).With("deployed_late", nil)
+	}
+	events, err := at.region.Events(ctx, at.SystemID)
+	if err != nil {
+		return at.unseen(ctx, err)
+	}
+	class, said := judgeDeployment(events)
+	s.DeployFailure = class
+	details := map[string]any{"failure": class, "maas_events": said, "deploys": s.Deploys}
+	switch q := s.Policy; {
+	case class != datasourceLike:
+		code := "failed_deploy"
+		if r.Failure != nil && r.Failure.Code == "failed_deploy_timeout" {
+			code = r.Failure.Code
+		}
+		return chain.Fail(deployFailure, "%s", why(r.Failure)).With(code, details)
+	case !q.EnableDeployRetryOnDatasourceFailure || s.DeployRetries >= q.MaxDeployRetryAttempts:
+		return chain.Fail(deployFailure, "%s; it was tried again %d times, as often as the profile allows", why(r.Failure), s.DeployRetries).With("failed_deploy_datasource", details)
+	}
+	r.Note(details, "installed, but it never asked MAAS for its data: worth another try")
+	return nil
+}
+
+func why(f *chain.Failure) string {
+	if f == nil {
+		return "the deployment failed"
+	}
+	return f.Message
+}
+
+// judgeDeployment reads what MAAS wrote of the last deployment, the newest first.
+// MAAS has no other word for it than these.
+func judgeDeployment(events []maas.Event) (class string, said []string) {
+	class = genericFailure
+	for _, e := range events {
+		if e.Type == "Deploying" {
+			break
+		}
+		text := strings.ToLower(e.Type + " " + e.Description)
+		for _, sign := range []string{"datasource", "data source", "cloud-init", "cloudinit"} {
+			if strings.Contains(text, sign) && !strings.Contains(text, "curtin command") {
+				class = datasourceLike
+			}
+		}
+		if e.Type == "Installation complete" {
+			class = datasourceLike
+		}
+		if len(said) < 10 {
+			said = append(said, taskcatalog.Clean(e.Type+": "+e.Description, 200))
+		}
+	}
+	return class, said
+}
+
+// recoverForRedeploy brings the machine back to Ready, so that it can be deployed
+// once more.
+func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
+	at, err := l.look(ctx, r)
+	if err != nil {
+		return err
+	}
+	s := &r.State
+	switch {
+	case at.unsure():
+		return at.stillUnsure()
+	case at.Status == maas.Ready && at.free():
+		s.Claim = nil
+		s.DeployRetries++
+		r.Note(nil, "machine %s is Ready again", at.called())
+		return nil
+	case at.Status == maas.New && at.free():
+		return chain.Fail(deployFailure, "machine %s is New, and not Ready, since this run gave it back: MAAS does not take it for commissioned", at.called()).With("machine_not_commissioned", nil).
+			Next("restart-clean, which has MAAS commission it")
+	case !at.marked():
+		return at.foreign("it was this run's, and is not any more")
+	}
+	if err := l.giveBack(ctx, at); err != nil {
+		return err
+	}
+	return chain.Again(soon, "machine is %s", taskcatalog.Clean(at.StatusName, 64))
+}

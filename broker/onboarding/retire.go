@@ -1,0 +1,155 @@
+package onboarding
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// isOff reports whether the machine is off already. What this run has switched off it
+// has not found so.
+func (l *Lifecycle) isOff(ctx context.Context, r *run) (bool, error) {
+	if r.State.Reclaim.OffAttempt > 0 {
+		return false, nil
+	}
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if gone, err := at.find(ctx); err != nil || gone || !at.nobodys() || at.unsure() {
+		return false, err
+	}
+	state, err := at.power(ctx)
+	if err != nil || state != "off" {
+		return false, err
+	}
+	r.Note(nil, "machine %s is off", at.called())
+	return true, nil
+}
+
+// powerOff has MAAS switch the machine off, and is done when the BMC says that it is.
+// The machine is nobody's by now and has no mark: this run has released it, and holds
+// its lock.
+func (l *Lifecycle) powerOff(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	rc := r.State.Reclaim
+	gone, err := at.find(ctx)
+	switch {
+	case err != nil:
+		return err
+	case gone:
+		return at.unknownPower("it is not in MAAS any more")
+	case rc.ReadyAt.IsZero() || !at.nobodys():
+		return at.others("it was to be nobody's, released by this run")
+	case at.unsure():
+		return at.stillUnsure()
+	}
+	state, err := at.power(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state == "off":
+		r.Note(nil, "machine %s is off", at.called())
+		return nil
+	case state != "on":
+		return at.unknownPower("its BMC says " + state)
+	case at.Locked:
+		return at.locked()
+	case rc.OffAttempt == r.Attempt:
+		return chain.Fail(bmcFailure, "machine %s is still on: MAAS has switched it off in vain, or somebody switched it on", at.called()).With("still_on", at.details())
+	}
+	rc.OffAttempt = r.Attempt
+	if err := at.region.PowerOffNow(ctx, at.SystemID, "hostler run "+r.ID); err != nil {
+		return at.unswitched(ctx, err)
+	}
+	return chain.Again(soon, "machine %s is being switched off", at.called())
+}
+
+// unknownPower is what becomes of a run when nobody but a person can say whether the
+// machine is off.
+func (at *place) unknownPower(why string) error {
+	s := at.state
+	if at.run.Adopted {
+		s.warn("nobody but a person has seen that machine " + s.SystemID + " is off: " + why)
+		at.run.Note(nil, "a person accepted machine %s as it is: %s", s.SystemID, why)
+		return nil
+	}
+	return chain.Fail(bmcFailure, "MAAS cannot tell whether machine %s of node %s is off: %s", s.SystemID, s.NodeID, taskcatalog.Clean(why, 100)).With("power_unknown", nil).
+		Next("mend what keeps MAAS from its BMC, then resume; or see that the machine is off, then adopt")
+}
+
+// isForgotten reports that MAAS need not forget the machine: it shall not, or has no
+// record of it.
+func (l *Lifecycle) isForgotten(ctx context.Context, r *run) (bool, error) {
+	s, rc := &r.State, r.State.Reclaim
+	if !rc.RemoveRecord {
+		r.Note(nil, "MAAS keeps its record of machine %s", s.SystemID)
+		return true, nil
+	}
+	at, err := l.at(ctx, r)
+	if err != nil || rc.Deletes {
+		return false, err
+	}
+	gone, err := at.find(ctx)
+	if gone {
+		rc.Removed = true
+		r.Note(nil, "MAAS has no record of machine %s already", s.SystemID)
+	}
+	return gone, err
+}
+
+// forgetRecord has MAAS forget the machine. That it does not keeps nothing else from
+// its end: it is a person's to do then.
+func (l *Lifecycle) forgetRecord(ctx context.Context, r *run) error {
+	at, err := l.at(ctx, r)
+	if err != nil {
+		return err
+	}
+	s, rc := &r.State, r.State.Reclaim
+	todo := "machine " + s.SystemID + " is still in MAAS: delete its record there"
+	gone, err := at.find(ctx)
+	switch {
+	case err != nil:
+		return err
+	case gone:
+		rc.Removed = true
+		s.Warnings = slices.DeleteFunc(s.Warnings, func(w string) bool { return w == todo })
+		r.Note(nil, "MAAS has no record of machine %s any more", s.SystemID)
+		return nil
+	}
+	s.warn(todo)
+	switch {
+	case rc.ReadyAt.IsZero() || !at.nobodys():
+		return at.others("it was to be nobody's, released by this run")
+	case at.Locked:
+		return at.locked()
+	case at.unsure():
+		return at.stillUnsure()
+	}
+	rc.Deletes = true
+	if err := at.region.Forget(ctx, at.SystemID); err != nil && maas.ClassOf(err) != maas.NotFound {
+		return at.undone(ctx, err)
+	}
+	return chain.Again(next, "MAAS forgets machine %s", at.called())
+}
+
+// power asks the BMC through MAAS, and tells its trouble from the region's.
+func (at *place) power(ctx context.Context) (string, error) {
+	state, err := at.region.PowerState(ctx, at.SystemID)
+	if err == nil {
+		return state, nil
+	}
+	if c := maas.ClassOf(err); c != maas.Unavailable && c != maas.Timeout {
+		return "", at.unseen(ctx, err)
+	}
+	if _, err := at.region.Identify(ctx); err != nil {
+		return "", chain.Hold("%v", err)
+	}
+	return "", chain.Fail(bmcFailure, "%w", err)
+}

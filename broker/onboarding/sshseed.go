@@ -1,0 +1,100 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/broker/sshseed"
+	"github.com/hostler/hostler/taskcatalog/hwsync"
+)
+
+// Seeder reaches deployed machines over SSH. *sshseed.Seeder is one.
+type Seeder interface {
+	HostKey(ctx context.Context, h sshseed.Host) (key string, at netip.Addr, err error)
+	Seed(ctx context.Context, h sshseed.Host, files hwsync.Files) (at netip.Addr, err error)
+}
+
+// SSHSeed is what a run knows of its machine as a server of SSH. It is of one
+// deployment: another one makes other host keys.
+type SSHSeed struct {
+	HostKey  string    `json:"host_key,omitempty"` // as of the first use; no other is spoken to
+	SeededAt time.Time `json:"seeded_at,omitzero"`
+	Trouble  string    `json:"trouble,omitempty"` // code of what went wrong last; empty: nothing
+}
+
+// mostAddresses are tried, so that a step has an end.
+const mostAddresses = 4
+
+// seedBySSH gives a machine what its hardware sync needs whose agent has not come.
+// Its host key is noted in one step and used in another, so that it is saved before
+// anything is sent. Once seeded, the machine has the time to show that it helped.
+func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token maas.MachineToken) error {
+	s := at.state
+	if !s.SSH.SeededAt.IsZero() && at.run.Now.Sub(s.SSH.SeededAt) < at.interval()*3/2 {
+		return nil
+	}
+	key, err := maas.DeployKey(ctx, l.Regions.Secrets, at.site)
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.Unavailable:
+		return ours(err)
+	case err != nil:
+		return chain.Fail(capabilityMissing, "%w", err).With(broker.AsError(err).Code, nil)
+	}
+	if err := at.look(ctx); err != nil {
+		return err
+	}
+	if err := at.deployed(); err != nil {
+		return err
+	}
+	host := sshseed.Host{Addresses: at.reachedAt(), User: at.site.DeployUser, Key: key, HostKey: s.SSH.HostKey, SystemID: s.SystemID}
+	if s.SSH.HostKey == "" {
+		noted, where, err := l.SSH.HostKey(ctx, host)
+		if err != nil {
+			return at.unseeded(err)
+		}
+		s.SSH = SSHSeed{HostKey: noted}
+		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was taken on trust", at.called(), where, sshseed.Fingerprint(noted)))
+		return chain.Again(next, "the SSH host key of machine %s is noted", at.called())
+	}
+	files, err := hwsync.Render(token.MAASMachineToken, hwsync.Minutes(at.interval()))
+	if err != nil {
+		return chain.Fail(syncFailure, "cannot seed hardware sync of machine %s: %w", at.called(), err).With("failed_hw_sync_seed", nil)
+	}
+	defer files.Clear()
+	where, err := l.SSH.Seed(ctx, host, files)
+	if err != nil {
+		return at.unseeded(err)
+	}
+	s.SSH.SeededAt, s.SSH.Trouble = at.run.Now, ""
+	s.warn(fmt.Sprintf("hardware sync of machine %s was seeded over SSH at %s", at.called(), where))
+	return nil
+}
+
+// unseeded is what becomes of a step that SSH failed: it is tried again for as long
+// as the stage has time, but for a machine that may be another.
+func (at *place) unseeded(err error) error {
+	e := broker.AsError(err)
+	if e.Code == sshseed.HostKeyChanged {
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed it; restart_clean deploys it anew)", at.called(), e.Message).
+			With(sshseed.HostKeyChanged, map[string]string{"system_id": at.SystemID, "noted": sshseed.Fingerprint(at.state.SSH.HostKey)})
+	}
+	if e.Code == sshseed.OtherMachine {
+		at.state.SSH = SSHSeed{} // its host key is not this machine's
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and what MAAS has wrong)", at.called(), e.Message).
+			With(sshseed.OtherMachine, map[string]string{"system_id": at.SystemID})
+	}
+	at.state.SSH.Trouble = e.Code
+	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not come: %s", at.called(), e.Message)
+}
+
+// reachedAt are the machine's addresses: those of the site's interface for SSH, and
+// then all, as MAAS tells them.
+func (at *place) reachedAt() []netip.Addr {
+	out := maas.Unicast(at.Addresses(at.site.DeploySSHIface))
+	return out[:min(len(out), mostAddresses)]
+}
