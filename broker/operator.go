@@ -42,3 +42,6 @@ type Actor struct {
 	Name string // a token's name, "node:<id>", "system"
 	Role Role
 }
+
+// System is the broker itself, where no person and no node acts.
+var System = Actor{Name: "system"}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -14,45 +15,20 @@ import (
 // ask has the node do a task for a stage, once an attempt, and waits until it has ended,
 // however it did.
 func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
-	k, err := c.Nodes.Ask(ctx, Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
-	switch {
-	case err != nil:
-		return k, ours(err)
-	case !k.Status.Ended():
-		step := ""
-		if k.Progress != nil && k.Progress.CurrentStepName != "" {
-			step = ": " + taskcatalog.Clean(k.Progress.CurrentStepName, 64)
-		}
-		return k, chain.AgainFor(silent, soon, "task %s (%s) is %s%s", k.ID, k.Type, k.Status, step)
-	}
-	if !slices.Contains(r.State.Tasks, k.ID) {
+	k, err := asking.Await(ctx, c.Nodes, asking.Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
+	if err == nil && !slices.Contains(r.State.Tasks, k.ID) {
 		r.State.Tasks = append(r.State.Tasks, k.ID)
 	}
-	return k, nil
+	return k, err
 }
 
-// well is ask of a task that must succeed.
-func (c *Chains) well(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
+// succeed is ask of a task that must succeed.
+func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
 	k, err := c.ask(ctx, r, typ, params)
-	if err != nil || k.Status == broker.TaskSucceeded {
+	if err != nil {
 		return k, err
 	}
-	return k, badly(k)
-}
-
-func badly(k broker.Task) error {
-	details := map[string]any{"task_id": k.ID, "type": k.Type, "status": k.Status, "outcome": k.Outcome, "code": k.Code}
-	switch {
-	case k.Status == broker.TaskExpired, k.Code == "outcome_unknown":
-		return chain.Fail(silent, "the agent of node %s did not say how task %s (%s) ended", k.NodeID, k.ID, k.Type).With("agent_silent", details)
-	case k.Code == "node_reenrolled":
-		return chain.Fail(ambiguity, "node %s enrolled again during task %s (%s): what it was asked before is void", k.NodeID, k.ID, k.Type).With("node_reenrolled", details)
-	}
-	code := string(k.Code)
-	if code == "" {
-		code = "task_" + string(k.Status)
-	}
-	return chain.Fail(updateFailed, "task %s (%s) ended %s: %s: %s", k.ID, k.Type, k.Status, k.Code, taskcatalog.Clean(k.Message, 500)).With(code, details)
+	return k, asking.Judge(k, updateFailed)
 }
 
 // update has the agent put the release beside itself and switch to it. What comes of
@@ -70,7 +46,7 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case !known && k.Status != broker.TaskSucceeded:
-		return badly(k)
+		return asking.Judge(k, updateFailed)
 	case !known:
 		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
 	}
@@ -99,7 +75,7 @@ func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map
 	}
 	result.Outcome = taskcatalog.UpdateOutcome(taskcatalog.Clean(string(result.Outcome), 32))
 	if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(result.Outcome), reason, took)); err != nil {
-		return nil, false, ours(err)
+		return nil, false, asking.Records(err)
 	}
 	told = map[string]any{
 		"run_id": r.ID, "node_id": s.NodeID, "task_id": k.ID, "from": taskcatalog.Clean(result.FromVersion, 64), "to": taskcatalog.Clean(result.ToVersion, 64), "outcome": result.Outcome,
@@ -116,7 +92,7 @@ const RolledBackEvent = broker.AgentRolledBack
 
 // rotate gives the node a new key and certificate.
 func (c *Chains) rotate(ctx context.Context, r *run) error {
-	_, err := c.well(ctx, r, "node.rotate_identity", struct{}{})
+	_, err := c.succeed(ctx, r, "node.rotate_identity", struct{}{})
 	if err == nil {
 		r.State.DeliveredAt = r.Now
 	}
@@ -126,11 +102,11 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 // trusts reports that the node has confirmed the trust bundle in force.
 func (c *Chains) trusts(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
-	return err == nil && n.TrustVersion >= c.Nodes.TrustVersion(), ours(err)
+	return err == nil && n.TrustVersion >= c.Nodes.TrustVersion(), asking.Records(err)
 }
 
 func (c *Chains) updateTrust(ctx context.Context, r *run) error {
-	_, err := c.well(ctx, r, "node.trust_update", struct{}{})
+	_, err := c.succeed(ctx, r, "node.trust_update", struct{}{})
 	return err
 }
 
@@ -140,18 +116,18 @@ func (c *Chains) profiled(ctx context.Context, r *run) (bool, error) {
 	if err == nil {
 		r.State.DeliveredAt = r.Now
 	}
-	return err == nil && (n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest), ours(err)
+	return err == nil && (n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest), asking.Records(err)
 }
 
 func (c *Chains) pushProfiles(ctx context.Context, r *run) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	version, err := c.Nodes.ProfilesVersion(ctx, n.ResolverWanted)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
-	_, err = c.well(ctx, r, "node.resolver_config", taskcatalog.ResolverConfigParams{Version: version})
+	_, err = c.succeed(ctx, r, "node.resolver_config", taskcatalog.ResolverConfigParams{Version: version})
 	return err
 }

@@ -29,22 +29,22 @@ func (c *Chains) Of(l List) chain.Chain[Upgrade] {
 	// What is taken back are tasks, all of them here, and waited for as long as the node may take.
 	safe := stage{Name: "check_safety", Do: c.safe, Undo: c.withdraw, Retry: again, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
 	verify := []stage{
-		{Name: "verify_health", Do: c.verifyHealth, Retry: again, Limit: within(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},
+		{Name: "verify_health", Do: c.verifyHealth, Retry: again, Limit: answered(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},
 		{Name: "verify_renewal", Do: c.verifyRenewal, Retry: again, Limit: within(verifyTime), About: about("the node: a new certificate for its key", time.Minute)},
 		{Name: "verify_schedulable", Do: c.verifySchedulable, Limit: within(verifyTime), About: about("nothing: the node is to be as fit for a tenant as before", 10*time.Second)},
 	}
 	version := stage{Name: "verify_version", Done: c.anyVersion, Do: c.verifyVersion, Limit: within(verifyTime), About: about("nothing: the node is to report the release", time.Minute)}
-	trust := stage{Name: "update_trust", Done: c.trusts, Do: c.updateTrust, Retry: again, Limit: within(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)}
+	trust := stage{Name: "update_trust", Done: c.trusts, Do: c.updateTrust, Retry: again, Limit: answered(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)}
 	var stages []stage
 	switch l {
 	case Update: // a node that does not know the newest release key would refuse what it signed
-		stages = []stage{safe, trust, {Name: "update_agent", Do: c.update, Retry: once, Limit: within(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
+		stages = []stage{safe, trust, {Name: "update_agent", Do: c.update, Retry: once, Limit: answered(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
 	case Certificate:
-		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Retry: again, Limit: within(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
+		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Retry: again, Limit: answered(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
 	case Config:
 		stages = []stage{
 			safe, trust,
-			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Retry: again, Limit: within(taskTime), About: about("the node: the resolver profiles that it shall have", 5*time.Second)},
+			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Retry: again, Limit: answered(taskTime), About: about("the node: the resolver profiles that it shall have", 5*time.Second)},
 		}
 	case Install:
 		stages = []stage{safe, {Name: "wait_for_install", Do: c.waitForInstall, Limit: within(installTime), About: about("nothing: a person installs the agent", time.Hour)}, version}
@@ -78,6 +78,11 @@ func within(d time.Duration) func(Upgrade) chain.Limit {
 	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: updateFailed} }
 }
 
+// answered is the limit of a stage that waits for a task: until then its agent is silent.
+func answered(d time.Duration) func(Upgrade) chain.Limit {
+	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: silent, Code: "agent_silent"} }
+}
+
 func drained(s Upgrade) chain.Limit {
 	return chain.Limit{After: drainTime, Class: inputError, Code: "not_drained", Next: "end who is on node " + s.NodeID + ", then resume; or cancel, and start it with --safety forced"}
 }
@@ -94,16 +99,3 @@ const (
 	ambiguity    = chain.StateAmbiguity
 	updateFailed = chain.Class(broker.AgentUpdateFailed)
 )
-
-// ours is what becomes of a step that the broker's own records failed.
-func ours(err error) error {
-	switch e := broker.AsError(err); {
-	case err == nil:
-		return nil
-	case e.Kind == broker.Unavailable:
-		return chain.AgainFor(transient, 10*time.Second, "%v", err)
-	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden:
-		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
-	}
-	return err
-}

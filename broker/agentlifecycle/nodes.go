@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 )
 
@@ -13,6 +14,7 @@ import (
 // answer was lost, and then changes nothing more. An error of kind Unavailable is waited
 // out.
 type Nodes interface {
+	asking.Tasks
 	// Node reads a node, and Agent what is known of its agent. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
 	Agent(ctx context.Context, nodeID string) (broker.Agent, error)
@@ -31,11 +33,6 @@ type Nodes interface {
 	TrustVersion() int64
 	// Tell notes how a delivery goes.
 	Tell(ctx context.Context, d Delivery) error
-	// Ask gives the node a task, once for each key, and says how it stands.
-	Ask(ctx context.Context, t Task) (broker.Task, error)
-	// Withdraw cancels what the run has asked the node for and that has not ended, and says
-	// how all that it has asked for stands: what the node has begun, the node ends.
-	Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error)
 	// AskReport has the node say what it is once more, which it does by a renewal.
 	AskReport(ctx context.Context, nodeID string) error
 	// RenewedAt is when the node was given a certificate last.
@@ -44,15 +41,6 @@ type Nodes interface {
 	// own, and Turnover is that run. Codes: as for a turnover that an operator asks for.
 	Reimage(ctx context.Context, runID string, s Upgrade) (turnover string, err error)
 	Turnover(ctx context.Context, id string) (chain.Record, error)
-}
-
-// Task is one to be asked for.
-type Task struct {
-	Key    string // idempotency key
-	NodeID string
-	Type   string
-	Params any
-	RunID  string // its correlation
 }
 
 // Delivery is how a delivery goes, or has ended. That of a run which has stopped is told

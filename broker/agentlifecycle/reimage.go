@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 )
 
@@ -16,7 +17,7 @@ func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	if s.Turnover == "" {
 		n, err := c.Nodes.Node(ctx, s.NodeID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if err := c.begin(ctx, r, n); err != nil {
 			return err
@@ -25,13 +26,13 @@ func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	live, err := c.Nodes.Live(ctx, s.NodeID)
 	switch {
 	case err != nil:
-		return ours(err)
+		return asking.Records(err)
 	case s.Safety == broker.AfterDrain && len(live) > 0:
 		return chain.Again(30*time.Second, "allocation %s is on node %s, and is waited for", named(live), s.NodeID)
 	}
 	id, err := c.Nodes.Reimage(ctx, r.ID, *s)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	s.Turnover = id
 	r.Note(map[string]any{"turnover": id}, "turnover %s reimages node %s", id, s.NodeID)
@@ -45,7 +46,7 @@ func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
 	t, err := c.Nodes.Turnover(ctx, s.Turnover)
 	switch {
 	case err != nil:
-		return ours(err)
+		return asking.Records(err)
 	case t.Status == chain.Cancelled:
 		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled", nil).Next("cancel this run too, and start another")
 	case !t.Status.Ended():

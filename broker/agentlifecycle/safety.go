@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -16,18 +17,18 @@ func (c *Chains) safe(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	live, err := c.Nodes.Live(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	switch {
 	case len(live) == 0 || s.Safety == broker.Forced:
 	case s.Safety == broker.AfterDrain:
 		return chain.Again(30*time.Second, "allocation %s is on node %s, and is waited for", named(live), n.ID)
 	default:
-		return ours(busy(n, live))
+		return asking.Records(busy(n, live))
 	}
 	if err := c.begin(ctx, r, n); err != nil {
 		return err
@@ -49,14 +50,14 @@ func (c *Chains) begin(ctx context.Context, r *run, n broker.Node) error {
 	if s.BegunAt.IsZero() {
 		unfit, err := c.Nodes.Unfit(ctx, s.NodeID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		for _, u := range unfit {
 			s.Unfit = append(s.Unfit, u.Code)
 		}
 		s.Was, s.From, s.Epoch, s.BegunAt = n.Status, n.AgentVersion, n.Epoch, r.Now
 	}
-	return ours(c.Nodes.Tell(ctx, s.delivery(r.ID, Running, "", 0)))
+	return asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, Running, "", 0)))
 }
 
 func (s *Upgrade) delivery(runID, result, reason string, seconds int64) Delivery {
@@ -68,7 +69,7 @@ func (s *Upgrade) delivery(runID, result, reason string, seconds int64) Delivery
 func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	tasks, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, "run "+r.ID+" was cancelled")
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	for _, k := range tasks {
 		if !k.Status.Ended() && k.Class != taskcatalog.ClassProbe {
@@ -100,7 +101,7 @@ func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 		r.Note(map[string]any{"task_id": k.ID}, "node %s has not begun task %s", s.NodeID, k.ID)
 	default:
 		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not say what it made of task %s: %s", s.NodeID, k.ID, k.Code)
-		err = ours(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
+		err = asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
 	}
 	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own word is that it was cancelled
 		r.Publish(chain.Message{Type: broker.AgentUpgraded, Subject: "node/" + s.NodeID, Data: told})

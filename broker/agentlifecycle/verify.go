@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -37,11 +38,11 @@ func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, err error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return false, "", ours(err)
+		return false, "", asking.Records(err)
 	}
 	a, err := c.Nodes.Agent(ctx, s.NodeID)
 	if err != nil {
-		return false, "", ours(err)
+		return false, "", asking.Records(err)
 	}
 	t := s.Target
 	is = n.AgentVersion == t.Version && (t.Commit == "" || a.Commit == t.Commit) && (t.SHA256 == "" || a.SHA256 == t.SHA256)
@@ -54,7 +55,7 @@ func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, er
 
 // verifyHealth has the agent answer a task, as the version that it is to be.
 func (c *Chains) verifyHealth(ctx context.Context, r *run) error {
-	k, err := c.well(ctx, r, "node.heartbeat_check", taskcatalog.HeartbeatCheckParams{})
+	k, err := c.succeed(ctx, r, "node.heartbeat_check", taskcatalog.HeartbeatCheckParams{})
 	if err != nil {
 		return err
 	}
@@ -75,14 +76,14 @@ func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
 	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
 	switch {
 	case err != nil:
-		return ours(err)
+		return asking.Records(err)
 	case renewed.After(s.DeliveredAt):
 		r.Note(map[string]any{"renewed_at": renewed}, "node %s has renewed its certificate", s.NodeID)
 		return nil
 	}
 	if !s.ReportAsked {
 		if err := c.Nodes.AskReport(ctx, s.NodeID); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		s.ReportAsked = true
 	}
@@ -95,11 +96,11 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	unfit, err := c.Nodes.Unfit(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	for _, u := range unfit {
 		if !slices.Contains(s.Unfit, u.Code) {
@@ -108,7 +109,7 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	}
 	if s.List != Update {
 		if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "", int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 	}
 	r.Note(map[string]any{"status": n.Status}, "node %s is %s, and as fit for a tenant as before", n.ID, n.Status)
@@ -121,16 +122,16 @@ func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.Target != nil { // it may have been revoked while a person was waited for
 		if err := c.Nodes.MayGive(ctx, s.Target.Version, s.AllowRollback); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	if !renewed.After(s.BegunAt) || n.LastAgentContactAt.Before(renewed) {
 		return chain.Again(10*time.Second, "%s", s.Next())

@@ -35,7 +35,7 @@ func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
 		case !had && try > 0 && a.c.DB.Now().Before(last.EndedAt.Add(baselineAgain<<(try-1))):
 			return nil
 		case !had:
-			_, _, err := a.c.Queue.Enqueue(ctx, system, taskqueue.Request{
+			_, _, err := a.c.Queue.Enqueue(ctx, broker.System, taskqueue.Request{
 				NodeID: p.NodeID, Type: "node.validate_clean", Params: []byte(`{"take_baseline":true}`),
 				IdempotencyKey: key, RetryOf: last.ID,
 			})
@@ -45,7 +45,7 @@ func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
 		}
 		last = k
 	}
-	_, err := a.c.DB.Transition(ctx, system, p.NodeID, store.Change{
+	_, err := a.c.DB.Transition(ctx, broker.System, p.NodeID, store.Change{
 		From: broker.Enrolling, To: broker.Quarantined, By: broker.OwnerOnboarding,
 		Reason: fmt.Sprintf("no baseline: %d tasks ended without one, the last is %s (%s; hostler task show %s says why, then hostler node baseline retake %s, and hostler node activate %s)",
 			baselineTries, last.ID, last.Status, last.ID, p.NodeID, p.NodeID),

@@ -19,8 +19,6 @@ const (
 	maxPolls     = 4           // of one node at a time
 )
 
-var system = broker.Actor{Name: "system"}
-
 // contact is what the broker has in memory of a node that it has heard.
 type contact struct {
 	serial  string // of the certificate that it showed

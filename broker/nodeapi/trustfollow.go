@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -40,7 +41,7 @@ func (a *API) followTrust(r *http.Request, p *pki.Peer, n *contact) error {
 	if !send {
 		return nil
 	}
-	_, _, err := a.c.Queue.Enqueue(r.Context(), system, taskqueue.Request{
+	_, _, err := a.c.Queue.Enqueue(r.Context(), broker.System, taskqueue.Request{
 		NodeID: p.NodeID, Type: "node.trust_update",
 		IdempotencyKey: fmt.Sprintf("trust-%d-%d-%d", newest, p.Epoch, now.Unix()/int64(resendAfter/time.Second)),
 	})

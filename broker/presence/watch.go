@@ -15,8 +15,6 @@ import (
 // Every is how often a Watch looks that is told nothing else.
 const Every = 10 * time.Second
 
-var actor = broker.Actor{Name: "system"}
-
 // Watch looks at all nodes every few seconds and moves them by the rules. Run
 // one in the process that leads.
 type Watch struct {
@@ -71,7 +69,7 @@ func (w *Watch) Look(ctx context.Context) error {
 		alerts = append(alerts, alert)
 	}
 	for _, c := range changes {
-		_, err := w.DB.Transition(ctx, actor, c.NodeID, store.Change{From: c.From, To: c.To, By: broker.OwnerHeartbeat, Reason: c.Reason})
+		_, err := w.DB.Transition(ctx, broker.System, c.NodeID, store.Change{From: c.From, To: c.To, By: broker.OwnerHeartbeat, Reason: c.Reason})
 		if err != nil {
 			return err
 		}
@@ -98,7 +96,7 @@ func (w *Watch) raise(ctx context.Context, alerts []Alert, judged bool) error {
 			}
 		}
 	}
-	began, err := w.DB.SaveSilences(ctx, actor, stand)
+	began, err := w.DB.SaveSilences(ctx, broker.System, stand)
 	for _, s := range began {
 		w.Log.Error(s.Text, zap.String("code", s.Code), zap.String("site", s.Site))
 	}

@@ -29,13 +29,13 @@ func newFleet(t *testing.T, db *store.DB, clock *storetest.Clock, n int) *fleet 
 	for i := range n {
 		id := fmt.Sprintf("n-%d", i)
 		hash := "hash-" + id
-		_, err := db.CreateNode(t.Context(), actor, store.NewNode{ID: id, Hostname: id, Site: "dc1", TokenHash: hash, TokenExpires: clock.Now().Add(time.Hour)})
+		_, err := db.CreateNode(t.Context(), broker.System, store.NewNode{ID: id, Hostname: id, Site: "dc1", TokenHash: hash, TokenExpires: clock.Now().Add(time.Hour)})
 		f.ok(err)
 		_, err = db.Enroll(t.Context(), store.EnrollInput{TokenHash: hash, PublicKeyDigest: hash, Issue: func(broker.Node, int64) (store.IssuedCert, error) {
 			return store.IssuedCert{Serial: "serial-" + id, PublicKey: []byte(id), NotAfter: clock.Now().Add(time.Hour)}, nil
 		}})
 		f.ok(err)
-		_, err = db.Transition(t.Context(), actor, id, store.Change{To: broker.Active, By: broker.OwnerOnboarding})
+		_, err = db.Transition(t.Context(), broker.System, id, store.Change{To: broker.Active, By: broker.OwnerOnboarding})
 		f.ok(err)
 		f.ids = append(f.ids, id)
 	}
@@ -210,7 +210,7 @@ func TestSilenceBeginsAnewAfterAStartAndALostDatabase(t *testing.T) {
 
 func TestSilenceChangesNoOtherStatus(t *testing.T) {
 	f := onSQLite(t, 1)
-	_, err := f.db.Transition(t.Context(), actor, f.ids[0], store.Change{To: broker.Quarantined, By: broker.OwnerOperator})
+	_, err := f.db.Transition(t.Context(), broker.System, f.ids[0], store.Change{To: broker.Quarantined, By: broker.OwnerOperator})
 	f.ok(err)
 	f.pass(time.Hour)
 	f.pass(time.Minute, f.ids...)

@@ -110,7 +110,7 @@ func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running
 	j := st.j
 	switch st.kind {
 	case heal:
-		return w.DB.HealDrift(ctx, system, j.node.ID, j.node.Open, healed(j))
+		return w.DB.HealDrift(ctx, broker.System, j.node.ID, j.node.Open, healed(j))
 	case forget:
 		return w.DB.ForgetResolution(ctx, j.node.ID)
 	}
@@ -154,7 +154,7 @@ func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judged, a
 	if acts && j.finding.Action == Readdress {
 		d.Address = j.machine.Address
 	}
-	recorded, err := w.DB.RecordDrift(ctx, system, d)
+	recorded, err := w.DB.RecordDrift(ctx, broker.System, d)
 	if err != nil || !recorded {
 		return recorded, err
 	}

@@ -38,7 +38,7 @@ func (w *Watch) askKey(ctx context.Context, site broker.Site) error {
 		l = last[0]
 	}
 	l.KeyAt, l.KeyRefused = began, err != nil
-	return w.DB.SaveLook(ctx, system, l)
+	return w.DB.SaveLook(ctx, broker.System, l)
 }
 
 // refused reports whether it is the key that MAAS did not take.

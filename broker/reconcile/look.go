@@ -37,7 +37,7 @@ func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked b
 		}
 	}
 	s.look.LookedAt, s.look.Complete, s.look.KeyAt = began, began, began
-	return w.DB.SaveLook(ctx, system, s.look)
+	return w.DB.SaveLook(ctx, broker.System, s.look)
 }
 
 // unread is a look at a site that could not be read whole: nothing of it counts.
@@ -65,7 +65,7 @@ func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.T
 		l.Stops = slices.DeleteFunc(l.Stops, func(st store.ReconcileStop) bool { return st.Code == unreadCode })
 		l.Stops = append(l.Stops, store.ReconcileStop{Code: unreadCode, Since: began, Text: fmt.Sprintf("the machines of the site cannot be read, and nothing is reconciled: %v", why)})
 	}
-	return w.DB.SaveLook(ctx, system, l)
+	return w.DB.SaveLook(ctx, broker.System, l)
 }
 
 // unreadCode is that of a site whose machines cannot be read.
@@ -74,7 +74,7 @@ const unreadCode = "maas_unread"
 // settle writes down what has changed, and does what is to be done.
 func (w *Watch) settle(ctx context.Context, s *survey, mem *memory) error {
 	for _, gone := range s.view.Gone {
-		if err := w.DB.HealDrift(ctx, system, gone.NodeID, gone.Rule, "the node has no machine any more"); err != nil {
+		if err := w.DB.HealDrift(ctx, broker.System, gone.NodeID, gone.Rule, "the node has no machine any more"); err != nil {
 			return err
 		}
 	}

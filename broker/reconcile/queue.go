@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/hwsync"
@@ -19,6 +20,6 @@ func (a Agents) Reseed(ctx context.Context, nodeID, key string, interval time.Du
 	if err != nil {
 		return "", err
 	}
-	task, _, err := a.Queue.Enqueue(ctx, system, taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
+	task, _, err := a.Queue.Enqueue(ctx, broker.System, taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
 	return task.ID, err
 }

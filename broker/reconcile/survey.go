@@ -119,7 +119,7 @@ func nodeOf(n broker.Node, s store.MAASState, inRun bool) Node {
 	switch {
 	case s.Drift:
 		out.Open = s.Rule
-	case s.ResolvedBy != "" && s.ResolvedBy != system.Name:
+	case s.ResolvedBy != "" && s.ResolvedBy != broker.System.Name:
 		out.Kept = s.Rule
 	}
 	return out

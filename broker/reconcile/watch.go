@@ -23,9 +23,6 @@ const (
 	alertAfter = 2
 )
 
-// system is the broker itself, in the audit log.
-var system = broker.Actor{Name: "system"}
-
 // Reseeder has a node's agent do node.hw_sync_reseed, once for each key.
 type Reseeder interface {
 	Reseed(ctx context.Context, nodeID, key string, interval time.Duration) (taskID string, err error)

@@ -97,7 +97,7 @@ func (s *session) close(ctx context.Context) {
 	var closing error
 	if !s.end.lasts {
 		asked, done := context.WithTimeout(ctx, askWithin)
-		_, closing = s.relay.c.DB.MoveTerminalSession(asked, actor, s.row.ID, end)
+		_, closing = s.relay.c.DB.MoveTerminalSession(asked, broker.System, s.row.ID, end)
 		done()
 		s.end.lasts = closing != nil && broker.AsError(closing).Code == codeElsewhere
 	}

@@ -22,7 +22,7 @@ func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
 	if _, err := r.open(ctx, id); err != nil { // before it is taken from a relay that is closing it
 		return err
 	}
-	if err := r.c.DB.SetTerminalReplica(ctx, actor, id, r.c.Address); err != nil {
+	if err := r.c.DB.SetTerminalReplica(ctx, broker.System, id, r.c.Address); err != nil {
 		return err
 	}
 	row, err := r.open(ctx, id) // as the relay before has left it, which changes nothing any more
@@ -119,7 +119,7 @@ func (r *Relay) noteCut(ctx context.Context, rec *recording.Recorder, cut *recor
 	rec.Cut(cut.Told)
 	at, err := rec.Flush(ctx)
 	if err == nil {
-		err = r.c.DB.NoteRecordingCut(ctx, actor, *cut)
+		err = r.c.DB.NoteRecordingCut(ctx, broker.System, *cut)
 	}
 	return at, err
 }
@@ -158,11 +158,11 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 	if err != nil || row.Status == broker.TerminalClosed {
 		return err
 	}
-	if err := db.SetTerminalReplica(ctx, actor, id, r.c.Address); err != nil {
+	if err := db.SetTerminalReplica(ctx, broker.System, id, r.c.Address); err != nil {
 		return err
 	}
 	end := store.TerminalMove{To: broker.TerminalClosing, Code: code, Reason: taskcatalog.Clean(reason, maxText), Replica: r.c.Address}
-	if _, err := db.MoveTerminalSession(ctx, actor, id, end); err != nil {
+	if _, err := db.MoveTerminalSession(ctx, broker.System, id, end); err != nil {
 		return err
 	}
 	if err := r.endRecord(ctx, id, code); err != nil {
@@ -170,12 +170,12 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 			return err
 		}
 		// No try will end it: the session is over all the same, and its recording has no end.
-		if err := db.NoteRecordingBroken(ctx, actor, id, taskcatalog.Clean(err.Error(), maxText)); err != nil {
+		if err := db.NoteRecordingBroken(ctx, broker.System, id, taskcatalog.Clean(err.Error(), maxText)); err != nil {
 			return err
 		}
 	}
 	end.To = broker.TerminalClosed
-	_, err = db.MoveTerminalSession(ctx, actor, id, end)
+	_, err = db.MoveTerminalSession(ctx, broker.System, id, end)
 	return err
 }
 
@@ -187,7 +187,7 @@ func (r *Relay) endRecord(ctx context.Context, id, code string) error {
 	}
 	cut, err := r.c.DB.RecordingCut(ctx, id)
 	if cut != nil && (last.Last || last.Seq < 0) { // it cannot say so itself
-		err = r.c.DB.NoteRecordingCut(ctx, actor, *cut)
+		err = r.c.DB.NoteRecordingCut(ctx, broker.System, *cut)
 	}
 	if err != nil || last.Seq < 0 {
 		return err
@@ -205,5 +205,5 @@ func (r *Relay) endRecord(ctx context.Context, id, code string) error {
 			return err
 		}
 	}
-	return r.c.DB.CloseRecording(ctx, actor, r.c.Address, head)
+	return r.c.DB.CloseRecording(ctx, broker.System, r.c.Address, head)
 }

@@ -44,9 +44,6 @@ const (
 	idleBurst    = 4000
 )
 
-// actor is who does in the store what a relay does by itself.
-var actor = broker.Actor{Name: "system"}
-
 // Config joins a relay to what it needs.
 type Config struct {
 	DB          *store.DB

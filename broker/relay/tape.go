@@ -147,12 +147,12 @@ func (s *session) write(ctx context.Context) {
 		switch {
 		case w.err != nil:
 		case moves:
-			row, err := db.MoveTerminalSession(ctx, actor, id, to)
+			row, err := db.MoveTerminalSession(ctx, broker.System, id, to)
 			if w.row, w.statusNo = &row, err; err != nil {
 				w.row = nil
 			}
 		case anchor:
-			w.statusNo = db.AnchorRecording(ctx, actor, to.Replica, t.rec.Head())
+			w.statusNo = db.AnchorRecording(ctx, broker.System, to.Replica, t.rec.Head())
 		}
 		if (moves || anchor) && w.err == nil && w.statusNo == nil {
 			w.anchored = now
@@ -231,7 +231,7 @@ func (s *session) leaveRecord(ctx context.Context) {
 	if !t.ahead {
 		return
 	}
-	if err := s.relay.c.DB.AnchorRecording(ctx, actor, "", t.rec.Head()); err != nil {
+	if err := s.relay.c.DB.AnchorRecording(ctx, broker.System, "", t.rec.Head()); err != nil {
 		s.relay.c.Log.Warn("cannot tell how far a recording is that goes on elsewhere", zap.String("session", s.row.ID), zap.Error(err))
 	}
 }
@@ -246,11 +246,11 @@ func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error
 	}
 	head, err := s.tape.rec.End(ctx, why)
 	if err == nil {
-		err = db.CloseRecording(ctx, actor, s.relay.c.Address, head)
+		err = db.CloseRecording(ctx, broker.System, s.relay.c.Address, head)
 	}
 	if err == nil {
 		end.To = broker.TerminalClosed
-		_, err = db.MoveTerminalSession(ctx, actor, s.row.ID, end)
+		_, err = db.MoveTerminalSession(ctx, broker.System, s.row.ID, end)
 	}
 	return err
 }

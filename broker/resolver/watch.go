@@ -17,8 +17,6 @@ import (
 // every is how often a Watch looks.
 const every = 2 * time.Second
 
-var actor = broker.Actor{Name: "system"}
-
 // Watch carries wants to nodes. Run one in the process that leads.
 type Watch struct {
 	DB    *store.DB
@@ -82,7 +80,7 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	s := next(w.Now(), want, nodes, tasks, frozen)
 	if s.stop != "" {
 		w.Log.Error("resolver profiles go to no further node", zap.String("version", want.Version), zap.String("selector", want.Selector), zap.String("why", s.stop))
-		if err := w.DB.StopResolverWant(ctx, actor, want, s.stop); err != nil {
+		if err := w.DB.StopResolverWant(ctx, broker.System, want, s.stop); err != nil {
 			return err
 		}
 	}
@@ -110,7 +108,7 @@ func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, 
 	if err != nil {
 		return broker.Task{}, err
 	}
-	k, _, err := queue.Enqueue(ctx, actor, taskqueue.Request{
+	k, _, err := queue.Enqueue(ctx, broker.System, taskqueue.Request{
 		NodeID: nodeID, Type: "node.resolver_config", Params: params,
 		IdempotencyKey: broker.ResolverKey(want.ID, strconv.Itoa(had+1)),
 	})
@@ -121,7 +119,7 @@ func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, 
 // baseline is.
 func (w *Watch) keepOut(ctx context.Context, want store.ResolverWant, n broker.Node, made []broker.Task) error {
 	last := made[len(made)-1]
-	_, err := w.DB.Transition(ctx, actor, n.ID, store.Change{
+	_, err := w.DB.Transition(ctx, broker.System, n.ID, store.Change{
 		From: broker.Enrolling, To: broker.Quarantined, By: broker.OwnerOnboarding,
 		Reason: fmt.Sprintf("no resolver profiles %s: %d tasks ended without them, the last is %s (%s; hostler task show %s says why, then hostler resolver push or rollback, and hostler node activate %s)",
 			want.Version, len(made), last.ID, taskcatalog.Clean(string(last.Code), 64), last.ID, n.ID),

@@ -29,9 +29,6 @@ const (
 	maxOfNode = 64
 )
 
-// system is who ends sessions by itself.
-var system = broker.Actor{Name: "system"}
-
 // Config joins a desk to what it needs.
 type Config struct {
 	DB      *store.DB

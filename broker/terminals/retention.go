@@ -55,7 +55,7 @@ func (r *Retention) Drop(ctx context.Context) error {
 		before[site] = r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
 	}
 	for {
-		dropped, err := r.DB.DropRecordings(ctx, system, before)
+		dropped, err := r.DB.DropRecordings(ctx, broker.System, before)
 		if err != nil || len(dropped) == 0 {
 			return err
 		}

@@ -143,7 +143,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	case again:
 		d.beside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.again(ctx, s) })
 	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
-		if _, err := d.c.DB.MoveTerminalSession(ctx, system, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
+		if _, err := d.c.DB.MoveTerminalSession(ctx, broker.System, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
 	}
@@ -206,7 +206,7 @@ func (d *Desk) again(ctx context.Context, s broker.TerminalSession) error {
 	if err != nil {
 		return err
 	}
-	return d.send(ctx, system, s, p, n)
+	return d.send(ctx, broker.System, s, p, n)
 }
 
 // end ends a session beside the watch: it may take seconds.
@@ -251,7 +251,7 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = d.c.Queue.Enqueue(ctx, system, taskqueue.Request{
+	_, _, err = d.c.Queue.Enqueue(ctx, broker.System, taskqueue.Request{
 		NodeID: s.NodeID, Type: "terminal.close", Params: raw, IdempotencyKey: fmt.Sprintf("%s/close", s.ID), CorrelationID: s.ID,
 	})
 	if err == nil {
@@ -273,7 +273,7 @@ func (d *Desk) withdraw(ctx context.Context, s broker.TerminalSession) error {
 		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
 	})
 	for _, k := range open {
-		if _, err := d.c.Queue.Cancel(ctx, system, k.ID, "its session is over"); err != nil {
+		if _, err := d.c.Queue.Cancel(ctx, broker.System, k.ID, "its session is over"); err != nil {
 			return err
 		}
 	}

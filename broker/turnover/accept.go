@@ -3,6 +3,7 @@ package turnover
 import (
 	"context"
 
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 )
 
@@ -12,7 +13,7 @@ import (
 func (c *Chains) accepted(ctx context.Context, r *run, out *certificate.Clean) error {
 	all, err := c.Nodes.Accepted(ctx, r.ID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	for _, a := range all {
 		for i := range out.Downgrades {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/pki"
@@ -28,12 +29,12 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
-		return ours(err) // the broker's own trouble, and not what the node said
+		return asking.Records(err) // the broker's own trouble, and not what the node said
 	case taskcatalog.CodeOf(err, "") == pki.CodeTooLarge:
 		return chain.Fail(inputError, "the turnover of node %s has more to it than a certificate holds: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
 	case err != nil:
 		if err := c.Nodes.Quarantine(ctx, s.NodeID, "its turnover cannot be certified: "+err.Error()); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		return chain.Fail(untrusted, "what node %s says of its turnover does not hold: %w", s.NodeID, err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
 	}
@@ -71,7 +72,7 @@ func (c *Chains) fallsShort(ctx context.Context, r *run, v certificate.Verdict) 
 		}
 	}
 	if err := c.Nodes.Quarantine(ctx, s.NodeID, f.Message); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	return f
 }
@@ -116,7 +117,7 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return nil, ours(err)
+		return nil, asking.Records(err)
 	}
 	parts, err := c.parts(ctx, r)
 	if err != nil {
@@ -183,7 +184,7 @@ func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean,
 	for _, d := range s.Tasks {
 		t, err := c.Nodes.Proof(ctx, d.ID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if t.EndedAt.After(out.FinishedAt) {
 			out.FinishedAt = t.EndedAt

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
@@ -20,7 +21,7 @@ const mostEarlier = 100
 func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
 	all, err := c.Nodes.Allocations(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	root := false
 	for i, a := range all {

@@ -109,19 +109,6 @@ const (
 	short      = chain.Class(broker.PolicyNotMet)
 )
 
-// ours is what becomes of a step that the broker's own records failed.
-func ours(err error) error {
-	switch e := broker.AsError(err); {
-	case err == nil:
-		return nil
-	case e.Kind == broker.Unavailable:
-		return chain.AgainFor(transient, 10*time.Second, "%v", err)
-	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden:
-		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
-	}
-	return err
-}
-
 func about(touches, destructive string, d time.Duration) func(Turnover) chain.About {
 	return func(Turnover) chain.About {
 		return chain.About{Touches: touches, Destructive: destructive, Expected: d}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
@@ -30,7 +31,7 @@ func (c *Chains) parts(ctx context.Context, r *run) (Parts, error) {
 	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
 	switch {
 	case err != nil:
-		return p, ours(err)
+		return p, asking.Records(err)
 	case p.NoFacts && r.State.Mode != FullDecommission:
 		return p, factsUnknown(r)
 	}
@@ -51,7 +52,7 @@ var scrubClasses = []taskcatalog.Code{
 
 // scrub overwrites the GPUs. One that is not clean keeps the node from use.
 func (c *Chains) scrub(ctx context.Context, r *run) error {
-	k, err := c.ask(ctx, r, incomplete, Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
+	k, err := c.ask(ctx, r, incomplete, asking.Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 
 // validate looks at the whole machine.
 func (c *Chains) validate(ctx context.Context, r *run) error {
-	k, err := c.ask(ctx, r, residue, Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
+	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
 	if err != nil {
 		return err
 	}
@@ -128,18 +129,18 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	switch {
 	case err != nil:
-		return ours(err)
+		return asking.Records(err)
 	case environment(&r.State, n) != certificate.FreshOS:
 		return c.validate(ctx, r) // nobody knows who was on it before
 	}
-	k, err := c.ask(ctx, r, residue, Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
+	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
 	if err != nil {
 		return err
 	}
 	unlike, err := c.Nodes.Reinstalled(ctx, r.State.NodeID, r.ID, k.ID)
 	switch {
 	case err != nil:
-		return ours(err)
+		return asking.Records(err)
 	case len(unlike) > 0:
 		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the one that the node had at first: %s%s", taskcatalog.Clean(unlike[0], 200), andMore(len(unlike)-1))
 		if f, failed := errors.AsType[*chain.Failure](err); failed {
@@ -166,11 +167,11 @@ func andMore(n int) string {
 func (c *Chains) onlyTold(ctx context.Context, r *run, k broker.Task) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
-		return false, ours(err)
+		return false, asking.Records(err)
 	}
 	p, err := c.Nodes.Proof(ctx, k.ID)
 	if err != nil {
-		return false, ours(err)
+		return false, asking.Records(err)
 	}
 	if p.Proof == nil {
 		return false, nil
@@ -185,12 +186,12 @@ func (c *Chains) onlyTold(ctx context.Context, r *run, k broker.Task) (bool, err
 // unclean keeps a node from use that was looked at and is not clean. The task is not
 // asked for again under this attempt's key: another attempt looks anew.
 func (c *Chains) unclean(ctx context.Context, r *run, class chain.Class, k broker.Task, format string, args ...any) error {
-	f := chain.Fail(class, format+" (hostler task show %s)", append(args, k.ID)...).With(string(class), detailsOf(k))
+	f := chain.Fail(class, format+" (hostler task show %s)", append(args, k.ID)...).With(string(class), asking.Details(k))
 	if r.State.Mode == FullDecommission {
 		return f // nobody gets the node, and it is on its way
 	}
 	if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 )
@@ -21,7 +22,7 @@ func (c *Chains) alone(s stage) stage {
 	s.Do = func(ctx context.Context, r *run) error {
 		seen, err := c.Nodes.IdentityConflict(ctx, r.State.NodeID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if r.Accepts(conflictCode) {
 			r.State.ConflictTaken = r.State.ConflictAt
@@ -68,7 +69,7 @@ func (c *Chains) lately(do func(context.Context, *run) error) func(context.Conte
 		}
 		t, err := c.Nodes.Proof(ctx, looked.ID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if valid := time.Duration(r.State.Policy.CertificateValidSeconds) * time.Second; r.Now.Sub(t.EndedAt) >= valid {
 			return chain.Fail(untrusted, "node %s was last looked at %s, longer ago than a certificate is good for", r.State.NodeID, t.EndedAt.Format(time.RFC3339)).

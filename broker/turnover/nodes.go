@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -14,6 +15,7 @@ import (
 // or an answer was lost, and then changes nothing more. An error of kind Unavailable
 // is waited out.
 type Nodes interface {
+	asking.Tasks
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
 	// Disable takes a node out of service and owes it a turnover, if nobody is on it but
@@ -55,11 +57,6 @@ type Nodes interface {
 	// what lifts says. Codes: certificate_missing, certificate_falls_short,
 	// certificate_stale, kept_out_by_conflict, kept_out_by_person.
 	Enable(ctx context.Context, nodeID, runID, certificateID string, lifts Lifts) error
-	// Ask gives the node a task, once for each key, and says how it stands.
-	Ask(ctx context.Context, t Task) (broker.Task, error)
-	// Withdraw cancels what the run has asked the node for and that has not ended. asked:
-	// it has asked for something, ever.
-	Withdraw(ctx context.Context, nodeID, runID, reason string) (asked bool, err error)
 	// Parts are what the machine shall be made of, and what it was last seen to be.
 	Parts(ctx context.Context, nodeID string) (Parts, error)
 	// Reinstalled makes the baseline that a task has taken the node's, if it differs from
@@ -79,15 +76,6 @@ type Nodes interface {
 type Lifts struct {
 	Person    bool      // that a person has put it in quarantine meanwhile
 	Conflicts time.Time // that two had its identity, until then
-}
-
-// Task is one to be asked for.
-type Task struct {
-	Key    string // idempotency key
-	NodeID string
-	Type   string
-	Params any
-	RunID  string // its correlation
 }
 
 // Parts are what a machine is made of.

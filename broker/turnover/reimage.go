@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/onboarding"
@@ -82,13 +83,12 @@ func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(
 			}
 			waited, unknown := r.Since(ctx, r.EnteredAt)
 			f, failed := errors.AsType[*chain.Failure](err)
-			_, works := errors.AsType[*taken](err)
 			switch {
 			case unknown != nil:
 				return unknown
 			case failed:
 				why, s.Silent = f.Message, f.Class == silent
-			case !works && waited >= time.Duration(s.Policy.DrainTimeoutSeconds)*time.Second:
+			case !asking.Working(err) && waited >= time.Duration(s.Policy.DrainTimeoutSeconds)*time.Second:
 				why, s.Silent = "not within "+waited.String()+": "+err.Error(), true
 			default:
 				return err
@@ -121,7 +121,7 @@ func (c *Chains) retireDraining(ctx context.Context, r *run, reason string) erro
 func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus, reason string) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil || n.Status != from {
-		return ours(err)
+		return asking.Records(err)
 	}
 	refused := c.Nodes.Retire(ctx, n.ID, r.ID, reason)
 	if refused == nil {
@@ -130,7 +130,7 @@ func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus,
 	if n, err = c.Nodes.Node(ctx, n.ID); err == nil && n.Status != from {
 		return nil
 	}
-	return ours(refused)
+	return asking.Records(refused)
 }
 
 // release gives the machine back to MAAS. Before that is asked for, the node's
@@ -153,11 +153,11 @@ func (c *Chains) release() stage {
 			return nil
 		}
 		if err := c.Nodes.CutOff(ctx, s.NodeID, r.ID, s.Reason); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		n, err := c.Nodes.Node(ctx, s.NodeID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		s.Machine.Epoch = n.Epoch // whoever enrolled before, for this run too, is not its agent
 		if is {
@@ -169,7 +169,7 @@ func (c *Chains) release() stage {
 			return err
 		}
 		if err := c.Nodes.Wiped(ctx, s.NodeID, r.ID); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		s.WipedAt = r.Now
 		return nil
@@ -187,12 +187,12 @@ func (c *Chains) cutOffFirst(s stage) stage {
 	undo := s.Undo
 	s.Undo = func(ctx context.Context, r *run) error {
 		if err := c.Nodes.CutOff(ctx, r.State.NodeID, r.ID, "its deployment is taken back"); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if err := undo(ctx, r); err != nil {
 			return err
 		}
-		return ours(c.Nodes.Wiped(ctx, r.State.NodeID, r.ID))
+		return asking.Records(c.Nodes.Wiped(ctx, r.State.NodeID, r.ID))
 	}
 	return s
 }
@@ -205,7 +205,7 @@ func (c *Chains) haunted(s stage) stage {
 		at, from, err := c.Nodes.PreviousSystem(ctx, r.State.NodeID, r.ID)
 		switch {
 		case err != nil:
-			return ours(err)
+			return asking.Records(err)
 		case at.After(r.State.HeardAt):
 			r.State.HeardAt = at
 			return chain.Fail(ambiguity, "node %s: the previous OS is still alive: it showed its old certificate from %s at %s", r.State.NodeID, from, at.Format(time.RFC3339)).

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -117,7 +118,7 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
-		return ours(err)
+		return asking.Records(err)
 	case err != nil:
 		return without(err)
 	}
@@ -140,7 +141,7 @@ func (s *Turnover) leftWith() string {
 
 func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
-	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), ours(err)
+	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), asking.Records(err)
 }
 
 // retire takes a node out of service for good. One that was found unclean on the way is
@@ -148,9 +149,9 @@ func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 func (c *Chains) retire(ctx context.Context, r *run) error {
 	s := &r.State
 	if _, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, "", s.Ends); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
-	return ours(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))
+	return asking.Records(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))
 }
 
 // isRemoved reports that the node is deleted already, and by which of the two: this run
@@ -160,7 +161,7 @@ func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	switch {
 	case err != nil || n.Status != broker.Deleted:
-		return false, ours(err)
+		return false, asking.Records(err)
 	case !s.WipedAt.IsZero():
 		r.Note(map[string]any{"maas_status": s.Machine.Seen.Status}, "deleted already: machine %s is not Deployed any more", s.Machine.SystemID)
 	default:
@@ -174,21 +175,21 @@ func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 func (c *Chains) remove(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.Nodes.Remove(ctx, s.NodeID, r.ID, s.Reason); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	if !s.WipedAt.IsZero() {
 		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.leftWith()); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		r.AlreadySo(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
 		return nil
 	}
-	k, err := c.ask(ctx, r, transient, Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
+	k, err := c.ask(ctx, r, transient, asking.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
 	if err != nil {
 		return err
 	}
 	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.leftWith()); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	r.Note(map[string]string{"task_id": k.ID}, "the agent has removed itself (task %s), and the node is deleted", k.ID)
 	return nil

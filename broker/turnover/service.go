@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -20,7 +21,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	switch {
 	case s.Was != "" && n.Status == broker.Deleted:
@@ -28,7 +29,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 		return nil
 	case s.Was != "" && n.Status == broker.Removing:
 		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" begins anew"); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if err := c.staysRetired(ctx, r); err != nil {
 			return err
@@ -40,7 +41,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	}
 	forced, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, from, s.Ends)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	if s.Was == "" {
 		s.Was, s.TakenAt = n.Status, r.Now
@@ -58,7 +59,7 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	if r.State.Was == "" {
 		n, err := c.Nodes.Node(ctx, r.State.NodeID)
 		if err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		if !n.TurnoverOwed { // else it was taken, and the save was lost
 			r.Note(nil, "node %s was never taken out of service, and stays %s", n.ID, n.Status)
@@ -66,9 +67,9 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 		}
 	}
 	if _, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, CancelledReason(r.ID)); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
-	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
+	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
 // keepUnlooked is keepFromUse of a node that was in service all the time: it goes where
@@ -77,12 +78,12 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, CancelledReason(r.ID))
 	switch {
 	case err != nil:
-		return ours(err)
-	case !asked:
+		return asking.Records(err)
+	case len(asked) == 0:
 		r.Note(nil, "nothing was begun on node %s, which stays as it is", r.State.NodeID)
 		return nil
 	}
-	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
+	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
 // orQuarantined has work on a node that is in service keep it from use where that fails
@@ -107,12 +108,12 @@ func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType st
 		}
 		switch asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, f.Message); {
 		case err != nil:
-			return ours(err)
-		case !asked:
+			return asking.Records(err)
+		case len(asked) == 0:
 			return f // nothing was begun, and the node stays as it is
 		}
 		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-			return ours(err)
+			return asking.Records(err)
 		}
 		return f
 	}
@@ -152,7 +153,7 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 	if err := c.endUsersOf(ctx, r, live); err != nil {
 		return err
 	}
-	k, err := c.ask(ctx, r, residue, Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
+	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
 	if err != nil {
 		return err
 	}
@@ -161,11 +162,11 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 		return err
 	}
 	if !result.Drained {
-		return chain.Fail(residue, "node %s is not drained: %d processes would not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", detailsOf(k))
+		return chain.Fail(residue, "node %s is not drained: %d processes would not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", asking.Details(k))
 	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	if n.Status == broker.Draining {
 		return chain.Again(soon, "the node is drained, and still %s", n.Status) // the result's effect is its own transaction's
@@ -179,12 +180,12 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 // certificate.
 func (c *Chains) enable(ctx context.Context, r *run) error {
 	s := &r.State
-	if _, err := c.ask(ctx, r, transient, Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
+	if _, err := c.ask(ctx, r, transient, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
 		return err
 	}
 	lifts := Lifts{Person: r.Accepts("kept_out_by_person"), Conflicts: s.ConflictTaken}
 	if err := c.Nodes.Enable(ctx, s.NodeID, r.ID, s.Issued, lifts); err != nil {
-		return ours(err)
+		return asking.Records(err)
 	}
 	r.Note(map[string]string{"certificate_id": s.Issued}, "node %s is active", s.NodeID)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/reconcile"
@@ -65,7 +66,7 @@ func (l *lies) Node(ctx context.Context, id string) (broker.Node, error) {
 	return n, err
 }
 
-func (l *lies) Ask(ctx context.Context, t turnover.Task) (broker.Task, error) {
+func (l *lies) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
 	k, err := l.Nodes.Ask(ctx, t)
 	if l.done && k.Status == broker.TaskCanceled {
 		k.Status, k.Verdict, k.Result = broker.TaskSucceeded, taskcatalog.VerdictClean, json.RawMessage(`{"drained":true}`)

@@ -8,12 +8,12 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/turnover"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Truster is the trust authority, as far as a run needs it.
@@ -28,9 +28,6 @@ type Nodes struct {
 }
 
 var _ agentlifecycle.Nodes = (*Nodes)(nil)
-
-// bySystem is the broker itself, in the audit log.
-var bySystem = broker.Actor{Name: "system"}
 
 // Node implements agentlifecycle.Nodes.
 func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
@@ -84,37 +81,14 @@ func (n *Nodes) Tell(ctx context.Context, d agentlifecycle.Delivery) error {
 	return n.DB.Deliver(ctx, store.Delivery{NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason, Seconds: d.Seconds})
 }
 
-// Ask implements agentlifecycle.Nodes.
-func (n *Nodes) Ask(ctx context.Context, t agentlifecycle.Task) (broker.Task, error) {
-	had, ok, err := n.DB.TaskByKey(ctx, t.NodeID, t.Key)
-	switch {
-	case err != nil:
-		return had, err
-	case ok && !had.Status.Ended():
-		return had, nil
-	case ok:
-		return n.DB.Task(ctx, had.ID)
-	}
-	params, err := taskcatalog.Encode(t.Params)
-	if err != nil {
-		return had, err
-	}
-	k, _, err := n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key, CorrelationID: t.RunID})
-	return k, err
+// Ask implements asking.Tasks.
+func (n *Nodes) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
+	return n.Queue.Ask(ctx, t)
 }
 
-// MaxTasks is more tasks than a run has of its node.
-const MaxTasks = 1000
-
-// Withdraw implements agentlifecycle.Nodes.
+// Withdraw implements asking.Tasks.
 func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
-	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxTasks})
-	for i, k := range all {
-		if err == nil && !k.Status.Ended() {
-			all[i], err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))
-		}
-	}
-	return all, err
+	return n.Queue.Withdraw(ctx, nodeID, runID, reason)
 }
 
 // AskReport implements agentlifecycle.Nodes.

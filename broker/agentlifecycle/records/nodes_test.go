@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -240,7 +241,7 @@ func TestWhatAPersonInstallsIsNamedWithItsDigest(t *testing.T) {
 
 func TestATaskIsAskedForOnce(t *testing.T) {
 	each(t, func(w *world) {
-		ask := agentlifecycle.Task{Key: "r/check/1", NodeID: "n-1", Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: "r"}
+		ask := asking.Task{Key: "r/check/1", NodeID: "n-1", Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: "r"}
 		first, err := w.nodes.Ask(w.Context(), ask)
 		w.ok(err)
 		again, err := w.nodes.Ask(w.Context(), ask)

@@ -20,7 +20,7 @@ func (w *world) site(password string) broker.Site {
 	s := broker.NewSite(siteID)
 	s.Name, s.APIBaseURL, s.RegionCode, s.PXEIface, s.NodePXEIface = "dc1", "http://maas.example:5240/MAAS", "dc1", "ens19", "eno1"
 	p := broker.NewProfile("7c2b9a0e-3a40-4b7c-9c92-2f1f0b6a1d11", siteID, "default")
-	s = must(w.DB.CreateSite(ctx, bySystem, s, p))(w.t)
+	s = must(w.DB.CreateSite(ctx, broker.System, s, p))(w.t)
 	if _, err := maas.NewDeployKey(w.Rand, &s); err != nil {
 		w.t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func (w *world) site(password string) broker.Site {
 			w.t.Fatal(err)
 		}
 	}
-	return must(w.DB.SetSiteCredentials(ctx, bySystem, siteID, "", store.Credentials{
+	return must(w.DB.SetSiteCredentials(ctx, broker.System, siteID, "", store.Credentials{
 		APIToken: true, DeployPassword: password != "", DeploySSHPublicKey: s.DeploySSHPublicKey, DeploySSHKeyPath: s.DeploySSHKeyPath, APIBaseURL: s.APIBaseURL,
 	}))(w.t)
 }
@@ -143,16 +143,16 @@ func TestTheDeployPasswordLeavesTheBrokerAsAHashOfTheNodesOwn(t *testing.T) {
 func TestABundleHasNoPackageThatNobodyIsGiven(t *testing.T) {
 	for name, forbid := range map[string]func(w *world){
 		"revoked": func(w *world) {
-			must(w.DB.PublishRelease(ctx, bySystem, store.AgentRelease{Version: "1.4.0", Digest: "sha256:m", Channel: "stable", Reference: "r:5000/agent", Manifest: []byte("m"), Statement: []byte("s")}))(w.t)
-			must(w.DB.RevokeRelease(ctx, bySystem, "1.4.0", "no good"))(w.t)
+			must(w.DB.PublishRelease(ctx, broker.System, store.AgentRelease{Version: "1.4.0", Digest: "sha256:m", Channel: "stable", Reference: "r:5000/agent", Manifest: []byte("m"), Statement: []byte("s")}))(w.t)
+			must(w.DB.RevokeRelease(ctx, broker.System, "1.4.0", "no good"))(w.t)
 		},
-		"below the floor": func(w *world) { must(w.DB.SetReleaseFloor(ctx, bySystem, "1.5.0", "a hole"))(w.t) },
+		"below the floor": func(w *world) { must(w.DB.SetReleaseFloor(ctx, broker.System, "1.5.0", "a hole"))(w.t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.site("")
 			node := w.prepare("r-1")
-			p := must(w.DB.PutPackage(ctx, bySystem, store.Package{Name: "hostler-agent_1.4.0-1_amd64.deb", Version: "1.4.0-1"}, bytes.NewReader([]byte("deb"))))(t)
+			p := must(w.DB.PutPackage(ctx, broker.System, store.Package{Name: "hostler-agent_1.4.0-1_amd64.deb", Version: "1.4.0-1"}, bytes.NewReader([]byte("deb"))))(t)
 			named := func() (bool, []string) {
 				b := must(w.Bundle(ctx, node, w.facts(nil)))(t)
 				return bytes.Contains(b.UserData, []byte(strings.TrimPrefix(p.Digest, "sha256:"))), b.Warnings

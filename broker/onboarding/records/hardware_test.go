@@ -28,7 +28,7 @@ func (w *world) adopted(sku string, disks []string, f *taskcatalog.Facts) string
 			return store.IssuedCert{Serial: "5e", PEM: "-", PublicKey: []byte("k"), NotBefore: w.clock.Now(), NotAfter: w.clock.Now().Add(time.Hour)}, nil
 		},
 	}))(w.t)
-	if err := w.DB.SaveBaseline(ctx, bySystem, node, "sha256:b", []byte("{}"), "test"); err != nil {
+	if err := w.DB.SaveBaseline(ctx, broker.System, node, "sha256:b", []byte("{}"), "test"); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := w.Quarantine(ctx, node, "other hardware"); err != nil {
@@ -100,7 +100,7 @@ func TestAnOperatorLetsInNoMachineThatItsRunWouldNot(t *testing.T) {
 func TestAMachineWhosePartWasAcceptedIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	node := w.adopted("", []string{"d1", "d2"}, &taskcatalog.Facts{DisksListed: true, Disks: []taskcatalog.DiskFacts{{Name: "a", Serial: "d1"}, {Name: "b", Serial: "x2"}}})
-	if _, err := w.DB.AcceptDevices(ctx, bySystem, node, []string{"d2", "x2"}, false, "RMA 7"); err != nil {
+	if _, err := w.DB.AcceptDevices(ctx, broker.System, node, []string{"d2", "x2"}, false, "RMA 7"); err != nil {
 		t.Fatal(err)
 	}
 	if active, lacks, err := w.Activate(ctx, node); active || !strings.Contains(lacks, "hostler node activate "+node) || err != nil {
@@ -110,7 +110,7 @@ func TestAMachineWhosePartWasAcceptedIsLetIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Once it is in, its parts are watched and no longer decided on.
-	if _, err := w.DB.Transition(ctx, bySystem, node, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "x"}); err != nil {
+	if _, err := w.DB.Transition(ctx, broker.System, node, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.DB.SaveReport(ctx, node, store.NodeReport{Digest: "2", Facts: &taskcatalog.Facts{DisksListed: true}}); err != nil {

@@ -24,7 +24,7 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 	region := &maassim.Region{Now: w.clock.Now}
 	site := broker.NewSite("0b2f1c0a-7c1e-4f57-9f0e-3d9a6f0e1c11")
 	site.Name, site.RegionCode, site.APIBaseURL, site.PXEIface, site.NodePXEIface = "dc1", "eu-1", maassim.URL, "ens19", "eno8303"
-	site = must(w.DB.CreateSite(ctx, bySystem, site, broker.NewProfile("5a4f1c0a-7c1e-4f57-9f0e-3d9a6f0e1c12", site.ID, "default")))(t)
+	site = must(w.DB.CreateSite(ctx, broker.System, site, broker.NewProfile("5a4f1c0a-7c1e-4f57-9f0e-3d9a6f0e1c12", site.ID, "default")))(t)
 	key := must(maas.ParseKey(region.APIKey()))(t)
 	if err := maas.PutToken(ctx, w.Secrets, site, key); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		t.Fatalf("a bound node got %q, %s", fresh, why)
 	}
 	attacker := pki.NewNodeID(rand.Reader)
-	must(w.DB.CreateNode(ctx, bySystem, store.NewNode{ID: attacker, Hostname: "rogue", Site: "dc1", Bootstrap: "command", MAASSystemID: "abc123"}))(t)
+	must(w.DB.CreateNode(ctx, broker.System, store.NewNode{ID: attacker, Hostname: "rogue", Site: "dc1", Bootstrap: "command", MAASSystemID: "abc123"}))(t)
 	if secret, why := mint(attacker); why != "secret_not_found" {
 		t.Errorf("a node on whose record a person wrote the machine's id got %d bytes, %s", len(secret), why)
 	}
@@ -108,7 +108,7 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 	}
 	w.clock.Advance(time.Minute)
 	// A reimage deployed the machine anew: its mark counts, and the onboarding's no more.
-	if err := w.DB.CutOff(ctx, bySystem, store.Turnover{NodeID: bound, RunID: "r-8", Reason: "patches"}); err != nil {
+	if err := w.DB.CutOff(ctx, broker.System, store.Turnover{NodeID: bound, RunID: "r-8", Reason: "patches"}); err != nil {
 		t.Fatal(err)
 	}
 	state := must(json.Marshal(turnover.Turnover{Machine: onboarding.Onboarding{Claim: &onboarding.Claim{SystemID: "abc123", NodeID: bound, User: "admin"}}}))(t)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -31,9 +32,6 @@ type Nodes struct {
 }
 
 var _ onboarding.Nodes = (*Nodes)(nil)
-
-// bySystem is the broker itself, in the audit log.
-var bySystem = broker.Actor{Name: "system"}
 
 // Bound implements onboarding.Nodes.
 func (n *Nodes) Bound(ctx context.Context, site, systemID, runID string) (string, error) {
@@ -68,7 +66,7 @@ func (n *Nodes) Prepare(ctx context.Context, made onboarding.NewNode) (string, e
 			return "", err
 		}
 	}
-	node, err := n.DB.OnboardNode(store.WithReason(ctx, "onboarding run "+made.RunID+" of "+made.RequestedBy), bySystem, store.NewNode{
+	node, err := n.DB.OnboardNode(store.WithReason(ctx, "onboarding run "+made.RunID+" of "+made.RequestedBy), broker.System, store.NewNode{
 		ID: pki.NewNodeID(n.Rand), Hostname: made.Hostname, Site: made.Site, SKU: made.SKU, Bootstrap: how,
 		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID, Disks: disksOf(made.Disks),
 	})
@@ -90,12 +88,12 @@ func (n *Nodes) Activate(ctx context.Context, nodeID string) (bool, string, erro
 	if err != nil {
 		return false, "", err
 	}
-	return n.DB.Activate(ctx, bySystem, nodeID, "onboarded", judge)
+	return n.DB.Activate(ctx, broker.System, nodeID, "onboarded", judge)
 }
 
 // ExtendToken implements onboarding.Nodes.
 func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error {
-	err := n.DB.ExtendToken(ctx, bySystem, nodeID, until, reason)
+	err := n.DB.ExtendToken(ctx, broker.System, nodeID, until, reason)
 	if err != nil && broker.AsError(err).Code == "token_not_longer" {
 		return nil // it was extended before, and the answer was lost
 	}
@@ -104,22 +102,18 @@ func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time,
 
 // Diagnose implements onboarding.Nodes.
 func (n *Nodes) Diagnose(ctx context.Context, key, nodeID, runID string) (string, error) {
-	params, err := taskcatalog.Encode(taskcatalog.DiagnosticsParams{})
-	if err != nil {
-		return "", err
-	}
-	k, _, err := n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: nodeID, Type: "node.diagnostics", Params: params, IdempotencyKey: key, CorrelationID: runID})
+	k, err := n.Queue.Ask(ctx, asking.Task{Key: key, NodeID: nodeID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: runID})
 	return k.ID, err
 }
 
 // Remove implements onboarding.Nodes.
 func (n *Nodes) Remove(ctx context.Context, runID, reason string) (string, error) {
-	return n.DB.RemoveOnboarded(ctx, bySystem, runID, reason)
+	return n.DB.RemoveOnboarded(ctx, broker.System, runID, reason)
 }
 
 // Renew implements onboarding.Nodes.
 func (n *Nodes) Renew(ctx context.Context, runID, reason string) (string, error) {
-	return n.DB.RenewOnboarded(ctx, bySystem, runID, reason)
+	return n.DB.RenewOnboarded(ctx, broker.System, runID, reason)
 }
 
 // quarantiners are who quarantines a node that an onboarding keeps from use, by where
@@ -131,6 +125,6 @@ var quarantiners = map[broker.NodeStatus]broker.Owner{
 // Quarantine implements onboarding.Nodes. Where the node is, the transaction says: its agent
 // may move it at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
-	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, Reason: taskcatalog.Clean(reason, 500)})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, Reason: taskcatalog.Clean(reason, 500)})
 	return err
 }

@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = keeper.Close() })
 	sku := broker.NewSKU()
 	sku.ID = "h100.8gpu"
-	must(db.CreateSKU(ctx, bySystem, sku))(t)
+	must(db.CreateSKU(ctx, broker.System, sku))(t)
 	return &world{t: t, clock: clock, Nodes: &Nodes{
 		DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Signer: authority, Rand: rand.Reader}), Secrets: keeper, Trust: authority,
 		AgentURL: "https://broker.example:7441", Rand: rand.Reader,
@@ -244,7 +244,7 @@ func TestAReseedIsOneTaskForEachKeyAndCarriesNoToken(t *testing.T) {
 	if text, _ := json.Marshal(all[0]); bytes.Contains(text, []byte("planted-secret")) || !strings.Contains(string(all[0].Params), "15") {
 		t.Errorf("the task has params %s, or the token", all[0].Params)
 	}
-	must(w.DB.CancelTask(ctx, bySystem, all[0].ID, "test"))(t)
+	must(w.DB.CancelTask(ctx, broker.System, all[0].ID, "test"))(t)
 	if _, err := w.Reseed(ctx, "r-1/x/1", node, secret, 17*time.Minute); code(err) != "reseed_failed" {
 		t.Errorf("a task that ended badly: %v", err)
 	}

@@ -34,7 +34,7 @@ func (n *Nodes) Reseed(ctx context.Context, key, nodeID string, token taskcatalo
 		if err != nil {
 			return false, err
 		}
-		task, _, err = n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
+		task, _, err = n.Queue.Enqueue(ctx, broker.System, taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
 		if err != nil {
 			return false, err
 		}

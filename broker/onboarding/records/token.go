@@ -41,7 +41,7 @@ func (n *Nodes) token(ctx context.Context, nodeID string, expires time.Time) (pk
 	if err != nil {
 		return "", err
 	}
-	return next, n.DB.IssueToken(ctx, bySystem, nodeID, pki.HashToken(next.Reveal()), expires.Add(spare), "for the first-boot bundle")
+	return next, n.DB.IssueToken(ctx, broker.System, nodeID, pki.HashToken(next.Reveal()), expires.Add(spare), "for the first-boot bundle")
 }
 
 // tokenOf works out the number-th token of a node.

@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -247,7 +248,7 @@ func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
 
 // Asked implements rollout.Nodes.
 func (n Nodes) Asked(ctx context.Context, nodeID, runID string) (bool, error) {
-	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: agentrecords.MaxTasks})
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: taskqueue.MaxOfRun})
 	for _, k := range all {
 		if !k.Status.Ended() {
 			return true, err

@@ -80,7 +80,7 @@ func (n *Nodes) Certify(ctx context.Context, c *certificate.Clean) (certificate.
 	for _, s := range c.Verdict.Shortfalls {
 		row.Shortfalls = append(row.Shortfalls, string(s.Code))
 	}
-	kept, err := n.DB.KeepCleanCertificate(ctx, bySystem, row)
+	kept, err := n.DB.KeepCleanCertificate(ctx, broker.System, row)
 	if err != nil || kept.Digest == row.Digest {
 		return c.Verdict, err
 	}

@@ -21,7 +21,7 @@ func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err 
 	state, due := turnover.Silenced(r)
 	switch {
 	case due:
-	case !turnover.GaveUp(r, bySystem.Name):
+	case !turnover.GaveUp(r, broker.System.Name):
 		return h, nil
 	default:
 		next, err := s.DB.Run(ctx, turnover.FollowerOf(r.ID))
@@ -64,7 +64,7 @@ func (s *Starts) inPlaceOf(ctx context.Context, run string, n broker.Node, state
 		return chain.Start{}, err
 	}
 	t, locks, err := turnover.New(n, at, turnover.InPlaceOf(run, state))
-	start := Of(n, t, locks, By{Name: bySystem.Name})
+	start := Of(n, t, locks, By{Name: broker.System.Name})
 	start.ID = turnover.FollowerOf(run)
 	return start, err
 }

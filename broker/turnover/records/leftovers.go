@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 )
@@ -50,5 +51,5 @@ func (l *Leftovers) tidy(ctx context.Context) {
 // forget removes what is kept for a node, and keeps in mind where it could not.
 func forget(ctx context.Context, db *store.DB, k secrets.Keeper, nodeID string) error {
 	failed := secrets.ForgetNode(ctx, k, nodeID)
-	return errors.Join(failed, db.NoteSecretsLeft(ctx, bySystem, nodeID, failed != nil))
+	return errors.Join(failed, db.NoteSecretsLeft(ctx, broker.System, nodeID, failed != nil))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -30,9 +31,6 @@ type Nodes struct {
 
 var _ turnover.Nodes = (*Nodes)(nil)
 
-// bySystem is the broker itself, in the audit log.
-var bySystem = broker.Actor{Name: "system"}
-
 // Node implements turnover.Nodes.
 func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 	return n.DB.Node(ctx, nodeID)
@@ -40,12 +38,12 @@ func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 
 // Disable implements turnover.Nodes.
 func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
-	return n.DB.BeginTurnover(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500), From: from}, ends...)
+	return n.DB.BeginTurnover(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500), From: from}, ends...)
 }
 
 // ForceRelease implements turnover.Nodes.
 func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) ([]broker.Allocation, error) {
-	return n.DB.ForceRelease(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)}, ends...)
+	return n.DB.ForceRelease(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)}, ends...)
 }
 
 // Allocations implements turnover.Nodes.
@@ -63,24 +61,24 @@ var quarantiners = map[broker.NodeStatus]broker.Owner{
 // Quarantine implements turnover.Nodes. Where the node is, the transaction says: its
 // agent may move it at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
-	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, OweTurnover: true, Reason: taskcatalog.Clean(reason, 500)})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, OweTurnover: true, Reason: taskcatalog.Clean(reason, 500)})
 	return err
 }
 
 // Retire implements turnover.Nodes.
 func (n *Nodes) Retire(ctx context.Context, nodeID, runID, reason string) error {
-	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{To: broker.Retired, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{To: broker.Retired, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
 	return err
 }
 
 // CutOff implements turnover.Nodes.
 func (n *Nodes) CutOff(ctx context.Context, nodeID, runID, reason string) error {
-	return n.DB.CutOff(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)})
+	return n.DB.CutOff(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)})
 }
 
 // Wiped implements turnover.Nodes.
 func (n *Nodes) Wiped(ctx context.Context, nodeID, runID string) error {
-	return n.DB.Wiped(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "MAAS has its machine back"})
+	return n.DB.Wiped(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "MAAS has its machine back"})
 }
 
 // PreviousSystem implements turnover.Nodes.
@@ -98,13 +96,13 @@ func (n *Nodes) Remove(ctx context.Context, nodeID, runID, reason string) error 
 	if err != nil || node.Status == broker.Removing || node.Status == broker.Deleted {
 		return err
 	}
-	_, err = n.DB.Transition(ctx, bySystem, nodeID, store.Change{To: broker.Removing, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	_, err = n.DB.Transition(ctx, broker.System, nodeID, store.Change{To: broker.Removing, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
 	return err
 }
 
 // Deleted implements turnover.Nodes.
 func (n *Nodes) Deleted(ctx context.Context, nodeID, runID, reason string) error {
-	_, err := n.DB.Transition(ctx, bySystem, nodeID, store.Change{To: broker.Deleted, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{To: broker.Deleted, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
 	return err
 }
 
@@ -120,42 +118,18 @@ func (n *Nodes) IdentityConflict(ctx context.Context, nodeID string) (time.Time,
 
 // Enable implements turnover.Nodes.
 func (n *Nodes) Enable(ctx context.Context, nodeID, runID, certificateID string, lifts turnover.Lifts) error {
-	return n.DB.EndTurnover(ctx, bySystem, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts)}, certificateID)
+	return n.DB.EndTurnover(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts)}, certificateID)
 }
 
-// Ask implements turnover.Nodes.
-func (n *Nodes) Ask(ctx context.Context, t turnover.Task) (broker.Task, error) {
-	had, ok, err := n.DB.TaskByKey(ctx, t.NodeID, t.Key)
-	switch {
-	case err != nil:
-		return had, err
-	case ok && !had.Status.Ended():
-		return had, nil
-	case ok:
-		return n.DB.Task(ctx, had.ID)
-	}
-	params, err := taskcatalog.Encode(t.Params)
-	if err != nil {
-		return had, err
-	}
-	k, _, err := n.Queue.Enqueue(ctx, bySystem, taskqueue.Request{NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key, CorrelationID: t.RunID})
-	return k, err
+// Ask implements asking.Tasks.
+func (n *Nodes) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
+	return n.Queue.Ask(ctx, t)
 }
 
-// Withdraw implements turnover.Nodes.
-func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) (asked bool, err error) {
-	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: most})
-	for _, k := range all {
-		if err == nil && !k.Status.Ended() {
-			_, err = n.Queue.Cancel(ctx, bySystem, k.ID, taskcatalog.Clean(reason, 500))
-		}
-	}
-	return len(all) > 0, err
+// Withdraw implements asking.Tasks.
+func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
+	return n.Queue.Withdraw(ctx, nodeID, runID, reason)
 }
-
-// most is more tasks than a run has of one node: one for each of its users, and those
-// of its stages, in all their attempts.
-const most = 10000
 
 // Parts implements turnover.Nodes.
 func (n *Nodes) Parts(ctx context.Context, nodeID string) (p turnover.Parts, err error) {

@@ -68,7 +68,7 @@ func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, e
 	if err != nil || id == "" {
 		return id, err
 	}
-	return id, r.DB.VoidToken(ctx, bySystem, id, reason)
+	return id, r.DB.VoidToken(ctx, broker.System, id, reason)
 }
 
 // Renew implements onboarding.Nodes: the run begins with taking the node out of service, and

@@ -63,7 +63,7 @@ func (s *Silence) at(ctx context.Context, site string) error {
 		Site: site, Kind: kind, Stage: "drain_node", Class: chain.Class(broker.AgentSilent), Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}, Limit: 1000,
 	})
 	err = errors.Join(err, s.begin(ctx, site, stopped))
-	given, failed := db.Unfollowed(ctx, site, kind, bySystem.Name, turnover.GivenUp, turnover.FollowerOf(""))
+	given, failed := db.Unfollowed(ctx, site, kind, broker.System.Name, turnover.GivenUp, turnover.FollowerOf(""))
 	last, unread := db.LastRestore(ctx)
 	if err = errors.Join(err, failed, unread); unread != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record
 		return err
 	}
 	db := s.Starts.DB
-	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), bySystem.Name, turnover.GivenUp, turnover.FollowerOf(""), db.Now().Add(-atOnce))
+	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), broker.System.Name, turnover.GivenUp, turnover.FollowerOf(""), db.Now().Add(-atOnce))
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -143,7 +143,7 @@ func (s *Silence) holdBack(ctx context.Context, d silent, many int) error {
 
 // stopped orders something of a run as it was seen.
 func (s *Silence) stopped(ctx context.Context, r chain.Record, o chain.Order) error {
-	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: bySystem.Name}, &chain.Seen{Stage: r.Stage, Class: r.Failure.Class}, true
+	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: broker.System.Name}, &chain.Seen{Stage: r.Stage, Class: r.Failure.Class}, true
 	_, err := s.Starts.Runs.Act(ctx, o)
 	return unlessRefused(err) // somebody was faster, and that stands
 }

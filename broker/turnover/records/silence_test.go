@@ -9,10 +9,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -23,7 +25,7 @@ type mute struct {
 	fails taskcatalog.Code // empty: silence
 }
 
-func (m *mute) Ask(_ context.Context, t turnover.Task) (broker.Task, error) {
+func (m *mute) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
 	k := broker.Task{ID: "t-1", NodeID: t.NodeID, Type: t.Type, Status: broker.TaskQueued}
 	if m.fails != "" {
 		k.Status, k.Outcome, k.Code = broker.TaskFailed, taskcatalog.OutcomeFailed, m.fails
@@ -53,14 +55,14 @@ func newQuiet(t *testing.T, db *store.DB, clock *storetest.Clock, system string,
 	profile := broker.NewProfile("1111-default", site.ID, broker.DefaultProfile)
 	profile.Policy.DrainTimeoutSeconds = 6
 	policy(&profile.Policy)
-	_, err := db.CreateSite(q.ctx, bySystem, site, profile)
+	_, err := db.CreateSite(q.ctx, broker.System, site, profile)
 	q.ok(err)
 	sku := broker.NewSKU()
 	sku.ID = "h100"
-	_, err = db.CreateSKU(q.ctx, bySystem, sku)
+	_, err = db.CreateSKU(q.ctx, broker.System, sku)
 	q.ok(err)
 	q.join(q.node, "gpu-1", system)
-	q.nodes = &mute{Nodes: &Nodes{DB: db, Now: clock.Now}}
+	q.nodes = &mute{Nodes: &Nodes{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db}), Now: clock.Now}}
 	q.engine, err = chain.New(db, chain.Classes{chain.Class(broker.AgentSilent): {Ends: chain.FailedManual}}, chain.Options{Owner: "b"}, (&turnover.Chains{Nodes: q.nodes, MAAS: &onboarding.Lifecycle{}}).All()...)
 	q.ok(err)
 	q.silence = &Silence{Starts: &Starts{DB: db, Runs: q.engine}, Log: zap.NewNop()}
@@ -70,7 +72,7 @@ func newQuiet(t *testing.T, db *store.DB, clock *storetest.Clock, system string,
 // join brings in an active node.
 func (q *quiet) join(id, hostname, system string) {
 	q.t.Helper()
-	_, err := q.db.CreateNode(q.ctx, bySystem, store.NewNode{ID: id, Hostname: hostname, Site: "dc1", SKU: "h100", MAASSystemID: system, TokenHash: "h" + id, TokenExpires: q.db.Now().Add(time.Hour)})
+	_, err := q.db.CreateNode(q.ctx, broker.System, store.NewNode{ID: id, Hostname: hostname, Site: "dc1", SKU: "h100", MAASSystemID: system, TokenHash: "h" + id, TokenExpires: q.db.Now().Add(time.Hour)})
 	q.ok(err)
 	_, err = q.db.Enroll(q.ctx, store.EnrollInput{
 		TokenHash: "h" + id, PublicKeyDigest: "k" + id, TrustVersion: 1, MAASSystemID: system, Report: store.NodeReport{TaskTypes: taskcatalog.IDs(), Digest: "d"},
@@ -81,8 +83,8 @@ func (q *quiet) join(id, hostname, system string) {
 	q.ok(err)
 	_, err = q.db.FirstContact(q.ctx, id, 1, "01"+id)
 	q.ok(err)
-	q.ok(q.db.SaveBaseline(q.ctx, bySystem, id, "sha256:b", []byte("{}"), "test"))
-	_, err = q.db.Transition(q.ctx, bySystem, id, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"})
+	q.ok(q.db.SaveBaseline(q.ctx, broker.System, id, "sha256:b", []byte("{}"), "test"))
+	_, err = q.db.Transition(q.ctx, broker.System, id, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"})
 	q.ok(err)
 }
 
@@ -273,7 +275,7 @@ func TestASilentNodeThatIsInOtherHandsIsLeftAlone(t *testing.T) {
 		d, clock := db(t)
 		q := newQuiet(t, d, clock, "abc123", func(*broker.Policy) {})
 		r := q.reset()
-		_, err := d.UpdateProfile(q.ctx, bySystem, "0000-dc1", broker.DefaultProfile, "test", func(p *broker.Profile) error { p.Policy.ReimageWhenSilent = true; return nil })
+		_, err := d.UpdateProfile(q.ctx, broker.System, "0000-dc1", broker.DefaultProfile, "test", func(p *broker.Profile) error { p.Policy.ReimageWhenSilent = true; return nil })
 		q.ok(err)
 		never(t, q, r, chain.FailedManual)
 	})
@@ -368,13 +370,13 @@ func TestSilenceInABackupHasNobodyReimaged(t *testing.T) {
 						t.Fatalf("%s at %s", r.Status, r.Stage)
 					}
 				}
-				_, err := db.MarkRestored(q.ctx, bySystem, clock.Now(), "a backup")
+				_, err := db.MarkRestored(q.ctx, broker.System, clock.Now(), "a backup")
 				q.ok(err)
 				r, err = db.Run(q.ctx, r.ID)
 				q.ok(err)
 				q.look(2)
 				clock.Advance(time.Minute)
-				_, err = db.ReleaseRestore(q.ctx, bySystem, "compared")
+				_, err = db.ReleaseRestore(q.ctx, broker.System, "compared")
 				q.ok(err)
 				for range 3 {
 					q.look(1)

@@ -95,11 +95,11 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 	if err != nil {
 		return "", err
 	}
-	t, locks, err := turnover.New(n, at, turnover.Request{Mode: turnover.FullDecommission, Reason: reason, RequestedBy: bySystem.Name, From: judged.Status})
+	t, locks, err := turnover.New(n, at, turnover.Request{Mode: turnover.FullDecommission, Reason: reason, RequestedBy: broker.System.Name, From: judged.Status})
 	if err != nil {
 		return "", err
 	}
-	start := Of(n, t, locks, By{Name: bySystem.Name})
+	start := Of(n, t, locks, By{Name: broker.System.Name})
 	start.ID = id
 	_, err = s.Runs.Start(ctx, start)
 	return id, unlessExists(err)

@@ -18,7 +18,7 @@ func (q *quiet) letIn() {
 	q.t.Helper()
 	n, err := q.db.Node(q.ctx, q.node)
 	q.ok(err)
-	_, _, err = q.db.InsertTask(q.ctx, bySystem, broker.Task{
+	_, _, err = q.db.InsertTask(q.ctx, broker.System, broker.Task{
 		ID: "t-in", NodeID: n.ID, NodeEpoch: n.Epoch, Type: "allocation.provision_user", Version: 1, Class: taskcatalog.ClassMutating, Lane: taskcatalog.LaneExclusive,
 		Params: []byte(`{"allocation_id":"a-1","username":"u","ssh_keys":["k"],"tenant":"acme"}`), NotAfter: q.clock.Now().Add(time.Hour), Envelope: []byte("e"), EnvelopeDigest: "sha256:e", Nonce: "n",
 	})
@@ -30,7 +30,7 @@ func (q *quiet) moves(by broker.Owner, to ...broker.NodeStatus) (n broker.Node) 
 	q.t.Helper()
 	var err error
 	for _, status := range to {
-		n, err = q.db.Transition(q.ctx, bySystem, q.node, store.Change{To: status, By: by, Reason: "test"})
+		n, err = q.db.Transition(q.ctx, broker.System, q.node, store.Change{To: status, By: by, Reason: "test"})
 		q.ok(err)
 	}
 	return n
@@ -68,7 +68,7 @@ func TestTheReconcilerTakesNoNodeThatIsInUse(t *testing.T) {
 		}, "node_moved"},
 		"a turnover is owed": {func(q *quiet) broker.Node {
 			judged := pause(q)
-			q.ok(q.db.SetTurnoverOwed(q.ctx, bySystem, q.node, true, "test"))
+			q.ok(q.db.SetTurnoverOwed(q.ctx, broker.System, q.node, true, "test"))
 			return judged
 		}, "node_moved"},
 		"a tenant is on it": {func(q *quiet) broker.Node {
@@ -145,7 +145,7 @@ func TestAQuarantineIsNotLostToAHeartbeat(t *testing.T) {
 		q := newQuiet(t, db, clock, "", func(*broker.Policy) {})
 		for round := range 20 {
 			if round > 0 {
-				_, err := db.Transition(q.ctx, bySystem, q.node, store.Change{To: broker.Active, By: broker.OwnerOverride, Reason: "test"})
+				_, err := db.Transition(q.ctx, broker.System, q.node, store.Change{To: broker.Active, By: broker.OwnerOverride, Reason: "test"})
 				q.ok(err)
 			}
 			var both sync.WaitGroup
@@ -155,7 +155,7 @@ func TestAQuarantineIsNotLostToAHeartbeat(t *testing.T) {
 					if i%2 > 0 {
 						was, to = to, was
 					}
-					_, _ = db.Transition(q.ctx, bySystem, q.node, store.Change{From: was, To: to, By: broker.OwnerHeartbeat})
+					_, _ = db.Transition(q.ctx, broker.System, q.node, store.Change{From: was, To: to, By: broker.OwnerHeartbeat})
 				}
 			})
 			var err error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
@@ -23,9 +24,9 @@ var onlyIn = map[string][]broker.NodeStatus{
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
-// Ask implements turnover.Nodes: a task is queued at once, and has ended when it is
+// Ask implements asking.Tasks: a task is queued at once, and has ended when it is
 // asked for again some seconds later.
-func (b *Book) Ask(_ context.Context, t turnover.Task) (broker.Task, error) {
+func (b *Book) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
 	leave, err := b.enter("Ask")
 	if err != nil {
 		return broker.Task{}, err
@@ -67,14 +68,23 @@ func (b *Book) Ask(_ context.Context, t turnover.Task) (broker.Task, error) {
 	return *k, nil
 }
 
-// Withdraw implements turnover.Nodes.
-func (b *Book) Withdraw(_ context.Context, nodeID, runID, _ string) (bool, error) {
+// Withdraw implements asking.Tasks.
+func (b *Book) Withdraw(_ context.Context, nodeID, runID, _ string) (all []broker.Task, err error) {
 	leave, err := b.enter("Withdraw")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer leave()
-	return b.withdraw(nodeID, runID), nil
+	for _, k := range b.tasks {
+		if k.NodeID != nodeID || k.CorrelationID != runID {
+			continue
+		}
+		if !k.Status.Ended() {
+			k.Status, k.Code, k.EndedAt = broker.TaskCanceled, taskcatalog.CodeCanceled, b.Now()
+		}
+		all = append(all, *k)
+	}
+	return all, nil
 }
 
 // Asked reports whether a run has asked a node for a task, ever.
@@ -87,18 +97,6 @@ func (b *Book) Asked(nodeID, runID string) bool {
 		}
 	}
 	return false
-}
-
-func (b *Book) withdraw(nodeID, runID string) (asked bool) {
-	for _, k := range b.tasks {
-		if k.NodeID == nodeID && k.CorrelationID == runID {
-			asked = true
-			if !k.Status.Ended() {
-				k.Status, k.Code, k.EndedAt = broker.TaskCanceled, taskcatalog.CodeCanceled, b.Now()
-			}
-		}
-	}
-	return asked
 }
 
 // carryOut is the agent.

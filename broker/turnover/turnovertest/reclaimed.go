@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/onboarding"
-	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -246,7 +246,7 @@ func (r Redeployed) Reseed(context.Context, string, string, taskcatalog.MAASMach
 
 // Diagnose implements onboarding.Nodes.
 func (r Redeployed) Diagnose(ctx context.Context, key, id, runID string) (string, error) {
-	k, err := r.Ask(ctx, turnover.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
+	k, err := r.Ask(ctx, asking.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
 	return k.ID, err
 }
 

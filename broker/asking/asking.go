@@ -1,0 +1,125 @@
+// Package asking is a task of a node as a stage of a run: it is asked for once an attempt,
+// waited for, and judged when it has ended.
+//
+// Await and Judge are the whole of it. Tasks is what a run needs of the task queue
+// (taskqueue.Queue is one). A task that the agent refused, or failed, is a failure of the
+// class that the stage names; one of which the agent never said how it ended is the
+// agent's silence; one that the node's new enrolment ended is an ambiguity. Unknown is
+// never success.
+//
+// The package knows neither what a task does nor which run asks for it.
+package asking
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Task is a task that a run asks a node for.
+type Task struct {
+	Key    string // idempotency key: the same key is the same task
+	NodeID string
+	Type   string // name in the task catalog
+	Params any    // of that type
+	RunID  string // the run, which is the task's correlation
+}
+
+// Tasks gives nodes the tasks of runs.
+type Tasks interface {
+	// Ask gives the node a task, once for each key, and says how it stands.
+	Ask(ctx context.Context, t Task) (broker.Task, error)
+	// Withdraw cancels the tasks that the run has asked the node for and that have not
+	// ended. The answer is all tasks that the run ever asked the node for, as they stand
+	// now: a task that an agent has begun is the agent's to end.
+	Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error)
+}
+
+const (
+	// soon is when a task that has not ended is looked at again.
+	soon = 2 * time.Second
+	// afterOutage is when records that could not be read are read again.
+	afterOutage = 10 * time.Second
+)
+
+// The classes of failures that hang on no stage.
+const (
+	silent    = chain.Class(broker.AgentSilent)
+	ambiguity = chain.StateAmbiguity
+)
+
+// Await asks for a task and waits until it has ended, however it ended. Until then the
+// error is that of a stage that is to be called again.
+func Await(ctx context.Context, tasks Tasks, t Task) (broker.Task, error) {
+	k, err := tasks.Ask(ctx, t)
+	switch {
+	case err != nil:
+		return k, Records(err)
+	case k.Status == broker.TaskQueued:
+		return k, chain.Again(soon, "task %s (%s) is queued", k.ID, k.Type)
+	case !k.Status.Ended():
+		return k, &working{chain.Again(soon, "task %s (%s) is %s%s", k.ID, k.Type, k.Status, step(k))}
+	}
+	return k, nil
+}
+
+// working is the wait for a task that its agent has.
+type working struct{ wait error }
+
+func (w *working) Error() string { return w.wait.Error() }
+func (w *working) Unwrap() error { return w.wait }
+
+// Working reports whether an error of Await is the wait for a task that its agent has
+// taken: that wait ends by the task's own deadline, and the agent is not silent.
+func Working(err error) bool {
+	_, works := errors.AsType[*working](err)
+	return works
+}
+
+// step tells how far a task has come.
+func step(k broker.Task) string {
+	if k.Progress == nil || k.Progress.CurrentStepName == "" {
+		return ""
+	}
+	return ": " + taskcatalog.Clean(k.Progress.CurrentStepName, 64)
+}
+
+// Judge is the failure of a task that has ended, or nil if it succeeded. A task that its
+// agent says has failed is a failure of class.
+func Judge(k broker.Task, class chain.Class) error {
+	switch {
+	case k.Status == broker.TaskSucceeded:
+		return nil
+	case k.Status == broker.TaskExpired, k.Code == "outcome_unknown":
+		return chain.Fail(silent, "the agent of node %s did not say how task %s (%s) ended", k.NodeID, k.ID, k.Type).With("agent_silent", Details(k))
+	case k.Code == "node_reenrolled":
+		return chain.Fail(ambiguity, "node %s enrolled again during task %s (%s): what it was asked before is void", k.NodeID, k.ID, k.Type).With("node_reenrolled", Details(k))
+	}
+	code := cmp.Or(string(k.Code), "task_"+string(k.Status))
+	return chain.Fail(class, "task %s (%s) ended %s: %s: %s", k.ID, k.Type, cmp.Or(string(k.Outcome), string(k.Status)), code, taskcatalog.Clean(k.Message, 500)).
+		With(code, Details(k))
+}
+
+// Details are the details of a failure that a task is the cause of.
+func Details(k broker.Task) map[string]any {
+	return map[string]any{"task_id": k.ID, "type": k.Type, "status": k.Status, "outcome": k.Outcome, "code": k.Code}
+}
+
+// Records is the end of a step that the broker's own records failed: an outage is waited
+// out, and a refusal is a failure of what the run was given.
+func Records(err error) error {
+	switch e := broker.AsError(err); {
+	case err == nil:
+		return nil
+	case e.Kind == broker.Unavailable:
+		return chain.AgainFor(chain.UpstreamTransient, afterOutage, "%v", err)
+	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden:
+		return chain.Fail(chain.Class(broker.InputConfigError), "%w", err).With(e.Code, nil)
+	}
+	return err
+}

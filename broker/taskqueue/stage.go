@@ -1,0 +1,46 @@
+package taskqueue
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/asking"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+var _ asking.Tasks = (*Queue)(nil)
+
+// Ask implements asking.Tasks: the broker itself enqueues the task.
+func (q *Queue) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
+	had, ok, err := q.c.DB.TaskByKey(ctx, t.NodeID, t.Key)
+	switch {
+	case err != nil:
+		return had, err
+	case ok && !had.Status.Ended():
+		return had, nil
+	case ok:
+		return q.c.DB.Task(ctx, had.ID)
+	}
+	params, err := taskcatalog.Encode(t.Params)
+	if err != nil {
+		return had, err
+	}
+	k, _, err := q.Enqueue(ctx, broker.System, Request{NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key, CorrelationID: t.RunID})
+	return k, err
+}
+
+// MaxOfRun is more tasks than a run has of one node: one for each of its users, and those
+// of its stages, in all their attempts.
+const MaxOfRun = 10000
+
+// Withdraw implements asking.Tasks.
+func (q *Queue) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
+	all, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxOfRun})
+	for i, k := range all {
+		if err == nil && !k.Status.Ended() {
+			all[i], err = q.Cancel(ctx, broker.System, k.ID, taskcatalog.Clean(reason, 500))
+		}
+	}
+	return all, err
+}
