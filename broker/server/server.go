@@ -256,17 +256,8 @@ func (s *Server) Run(ctx context.Context) error {
 	// Work goes on while requests are drained, and ends after them.
 	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWork()
-	var group errgroup.Group
-	failed := make(chan error, 8)
-	start := func(f func(context.Context) error) {
-		group.Go(func() error {
-			err := f(work)
-			if err != nil && work.Err() == nil {
-				failed <- err
-			}
-			return nil
-		})
-	}
+	running := newParts(work)
+	start := running.start
 	s.writes.look(work) // nobody is told that the broker is ready before it has written
 	start(s.writes.run)
 	start(s.queue.Run)
@@ -309,7 +300,8 @@ func (s *Server) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
+	case <-running.failed.Done():
+		err = context.Cause(running.failed)
 	}
 	s.draining.Store(true)
 	s.c.Notify("STOPPING=1")
@@ -325,7 +317,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 	endWork()
-	_ = group.Wait()
+	running.wait()
 	flush, flushed := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer flushed()
 	_ = s.tracing.Shutdown(flush)
