@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 )
@@ -30,19 +31,8 @@ type Sealer struct {
 // Run seals within a second and signs a head each minute in which there was
 // anything, and at every 1,000 rows, until ctx ends. What fails is tried again
 // at the next turn; the rows wait.
-func (s *Sealer) Run(ctx context.Context) error {
-	tick := time.NewTicker(sealEvery)
-	defer tick.Stop()
-	for {
-		if err := s.Turn(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Error("cannot seal the audit log", zap.Error(err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+func (s *Sealer) Run(ctx context.Context) {
+	periodic.Work{Every: sealEvery, AtOnce: true, Turn: s.Turn, Log: s.Log, Cannot: "cannot seal the audit log", Grave: true}.Run(ctx)
 }
 
 // Turn seals what there is and signs the heads that are due.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/periodic"
 )
 
 const (
@@ -34,18 +35,12 @@ func (a *API) keepContacts(ctx context.Context) {
 
 // every does something now and then until ctx ends, and gives it up when it takes too long.
 func every(ctx context.Context, period, timeout time.Duration, do func(context.Context)) {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			once, done := context.WithTimeout(ctx, timeout)
-			do(once)
-			done()
-		case <-ctx.Done():
-			return
-		}
-	}
+	periodic.Work{Every: period, Turn: func(ctx context.Context) error {
+		once, done := context.WithTimeout(ctx, timeout)
+		defer done()
+		do(once) // logs its own failures
+		return nil
+	}}.Run(ctx)
 }
 
 // flushContacts writes a batch. One that cannot be written is kept, unless a

@@ -48,7 +48,7 @@ type Keeper struct {
 
 // Run places events as they come, until ctx ends. A hint says that there are
 // some; one that was lost costs a second. What fails is tried again.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Keeper) Run(ctx context.Context) {
 	hints := k.DB.Hints(ctx)
 	place, forget := time.NewTicker(placeEvery), time.NewTicker(forgetEvery)
 	defer place.Stop()
@@ -58,7 +58,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.Log.Warn("cannot place events", zap.Error(err))
 		}
 		if !k.pause(ctx, hints, place.C, forget.C) {
-			return nil
+			return
 		}
 	}
 }

@@ -34,9 +34,10 @@ func running(t *testing.T, db *store.DB) *outbox.Feed {
 	f := outbox.NewFeed(db)
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan struct{}, 2)
-	for _, run := range []func(context.Context) error{f.Run, (&outbox.Keeper{DB: db, Log: zap.NewNop()}).Run} {
+	keeper := &outbox.Keeper{DB: db, Log: zap.NewNop()}
+	for _, run := range []func(context.Context){keeper.Run, func(ctx context.Context) { _ = f.Run(ctx) }} {
 		go func() {
-			_ = run(work)
+			run(work)
 			ended <- struct{}{}
 		}()
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -28,19 +29,8 @@ type Watch struct {
 }
 
 // Run looks until ctx ends.
-func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(cmp.Or(w.Period, Every))
-	defer tick.Stop()
-	for {
-		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot watch for silent nodes", zap.Error(err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+func (w *Watch) Run(ctx context.Context) {
+	periodic.Work{Every: cmp.Or(w.Period, Every), AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot watch for silent nodes"}.Run(ctx)
 }
 
 // ReadFleet is the fleet as it is on record now.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/store"
 )
@@ -98,20 +99,12 @@ func (w *Watch) memory(site broker.Site) *memory {
 }
 
 // Run looks until ctx ends.
-func (w *Watch) Run(ctx context.Context) error {
+func (w *Watch) Run(ctx context.Context) {
 	defer w.work.Wait()
-	tick := time.NewTicker(cmp.Or(w.Glance, glance))
-	defer tick.Stop()
-	for {
-		if err := w.due(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot see which sites are to be reconciled", zap.Error(err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	periodic.Work{
+		Every: cmp.Or(w.Glance, glance), AtOnce: true, Turn: w.due, Log: w.Log,
+		Cannot: "cannot see which sites are to be reconciled",
+	}.Run(ctx)
 }
 
 // due begins a look at each site whose time has come, or that somebody asked for. A

@@ -72,7 +72,7 @@ func TestASiteThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 		clock.Advance(time.Second)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- db.Lead(ctx, func(ctx context.Context) { _ = w.watch.Run(ctx) }) }()
+		go func() { ended <- db.Lead(ctx, w.watch.Run) }()
 		eventually(t, "the site that answers", func() bool { return !w.lookedAt("dc1").Complete.IsZero() })
 		clock.Advance(time.Second)
 		asked, err := db.RequestLook(t.Context(), ada, "dc1")

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
@@ -26,19 +27,8 @@ type Watch struct {
 }
 
 // Run looks until ctx ends.
-func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot bring resolver profiles to nodes", zap.Error(err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+func (w *Watch) Run(ctx context.Context) {
+	periodic.Work{Every: every, AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot bring resolver profiles to nodes"}.Run(ctx)
 }
 
 // Look takes every want one step further.

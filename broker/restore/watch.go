@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/store"
 )
@@ -31,26 +32,19 @@ type Watch struct {
 
 // Run looks until the database is released, or ctx ends. Where it was never restored, or
 // is released, there is nothing to do.
-func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
-	for {
-		last, err := w.DB.LastRestore(ctx)
-		switch {
-		case err == nil && !last.Held():
-			return nil
-		case err == nil:
-			err = w.Look(ctx, last)
-		}
-		if err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot compare the restored database", zap.Error(err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+func (w *Watch) Run(ctx context.Context) {
+	periodic.Work{Every: Every, AtOnce: true, Turn: w.turn, Log: w.Log, Cannot: "cannot compare the restored database"}.Run(ctx)
+}
+
+func (w *Watch) turn(ctx context.Context) error {
+	last, err := w.DB.LastRestore(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !last.Held():
+		return periodic.ErrFinished
 	}
+	return w.Look(ctx, last)
 }
 
 // Look compares once.

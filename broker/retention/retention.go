@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
 )
@@ -31,19 +32,8 @@ type Keeper struct {
 // Run removes what is old each hour, until ctx ends, and nothing in the first: a machine that
 // has just started may not have the time yet, and of brokers that are given another policy
 // one by one this may be the last to have it.
-func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := k.Drop(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn("cannot drop what is old", zap.Error(err))
-		}
-	}
+func (k *Keeper) Run(ctx context.Context) {
+	periodic.Work{Every: every, Turn: k.Drop, Log: k.Log, Cannot: "cannot drop what is old"}.Run(ctx)
 }
 
 // Drop removes what is old by now.

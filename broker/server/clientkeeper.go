@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/broker/internal/periodic"
 )
 
 const (
@@ -17,6 +18,8 @@ const (
 	// keepEvery is how often client.yaml is tried again where it could not be
 	// written, and looked at where a root has run out.
 	keepEvery = time.Minute
+
+	cannotKeep = "cannot write the roots in force to client.yaml; it is tried again, and a rotation of the root must not be finished before"
 )
 
 // clientKeeper keeps client.yaml at the roots in force: in a rotation of the
@@ -58,19 +61,11 @@ func (k *clientKeeper) write() error {
 // keep is write where nobody waits for the answer.
 func (k *clientKeeper) keep() {
 	if err := k.write(); err != nil {
-		k.log.Error("cannot write the roots in force to client.yaml; it is tried again, and a rotation of the root must not be finished before", zap.Error(err))
+		k.log.Error(cannotKeep, zap.Error(err))
 	}
 }
 
 func (k *clientKeeper) run(ctx context.Context) error {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			k.keep()
-		}
-	}
+	periodic.Work{Every: keepEvery, Turn: func(context.Context) error { return k.write() }, Log: k.log, Cannot: cannotKeep, Grave: true}.Run(ctx)
+	return nil
 }

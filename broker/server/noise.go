@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -115,37 +116,24 @@ func (n *noise) tell() {
 // keepStrangers writes down what is counted of strangers, until ctx ends, and then once
 // more.
 func (s *Server) keepStrangers(ctx context.Context) error {
-	tick := time.NewTicker(cmp.Or(s.c.Often, flushEvery))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer done()
-			return s.db.FlushStrangers(last)
-		case <-tick.C:
-		}
-		for _, n := range s.noise {
-			n.tell()
-		}
-		if err := s.db.FlushStrangers(ctx); err != nil && ctx.Err() == nil {
-			s.c.Log.Warn("cannot write down how many strangers were refused", zap.Error(err))
-		}
-	}
+	periodic.Work{
+		Every: cmp.Or(s.c.Often, flushEvery), Log: s.c.Log, Cannot: "cannot write down how many strangers were refused",
+		Turn: func(ctx context.Context) error {
+			for _, n := range s.noise {
+				n.tell()
+			}
+			return s.db.FlushStrangers(ctx)
+		},
+	}.Run(ctx)
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer done()
+	return s.db.FlushStrangers(last)
 }
 
 // tellStrangers puts what all brokers counted into the audit log. The leader runs it.
-func (s *Server) tellStrangers(ctx context.Context) error {
-	tick := time.NewTicker(cmp.Or(s.c.Often, flushEvery))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := s.db.SummariseStrangers(ctx); err != nil && ctx.Err() == nil {
-			s.c.Log.Warn("cannot say in the audit log how many strangers were refused", zap.Error(err))
-		}
-	}
+func (s *Server) tellStrangers(ctx context.Context) {
+	periodic.Work{
+		Every: cmp.Or(s.c.Often, flushEvery), Turn: s.db.SummariseStrangers, Log: s.c.Log,
+		Cannot: "cannot say in the audit log how many strangers were refused",
+	}.Run(ctx)
 }

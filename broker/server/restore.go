@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/hostler/hostler/broker/internal/periodic"
 )
 
 // glanceAtHold is how often a broker with a restored database sees whether it was
@@ -13,23 +15,18 @@ const glanceAtHold = 2 * time.Second
 
 // onceReleased has f wait while the database is a restored one that is held. Where it is
 // not, f begins at once; a hold is never placed while a broker runs.
-func (s *Server) onceReleased(f func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		tick := time.NewTicker(glanceAtHold)
-		defer tick.Stop()
-		for {
+func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
+	return func(ctx context.Context) {
+		released := false
+		periodic.Work{Every: glanceAtHold, AtOnce: true, Log: s.c.Log, Cannot: "cannot see whether the database is held", Turn: func(ctx context.Context) error {
 			last, err := s.db.LastRestore(ctx)
-			if err == nil && !last.Held() {
-				return f(ctx)
+			if released = err == nil && !last.Held(); released {
+				return periodic.ErrFinished
 			}
-			if err != nil {
-				s.c.Log.Warn("cannot see whether the database is held", zap.Error(err))
-			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return nil
-			}
+			return err
+		}}.Run(ctx)
+		if released {
+			f(ctx)
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi"
@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/onboarding"
@@ -326,7 +327,6 @@ func (s *Server) Run(ctx context.Context) error {
 
 // lead does what one broker does for all.
 func (s *Server) lead(ctx context.Context) {
-	var group errgroup.Group
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
 	// What these compare was written by the store's clock.
 	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
@@ -338,36 +338,28 @@ func (s *Server) lead(ctx context.Context) {
 	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restore")}
-	for _, f := range []func(context.Context) error{
+	var work sync.WaitGroup
+	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.tellStrangers, compare.Run,
 		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),
 	} {
-		group.Go(func() error {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				s.c.Log.Error("periodic work ended", zap.Error(err))
-			}
-			return nil
-		})
+		work.Go(func() { run(ctx) })
 	}
-	_ = group.Wait()
+	work.Wait()
 }
 
-func (s *Server) sweep(ctx context.Context) error {
-	tick := time.NewTicker(cmp.Or(s.c.Often, sweepEvery))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if _, err := s.queue.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.c.Log.Warn("cannot sweep tasks", zap.Error(err))
-		}
-		if err := s.queue.ProbeUnknown(ctx); err != nil && ctx.Err() == nil {
-			s.c.Log.Warn("cannot ask what became of tasks", zap.Error(err))
-		}
-	}
+// sweep moves the tasks that time moves, and asks nodes for tasks of unknown outcome.
+func (s *Server) sweep(ctx context.Context) {
+	periodic.Work{
+		Every: cmp.Or(s.c.Often, sweepEvery), Log: s.c.Log, Cannot: "cannot sweep tasks",
+		Turn: func(ctx context.Context) error {
+			_, err := s.queue.Sweep(ctx)
+			if failed := s.queue.ProbeUnknown(ctx); failed != nil {
+				err = errors.Join(err, fmt.Errorf("cannot ask what became of tasks: %w", failed))
+			}
+			return err
+		},
+	}.Run(ctx)
 }
 
 // watchdog tells systemd that the process turns. It does not ask the store: a PostgreSQL
@@ -376,16 +368,11 @@ func (s *Server) watchdog(ctx context.Context) error {
 	if s.c.Watchdog == 0 {
 		return nil
 	}
-	tick := time.NewTicker(s.c.Watchdog / 2)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.c.Notify("WATCHDOG=1")
-		}
-	}
+	periodic.Work{Every: s.c.Watchdog / 2, Log: s.c.Log, Turn: func(context.Context) error {
+		s.c.Notify("WATCHDOG=1")
+		return nil
+	}}.Run(ctx)
+	return nil
 }
 
 // operatorServer serves the operators' listener.

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -20,19 +21,8 @@ type Retention struct {
 }
 
 // Run drops what is old, until ctx ends; the leader runs it.
-func (r *Retention) Run(ctx context.Context) error {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	for {
-		if err := r.Drop(ctx); err != nil && ctx.Err() == nil {
-			r.Log.Warn("cannot drop old recordings", zap.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+func (r *Retention) Run(ctx context.Context) {
+	periodic.Work{Every: keepEvery, AtOnce: true, Turn: r.Drop, Log: r.Log, Cannot: "cannot drop old recordings"}.Run(ctx)
 }
 
 // Drop drops what is old by now.

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 )
@@ -25,27 +26,16 @@ type Leftovers struct {
 }
 
 // Run tries from time to time, until ctx ends.
-func (l *Leftovers) Run(ctx context.Context) error {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			l.tidy(ctx)
-		}
-	}
+func (l *Leftovers) Run(ctx context.Context) {
+	periodic.Work{Every: tidyEvery, Turn: l.tidy, Log: l.Log, Cannot: "cannot remove the secrets of nodes that are gone"}.Run(ctx)
 }
 
-func (l *Leftovers) tidy(ctx context.Context) {
+func (l *Leftovers) tidy(ctx context.Context) error {
 	all, err := l.DB.SecretsLeft(ctx, nil)
 	for _, one := range all {
 		err = errors.Join(err, forget(ctx, l.DB, l.Secrets, one.NodeID))
 	}
-	if err != nil && ctx.Err() == nil {
-		l.Log.Warn("cannot remove the secrets of nodes that are gone", zap.Error(err))
-	}
+	return err
 }
 
 // forget removes what is kept for a node, and keeps in mind where it could not.

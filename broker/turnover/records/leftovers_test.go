@@ -39,12 +39,16 @@ func TestWhatWasLeftOfANodeIsRemovedLater(t *testing.T) {
 			t.Error("nobody says that it failed")
 		}
 		tidy := &Leftovers{DB: db, Secrets: keeper, Log: zap.NewNop()}
-		tidy.tidy(ctx)
+		if err := tidy.tidy(ctx); err == nil {
+			t.Error("a turn that removed nothing reports no error")
+		}
 		if left, err := db.SecretsLeft(ctx, nil); err != nil || len(left) != 1 || left[0].NodeID != n.ID || left[0].Hostname != "gpu-1" || left[0].Since.IsZero() {
 			t.Errorf("%+v, %v", left, err)
 		}
 		keeper.shut = false
-		tidy.tidy(ctx)
+		if err := tidy.tidy(ctx); err != nil {
+			t.Error(err)
+		}
 		if left, err := db.SecretsLeft(ctx, nil); err != nil || len(left) != 0 {
 			t.Errorf("%+v, %v", left, err)
 		}

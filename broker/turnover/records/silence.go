@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/turnover"
 )
 
@@ -28,19 +29,8 @@ type Silence struct {
 }
 
 // Run looks from time to time, until ctx ends.
-func (s *Silence) Run(ctx context.Context) error {
-	tick := time.NewTicker(silenceEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := s.look(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Warn("cannot have silent nodes reimaged", zap.Error(err))
-			}
-		}
-	}
+func (s *Silence) Run(ctx context.Context) {
+	periodic.Work{Every: silenceEvery, Turn: s.look, Log: s.Log, Cannot: "cannot have silent nodes reimaged"}.Run(ctx)
 }
 
 // look takes the one step or the other of each run that is due for it.
