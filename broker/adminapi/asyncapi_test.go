@@ -91,7 +91,7 @@ func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := []string{
-		"node.status.changed", "node.identity_conflict", "node.drift.detected", "node.drift.resolved", "allocation.force_released", agentlifecycle.RolledBackEvent,
+		"node.status.changed", "node.identity_conflict", store.CertificateDeniedEvent, "node.drift.detected", "node.drift.resolved", "allocation.force_released", agentlifecycle.RolledBackEvent,
 		"site.reconciliation.stopped", "site.reconciliation.resumed", store.SilentEvent, store.HeardEvent, store.ProfilesStoppedEvent,
 		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
 	}

@@ -47,6 +47,8 @@ var routes = []route{
 	{get, "/nodes/{node}/timeline", viewer, "show-timeline", "show what happened to a node", answers((*API).timeline)},
 	{post, "/nodes/{node}/token", operator, "issue-token", "issue a new enrolment token for a node", answers((*API).issueToken)},
 	{post, "/nodes/{node}/token/extend", operator, "extend-token", "extend a node's enrolment token", answers((*API).extendToken)},
+	{get, "/nodes/{node}/certificates", viewer, "list-node-certificates", "list the certificates by which a node is known", answers((*API).listNodeCertificates)},
+	{post, "/nodes/{node}/certificates/{serial}/deny", admin, "deny-node-certificate", "refuse one certificate of a node from now on", answers((*API).denyNodeCertificate)},
 	{put, "/nodes/{node}/credentials", admin, "set-node-credentials", "keep a node's own credentials, such as its MAAS token", answers((*API).setCredentials)},
 	{get, "/nodes/{node}/baseline", viewer, "show-baseline", "show a node's baseline", answers((*API).showBaseline)},
 	{get, "/nodes/{node}/baseline/diff", viewer, "diff-baseline", "compare a node's baseline with the one taken last", answers((*API).diffBaseline)},

@@ -24,7 +24,7 @@ func filled(path, node string) string {
 		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
 		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
 		"{onboarding}", "r-none", "{run}", "r-none", "{rollout}", "r-none", "{decommission}", "r-none", "{batch}", "none",
-		"{registry}", "none.invalid", "{version}", "9.9.9", "{key}", "none",
+		"{registry}", "none.invalid", "{version}", "9.9.9", "{key}", "none", "{serial}", "00",
 		"{terminal}", "ts-nonenone", "{recording}", "ts-nonenone",
 		"{certificate}", "r-none.1", "{attestation}", "att-none").Replace(path)
 }

@@ -295,13 +295,13 @@ func TestStoppingAnswersTheRequestsThatWait(t *testing.T) {
 	}
 }
 
-func TestReplicasShareADatabaseAndKeys(t *testing.T) {
-	url := storetest.PostgresURL(t)
+// replicas are two brokers on one database with the same keys.
+func replicas(t *testing.T, url string) (a, b *servertest.Broker) {
+	t.Helper()
 	postgres := func(dir string) func(*server.Config) {
 		return func(c *server.Config) { c.DataDir, c.Database = dir, url }
 	}
-	one := t.TempDir()
-	refused(t, server.Config{DataDir: one, Database: url}, "keys_missing")
+	one, two := t.TempDir(), t.TempDir()
 	dir, err := server.OpenDataDir(one)
 	if err != nil {
 		t.Fatal(err)
@@ -309,8 +309,7 @@ func TestReplicasShareADatabaseAndKeys(t *testing.T) {
 	if err := errors.Join(dir.MakeKeys(servertest.Clock(), ""), dir.Close()); err != nil {
 		t.Fatal(err)
 	}
-	a := servertest.Start(t, postgres(one))
-	two := t.TempDir()
+	a = servertest.Start(t, postgres(one))
 	if err := os.CopyFS(filepath.Join(two, "keys"), os.DirFS(filepath.Join(one, "keys"))); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +322,13 @@ func TestReplicasShareADatabaseAndKeys(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(two, "admin.token"), []byte(a.Token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := servertest.Start(t, postgres(two))
+	return a, servertest.Start(t, postgres(two))
+}
+
+func TestReplicasShareADatabaseAndKeys(t *testing.T) {
+	url := storetest.PostgresURL(t)
+	refused(t, server.Config{DataDir: t.TempDir(), Database: url}, "keys_missing")
+	a, b := replicas(t, url)
 	servertest.Must[resource.NodeBootstrap](t, a, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
 	if nodes := servertest.Must[resource.NodeList](t, b, http.MethodGet, "/nodes", nil); len(nodes.Items) != 1 {
 		t.Errorf("the other replica sees %d nodes", len(nodes.Items))
@@ -339,7 +344,8 @@ func TestReplicasShareADatabaseAndKeys(t *testing.T) {
 	}
 	// A replica with other keys does not start.
 	three := t.TempDir()
-	if dir, err = server.OpenDataDir(three); err != nil {
+	dir, err := server.OpenDataDir(three)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(dir.MakeKeys(servertest.Clock(), ""), dir.Close()); err != nil {

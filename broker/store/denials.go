@@ -2,12 +2,22 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 )
 
-// Deny puts a certificate on the deny list. Doing so again changes nothing.
+// CertificateDeniedEvent says that one certificate of a node was denied.
+const CertificateDeniedEvent = "node.certificate.denied"
+
+// DenyOperator begins the reason of a denial for which an operator asked. The prefix keeps
+// an operator's words apart from the reasons that open a way, such as DenyRotated.
+const DenyOperator = "operator: "
+
+// Deny puts a certificate on the deny list. A certificate that is on the list already stays
+// there for the reason that it has, and nothing is audited.
 // Codes: certificate_not_found.
 func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason string) error {
 	c, err := db.Certificate(ctx, serial)
@@ -15,11 +25,26 @@ func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason strin
 		return err
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, c.NodeID, t.forUpdate()) // no renewal of the certificate is under way
+		if err != nil {
+			return err
+		}
+		c, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, serial))
+		if err != nil || !c.DeniedAt.IsZero() {
+			return err
+		}
 		if err := t.denyWhere(ctx, reason, `serial = $3`, serial); err != nil {
 			return err
 		}
+		words := strings.TrimPrefix(reason, DenyOperator)
+		if err := t.send(ctx, told{Site: n.Site, CorrelationID: correlationOf(ctx), Message: chain.Message{
+			Type: CertificateDeniedEvent, Subject: "node/" + n.ID,
+			Data: map[string]any{"node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "serial": serial, "reason": words, "by": actor.Name},
+		}}); err != nil {
+			return err
+		}
 		e := entry(actor, "certificate.deny", c.NodeID)
-		e.Reason, e.After = reason, small("serial", serial)
+		e.Reason, e.After = words, small("serial", serial, "key", c.PublicKeyDigest)
 		return t.audit(ctx, e)
 	})
 }

@@ -228,6 +228,13 @@ func TestDenyingIsHintedAndListed(t *testing.T) {
 		if got := must(db.DenyList(ctx, time.Time{}))(t); len(got) != 1 || got[serial] != "stolen" {
 			t.Fatalf("denied %v", got)
 		}
+		ok(t, db.Deny(ctx, admin, serial, "for another reason"))
+		if got := must(db.DenyList(ctx, time.Time{}))(t); got[serial] != "stolen" {
+			t.Errorf("a second denial changed the reason: %v", got)
+		}
+		if got := audited(t, db, "certificate.deny", ""); got != 2 { // that of the certificate, and that of the node
+			t.Errorf("%d rows tell of denials, want 2", got)
+		}
 		refused(t, db.Deny(ctx, admin, "0000", "x"), "certificate_not_found")
 	})
 }

@@ -35,6 +35,7 @@ func nodeCommand(a *app) *cobra.Command {
 		nodeDeviceCommand(a),
 		nodeLabelCommand(a),
 		nodeTokenCommand(a),
+		nodeCertificateCommand(a),
 		nodeCredentialsCommand(a),
 	)
 }

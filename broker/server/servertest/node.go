@@ -114,6 +114,17 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 	return n
 }
 
+// At is the node as it speaks to another replica, over connections of its own.
+func (n *Node) At(t testing.TB, b *Broker) *Node {
+	t.Helper()
+	there := *n
+	there.b = b
+	transport := &http.Transport{TLSClientConfig: n.TLS()}
+	there.client = &http.Client{Transport: transport}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &there
+}
+
 // adopt has the node go by a key that the broker has certified.
 func (n *Node) adopt(t testing.TB, key crypto.Signer, chain string) (leaf *x509.Certificate) {
 	t.Helper()

@@ -110,6 +110,16 @@ func (c *Client) AcceptDevices(ctx context.Context, ref string, d resource.Devic
 	return submit[resource.NodeDeviceList](ctx, c, http.MethodPost, at("nodes", ref, "devices", "accept"), d)
 }
 
+// NodeCertificates lists the certificates by which a node is known.
+func (c *Client) NodeCertificates(ctx context.Context, ref string) (*resource.NodeCertificateList, error) {
+	return fetch[resource.NodeCertificateList](ctx, c, at("nodes", ref, "certificates"), nil)
+}
+
+// DenyNodeCertificate has one certificate of a node refused from now on.
+func (c *Client) DenyNodeCertificate(ctx context.Context, ref, serial, reason string) (*resource.NodeCertificateList, error) {
+	return submit[resource.NodeCertificateList](ctx, c, http.MethodPost, at("nodes", ref, "certificates", serial, "deny"), resource.ReasonBody{Reason: reason})
+}
+
 // BaselineDiff compares the baseline with the last one taken.
 func (c *Client) BaselineDiff(ctx context.Context, ref string) (*resource.BaselineDiff, error) {
 	return fetch[resource.BaselineDiff](ctx, c, at("nodes", ref, "baseline", "diff"), nil)

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func nodeCertificateCommand(a *app) *cobra.Command {
+	return noun("certificate", "the certificates by which brokers know a node", "  hostler node certificate list gpu-07",
+		nodeCertificateListCommand(a), nodeCertificateDenyCommand(a))
+}
+
+func (a *app) showNodeCertificates(l *resource.NodeCertificateList) error {
+	serials, rows := []string{}, [][]string{}
+	for _, c := range l.Items {
+		state := c.State
+		if c.Newest {
+			state += ", newest"
+		}
+		serials = append(serials, c.Serial)
+		rows = append(rows, []string{c.Serial, state, strconv.FormatInt(c.Epoch, 10), render.Short(c.Key), render.Ago(c.IssuedAt, a.now()), render.Time(c.NotAfter), c.Reason})
+	}
+	return a.show(l, serials, func(p *render.Page) {
+		p.Table([]string{"SERIAL", "STATE", "EPOCH", "KEY", "ISSUED", "ENDS", "BECAUSE"}, rows)
+		if len(rows) == 0 {
+			a.note("no certificates are on record (the node has one once it has enrolled)")
+		}
+	})
+}
+
+func nodeCertificateListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list NODE", Short: "list a node's certificates: valid, denied, superseded, expired", Args: exactly("NODE"),
+		Long: `List the certificates by which brokers know a node, the oldest first. A valid
+certificate is let in. A denied one is refused, for the reason in BECAUSE. A superseded
+one is of an earlier enrolment and is refused. An expired one can only be renewed, for
+30 days. A node goes by its newest certificate. A renewal keeps the key: certificates
+with the same KEY were issued to whoever has that private key.`,
+		Example:           "  hostler node certificate list gpu-07",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := api.NodeCertificates(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showNodeCertificates(l)
+		},
+	}
+}
+
+func nodeCertificateDenyCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "deny NODE SERIAL --reason R", Short: "refuse one certificate of a node, such as a stolen one", Args: exactly("NODE", "SERIAL"),
+		Long: `Refuse one certificate of a node from now on (platform_admin). Within two seconds every
+broker refuses it, ends the polls that wait with it and closes its connections to the
+relay. It is never renewed. The node's record and its other certificates stay as they
+are. A denial cannot be taken back.
+
+A node whose current certificate is denied is shut out: it is told no tasks, reports
+nothing and goes offline. It comes back by a new token only: run what hostler node token
+issue NODE prints on the machine.
+
+Whoever has a certificate's private key can have renewed it before. Deny each certificate
+with that KEY which the node itself does not use (hostler node certificate list). To
+make a copied key worthless give the node another one: hostler task enqueue NODE
+node.rotate_identity --wait, or a new token.`,
+		Example:           "  hostler node certificate deny gpu-07 4f0c9a31 --reason 'copied from a backup, ticket 4711'",
+		ValidArgsFunction: a.completeNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			if !saidYes(c) {
+				l, err := api.NodeCertificates(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				// A serial that the node does not have is refused by the broker.
+				if i := slices.IndexFunc(l.Items, func(c resource.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
+					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be taken back. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l.Items[i])); err != nil {
+						return err
+					}
+				}
+				args[0] = l.NodeID // the node about which the person was asked
+			}
+			l, err := api.DenyNodeCertificate(c.Context(), args[0], args[1], reason)
+			if err != nil {
+				return err
+			}
+			return a.showNodeCertificates(l)
+		},
+	}
+	reasonFlag(c, &reason)
+	yesFlag(c)
+	return c
+}
+
+// whatDenialMeans says what becomes of the node.
+func whatDenialMeans(c resource.NodeCertificate) string {
+	if c.Newest {
+		return "It is the node's newest: the node is shut out and needs a new token (hostler node token issue)."
+	}
+	return "It is not the node's newest: a node that goes by its newest is not disturbed."
+}
