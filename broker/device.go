@@ -33,9 +33,6 @@ const (
 	DeviceRemoved    DeviceState = "removed"    // it was there; an operator accepted that it is not
 )
 
-// Wrong reports whether a person has to look.
-func (s DeviceState) Wrong() bool { return s == DeviceMissing || s == DeviceUnexpected }
-
 // Device is a part of a node's machine. One that was removed is kept on record: what
 // a tenant wrote on it has left with it.
 type Device struct {

@@ -109,14 +109,6 @@ func (t Type) Limit(params any) time.Duration {
 	return min(t.limit(params), t.Deadline)
 }
 
-// NeedsAllocation reports whether the type's params have an allocation_id: a
-// destructive task is refused by a node with a tenant unless it names the
-// tenant's allocation there.
-func (t Type) NeedsAllocation() bool {
-	_, ok := t.params.FieldByName("AllocationID")
-	return ok
-}
-
 // All returns every type in the order of the table.
 func All() []Type { return slices.Clone(catalog) }
 

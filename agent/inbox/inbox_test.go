@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -369,9 +370,17 @@ func TestADestructiveTaskNamesTheTenantItMayDestroy(t *testing.T) {
 // What can name an allocation in the catalog is known to allocationOf: a type
 // added there and not here would never be let in beside a tenant.
 func TestEveryDestructiveTypeThatNamesAnAllocationIsUnderstood(t *testing.T) {
+	named := 0
 	for _, typ := range taskcatalog.All() {
 		if typ.Class != taskcatalog.ClassDestructive {
 			continue
+		}
+		params, err := typ.DecodeParams(json.RawMessage(typ.Example))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.Indirect(reflect.ValueOf(params)).FieldByName("AllocationID").IsValid() {
+			continue // it cannot name one
 		}
 		var example map[string]any
 		if err := json.Unmarshal([]byte(typ.Example), &example); err != nil {
@@ -379,16 +388,16 @@ func TestEveryDestructiveTypeThatNamesAnAllocationIsUnderstood(t *testing.T) {
 		}
 		example["allocation_id"] = "a-1"
 		raw, _ := json.Marshal(example)
-		params, err := typ.DecodeParams(raw)
-		if err != nil && !typ.NeedsAllocation() {
-			continue // it cannot name one
-		}
-		if err != nil {
+		if params, err = typ.DecodeParams(raw); err != nil {
 			t.Fatal(err)
 		}
+		named++
 		if allocationOf(params) != "a-1" {
 			t.Errorf("%s: allocationOf does not read its params", typ.ID())
 		}
+	}
+	if named == 0 {
+		t.Error("no destructive type names an allocation: the test looks at nothing")
 	}
 }
 

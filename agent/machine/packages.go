@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -88,15 +87,6 @@ func (m *Machine) Packages(yield func(Package) error) error {
 		}
 	}
 	return nil
-}
-
-// HasDpkg reports whether the machine keeps its packages by dpkg.
-func (m *Machine) HasDpkg() (bool, error) {
-	_, err := m.Lstat(dpkgDir + "/status")
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 type dpkgPackage struct {

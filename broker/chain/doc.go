@@ -98,7 +98,7 @@
 // # Holds
 //
 // A hold says that no stage begins at a site: freeze is an operator's, and
-// unreachable a stage's (Hold). Table chain_holds keeps them, site ” being all;
+// unreachable a stage's (Hold). Table chain_holds keeps them, an empty site being all;
 // whoever builds the stop button calls the store's PlaceHold and LiftHold, and
 // every claim obeys. Steps in flight finish. Stage clocks stand still: a limit is
 // compared with the time since the stage was entered, less the union of the

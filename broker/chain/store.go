@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -81,16 +80,6 @@ type Claim struct {
 // that does not know its list claims it, which stops it for a person: brokers of two
 // releases run side by side for less.
 const Strange = 10 * time.Minute
-
-// Knows reports whether a claim means a run by its list. Stores without a language of
-// their own call it.
-func (c Claim) Knows(r Record, now time.Time) bool {
-	if c.Lists == nil || r.List == "" || slices.Contains(c.Lists, r.List) {
-		return true
-	}
-	before := now.Add(-Strange)
-	return r.Status != Pending && !r.DueAt.After(before) && !r.UpdatedAt.After(before)
-}
 
 // Change is what one transaction makes of a run. Record is the row as it shall
 // be, with the version and owner it was read with.

@@ -213,8 +213,8 @@ func TestARunInProgressIsLeftAlone(t *testing.T) {
 			return w.run(id, "")
 		},
 		"an owed turnover": func(w *world, id string) func() {
-			w.ok(w.db.SetTurnoverOwed(w.t.Context(), ada, id, true, "test"))
-			return func() { w.ok(w.db.SetTurnoverOwed(w.t.Context(), ada, id, false, "test")) }
+			storetest.OweTurnover(w.t, w.db, id, true)
+			return func() { storetest.OweTurnover(w.t, w.db, id, false) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

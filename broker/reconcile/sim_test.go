@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -161,7 +162,7 @@ func (s *simulation) happen() {
 			s.ok(err)
 		}
 	case 18:
-		s.ok(s.db.SetTurnoverOwed(s.t.Context(), ada, id, !node.TurnoverOwed, "test"))
+		storetest.OweTurnover(s.t, s.db, id, !node.TurnoverOwed)
 	case 19:
 		s.boot()
 	case 20:

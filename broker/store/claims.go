@@ -172,12 +172,6 @@ func toStop(open []openTask) []string {
 	return ids
 }
 
-// PendingCancels lists the tasks that a node may have and is to stop.
-func (db *DB) PendingCancels(ctx context.Context, nodeID string) ([]string, error) {
-	open, err := (&tx{runner: db.reader()}).openTasks(ctx, nodeID)
-	return toStop(open), err
-}
-
 // RecordProgress renews the lease of a task and says what the node is to stop.
 // A task whose lease had run out, but which was not delivered again, is the
 // node's once more. Codes: task_not_found, task_ended, attempt_superseded.

@@ -162,7 +162,7 @@ func TestNothingLeadsToActiveWhileATurnoverIsOwed(t *testing.T) {
 		if must(db.Node(ctx, n.ID))(t).TurnoverOwed {
 			t.Fatal("the mark is still there")
 		}
-		ok(t, db.SetTurnoverOwed(ctx, admin, n.ID, true, "test"))
+		storetest.OweTurnover(t, db, n.ID, true)
 		ok(t, move(store.Change{To: broker.Quarantined, By: broker.OwnerOperator}))
 		ok(t, move(store.Change{To: broker.Active, By: broker.OwnerOverride, Reason: "checked by hand"}))
 		if must(db.Node(ctx, n.ID))(t).TurnoverOwed {

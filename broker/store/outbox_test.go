@@ -47,7 +47,7 @@ func TestEachChangeOfANodesStatusIsAnEvent(t *testing.T) {
 		if to(broker.BootstrapIssued, broker.OwnerOperator) == nil {
 			t.Fatal("a node went back to its beginning")
 		}
-		ok(t, db.SetTurnoverOwed(ctx, admin, n.ID, true, "r")) // no change of status either
+		storetest.OweTurnover(t, db, n.ID, true) // no change of status either
 		want := []string{
 			"1 node.status.changed node/n-one →bootstrap_issued at dc1 by ada",
 			"2 node.status.changed node/n-one bootstrap_issued→enrolling at dc1 by node:n-one",

@@ -145,19 +145,3 @@ func (t *tx) closeNode(ctx context.Context, actor broker.Actor, nodeID string) e
 	}
 	return t.failOpen(ctx, actor, nodeID, 1<<62, "node_deleted")
 }
-
-// SetTurnoverOwed sets or clears the mark that keeps a node from active.
-func (db *DB) SetTurnoverOwed(ctx context.Context, actor broker.Actor, nodeID string, owed bool, reason string) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
-		if err != nil || n.TurnoverOwed == owed {
-			return err
-		}
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET turnover_owed = $1, updated_at = $2 WHERE id = $3`, owed, micros(t.now), nodeID); err != nil {
-			return err
-		}
-		e := entry(actor, "node.turnover_owed", nodeID)
-		e.Reason, e.Before, e.After = reason, small("turnover_owed", n.TurnoverOwed), small("turnover_owed", owed)
-		return t.audit(ctx, e)
-	})
-}

@@ -146,11 +146,20 @@ func (s *Memory) Claim(_ context.Context, c chain.Claim) (*chain.Record, error) 
 	return nil, nil
 }
 
+// meant reports whether a claim means a run by its list.
+func meant(c chain.Claim, r chain.Record, now time.Time) bool {
+	if c.Lists == nil || r.List == "" || slices.Contains(c.Lists, r.List) {
+		return true
+	}
+	before := now.Add(-chain.Strange)
+	return r.Status != chain.Pending && !r.DueAt.After(before) && !r.UpdatedAt.After(before)
+}
+
 // due lists the runs that may be claimed for all that is in their rows.
 func (s *Memory) due(now time.Time, c chain.Claim) []*row {
 	var due []*row
 	for _, r := range s.runs {
-		if r.Status.Moving() && !r.DueAt.After(now) && !r.InFlight(now) && slices.Contains(c.Kinds, r.Kind) && c.Knows(r.Record, now) {
+		if r.Status.Moving() && !r.DueAt.After(now) && !r.InFlight(now) && slices.Contains(c.Kinds, r.Kind) && meant(c, r.Record, now) {
 			due = append(due, r)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -47,6 +48,21 @@ func Reopen(t testing.TB, url string, now func() time.Time) *store.DB {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// OweTurnover sets or clears the mark of a node that owes a turnover, and leaves its status
+// as it is. Outside of tests nothing but a turnover does so.
+func OweTurnover(t testing.TB, db *store.DB, nodeID string, owed bool) {
+	t.Helper()
+	n, err := db.Node(t.Context(), nodeID)
+	if err == nil {
+		_, err = db.Transition(t.Context(), broker.Actor{Name: "test"}, nodeID, store.Change{
+			To: n.Status, By: broker.OwnerTurnover, Reason: "test", OweTurnover: owed, ClearTurnover: !owed,
+		})
+	}
+	if err != nil {
+		t.Fatalf("cannot mark node %s: %v", nodeID, err)
+	}
 }
 
 // Clock is a clock that stands until a test moves it.

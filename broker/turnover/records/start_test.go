@@ -68,7 +68,7 @@ func TestTheReconcilerTakesNoNodeThatIsInUse(t *testing.T) {
 		}, "node_moved"},
 		"a turnover is owed": {func(q *quiet) broker.Node {
 			judged := pause(q)
-			q.ok(q.db.SetTurnoverOwed(q.ctx, broker.System, q.node, true, "test"))
+			storetest.OweTurnover(q.t, q.db, q.node, true)
 			return judged
 		}, "node_moved"},
 		"a tenant is on it": {func(q *quiet) broker.Node {
