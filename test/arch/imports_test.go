@@ -229,6 +229,17 @@ func TestCertificatesKnowNothingOfTheBroker(t *testing.T) {
 	}
 }
 
+// go-retry is in go.mod for goose alone. Our own retries use cenkalti/backoff.
+func TestRetriesAreOfOneLibrary(t *testing.T) {
+	for _, p := range load(t) {
+		for _, imp := range p.Imports {
+			if within(imp, "github.com/sethvargo/go-retry") {
+				t.Errorf("%s imports %s: use github.com/cenkalti/backoff", ours(p.ImportPath), imp)
+			}
+		}
+	}
+}
+
 func TestEachDependencyHasOneImporter(t *testing.T) {
 	imported := map[string]bool{}
 	for _, p := range load(t) {

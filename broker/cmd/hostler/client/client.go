@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sethvargo/go-retry"
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
@@ -26,6 +26,7 @@ import (
 const (
 	maxReply     = 64 << 20         // bytes of a reply that is held in memory
 	callLimit    = 60 * time.Second // of a call that does not wait
+	longestPause = 5 * time.Second  // between two tries
 	waitPatience = time.Minute      // how long a waiting call outlives an absent broker
 )
 
@@ -122,15 +123,30 @@ func (c *Client) do(ctx context.Context, r call, out any) error {
 	if r.method != http.MethodGet && !r.repeat {
 		return once(ctx)
 	}
-	backoff := retry.WithMaxDuration(orElse(r.patience, 2*time.Second),
-		retry.WithJitterPercent(20, retry.WithCappedDuration(5*time.Second, retry.NewExponential(c.opts.Backoff))))
-	return retry.Do(ctx, backoff, func(ctx context.Context) error {
-		err := once(ctx)
-		if kind := broker.AsError(err).Kind; err != nil && (kind == broker.Unavailable || kind == broker.TooMany) {
-			return retry.RetryableError(err)
-		}
-		return err
+	return c.retry(ctx, orElse(r.patience, 2*time.Second), 0.2, func() (again bool, err error) {
+		err = once(ctx)
+		return absent(err), err
 	})
+}
+
+// absent reports whether the broker may answer a later try.
+func absent(err error) bool {
+	kind := broker.AsError(err).Kind
+	return err != nil && (kind == broker.Unavailable || kind == broker.TooMany)
+}
+
+// retry repeats what says again, and waits twice as long each time, up to longestPause. It
+// returns the last error where another wait would end after patience.
+func (c *Client) retry(ctx context.Context, patience time.Duration, jitter float64, try func() (again bool, err error)) error {
+	pause := &backoff.ExponentialBackOff{InitialInterval: c.opts.Backoff, Multiplier: 2, RandomizationFactor: jitter, MaxInterval: longestPause}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		again, err := try()
+		if err != nil && !again {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(patience))
+	return err
 }
 
 // send makes one request and returns the reply if it is a success.

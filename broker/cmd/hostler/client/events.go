@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sethvargo/go-retry"
-
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 )
@@ -27,9 +25,8 @@ type EventFilter struct {
 }
 
 const (
-	maxEvent   = 4 << 20
-	silent     = time.Minute // after which a stream that should have said something is lost
-	eventsWait = 5 * time.Second
+	maxEvent = 4 << 20
+	silent   = time.Minute // after which a stream that should have said something is lost
 )
 
 // Events calls got with every event, in order. Where it follows, it goes on after
@@ -57,19 +54,17 @@ func (c *Client) Events(ctx context.Context, f EventFilter, got func(resource.Ev
 			return mine
 		}
 		var broke error
-		backoff := retry.WithMaxDuration(waitPatience, retry.WithCappedDuration(eventsWait, retry.NewExponential(c.opts.Backoff)))
-		err := retry.Do(ctx, backoff, func(ctx context.Context) error {
+		err := c.retry(ctx, waitPatience, 0, func() (again bool, _ error) {
 			opened, err := c.events(ctx, &f, heard)
-			kind := broker.AsError(err).Kind
 			switch {
-			case mine != nil, ctx.Err() != nil, err != nil && kind != broker.Unavailable && kind != broker.TooMany, !f.Follow:
-				return err
+			case mine != nil, ctx.Err() != nil, err != nil && !absent(err), !f.Follow:
+				return false, err
 			case opened:
 				broke = err // and the next try is a first one
-				return nil
+				return false, nil
 			}
 			gone(err)
-			return retry.RetryableError(err)
+			return true, err
 		})
 		switch {
 		case mine != nil:
