@@ -51,10 +51,11 @@ func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 	}
 }
 
-// shapeOf is what JSON of a type may hold: names and types, in their order.
+// shapeOf is what JSON of a type may hold: names and types, in their order. A type that
+// moves to another package keeps its shape.
 func shapeOf(t reflect.Type, seen map[reflect.Type]bool) string {
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) || seen[t] {
-		return t.String()
+		return t.Name()
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
