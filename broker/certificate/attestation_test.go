@@ -51,7 +51,7 @@ func TestAPartThatIsGoneIsAttestedAndNotMissing(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	page := string(must(certificate.Page(r))(t))
-	for _, said := range []string{"What persons say", "Bo Witness", "no machine has signed", "attested"} {
+	for _, said := range []string{"What people state", "Bo Witness", "no machine has signed", "attested"} {
 		if !strings.Contains(page, said) {
 			t.Errorf("the page does not say %q", said)
 		}

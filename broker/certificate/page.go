@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"math/bits"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -16,11 +15,11 @@ import (
 var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"time":        func(t time.Time) string { return stamp(t) },
-	"bytes":       humanize.IBytes,
-	"words":       func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-	"covered":     Covered,
-	"environment": environmentText,
+	"time":     func(t time.Time) string { return stamp(t) },
+	"bytes":    humanize.IBytes,
+	"words":    plain,
+	"covered":  Covered,
+	"standard": func() string { return GradeStandard },
 	"yes": func(b bool) string {
 		if b {
 			return "yes"
@@ -61,16 +60,4 @@ func Covered(covered, of *uint64) string {
 	}
 	hundredths, _ := bits.Div64(high, low, *of)
 	return fmt.Sprintf("%d.%02d%% of %s", hundredths/100, hundredths%100, humanize.IBytes(*of))
-}
-
-func environmentText(e Environment) string {
-	switch e {
-	case TenantOS:
-		return "the operating system that the tenant used"
-	case FreshOS:
-		return "an operating system installed since the tenant left"
-	case AttestedOS:
-		return "an operating system that was measured"
-	}
-	return string(e)
 }

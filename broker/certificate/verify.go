@@ -45,8 +45,8 @@ func (r *Report) Sentence() string {
 		return "a person's statement, which no machine has signed"
 	case r.Holds():
 		return "clean: meets the policy"
-	case len(r.Remarks) == 1 && r.Remarks[0].Code == CodeStale:
-		return "was clean, and is stale"
+	case r.CleanWhenIssued():
+		return "clean when issued, good for handing out until " + stamp(r.validUntil())
 	}
 	return "not clean: falls short of the policy"
 }
@@ -103,14 +103,24 @@ func (r *Report) read(payload []byte) (predicate, error) {
 
 // remark collects what speaks against an authentic statement.
 func (r *Report) remark(now time.Time) {
-	var until time.Time
 	switch {
 	case r.Clean != nil:
-		r.Remarks, until = append(r.Remarks, r.Clean.Verdict.Shortfalls...), r.Clean.ValidUntil
+		r.Remarks = append(r.Remarks, r.Clean.Verdict.Shortfalls...)
 	case r.Receipt != nil:
-		r.Remarks, until = append(r.Remarks, r.Receipt.Verdict.Shortfalls...), r.Receipt.ValidUntil
+		r.Remarks = append(r.Remarks, r.Receipt.Verdict.Shortfalls...)
 	}
-	if !until.IsZero() && now.After(until) {
+	if until := r.validUntil(); !until.IsZero() && now.After(until) {
 		r.Remarks = append(r.Remarks, Remark{Code: CodeStale, Message: "it says how the machine was at " + stamp(r.IssuedAt) + " and was good until " + stamp(until) + " (what happened since is not in it)"})
 	}
+}
+
+// validUntil is when the document has become stale; zero: never.
+func (r *Report) validUntil() time.Time {
+	switch {
+	case r.Clean != nil:
+		return r.Clean.ValidUntil
+	case r.Receipt != nil:
+		return r.Receipt.ValidUntil
+	}
+	return time.Time{}
 }

@@ -337,7 +337,7 @@ func TestAStaleCertificateIsTold(t *testing.T) {
 		t.Fatal(r.Remarks)
 	}
 	r := must(certificate.Verify(file, w.trust, c.ValidUntil.Add(time.Second)))(t)
-	if len(r.Remarks) != 1 || r.Remarks[0].Code != certificate.CodeStale || r.Sentence() != "was clean, and is stale" {
+	if len(r.Remarks) != 1 || r.Remarks[0].Code != certificate.CodeStale || !r.CleanWhenIssued() || r.Sentence() != "clean when issued, good for handing out until 2026-03-31 12:00:00Z" {
 		t.Errorf("%s: %v", r.Sentence(), r.Remarks)
 	}
 }

@@ -23,17 +23,22 @@ func certificateCommand(a *app) *cobra.Command {
 
 func certificateVerifyCommand(a *app) *cobra.Command {
 	var trustFile, at, page string
+	var archive bool
 	c := &cobra.Command{
-		Use: "verify FILE|-", Short: "check a clean certificate, a receipt or an attestation", Args: exactly("FILE|-"),
-		Long: `Check a clean certificate, a receipt or an attestation. With --trust it needs no
+		Use: "verify FILE|-", Short: "check a turnover certificate, a receipt or an attestation", Args: exactly("FILE|-"),
+		Long: `Check a turnover certificate, a receipt or an attestation. With --trust it needs no
 network and no broker: the file carries the evidence that the node signed, and
 the trust file, which hostler trust show -o json prints, the keys. Get that one
 another way than the certificate. Without --trust the broker is asked for it.
 
-Exit status: 0 authentic, clean and of today; 1 nothing in it can be believed,
-the error's code says why; 2 a file cannot be read; 3 authentic, and a device is
-missing or not clean, it falls short of its policy, or it is stale.`,
-		Example: "  hostler trust show -o json > trust.json\n  hostler certificate verify gpu-07.json --trust trust.json\n  hostler certificate verify gpu-07.json --trust trust.json --at 2026-03-01 --html gpu-07.html",
+A certificate is good for handing out a machine until its valid_until. An auditor
+reads it later: --archive accepts a certificate that was clean when it was issued.
+
+Exit status: 0 authentic, clean and not past valid_until (with --archive: clean
+when issued); 1 nothing in it can be believed, the error's code says why; 2 a file
+cannot be read; 3 authentic, and a device is missing or not clean, it falls short
+of its policy, or (without --archive) it is past valid_until.`,
+		Example: "  hostler trust show -o json > trust.json\n  hostler certificate verify gpu-07.json --trust trust.json\n  hostler certificate verify gpu-07.json --trust trust.json --at 2026-03-01 --html gpu-07.html\n  hostler certificate verify gpu-07.json --trust trust.json --archive",
 		RunE: func(c *cobra.Command, args []string) error {
 			now := a.now()
 			asOf, err := a.timeFlag("at", at)
@@ -60,16 +65,20 @@ missing or not clean, it falls short of its policy, or it is stale.`,
 					return err
 				}
 			}
-			if err := a.show(r, []string{r.Sentence()}, func(p *render.Page) { certificatePage(p, r, trust) }); err != nil || r.Holds() {
+			if err := a.show(r, []string{r.Sentence()}, func(p *render.Page) { certificatePage(p, r, trust) }); err != nil || r.Holds() || archive && r.CleanWhenIssued() {
 				return err
 			}
 			first := r.Remarks[0]
+			if r.CleanWhenIssued() {
+				return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic and %s (--archive accepts a certificate that was clean when issued)", r.Sentence())
+			}
 			return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic and does not hold: %s (%d in all)", first.Message, len(r.Remarks))
 		},
 	}
 	c.Flags().StringVar(&trustFile, "trust", "", "the keys to believe, `FILE`; without it the broker is asked")
 	c.Flags().StringVar(&at, "at", "", "judge as of a `TIME`: a date, RFC 3339, or so long ago as in 24h")
 	c.Flags().StringVar(&page, "html", "", "write a page for people to `FILE`, too")
+	c.Flags().BoolVar(&archive, "archive", false, "accept a certificate that was clean when issued, also past its valid_until")
 	return c
 }
 
@@ -117,6 +126,7 @@ func unbelievable(err error) error {
 }
 
 func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBundle) {
+	p.Title(r.Title())
 	p.Fields("verdict", r.Sentence())
 	switch {
 	case r.Clean != nil:
@@ -132,11 +142,18 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 	for _, m := range r.Remarks {
 		rows = append(rows, []string{string(m.Code), m.Subject, m.Message})
 	}
-	resultTable(p, "What speaks against it", []string{"CODE", "SUBJECT", "MESSAGE"}, rows)
+	against := "What speaks against it"
+	if r.CleanWhenIssued() {
+		against = "Since it was issued"
+	}
+	resultTable(p, against, []string{"CODE", "SUBJECT", "MESSAGE"}, rows)
 	p.Title("Signature")
 	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle", "version "+strconv.FormatInt(trust.Version, 10),
 		"judged as of", render.Time(r.JudgedAsOf), "verified", render.Time(r.VerifiedAt))
 }
+
+// gradeHead is the column of grades: those of storage, by the standard that they follow.
+const gradeHead = "GRADE (" + certificate.GradeStandard + ")"
 
 func cleanPage(p *render.Page, c *certificate.Clean) {
 	allocation := "none"
@@ -149,26 +166,22 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 			allocation += ", with root"
 		}
 	}
-	machine := string(c.Validation.Verdict) + ", " + strconv.Itoa(c.Validation.ChecksMade) + " checks made, " + strconv.Itoa(len(c.Validation.ChecksNotMade)) + " not made"
+	machine := strings.ReplaceAll(string(c.Validation.Verdict), "_", " ") + ", " + strconv.Itoa(c.Validation.ChecksMade) + " checks made, " + strconv.Itoa(len(c.Validation.ChecksNotMade)) + " not made"
 	for i, check := range c.Validation.NotApplicable {
 		machine += []string{", not applicable ", " "}[min(i, 1)] + check.Name
 	}
-	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+", enrolment "+strconv.FormatInt(c.Node.Epoch, 10)+")", "site", c.Node.Site,
+	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+")", "its key", "certified after "+render.Time(c.Node.IdentitySince)+", registration "+strconv.FormatInt(c.Node.Epoch, 10)+" of this machine", "site", c.Node.Site,
 		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt), "allocation", allocation,
-		"environment", string(c.Environment), "policy", "version "+c.Policy.Version, "good until", render.Time(c.ValidUntil),
+		"examined from", c.Environment.Words(), "policy", "version "+c.Policy.Version, "good until", render.Time(c.ValidUntil),
 		"whole machine", machine)
 	devices, downgrades, overrides, tasks := [][]string{}, [][]string{}, [][]string{}, [][]string{}
 	for _, d := range c.Devices {
-		grade := string(d.Method.Grade())
-		if d.Kind == certificate.KindNIC {
-			grade = "" // it is looked for, and nothing is done to it
-		}
 		devices = append(devices, []string{
-			d.Kind, d.Name(), render.YesNo(d.Expected), found(d.Found, d.Attestation != ""), string(d.Method), grade,
-			certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Reset, string(d.Verdict), d.Model,
+			d.Kind, d.Name(), render.YesNo(d.Expected), found(d.Found, d.Attestation != ""), string(d.Method), d.StorageGrade(),
+			certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Reset, d.Outcome(), d.Model,
 		})
 	}
-	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "EXPECTED", "FOUND", "METHOD", "GRADE", "COVERED", "VERIFIED", "RESET", "VERDICT", "MODEL"}, devices)
+	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "EXPECTED", "FOUND", "METHOD", gradeHead, "COVERED", "VERIFIED", "RESET", "VERDICT", "MODEL"}, devices)
 	words := [][]string{}
 	for _, w := range c.Attested {
 		s := w.Statement
@@ -182,16 +195,12 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 	for _, o := range c.Overrides {
 		overrides = append(overrides, []string{o.Stage, o.By, render.Time(o.At), o.Reason})
 	}
-	resultTable(p, "Stages gone on without", []string{"STAGE", "BY", "AT", "WHY"}, overrides)
+	resultTable(p, "Stages that a person skipped", []string{"STAGE", "BY", "AT", "WHY"}, overrides)
 	exposuresPage(p, c.Exposures, c.NotCovered)
 	for _, t := range c.Tasks {
-		proof := "not in the file"
-		if t.Proof != nil {
-			proof = "holds"
-		}
-		tasks = append(tasks, []string{t.ID, t.Type + "@" + strconv.Itoa(t.Version), string(t.Outcome), proof, t.EvidenceDigest})
+		tasks = append(tasks, []string{t.ID, t.Type + "@" + strconv.Itoa(t.Version), string(t.Outcome), t.ProofWord(), t.EvidenceDigest})
 	}
-	resultTable(p, "Evidence", []string{"TASK", "TYPE", "OUTCOME", "SIGNED BY THE NODE", "DIGEST"}, tasks)
+	resultTable(p, "Evidence", []string{"TASK", "TYPE", "OUTCOME", "EVIDENCE", "DIGEST"}, tasks)
 }
 
 // found is whether a part was there, or whose word stands for it.
@@ -204,7 +213,7 @@ func found(there, attested bool) string {
 
 func receiptPage(p *render.Page, r *certificate.Receipt) {
 	p.Fields("allocation", r.AllocationID, "tenant", r.Tenant, "released", render.Time(r.ReleasedAt), "cleaned until", render.Time(r.FinishedAt),
-		"environment", string(r.Environment), "good until", render.Time(r.ValidUntil), "certificate", r.CertificateDigest)
+		"examined from", r.Environment.Words(), "good until", render.Time(r.ValidUntil), "certificate", r.CertificateDigest)
 	rows := [][]string{}
 	for _, d := range r.Devices {
 		name := d.Serial
@@ -212,10 +221,10 @@ func receiptPage(p *render.Page, r *certificate.Receipt) {
 			name = d.UUID
 		}
 		rows = append(rows, []string{
-			d.Kind, name, found(d.Found, d.Attested), string(d.Method), string(d.Grade), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, string(d.Verdict), d.Model,
+			d.Kind, name, found(d.Found, d.Attested), string(d.Method), d.StorageGrade(), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Outcome(), d.Model,
 		})
 	}
-	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "FOUND", "METHOD", "GRADE", "COVERED", "VERIFIED", "VERDICT", "MODEL"}, rows)
+	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "FOUND", "METHOD", gradeHead, "COVERED", "VERIFIED", "VERDICT", "MODEL"}, rows)
 	exposuresPage(p, r.Exposures, r.NotCovered)
 }
 

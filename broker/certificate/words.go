@@ -1,0 +1,118 @@
+package certificate
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// GradeStandard names the standard whose words the grades of disks are. Revision 1
+// lists methods for each type of media, and the table of methods follows that list.
+// Revision 2 keeps the words and leaves the methods to IEEE 2883.
+const GradeStandard = "NIST SP 800-88 Rev. 1"
+
+// Title is the heading of a document: the kind and the verdict. A document that
+// fell short is never headed as a clean one.
+func (r *Report) Title() string {
+	switch {
+	case r.Attestation != nil:
+		return "A person's statement, not a measurement"
+	case r.Receipt != nil:
+		return "Receipt: what became of your data (" + r.verdictWord() + ")"
+	}
+	return "Turnover certificate: " + r.verdictWord()
+}
+
+func (r *Report) verdictWord() string {
+	switch {
+	case r.Holds():
+		return "clean"
+	case r.CleanWhenIssued():
+		return "clean when issued"
+	}
+	return "not clean"
+}
+
+// CleanWhenIssued reports whether the age of the document is all that speaks against it.
+// An archived certificate is read in that state: the statement about its day stands.
+func (r *Report) CleanWhenIssued() bool {
+	return len(r.Remarks) == 1 && r.Remarks[0].Code == CodeStale
+}
+
+// Outcome is the verdict in words for people. A device that was there and to which
+// nothing was done is never shown as clean.
+func (d *Device) Outcome() string {
+	return outcome(d.Attestation != "", d.Found, d.Method, d.Verdict)
+}
+
+// Outcome is the verdict in words for people, as of a certificate's device.
+func (d *ReceiptDevice) Outcome() string { return outcome(d.Attested, d.Found, d.Method, d.Verdict) }
+
+func outcome(attested, found bool, m Method, v taskcatalog.Verdict) string {
+	switch {
+	case attested:
+		return "attested"
+	case found && m == MethodNone && v != taskcatalog.VerdictNotClean:
+		return "present, not cleaned"
+	}
+	return plain(string(v))
+}
+
+// StorageGrade is the grade of what was done to a disk. The standard grades storage
+// media, and GPUs and NICs are none: they have no grade.
+func (d *Device) StorageGrade() string { return storageGrade(d.Kind, d.Method.Grade()) }
+
+// StorageGrade is the grade of what was done to a disk, as of a certificate's device.
+func (d *ReceiptDevice) StorageGrade() string { return storageGrade(d.Kind, d.Grade) }
+
+func storageGrade(kind string, g Grade) string {
+	if kind != KindDisk {
+		return ""
+	}
+	return string(g)
+}
+
+// LeftOut is how much of a GPU's or disk's capacity was not covered, in bytes.
+func (d *ReceiptDevice) LeftOut() uint64 {
+	if d.CoveredBytes == nil || d.OfBytes == nil {
+		return 0
+	}
+	return *d.OfBytes - min(*d.OfBytes, *d.CoveredBytes)
+}
+
+// ProofWord says whether a task can be checked by the file alone. A task that proves
+// nothing of the verdict has no evidence in the file, whether or not the node signed any.
+func (t *Task) ProofWord() string {
+	if t.Proof != nil {
+		return "signed by the node, verified"
+	}
+	return "not in this file"
+}
+
+// Words for people of what a GPU scrub or an erase has left out.
+var leftOut = map[string]string{
+	"reserved_by_driver": "reserved by the driver, not counted in the percentage",
+	"not_free":           "in use by the driver's own contexts, the scrub's among them",
+	"not_allocatable":    "free in pieces smaller than 2 MiB, which cannot be allocated",
+	"not_asked_for":      "not asked for",
+}
+
+// Words is the reason for people. What is not known is shown as it was signed.
+func (e Exclusion) Words() string { return cmp.Or(leftOut[e.Reason], plain(e.Reason)) }
+
+// Words says for people from where a machine was examined.
+func (e Environment) Words() string {
+	switch e {
+	case TenantOS:
+		return "the operating system that the tenant used"
+	case FreshOS:
+		return "an operating system installed after the tenant's access ended"
+	case AttestedOS:
+		return "an operating system whose start was measured"
+	}
+	return string(e)
+}
+
+// plain turns a name of the wire into words.
+func plain(s string) string { return strings.ReplaceAll(s, "_", " ") }
