@@ -48,6 +48,8 @@ type Site struct {
 	DeploySSHIface     string
 	DeploySSHPublicKey string // made with the first credentials; its other half is a secret
 
+	Issuer Issuer // of the certificates of its machines
+
 	// CommissioningScripts are what the site's owner keeps in MAAS and runs
 	// depend on; their content is not ours.
 	CommissioningScripts []ScriptVersion
@@ -150,6 +152,9 @@ func (s *Site) Check() error {
 	s.APIBaseURL = base
 	if why := checkCACert(s.CACert); why != "" {
 		return bad("ca_cert %s", why)
+	}
+	if why := s.Issuer.fault(); why != "" {
+		return bad("%s", why)
 	}
 	return nil
 }

@@ -164,6 +164,7 @@ func configure(s *broker.Site, c resource.SiteConfig) {
 	s.PXEIface, s.PXEVLANVID, s.NodePXEIface = c.PXEIface, c.PXEVLANVID, c.NodePXEIface
 	s.DistroSeries, s.Architecture, s.UpstreamDNSServers = c.DistroSeries, c.Architecture, c.UpstreamDNSServers
 	s.DeployUser, s.DeploySSHIface, s.DefaultProfileID = c.DeployUser, c.DeploySSHIface, c.DefaultProfileID
+	s.Issuer = broker.Issuer{Organisation: c.IssuerOrganisation, Contact: c.IssuerContact, TrustURL: c.IssuerTrustURL}
 	s.CommissioningScripts = make([]broker.ScriptVersion, len(c.CommissioningScripts))
 	for i, v := range c.CommissioningScripts {
 		s.CommissioningScripts[i] = broker.ScriptVersion(v)
@@ -176,6 +177,7 @@ func siteConfig(s broker.Site) resource.SiteConfig {
 		PXEIface: s.PXEIface, PXEVLANVID: s.PXEVLANVID, NodePXEIface: s.NodePXEIface,
 		DistroSeries: s.DistroSeries, Architecture: s.Architecture, UpstreamDNSServers: s.UpstreamDNSServers,
 		DeployUser: s.DeployUser, DeploySSHIface: s.DeploySSHIface, DefaultProfileID: s.DefaultProfileID,
+		IssuerOrganisation: s.Issuer.Organisation, IssuerContact: s.Issuer.Contact, IssuerTrustURL: s.Issuer.TrustURL,
 		CommissioningScripts: make([]resource.SiteScript, len(s.CommissioningScripts)),
 	}
 	for i, v := range s.CommissioningScripts {

@@ -49,6 +49,16 @@ func TestASiteIsMadeWithDefaultsAndChangedInPart(t *testing.T) {
 	}
 }
 
+func TestASiteNamesTheIssuerOfItsCertificates(t *testing.T) {
+	b := servertest.Start(t)
+	servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", aSite)
+	servertest.Must[resource.Site](t, b, http.MethodPatch, "/maas-sites/dc1", `{"issuer_organisation":"Example","issuer_contact":"a person","issuer_trust_url":"https://example.com/trust.json"}`)
+	s := servertest.Must[resource.Site](t, b, http.MethodPatch, "/maas-sites/dc1", `{"issuer_contact":""}`)
+	if s.IssuerOrganisation != "Example" || s.IssuerContact != "" || s.IssuerTrustURL != "https://example.com/trust.json" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestBadSitesChangeNothing(t *testing.T) {
 	b := servertest.Start(t)
 	servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", aSite)
@@ -64,6 +74,7 @@ func TestBadSitesChangeNothing(t *testing.T) {
 		{http.MethodPatch, "/maas-sites/dc1", `{"status":"gone"}`, "invalid_request"},
 		{http.MethodPatch, "/maas-sites/dc1", `{"pxe_vlan_vid":4095}`, "invalid_request"},
 		{http.MethodPatch, "/maas-sites/dc1", `{"api_base_url":"http://u:p@h/MAAS"}`, "site_invalid"},
+		{http.MethodPatch, "/maas-sites/dc1", `{"issuer_contact":"trust@example.com"}`, "site_invalid"},
 		{http.MethodPatch, "/maas-sites/dc1", `[]`, "invalid_request"},
 		{http.MethodPatch, "/maas-sites/dc9", `{"status":"disabled"}`, "site_not_found"},
 		{http.MethodPost, "/maas-sites/dc1/profiles", `{}`, "profile_invalid"},

@@ -58,6 +58,8 @@ func (c *Clean) whole() error {
 	switch {
 	case !name.MatchString(c.ID):
 		return lacks("certificate_id")
+	case !c.Issuer.valid():
+		return lacks("issuer")
 	case !pki.ValidNodeID(c.Node.ID) || c.Node.Epoch < 1:
 		return lacks("node")
 	case !name.MatchString(c.Run.ID) || !slices.Contains(modes, c.Run.Mode):

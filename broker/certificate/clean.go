@@ -9,7 +9,9 @@ import (
 // Clean is what a clean certificate states: one turnover of one node. Issue fills
 // NotCovered, the exposures that follow from the environment, and Verdict.
 type Clean struct {
-	ID         string      `json:"certificate_id"`
+	ID string `json:"certificate_id"`
+	// Issuer is left out where the site names none, and of certificates from before it was told.
+	Issuer     *Issuer     `json:"issuer,omitempty"`
 	Node       Node        `json:"node"`
 	Run        Run         `json:"run"`
 	Allocation *Allocation `json:"allocation,omitempty"` // the last; none: nobody was on it

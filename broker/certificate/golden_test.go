@@ -21,7 +21,10 @@ func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 	short := w.issue(w.fallen())
 	files := map[string][]byte{"clean": full, "short": short, "attestation": must(certificate.Attest(w.attestation(), w.statement))(t)}
 	files["attested"] = w.issue(w.attested())
-	for name, of := range map[string][]byte{"attested-receipt": files["attested"], "receipt": full, "short-receipt": short} {
+	issued := w.clean(gpu("GPU-1", "1650001"))
+	issued.Issuer = example()
+	files["issuer"] = w.issue(issued)
+	for name, of := range map[string][]byte{"attested-receipt": files["attested"], "receipt": full, "short-receipt": short, "issuer-receipt": files["issuer"]} {
 		files[name] = must(certificate.IssueReceipt(must(certificate.ReceiptOf(w.verify(of), w.now))(t), w.statement))(t)
 	}
 	for name, file := range files {
@@ -29,7 +32,7 @@ func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 		r := must(certificate.Verify(file, trust, w.now))(t)
 		golden(t, name+".html", must(certificate.Page(r))(t))
 		golden(t, name+".report.json", append(must(taskcatalog.Encode(withoutProofs(r)))(t), '\n'))
-		if want := name == "clean" || name == "receipt" || strings.HasPrefix(name, "attest"); r.Holds() != want {
+		if want := name == "clean" || name == "receipt" || strings.HasPrefix(name, "attest") || strings.HasPrefix(name, "issuer"); r.Holds() != want {
 			t.Errorf("%s holds is %v: %v", name, r.Holds(), r.Remarks)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 )
 
 // Receipt is the tenant's version of a certificate: what was done to the devices
-// that held the tenant's data. It has no name of the operator's: no node, host,
-// site, run, task, person, path or message, only codes. The devices are named as
+// that held the tenant's data. Of the operator's names it has the issuer's alone: no
+// node, host, site, run, task, person, path or message, only codes. The devices are named as
 // the tenant could read them. Who doubts it asks for the certificate, which it
 // names by digest.
 type Receipt struct {
 	CertificateDigest string          `json:"certificate_digest"` // of the file
+	Issuer            *Issuer         `json:"issuer,omitempty"`   // the certificate's
 	AllocationID      string          `json:"allocation_id"`
 	Tenant            string          `json:"tenant,omitempty"`
 	ReleasedAt        time.Time       `json:"released_at,omitzero"`
@@ -64,8 +65,8 @@ func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 		return nil, refuse(CodeIncomplete, "cannot make a receipt: the certificate is about no allocation")
 	}
 	out := &Receipt{
-		CertificateDigest: r.Digest,
-		AllocationID:      c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
+		CertificateDigest: r.Digest, Issuer: c.Issuer,
+		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
 		Environment: c.Environment, NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
 		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
 	}
@@ -111,7 +112,7 @@ func (r *Receipt) about() (name, sum string, err error) {
 }
 
 func (r *Receipt) check() error {
-	if !name.MatchString(r.AllocationID) || environments[r.Environment] == 0 ||
+	if !name.MatchString(r.AllocationID) || !r.Issuer.valid() || environments[r.Environment] == 0 ||
 		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.CertifiedAt) || r.IssuedAt.Before(r.CertifiedAt) || r.CertifiedAt.IsZero() ||
 		len(r.Devices) > maxDevices || len(r.Downgrades) > maxList || len(r.Exposures) > maxList {
 		return refuse(CodeIncomplete, "cannot use receipt: it is not complete, or contradicts itself")

@@ -14,13 +14,14 @@ const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_i
 	upstream_dns_servers, deploy_user, deploy_ssh_iface, deploy_ssh_public_key, commissioning_scripts, default_profile_id,
 	COALESCE((SELECT p.name FROM maas_site_profiles p WHERE p.id = default_profile_id), ''),
 	api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path,
-	api_token_set_at, default_power_creds_set_at, deploy_password_set_at, created_at, updated_at`
+	api_token_set_at, default_power_creds_set_at, deploy_password_set_at, created_at, updated_at, issuer_organisation, issuer_contact, issuer_trust_url`
 
 func scanSite(row interface{ Scan(...any) error }) (s broker.Site, err error) {
 	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface, &s.DistroSeries, &s.Architecture,
 		doc(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, doc(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
 		&s.APITokenPath, &s.PowerPath, &s.DeployPasswordPath, &s.DeploySSHKeyPath,
-		at(&s.APITokenSetAt), at(&s.PowerSetAt), at(&s.DeployPasswordSetAt), at(&s.CreatedAt), at(&s.UpdatedAt))
+		at(&s.APITokenSetAt), at(&s.PowerSetAt), at(&s.DeployPasswordSetAt), at(&s.CreatedAt), at(&s.UpdatedAt),
+		&s.Issuer.Organisation, &s.Issuer.Contact, &s.Issuer.TrustURL)
 	return s, err
 }
 
@@ -56,11 +57,13 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 		s.DefaultProfileID = p.ID
 		n, err := changed(t.ExecContext(ctx, `INSERT INTO maas_sites (id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface,
 			distro_series, architecture, upstream_dns_servers, deploy_user, deploy_ssh_iface, commissioning_scripts, default_profile_id,
-			api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21) ON CONFLICT (name) DO NOTHING`,
+			api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path, created_at, updated_at,
+			issuer_organisation, issuer_contact, issuer_trust_url)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21, $22, $23, $24) ON CONFLICT (name) DO NOTHING`,
 			s.ID, s.Name, s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
 			s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, text(s.CommissioningScripts), s.DefaultProfileID,
-			s.APITokenPath, s.PowerPath, s.DeployPasswordPath, s.DeploySSHKeyPath, micros(t.now)))
+			s.APITokenPath, s.PowerPath, s.DeployPasswordPath, s.DeploySSHKeyPath, micros(t.now),
+			s.Issuer.Organisation, s.Issuer.Contact, s.Issuer.TrustURL))
 		if err != nil {
 			return err
 		}
@@ -194,10 +197,12 @@ func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason st
 	s.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx, `UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,
 		distro_series = $8, architecture = $9, upstream_dns_servers = $10, deploy_user = $11, deploy_ssh_iface = $12, deploy_ssh_public_key = $13, commissioning_scripts = $14,
-		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19, deploy_ssh_key_vault_path = $20 WHERE id = $21`,
+		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19, deploy_ssh_key_vault_path = $20,
+		issuer_organisation = $21, issuer_contact = $22, issuer_trust_url = $23 WHERE id = $24`,
 		s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
 		s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey, text(s.CommissioningScripts),
-		s.DefaultProfileID, micros(s.APITokenSetAt), micros(s.PowerSetAt), micros(s.DeployPasswordSetAt), micros(t.now), s.DeploySSHKeyPath, s.ID); err != nil {
+		s.DefaultProfileID, micros(s.APITokenSetAt), micros(s.PowerSetAt), micros(s.DeployPasswordSetAt), micros(t.now), s.DeploySSHKeyPath,
+		s.Issuer.Organisation, s.Issuer.Contact, s.Issuer.TrustURL, s.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "site/" + s.Name, Reason: reason, Before: siteAudit(before), After: siteAudit(*s)})
@@ -215,6 +220,7 @@ func siteAudit(s broker.Site) json.RawMessage {
 	return small("id", s.ID, "region_code", s.RegionCode, "status", s.Status, "api_base_url", s.APIBaseURL, "ca_cert", s.CACert,
 		"pxe_iface", s.PXEIface, "pxe_vlan_vid", s.PXEVLANVID, "node_pxe_iface", s.NodePXEIface, "distro_series", s.DistroSeries, "architecture", s.Architecture,
 		"upstream_dns_servers", s.UpstreamDNSServers, "deploy_user", s.DeployUser, "deploy_ssh_iface", s.DeploySSHIface, "deploy_ssh_public_key", s.DeploySSHPublicKey,
+		"issuer_organisation", s.Issuer.Organisation, "issuer_contact", s.Issuer.Contact, "issuer_trust_url", s.Issuer.TrustURL,
 		"commissioning_scripts", s.CommissioningScripts, "default_profile_id", s.DefaultProfileID,
 		"api_token_set_at", when(s.APITokenSetAt), "default_power_creds_set_at", when(s.PowerSetAt), "deploy_password_set_at", when(s.DeployPasswordSetAt))
 }

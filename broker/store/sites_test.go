@@ -41,6 +41,25 @@ func lastAudit(t *testing.T, db *store.DB, action string) store.SealedEntry {
 	return rows[0]
 }
 
+func TestASiteKeepsItsIssuer(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		s, want := aSite("dc1"), broker.Issuer{Organisation: "Example", Contact: "trust@example.com", TrustURL: "https://example.com/trust.json"}
+		s.Issuer = want
+		must(db.CreateSite(ctx, admin, s, broker.NewProfile("p-dc1", s.ID, broker.DefaultProfile)))(t)
+		if got := must(db.Site(ctx, "dc1"))(t); got.Issuer != want {
+			t.Errorf("it is created with %+v", got.Issuer)
+		}
+		want.Organisation, want.TrustURL = "Another", ""
+		must(db.UpdateSite(ctx, admin, "dc1", "sold", func(s *broker.Site) error { s.Issuer = want; return nil }))(t)
+		if got := must(db.Site(ctx, "dc1"))(t); got.Issuer != want {
+			t.Errorf("it is changed to %+v", got.Issuer)
+		}
+		if row := lastAudit(t, db, "site.update"); !strings.Contains(string(row.Before), `"Example"`) || !strings.Contains(string(row.After), `"Another"`) {
+			t.Errorf("the audit log has %s, %s", row.Before, row.After)
+		}
+	})
+}
+
 func TestASiteComesWithItsDefaultProfile(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		made := newSite(t, db, "dc1")

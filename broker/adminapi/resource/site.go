@@ -21,6 +21,10 @@ type SiteConfig struct {
 	DeployUser     string `json:"deploy_user" maxLength:"32" doc:"account that is made on every node; default hpcadmin"`
 	DeploySSHIface string `json:"deploy_ssh_iface" maxLength:"15" doc:"where it is reached first; default eno8303"`
 
+	IssuerOrganisation string `json:"issuer_organisation,omitempty" maxLength:"200" doc:"who issues the certificates of the site's machines; signed into each new certificate"`
+	IssuerContact      string `json:"issuer_contact,omitempty" maxLength:"200" doc:"whom a reader of a certificate asks: a person, a mail address or a telephone number"`
+	IssuerTrustURL     string `json:"issuer_trust_url,omitempty" maxLength:"500" doc:"https URL where a reader of a certificate fetches the trust file"`
+
 	CommissioningScripts []SiteScript `json:"commissioning_scripts" maxItems:"64" doc:"what the site's owner keeps in MAAS and must be there as recorded"`
 	DefaultProfileID     string       `json:"default_profile_id" maxLength:"63" doc:"a change takes a name, too"`
 	Reason               string       `json:"reason,omitempty" maxLength:"500" doc:"for the audit log"`

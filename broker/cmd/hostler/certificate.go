@@ -128,6 +128,9 @@ func unbelievable(err error) error {
 func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBundle) {
 	p.Title(r.Title())
 	p.Fields("verdict", r.Sentence())
+	if i := r.Issuer(); i != nil {
+		p.Fields("issuer", i.Organisation, "contact", i.Contact, "trust file", i.TrustURL)
+	}
 	switch {
 	case r.Clean != nil:
 		cleanPage(p, r.Clean)

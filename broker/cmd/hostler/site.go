@@ -43,6 +43,9 @@ func siteFields(a *app, c *cobra.Command) *fields {
 	f.list("upstream-dns-server", "upstream_dns_servers", "`ADDRESS` of a DNS server")
 	f.text("deploy-user", "deploy_user", "account that is made on every node")
 	f.text("deploy-ssh-iface", "deploy_ssh_iface", "interface where it is reached first")
+	f.text("issuer-organisation", "issuer_organisation", "who issues the certificates of the site's machines, for whoever reads one")
+	f.text("issuer-contact", "issuer_contact", "whom a reader of a certificate asks: a person, a mail address or a telephone number")
+	f.text("issuer-trust-url", "issuer_trust_url", "where a reader of a certificate fetches the trust file: an https `URL`")
 	scripts := c.Flags().StringArray("commissioning-script", nil, "`NAME=VERSION` of a script that must be in MAAS (may be repeated)")
 	f.on("commissioning-script", func(d client.Document) error {
 		list := []resource.SiteScript{}
@@ -95,7 +98,7 @@ hostler site probe.`,
 func siteUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SITE", Short: "change what is said of a site", Args: exactly("SITE"),
-		Example:           "  hostler site update dc1 --upstream-dns-server 10.0.0.53 --reason 'own resolver'\n  hostler site update dc1 --commissioning-script 50-burn-in=7",
+		Example:           "  hostler site update dc1 --upstream-dns-server 10.0.0.53 --reason 'own resolver'\n  hostler site update dc1 --commissioning-script 50-burn-in=7\n  hostler site update dc1 --issuer-organisation 'Example Compute' --issuer-contact trust@example.com --issuer-trust-url https://example.com/hostler/trust.json --reason 'for auditors'",
 		ValidArgsFunction: a.completeSite,
 	}
 	f := siteFields(a, c)

@@ -23,6 +23,7 @@ func (a *app) showSite(s *resource.Site) error {
 			"pxe", fmt.Sprintf("%s of the server, VLAN %d, %s of a node", s.PXEIface, s.PXEVLANVID, s.NodePXEIface),
 			"series", s.DistroSeries, "architecture", s.Architecture, "dns", strings.Join(s.UpstreamDNSServers, ", "),
 			"deploy user", s.DeployUser, "reached at", s.DeploySSHIface, "its key", s.DeploySSHPublicKey,
+			"issuer of certificates", s.IssuerOrganisation, "its contact", s.IssuerContact, "its trust file", s.IssuerTrustURL,
 			"default profile", s.DefaultProfile, "created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		if len(s.Holds) > 0 {
 			p.Title("What stands at it")

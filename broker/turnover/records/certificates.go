@@ -64,6 +64,9 @@ func (n *Nodes) Certify(ctx context.Context, c *certificate.Clean) (certificate.
 	if err != nil {
 		return certificate.Verdict{}, err
 	}
+	if c.Issuer, err = n.issuer(ctx, c.Node.Site); err != nil {
+		return certificate.Verdict{}, err
+	}
 	c.IssuedAt = n.Now().UTC()
 	c.Software = append(c.Software, certificate.Software{Name: "hostler-broker", Version: n.Version})
 	file, err := certificate.Issue(c, signer)
@@ -85,6 +88,22 @@ func (n *Nodes) Certify(ctx context.Context, c *certificate.Clean) (certificate.
 		return c.Verdict, err
 	}
 	return judged(kept), nil // another broker was faster
+}
+
+// issuer is whom the settings of a site name as the issuer; nil: nobody, or there is no
+// such site.
+func (n *Nodes) issuer(ctx context.Context, site string) (*certificate.Issuer, error) {
+	if site == "" {
+		return nil, nil
+	}
+	s, err := n.DB.Site(ctx, site)
+	switch {
+	case err != nil && broker.AsError(err).Kind == broker.NotFound, err == nil && s.Issuer == broker.Issuer{}:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &certificate.Issuer{Organisation: s.Issuer.Organisation, Contact: s.Issuer.Contact, TrustURL: s.Issuer.TrustURL}, nil
 }
 
 // judged is the verdict of a certificate on record, by its codes.

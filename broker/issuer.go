@@ -1,0 +1,42 @@
+package broker
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Issuer is who issues the certificates of a site's machines, for the people outside
+// who read them. A site without an issuer has none of the three.
+type Issuer struct {
+	Organisation string
+	Contact      string // a person, a mail address or a telephone number
+	TrustURL     string // where the trust file can be fetched
+}
+
+const maxIssuerText = 200 // bytes
+
+// fault is why this is no issuer; empty: it is one, or none at all.
+func (i Issuer) fault() string {
+	if i == (Issuer{}) {
+		return ""
+	}
+	if i.Organisation == "" {
+		return "issuer_organisation is empty, and an issuer has one"
+	}
+	for _, f := range []struct{ name, text string }{{"issuer_organisation", i.Organisation}, {"issuer_contact", i.Contact}} {
+		if f.text != taskcatalog.Clean(f.text, maxIssuerText) {
+			return fmt.Sprintf("%s has more than %d bytes, or characters that are no text", f.name, maxIssuerText)
+		}
+	}
+	if i.TrustURL == "" {
+		return ""
+	}
+	// The address is never repeated: somebody may have put a password into it.
+	u, err := url.Parse(i.TrustURL)
+	if err != nil || len(i.TrustURL) > maxURL || i.TrustURL != taskcatalog.Clean(i.TrustURL, maxURL) || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return "issuer_trust_url is no https URL without a user, such as https://example.com/hostler/trust.json"
+	}
+	return ""
+}
