@@ -9,11 +9,11 @@ GO      := CGO_ENABLED=0 go
 # when called, which is not what every distribution's gcc does by itself.
 export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
-PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler
+PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
 .PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
-	@echo 'make build     the three programs in bin/'
+	@echo 'make build     the four programs in bin/'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
 	@echo 'make demo-reimage  a tenant had root: a fresh system on the same node, a disk erased, drift, and the end of a node; in a QEMU guest'
 	@echo 'make demo-update  a release of the agent is rolled out, and a bad one puts itself back; in a QEMU guest, from a real registry'
@@ -42,6 +42,7 @@ bin/hostler-broker: ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker
 bin/hostler-agent: setup-build
 	CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS)' -o $@ ./agent/cmd/hostler-agent
 bin/hostler:        ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker/cmd/hostler
+bin/hostler-verify: ; $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./broker/cmd/hostler-verify
 
 setup-build: ; @command -v gcc >/dev/null || .ci/setup build
 setup-test:  ; @.ci/setup test

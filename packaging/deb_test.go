@@ -202,6 +202,7 @@ func purge(m machine) {
 
 func brokerRuns(m machine) {
 	m.out("dpkg", "-i", "/root/broker-0.1.0.deb")
+	m.out("test", "-x", "/usr/bin/hostler-verify")
 	m.until("systemctl", "is-active", "--quiet", "hostler-broker")
 	pid := m.out("systemctl", "show", "-P", "MainPID", "hostler-broker")
 	m.is("hostler-broker", "stat", "-c", "%U", "/proc/"+pid)
@@ -259,7 +260,7 @@ func packages(ctx context.Context, dir string) (map[string][]byte, error) {
 	}
 	files := map[string][]byte{}
 	for _, p := range []struct{ name, version string }{{"agent", "0.1.0"}, {"agent", "0.2.0"}, {"broker", "0.1.0"}} {
-		for _, program := range []string{"hostler-agent", "hostler-broker", "hostler"} {
+		for _, program := range []string{"hostler-agent", "hostler-broker", "hostler", "hostler-verify"} {
 			if _, err := tool(ctx, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-X main.version="+p.version,
 				"-o", filepath.Join(dir, "bin", program), "./testdata/daemon"); err != nil {
 				return nil, err
