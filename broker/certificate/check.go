@@ -69,12 +69,17 @@ func (c *Clean) whole() error {
 		return lacks("allocation")
 	case environments[c.Environment] == 0:
 		return lacks("environment")
-	case environments[c.Policy.Environment] == 0 || !c.Policy.DiskGrade.Valid() || c.Policy.Version == "" || !onlyPlatform(c.Policy.ReportOnly):
+	case !c.Policy.valid():
 		return lacks("policy")
 	case !c.Validation.Verdict.Valid() || c.Validation.ChecksMade < 0:
 		return lacks("validation")
 	}
 	return nil
+}
+
+// valid reports whether all of a policy is there, and lets nothing pass that no policy may.
+func (p *Policy) valid() bool {
+	return environments[p.Environment] > 0 && p.DiskGrade.Valid() && p.Version != "" && onlyPlatform(p.ReportOnly)
 }
 
 // onlyPlatform asks that these are checks of what lies below the operating system,

@@ -25,7 +25,11 @@ func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 	issued.Issuer = example()
 	files["issuer"] = w.issue(issued)
 	for name, of := range map[string][]byte{"attested-receipt": files["attested"], "receipt": full, "short-receipt": short, "issuer-receipt": files["issuer"]} {
-		files[name] = must(certificate.IssueReceipt(must(certificate.ReceiptOf(w.verify(of), w.now))(t), w.statement))(t)
+		receipt := must(certificate.ReceiptOf(w.verify(of), w.now))(t)
+		if name != "issuer-receipt" { // the others are from before a receipt had its policy
+			receipt.Policy = nil
+		}
+		files[name] = must(certificate.IssueReceipt(receipt, w.statement))(t)
 	}
 	for name, file := range files {
 		golden(t, name+".json", file)

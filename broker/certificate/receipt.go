@@ -21,6 +21,7 @@ type Receipt struct {
 	Tenant            string          `json:"tenant,omitempty"`
 	ReleasedAt        time.Time       `json:"released_at,omitzero"`
 	Environment       Environment     `json:"environment"`
+	Policy            *Policy         `json:"policy,omitempty"` // what the operator asked for; receipts from before this have none
 	Devices           []ReceiptDevice `json:"devices"`
 	Downgrades        []ReceiptLess   `json:"downgrades"`
 	Exposures         []Exposure      `json:"exposures"`
@@ -67,7 +68,7 @@ func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 	out := &Receipt{
 		CertificateDigest: r.Digest, Issuer: c.Issuer,
 		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
-		Environment: c.Environment, NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
+		Environment: c.Environment, Policy: c.Policy.copied(), NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
 		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
 	}
 	for _, n := range NeverCoveredOfDisks {
@@ -112,7 +113,7 @@ func (r *Receipt) about() (name, sum string, err error) {
 }
 
 func (r *Receipt) check() error {
-	if !name.MatchString(r.AllocationID) || !r.Issuer.valid() || environments[r.Environment] == 0 ||
+	if !name.MatchString(r.AllocationID) || !r.Issuer.valid() || r.Policy != nil && !r.Policy.valid() || environments[r.Environment] == 0 ||
 		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.CertifiedAt) || r.IssuedAt.Before(r.CertifiedAt) || r.CertifiedAt.IsZero() ||
 		len(r.Devices) > maxDevices || len(r.Downgrades) > maxList || len(r.Exposures) > maxList {
 		return refuse(CodeIncomplete, "cannot use receipt: it is not complete, or contradicts itself")

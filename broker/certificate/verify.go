@@ -43,10 +43,16 @@ func (r *Report) Sentence() string {
 	switch {
 	case r.Attestation != nil:
 		return "a person's statement, which no machine has signed"
+	case r.Holds() && r.Receipt != nil:
+		return "clean: meets the operator's policy"
 	case r.Holds():
 		return "clean: meets the policy"
+	case r.CleanWhenIssued() && r.Receipt != nil:
+		return "clean when issued, counted as clean until " + stamp(r.validUntil())
 	case r.CleanWhenIssued():
 		return "clean when issued, good for handing out until " + stamp(r.validUntil())
+	case r.Receipt != nil:
+		return "not clean: falls short of the operator's policy"
 	}
 	return "not clean: falls short of the policy"
 }

@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -112,6 +113,54 @@ func (e Environment) Words() string {
 		return "an operating system whose start was measured"
 	}
 	return string(e)
+}
+
+// ExaminedFrom says to the tenant from where the machine was examined.
+func (r *Receipt) ExaminedFrom() string { return r.Environment.toTenant() }
+
+func (e Environment) toTenant() string {
+	switch e {
+	case TenantOS:
+		return "the operating system that you used"
+	case FreshOS:
+		return "an operating system installed after your access ended"
+	}
+	return e.Words()
+}
+
+// Words says for people what the policy asks for.
+func (p *Policy) Words() string { return p.words(Environment.Words) }
+
+// ToTenant says to the tenant what the operator's policy asks for.
+func (p *Policy) ToTenant() string { return p.words(Environment.toTenant) }
+
+func (p *Policy) words(environment func(Environment) string) string {
+	asks := []string{"examination from " + environment(p.Environment) + ", or better"}
+	if p.DiskGrade == GradeNone {
+		asks = append(asks, "no particular grade of a disk")
+	} else {
+		asks = append(asks, "disks of the grade "+string(p.DiskGrade)+", or better")
+	}
+	if p.GPUReset {
+		asks = append(asks, "proof that each GPU was reset")
+	}
+	if !p.GPUUnverified {
+		asks = append(asks, "verified GPUs")
+	}
+	if p.RootNeedsFreshOS {
+		asks = append(asks, "a new operating system after a tenant who had root")
+	}
+	text := "It asks for: " + strings.Join(asks, "; ") + "."
+	if len(p.ReportOnly) > 0 {
+		text += " Reported and not counted: " + strings.Join(p.ReportOnly, ", ") + "."
+	}
+	return text
+}
+
+// copied is the policy for a receipt, which is tidied on its own.
+func (p Policy) copied() *Policy {
+	p.ReportOnly = slices.Clone(p.ReportOnly)
+	return &p
 }
 
 // plain turns a name of the wire into words.

@@ -44,9 +44,12 @@ func tell(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 		}
 	case r.Receipt != nil:
 		c := r.Receipt
-		row("allocation", c.AllocationID)
-		row("examined from", c.Environment.Words())
-		row("good until", stamp(c.ValidUntil))
+		row("your allocation", c.AllocationID)
+		row("examined from", c.ExaminedFrom())
+		if c.Policy != nil {
+			row("operator's policy", c.Policy.ToTenant())
+		}
+		row("counted clean until", stamp(c.ValidUntil))
 		row("certificate", c.CertificateDigest)
 		for i := range c.Devices {
 			d := &c.Devices[i]

@@ -215,8 +215,12 @@ func found(there, attested bool) string {
 }
 
 func receiptPage(p *render.Page, r *certificate.Receipt) {
-	p.Fields("allocation", r.AllocationID, "tenant", r.Tenant, "released", render.Time(r.ReleasedAt), "cleaned until", render.Time(r.FinishedAt),
-		"examined from", r.Environment.Words(), "good until", render.Time(r.ValidUntil), "certificate", r.CertificateDigest)
+	policy := "not stated in this file"
+	if r.Policy != nil {
+		policy = r.Policy.ToTenant()
+	}
+	p.Fields("your allocation", r.AllocationID, "tenant", r.Tenant, "your access ended", render.Time(r.ReleasedAt), "cleaned until", render.Time(r.FinishedAt),
+		"examined from", r.ExaminedFrom(), "operator's policy", policy, "counted as clean until", render.Time(r.ValidUntil), "certificate", r.CertificateDigest)
 	rows := [][]string{}
 	for _, d := range r.Devices {
 		name := d.Serial
