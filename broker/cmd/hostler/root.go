@@ -28,6 +28,8 @@ holds a token, NO_COLOR takes the colours away.`,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          group,
+
+		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]string{"table", "json", "yaml"}, a.output) {
 				return usage("cannot print as %q (-o takes table, json or yaml)", a.output)
@@ -86,7 +88,27 @@ holds a token, NO_COLOR takes the colours away.`,
 		trustCommand(a),
 		completionCommand(a),
 	)
+	suggestReflexes(root)
 	return root
+}
+
+// reflexes are the words of other programs, by the commands that do here what they do there.
+var reflexes = map[string][]string{
+	"node":   {"get", "describe"},
+	"task":   {"ps"},
+	"events": {"logs"},
+	"audit":  {"logs"},
+	"list":   {"get", "ls", "ps"},
+	"show":   {"get", "describe"},
+	"remove": {"delete", "rm"},
+}
+
+// suggestReflexes has a command suggested for the words of other programs.
+func suggestReflexes(c *cobra.Command) {
+	c.SuggestFor = reflexes[c.Name()]
+	for _, below := range c.Commands() {
+		suggestReflexes(below)
+	}
 }
 
 // usageTemplate leaves out of every page but the first what all pages share.
