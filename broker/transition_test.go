@@ -40,6 +40,38 @@ func whole() string {
 	return b.String()
 }
 
+// The page for people has the table as it is in the code.
+func TestThePageHasTheTransitions(t *testing.T) {
+	const page, begin, end = "../docs/reference/states.md", "<!-- transitions -->\n", "<!-- /transitions -->\n"
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(raw), begin)
+	has, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the transitions", page)
+	}
+	var want strings.Builder
+	want.WriteString("| from | to | by |\n| --- | --- | --- |\n")
+	for _, from := range NodeStatuses {
+		for _, to := range NodeStatuses {
+			if by := transitions[edge{from, to}]; len(by) > 0 {
+				fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", from, to, strings.ReplaceAll(strings.Trim(fmt.Sprint(by), "[]"), " ", ", "))
+			}
+		}
+	}
+	if has == want.String() {
+		return
+	}
+	if !*update {
+		t.Fatalf("the transitions in %s are not those of the code (go test ./broker -update, and read the diff)", page)
+	}
+	if err := os.WriteFile(page, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheWholeTransitionTableIsAsAgreed(t *testing.T) {
 	const golden = "testdata/transitions.golden"
 	got := whole()
