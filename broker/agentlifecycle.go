@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// AgentChannel is where a node's agent is from: seed 003 §9.1.
+// AgentChannel is where a node's agent is from.
 type AgentChannel string
 
 // The channels. A node of candidate gets what is newest of both, since what was
@@ -23,7 +23,7 @@ const (
 // that are pinned to that very version.
 var AgentChannels = []AgentChannel{ChannelStable, ChannelCandidate, ChannelPinned}
 
-// DeliveryMode is how an agent comes to a node: seed 003 §9.2a.
+// DeliveryMode is how an agent comes to a node.
 type DeliveryMode string
 
 // The modes.
@@ -36,7 +36,7 @@ const (
 // DeliveryModes are all of them.
 var DeliveryModes = []DeliveryMode{ByReimage, ByManualInstall, ByRebootstrap}
 
-// DeliveryScenario is what a delivery is for: seed 003 §9.2b.
+// DeliveryScenario is what a delivery is for.
 type DeliveryScenario string
 
 // The scenarios. config_repair is apart from drift_reconcile so that a node whose agent
@@ -53,7 +53,7 @@ const (
 // DeliveryScenarios are all of them.
 var DeliveryScenarios = []DeliveryScenario{BootstrapInstall, InPlaceUpgrade, RepairReinstall, CertificateRepair, ConfigRepair, DriftReconcile}
 
-// SafetyPolicy is when a node's agent may be worked on: seed 003 §9.2d.
+// SafetyPolicy is when a node's agent may be worked on.
 type SafetyPolicy string
 
 // The policies.
@@ -66,7 +66,7 @@ const (
 // SafetyPolicies are all of them.
 var SafetyPolicies = []SafetyPolicy{OnlyIdle, AfterDrain, Forced}
 
-// AgentDrift is how a node's agent stands to what is wanted of it: seed 003 §9.1.
+// AgentDrift is how a node's agent stands to what is wanted of it.
 type AgentDrift string
 
 // The drift states.
@@ -82,8 +82,7 @@ const (
 // Drifted reports whether something is to be done: of an unknown build as well.
 func (d AgentDrift) Drifted() bool { return d != AgentInSync }
 
-// What is told of a delivery itself, with subject node/ID, where no run tells of it: seed
-// 003 §12.
+// The events of a delivery itself, with subject node/ID, where no run has events of it.
 const (
 	AgentUpgraded      = AgentKinds + ".completed"
 	AgentUpgradeFailed = AgentKinds + ".failed"

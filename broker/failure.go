@@ -1,7 +1,7 @@
 package broker
 
-// FailureClass says what kind of failure stopped, or set back, a run: seed 001
-// §4.7 and architecture chapter 6.
+// FailureClass says what kind of failure stopped, or set back, a run
+// (architecture, chapter 6).
 type FailureClass string
 
 // The classes of onboarding.

@@ -2,7 +2,8 @@ package broker
 
 import "time"
 
-// NodeStatus is the coarse, operator-facing state of a node: seed 000 §3.
+// NodeStatus is the coarse, operator-facing state of a node
+// (docs/reference/states.md has the drawing).
 type NodeStatus string
 
 // The statuses.

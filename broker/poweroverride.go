@@ -10,7 +10,7 @@ import (
 // PowerSelector is what a power credential override is found by.
 type PowerSelector string
 
-// The selectors, the strongest first: seed 001 §3.2.1.
+// The selectors, the strongest first.
 const (
 	ByPXEMAC   PowerSelector = "pxe_mac"
 	ByIPMIIP   PowerSelector = "ipmi_ip"

@@ -13,7 +13,7 @@ import (
 // DefaultProfile is the name of the profile that is made with a site.
 const DefaultProfile = "default"
 
-// Profile is a bundle of policy of a site: seed 001 §3.7. A run copies the
+// Profile is a bundle of policy of a site. A run copies the
 // policy when it starts.
 type Profile struct {
 	ID, SiteID  string
@@ -65,7 +65,7 @@ type Policy struct {
 	HardwareSyncHealthTimeoutSeconds int `json:"hardware_sync_health_timeout_seconds"`
 	AgentEnrollmentTimeoutSeconds    int `json:"agent_enrollment_timeout_seconds"`
 
-	// StageRetries is how often a stage is tried again by itself: seed 001 §4.6.
+	// StageRetries is how often a stage is tried again by itself.
 	StageRetries        map[string]int `json:"stage_retries"`
 	RetryBackoffSeconds int            `json:"retry_backoff_seconds"` // before the first retry; it doubles
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RoCEAssignment is the address of one interface of a host at a site: seed 001
-// §3.3. It is there before its node is.
+// RoCEAssignment is the address of one interface of a host at a site. The
+// assignment exists before its node does.
 type RoCEAssignment struct {
 	ID, SiteID           string
 	Hostname             string

@@ -24,8 +24,8 @@ const (
 	SiteDisabled SiteStatus = "disabled"
 )
 
-// Site is one MAAS region controller: seed 001 §3.1 and §3.6. A node's site is
-// its Name, which therefore never changes. Secrets are elsewhere: the record
+// Site is one MAAS region controller. A node's site is the site's Name, which
+// therefore never changes. Secrets are elsewhere: the record
 // holds their paths and when each was set.
 type Site struct {
 	ID         string

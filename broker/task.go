@@ -79,8 +79,8 @@ type LateWord struct {
 // a task that ended outcome_unknown. Its id follows.
 const ProbeKey = "probe-unknown/"
 
-// Progress is the last word of a running task. Its field names are those of
-// seed 003 §12.
+// Progress is the last report of a running task. Its field names are those of
+// wire.ProgressRequest.
 type Progress struct {
 	CurrentStepIndex int       `json:"current_step_index"`
 	TotalSteps       int       `json:"total_steps"`

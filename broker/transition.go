@@ -1,7 +1,6 @@
 package broker
 
-// Owner names who may make a transition: seed 000 §3.3 and architecture
-// chapter 6.
+// Owner names who may make a transition (docs/reference/states.md has the drawing).
 type Owner string
 
 // The owners.

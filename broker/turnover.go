@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TurnoverPolicy is what a profile asks of the time between two tenants: seed 001
-// chapter 5. A run copies it when it starts, and the certificate states it.
+// TurnoverPolicy is what a profile asks of the time between two tenants. A run copies
+// the policy when it starts, and the certificate states the policy.
 type TurnoverPolicy struct {
 	// Environment is the least from which a node may have been looked at: tenant_os
 	// or fresh_os.

@@ -19,7 +19,7 @@ const (
 	FirstBootFailed  = "failed: "
 )
 
-// FactKey reports whether a name is of the capability taxonomy (seed 003 §9.1):
+// FactKey reports whether a name is of the capability taxonomy:
 // what a node is made of, and so may be selected by.
 func FactKey(name string) bool {
 	family, rest, ok := strings.Cut(name, ".")

@@ -13,8 +13,8 @@ import (
 // They hold only what stays as it is between two boots: the node reports them
 // when they change.
 type Facts struct {
-	// Keys are the capability taxonomy of seed 003 §9.1, such as gpu.vendor, and
-	// those added to it: all that a profile's match may name.
+	// Keys are the capability taxonomy, such as gpu.vendor: all that a profile's
+	// match may name.
 	Keys      map[string]string `json:"keys"`
 	PCI       []PCIDevice       `json:"pci,omitempty"`
 	Drivers   []DriverFacts     `json:"drivers,omitempty"`

@@ -13,8 +13,7 @@ var nodeSelfUpdate = define[SelfUpdateParams, SelfUpdateResult](Type{
 	Example:     `{"phase":"update","version":"1.4.0"}`,
 })
 
-// The phases of an update: agent.upgrade.stage, .activate and .rollback of seed
-// 003 §9.2, and the first two in one task.
+// The phases of an update. PhaseUpdate stages and activates in one task.
 const (
 	PhaseUpdate   = "update"   // stage, then activate
 	PhaseStage    = "stage"    // fetch, verify, test; the running version stays

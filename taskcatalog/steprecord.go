@@ -11,7 +11,7 @@ const (
 	StepCanceled  StepStatus = "canceled"
 )
 
-// StepRecord is one attempt of one step, as seed 003 §13 asks for it.
+// StepRecord is one attempt of one step (architecture, chapter 5).
 type StepRecord struct {
 	StepKind        string     `json:"step_kind"`
 	ResolvedProfile string     `json:"resolved_profile,omitempty"` // a command profile's id, or builtin:NAME

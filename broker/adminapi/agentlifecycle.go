@@ -181,7 +181,7 @@ type startAgentInput struct {
 	Body resource.AgentLifecycleStart
 }
 
-// startAgent begins a run on a node's agent: seed 003 §10.3a.
+// startAgent begins a run on a node's agent.
 func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*resource.AgentLifecycleRun, error) {
 	b, who := in.Body, callerOf(ctx)
 	var n broker.Node

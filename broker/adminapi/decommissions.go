@@ -35,7 +35,7 @@ type startCleanupInput struct {
 	Body resource.StorageCleanupStart
 }
 
-// startStorageCleanup empties a node's storage and looks at it: seed 001 §5.5.
+// startStorageCleanup empties a node's storage and looks at it.
 func (a *API) startStorageCleanup(ctx context.Context, in *startCleanupInput) (*resource.Decommission, error) {
 	o := order{in.Body, in.IdempotencyKey, "/nodes/" + in.Node + "/storage-cleanup", nil}
 	return a.turnOver(ctx, o, in.Node, in.Body.ProfileID, cleanupOf(in.Body))

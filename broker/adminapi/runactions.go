@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// runActions are the actions of seed 001 §4.15 by their paths.
+// runActions are the operator's actions on a run (architecture, chapter 6) by their paths.
 var runActions = map[string]chain.Action{
 	"retry": chain.RetryStage, "resume": chain.Resume, "rerun": chain.Rerun, "restart-clean": chain.RestartClean,
 	"cancel": chain.Cancel, "adopt": chain.Adopt, "mark-manual-intervention": chain.MarkManual,

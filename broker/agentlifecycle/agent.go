@@ -87,7 +87,7 @@ func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map
 	return told, true, nil
 }
 
-// RolledBackEvent tells of a node that has put the version before back: seed 003 §12.
+// RolledBackEvent tells of a node that has put the version before back.
 const RolledBackEvent = broker.AgentRolledBack
 
 // rotate gives the node a new key and certificate.

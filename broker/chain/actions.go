@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Action is what an operator does to a run: seed 001 §4.9.
+// Action is what an operator does to a run.
 type Action string
 
 // The actions. Each is idempotent: asked for again while what it asked for is

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Status is how a run stands: seed 000 §4.1.
+// Status is how a run stands (docs/reference/states.md has the drawing).
 type Status string
 
 // The statuses.

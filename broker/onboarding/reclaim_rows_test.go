@@ -60,7 +60,8 @@ func isReady(a *maassim.Arranged, _ *world) {
 	a.Status, a.Owner, a.Annotations, a.Series, a.Token, a.PowerOn = maassim.Ready, "", nil, "", false, false
 }
 
-// The rows of seed 001 §5.8 that are MAAS's, and the roads into and out of them.
+// reclaimRows are the failures of the stages of a turnover that ask MAAS, and the roads
+// into and out of them.
 var reclaimRows = []reclaim{
 	{name: "ReleaseMaasNode: it goes well", story: "…", ends: chain.Completed, machine: maassim.Deployed, check: all(did("none", ""), released(1))},
 	{name: "ReleaseMaasNode: already so", there: isReady, story: "load_site_config:succeeded release_maas_node:skipped …configure_storage", ends: chain.Completed, machine: maassim.Deployed, check: all(did("none", ""), released(0))},

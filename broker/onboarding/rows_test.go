@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// rows are stories of seed 001 §4.6 that are told nowhere else.
+// rows are the failures of an onboarding's stages that no other story tells.
 var rows = []story{
 	{name: "load_site_config: disabled, then cancelled", there: func(w *world) { w.region.PlugIn(w.box(1)); w.disable() }, acts: "- cancel", story: "load_site_config:failed", ends: chain.Cancelled, machine: noMachine},
 	{name: "resolve_power_credentials: an override whose secret is gone", there: func(w *world) {
@@ -43,7 +43,7 @@ var rows = []story{
 	}, acts: "- cancel", story: "… wait_for_agent_enrollment:failed wait_for_agent_enrollment:failed ensure_hardware_sync_configured:compensated", ends: chain.Cancelled, machine: maassim.Deployed, deploys: 1, node: broker.Quarantined},
 }
 
-// Every row of seed 001 §4.6 ends as it says, and a cancel leaves what it says.
+// Every failure of a stage ends as its row says, and a cancel leaves what the row says.
 func TestRowsOfFailuresAndOfWhatACancelLeaves(t *testing.T) {
 	for _, s := range rows {
 		t.Run(s.name, func(t *testing.T) {
@@ -53,8 +53,7 @@ func TestRowsOfFailuresAndOfWhatACancelLeaves(t *testing.T) {
 	}
 }
 
-// Each class of seed 001 §4.7 is what some story ends with, and each stage is where
-// some story fails.
+// Some story ends with each failure class, and some story fails at each stage.
 func TestEveryClassAndEveryStageHasAStory(t *testing.T) {
 	classes, failed := map[broker.FailureClass]bool{}, map[string]bool{}
 	for _, s := range append(rows, stories...) {

@@ -525,8 +525,8 @@ func (s *simulation) form(req *http.Request) map[string]string {
 	return out
 }
 
-// allowed are the pairs of run and node: seed 000 §4.3, and what cancelling
-// leaves.
+// allowed are the pairs of run status and node status, those that a cancel leaves
+// included.
 var allowed = map[chain.Status][]broker.NodeStatus{
 	chain.Pending:         {"", broker.Enrolling, broker.Deleted, broker.Quarantined},
 	chain.Running:         {"", broker.Enrolling, broker.Deleted, broker.Quarantined},

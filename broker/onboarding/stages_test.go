@@ -284,7 +284,7 @@ func TestTheInterfaceThatBootsIsLinked(t *testing.T) {
 	}
 }
 
-// The names are stored: they are those of seed 000 §4.2, in its order.
+// The names are stored, so that they and their order are fixed.
 func TestTheStagesAreThoseThatAreStored(t *testing.T) {
 	w := newWorld(t, "3.6")
 	plan, err := chain.Plan((&onboarding.Lifecycle{}).Onboarding(), w.asked(1))

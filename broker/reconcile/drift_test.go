@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Seed 001 §6.2: what somebody does to the machine of a node in use, and what
+// What somebody does to the machine of a node in use, and what
 // becomes of the node where every rule acts.
 func TestTheScenarios(t *testing.T) {
 	for _, row := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// Severity says how bad a drift is: seed 001 §6.2.
+// Severity says how bad a drift is.
 type Severity string
 
 // The severities, worst first.
@@ -18,7 +18,7 @@ const (
 	Low      Severity = "low"
 )
 
-// Level is that of the alert: seed 001 §6.4.
+// Level is the severity of the alert that a drift raises.
 type Level string
 
 // The levels.

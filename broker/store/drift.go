@@ -13,7 +13,7 @@ import (
 )
 
 // MAASState is what the reconciler knows of a node's machine in MAAS, and of the
-// last drift between the two: seed 001 §6.5.
+// last drift between the two.
 type MAASState struct {
 	NodeID, SiteID, SystemID string
 	Status, Power            string // as MAAS calls them

@@ -9,7 +9,7 @@ import (
 )
 
 // ProbeWithin is for how long after a task ended outcome_unknown its node is asked by the
-// broker itself what became of it: seed 003 §9.2c wants that bounded.
+// broker itself what became of it. The time is bounded so that nobody asks for ever.
 const ProbeWithin = time.Hour
 
 // noteLate keeps what a node says of a task that ended outcome_unknown beside that end.

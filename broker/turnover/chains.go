@@ -42,7 +42,7 @@ func (c *Chains) Of(m Mode) (chain.Chain[Turnover], bool) {
 	return chain.Chain[Turnover]{}, false
 }
 
-// SoftReset cleans a node where it stands: seed 001 §5.2.
+// SoftReset cleans a node where it stands.
 func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	stages := []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
@@ -62,7 +62,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Failing: c.diagnose, Stages: stages}
 }
 
-// StorageCleanup empties a node's storage between two uses: seed 001 §5.5. It neither
+// StorageCleanup empties a node's storage between two uses. It neither
 // takes the node out of service nor hands it out: while it runs no user is
 // provisioned. What it finds unclean, or begins and does not come to look at, because it
 // fails or is cancelled, is quarantined.

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/onboarding"
 )
 
-// Reimage gives a node a fresh system on the same machine: seed 001 §5.3. The node
+// Reimage gives a node a fresh system on the same machine. The node
 // keeps its id, and stays retired until its certificate lets it in. What its former
 // system says is cleaned as far as it answers; what counts is looked at where the
 // tenant never was.

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// FullDecommission takes a node out of the fleet: seed 001 §5.4. Its id never comes
+// FullDecommission takes a node out of the fleet. Its id never comes
 // back. What can be cleaned is cleaned while its agent answers. Disks that are to be
 // erased are, or a person says that the node may leave as it is. The certificate is made
 // when MAAS has the machine back, so that it says what MAAS did; it keeps nothing from

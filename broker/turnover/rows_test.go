@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// The rows of seed 001 §5.8, by the names of their stages.
+// rows are the failures of a turnover's stages, in the order of the stages.
 var rows = []row{
 	{
 		name: "DisableNode: the inventory update fails, soft reset", at: withoutMAAS, asks: reset, fails: broken("Disable", errDead),

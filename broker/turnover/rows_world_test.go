@@ -43,8 +43,8 @@ func withoutMAAS(t *testing.T) *place {
 	return &place{w, node, nil, w.begin, w.act, w.settle, func() maassim.Status { return 0 }}
 }
 
-// row is one of seed 001 §5.8: what fails, how often that is tried, where it leads, and
-// how an operator brings it to its end.
+// row is one failure of a turnover: what fails, how often that is tried, where it leads,
+// and how an operator brings it to its end.
 type row struct {
 	name  string
 	at    func(*testing.T) *place

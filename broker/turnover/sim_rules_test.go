@@ -38,8 +38,8 @@ const (
 	emptying part = "as it empties the storage of a node that stays in service"
 )
 
-// pairs are those of node and run: seed 000 §5.3, with what the architecture and seed
-// 001 §5.8 add. A run that could not take its node, because a tenant is on it, has
+// pairs are the allowed pairs of node status and run status (architecture, chapter 6).
+// A run that could not take its node, because a tenant is on it, has
 // stopped before it did anything, and the node is where it was. From a drain that failed
 // an operator may quarantine: until then the node is draining, and the run is the
 // operation that it belongs to. After the drain the node is retired, or quarantined by

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Mode is which turnover a run is: seed 001 chapter 5.
+// Mode is which turnover a run is.
 type Mode string
 
 // The modes.

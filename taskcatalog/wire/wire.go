@@ -173,7 +173,7 @@ type Delivery struct {
 }
 
 // ProgressRequest renews the lease and says how far the task is. Field names
-// are those of seed 003 §12.
+// are stable: operators' programs read them.
 type ProgressRequest struct {
 	Attempt          int       `json:"attempt"`
 	CurrentStepIndex int       `json:"current_step_index"`

@@ -6,7 +6,7 @@ import (
 )
 
 // AgentLifecycle is what is wanted of a node's agent, what it is, and how the last
-// delivery to it went: seed 003 §9.1.
+// delivery to it went.
 type AgentLifecycle struct {
 	NodeID   string `json:"node_id"`
 	Hostname string `json:"hostname"`
@@ -67,7 +67,7 @@ type AgentWant struct {
 	Reason              string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// AgentLifecycleStart asks for a run on a node's agent: seed 003 §10.3a.
+// AgentLifecycleStart asks for a run on a node's agent.
 type AgentLifecycleStart struct {
 	Mode          string `json:"mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"the node's desired_delivery_mode where it is left out"`
 	Scenario      string `json:"scenario" enum:"bootstrap_install,in_place_upgrade,repair_reinstall,certificate_repair,config_repair,drift_reconcile"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DecommissionStart asks for a turnover of a node: seed 001 §5.1.
+// DecommissionStart asks for a turnover of a node.
 type DecommissionStart struct {
 	Mode           string `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset: the node is cleaned where it stands; reimage: MAAS gives it a fresh system; full_decommission: it leaves the fleet for good"`
 	StorageCleanup string `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"default local"`

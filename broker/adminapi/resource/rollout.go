@@ -2,7 +2,7 @@ package resource
 
 import "time"
 
-// RolloutStart asks for a release on many nodes, wave after wave: seed 003 §9.3.
+// RolloutStart asks for a release on many nodes, wave after wave.
 type RolloutStart struct {
 	Release       string `json:"release" minLength:"1" maxLength:"64" doc:"a version"`
 	Selector      string `json:"selector" minLength:"1" maxLength:"4000" doc:"all, NODE,NODE or key=value,key=value over labels and facts"`
