@@ -2,6 +2,7 @@ package readme
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -25,35 +26,83 @@ func blocks(text string) string {
 	return script.String()
 }
 
-// The agent of the first door is allowed to look and nothing else, so this may
-// run on any machine.
-func TestTheReadmesCommandsWorkAsWritten(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+const (
+	frontPage = "../../README.md"
+	walk      = "../../docs/tutorial/walk.md"
+)
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := blocks(string(readme))
-	if !strings.Contains(script, "allow: probe") || !strings.Contains(script, "trust rotate") {
-		t.Fatalf("the README's door and its walk are not in %q", script)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	return string(text)
+}
+
+// bash runs a script in the repository's root. What the script left running ends with it.
+func bash(t *testing.T, within time.Duration, script string, flags ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", script)
+	cmd := exec.CommandContext(ctx, "bash", append(flags, "-c", script)...)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "NO_COLOR=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 5 * time.Second // a script that fails leaves programs behind that hold its output
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
-	// Whatever the script left running ends with the test.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	return string(out), err
+}
+
+// The agent of the walk is allowed to look and nothing else, so this may run on any
+// machine.
+func TestTheCommandsOfReadmeAndWalkWorkAsWritten(t *testing.T) {
+	script := blocks(read(t, frontPage)) + blocks(read(t, walk))
+	if !strings.Contains(script, "certificate verify") || !strings.Contains(script, "allow: probe") || !strings.Contains(script, "trust show") {
+		t.Fatalf("the README's certificate and the walk are not in %q", script)
+	}
+	out, err := bash(t, 8*time.Minute, script, "-euxo", "pipefail")
 	if err != nil {
-		t.Fatalf("a command of the README fails: %v\n%s", err, out)
+		t.Fatalf("a command of README or walk fails: %v\n%s", err, out)
 	}
 	for _, want := range []string{
+		"verdict  clean: meets the policy",
 		"refused by the node itself", "not_allowed", "refused: exit status 3", "seals             ok",
 	} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is not in what the README's commands print:\n%s", want, out)
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in what the commands print:\n%s", want, out)
 		}
+	}
+	// What would wait for a person after the walk.
+	_, last, _ := strings.Cut(out, "onboarding cancel")
+	for _, stuck := range []string{"rotation_open", "trust_refused", "failed_manual_intervention"} {
+		if strings.Contains(last, stuck) {
+			t.Errorf("the walk leaves %s behind:\n%s", stuck, last)
+		}
+	}
+}
+
+// Whoever pastes the first block while something has the port sees why, and gets the
+// prompt back.
+func TestTheWalkEndsWhereAPortIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:7440")
+	if err != nil {
+		t.Skipf("something else has the port: %v", err)
+	}
+	defer taken.Close()
+	_, rest, _ := strings.Cut(read(t, walk), "```sh\n")
+	first, _, _ := strings.Cut(rest, "```")
+	out, err := bash(t, 3*time.Minute, first+"echo the prompt is back\n")
+	if err != nil || !strings.Contains(out, "address_in_use") || !strings.Contains(out, "the prompt is back") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+// A front page that nobody reads to its end says nothing.
+func TestTheReadmeIsShort(t *testing.T) {
+	if n := len(strings.Fields(read(t, frontPage))); n > 900 {
+		t.Errorf("README.md has %d words, and shall have no more than 900", n)
 	}
 }
