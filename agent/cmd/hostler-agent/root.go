@@ -27,8 +27,8 @@ const codeUsage taskcatalog.Code = "bad_usage"
 
 func usage(format string, args ...any) error { return taskcatalog.Errorf(codeUsage, format, args...) }
 
-// run is one command, from its arguments to its exit status.
-func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+// newRoot is the whole tree of commands.
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hostler-agent",
 		Short: "Look after this node: enrol, take signed tasks, report evidence",
@@ -44,6 +44,12 @@ It opens every connection itself and listens on nothing.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, cmd.CommandPath())
 	})
+	return root
+}
+
+// run is one command, from its arguments to its exit status.
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)

@@ -1,0 +1,265 @@
+package manual
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// command is one command of a program, as the pages may name it.
+type command struct {
+	path     string // hostler node create
+	text     string // what it does
+	usage    string
+	example  string
+	flagText string
+	flags    map[string]bool // long and short names, and whether the flag takes a value
+	hidden   bool            // it may be named, and is not in the reference
+	under    []command
+}
+
+// of is a command with all below it.
+func of(c *cobra.Command) command {
+	m := command{
+		path: c.CommandPath(), text: c.Long, usage: c.UseLine(), example: c.Example, hidden: c.Hidden,
+		flagText: c.LocalFlags().FlagUsages(), flags: map[string]bool{"-h": false, "--help": false},
+	}
+	if m.text == "" {
+		m.text = c.Short
+	}
+	take := func(f *pflag.Flag) {
+		m.flags["--"+f.Name] = f.NoOptDefVal == ""
+		if f.Shorthand != "" {
+			m.flags["-"+f.Shorthand] = f.NoOptDefVal == ""
+		}
+	}
+	c.Flags().VisitAll(take)
+	c.InheritedFlags().VisitAll(take)
+	for _, sub := range c.Commands() {
+		m.under = append(m.under, of(sub))
+	}
+	return m
+}
+
+func (c command) below(name string) (command, bool) {
+	for _, sub := range c.under {
+		if sub.path == c.path+" "+name {
+			return sub, true
+		}
+	}
+	return command{}, false
+}
+
+// pages are the texts for people, by their paths from the repository's root.
+func pages(root string) (map[string]string, error) {
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != "." && name != "docs" && !strings.HasPrefix(name, "docs"+string(filepath.Separator)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[name] = string(text)
+		return err
+	})
+	return found, err
+}
+
+var (
+	span    = regexp.MustCompile("`([^`]+)`")
+	aside   = regexp.MustCompile(`\s{3,}\S.*$|\s+#\s.*$`) // what a line says beside its command
+	quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	within  = regexp.MustCompile(`\$\(([^()]*)\)`)
+	wordish = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z][a-z-]*)*$`)
+)
+
+// mentions are the command lines of a program that a page names, each after the
+// program's name, by line.
+func mentions(page, program string) map[int][]string {
+	called := regexp.MustCompile(`(?:^|[\s(|\x00]|bin/)` + regexp.QuoteMeta(program) + `\s+(\S.*)`)
+	found := map[int][]string{}
+	take := func(n int, text string) {
+		for _, m := range within.FindAllStringSubmatch(text, -1) {
+			text += "\x00" + m[1] // a command whose output is an argument
+		}
+		text = quoted.ReplaceAllString(within.ReplaceAllString(text, "X"), "X")
+		for {
+			at := called.FindStringSubmatchIndex(text)
+			if at == nil || strings.Contains(text[:at[0]], "hostler") { // or the program is another one's argument
+				return
+			}
+			line, rest := text[at[2]:], ""
+			for _, end := range []string{" | ", " && ", " || ", "; ", " > ", ")", "\x00"} {
+				if before, after, cut := strings.Cut(line, end); cut {
+					line, rest = before, after+" "+rest
+				}
+			}
+			found[n] = append(found[n], aside.ReplaceAllString(line, ""))
+			text = rest
+		}
+	}
+	block, joined, start := false, "", 0
+	flush := func(from int) { // a span may go over the end of a line
+		for _, m := range span.FindAllStringSubmatch(joined, -1) {
+			take(from, strings.Join(strings.Fields(m[1]), " "))
+		}
+		joined = ""
+	}
+	for i, line := range strings.Split(page, "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			flush(start)
+			block = !block
+		case block && strings.HasSuffix(line, `\`):
+			joined += strings.TrimSpace(strings.TrimSuffix(line, `\`)) + " "
+		case block && joined != "":
+			take(i+1, joined+strings.TrimSpace(line))
+			joined = ""
+		case block:
+			take(i+1, line)
+		default:
+			if line == "" || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "- ") {
+				flush(start)
+			}
+			if joined == "" {
+				start = i + 1
+			}
+			joined += line + "\n"
+		}
+	}
+	flush(start)
+	return found
+}
+
+// faults are what a command line names that the program does not have.
+func faults(root command, line string) []string {
+	words := strings.Fields(line)
+	at, i := root, 0
+	for i < len(words) && len(at.under) > 0 {
+		word := words[i]
+		if strings.HasPrefix(word, "-") {
+			name, _, whole := strings.Cut(word, "=")
+			if at.flags[name] && !whole {
+				i++
+			}
+			i++
+			continue
+		}
+		if !wordish.MatchString(word) {
+			break
+		}
+		names := strings.Split(word, "|")
+		for _, name := range names[1:] {
+			if _, ok := at.below(name); !ok {
+				return []string{fmt.Sprintf("%s has no command %q", at.path, name)}
+			}
+		}
+		sub, ok := at.below(names[0])
+		if !ok {
+			return []string{fmt.Sprintf("%s has no command %q", at.path, names[0])}
+		}
+		at = sub
+		i++
+	}
+	var bad []string
+	for _, word := range words {
+		name, _, _ := strings.Cut(strings.Trim(word, "[],.:;"), "=")
+		if !regexp.MustCompile(`^--?[a-z][a-z-]*$`).MatchString(name) {
+			continue
+		}
+		if word == "--" {
+			break
+		}
+		if _, ok := at.flags[name]; !ok {
+			bad = append(bad, fmt.Sprintf("%s has no flag %s", at.path, name))
+		}
+	}
+	return bad
+}
+
+// Check holds what the pages name of a program against its commands, and wants at
+// least so many mentions.
+func Check(t *testing.T, repository string, tree *cobra.Command, least int) {
+	t.Helper()
+	root := of(tree)
+	all, err := pages(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for page, text := range all {
+		for n, lines := range mentions(text, root.path) {
+			for _, line := range lines {
+				named++
+				for _, fault := range faults(root, line) {
+					t.Errorf("%s:%d: %s", page, n, fault)
+				}
+			}
+		}
+	}
+	if named < least {
+		t.Errorf("the pages name %s only %d times", root.path, named)
+	}
+}
+
+// reference is the page of a program's commands.
+func reference(root command, how string) string {
+	var page strings.Builder
+	fmt.Fprintf(&page, "# %s: commands\n\n", root.path)
+	fmt.Fprintf(&page, "This page is made from the program itself by `%s`; a test holds it.\n", how)
+	var write func(c command)
+	write = func(c command) {
+		fmt.Fprintf(&page, "\n## %s\n\n```\n%s\n```\n", c.path, strings.TrimSpace(c.text))
+		fmt.Fprintf(&page, "\n```\n%s\n```\n", strings.TrimSpace(c.usage))
+		if c.example != "" {
+			fmt.Fprintf(&page, "\n```\n%s\n```\n", strings.Trim(c.example, "\n"))
+		}
+		if c.flagText != "" {
+			fmt.Fprintf(&page, "\n```\n%s\n```\n", strings.Trim(c.flagText, "\n"))
+		}
+		for _, sub := range c.under {
+			if !sub.hidden {
+				write(sub)
+			}
+		}
+	}
+	write(root)
+	return page.String()
+}
+
+// HoldReference holds a page of commands against the program, or writes the page anew.
+func HoldReference(t *testing.T, page string, tree *cobra.Command, update bool, how string) {
+	t.Helper()
+	want := reference(of(tree), how)
+	if update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != want {
+		t.Errorf("%s is not what %s says (%s, and read the diff)", page, tree.Name(), how)
+	}
+}
