@@ -29,7 +29,7 @@ help:
 	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
 	@echo 'make upgrade   three brokers of an earlier release (PREVIOUS=commit) are replaced one by one under 200 onboardings; as root'
 	@echo 'make bench     benchmarks, with a table at the end, the same in bench.json, and a plot in bench.svg (BENCH=regexp PKG=./path/... for some of them)'
-	@echo 'make bench-docs  the plot of the last make bench becomes the one of docs/performance.md'
+	@echo 'make bench-docs  the plot of the last make bench becomes the one of docs/explanation/performance.md'
 	@echo 'make bench-update  how long a node has no agent that works when a new version crashes, in a QEMU guest (RUNS=5 times)'
 	@echo 'make bench-terminal  a terminal against ssh on a link that is slow and loses packets: echo and output, in a QEMU guest (KEYS=600 typed)'
 	@echo 'make lint fuzz package clean   as usual'
@@ -114,8 +114,8 @@ BENCH ?= .
 PKG   ?= ./...
 bench: build
 	@go run ./test/bench -bench '$(BENCH)' $(PKG)
-# What docs/performance.md shows is what was measured last, on purpose.
-bench-docs: ; cp bench.svg docs/performance.svg
+# What docs/explanation/performance.md shows is what was measured last, on purpose.
+bench-docs: ; cp bench.svg docs/explanation/performance.svg
 RUNS ?= 5
 bench-update: setup-guest build package
 	$(GO) test -tags e2e,e2e_all -timeout 60m -v -run '^$$' -bench FromACrashToTheOldVersion -benchtime $(RUNS)x ./test/e2e

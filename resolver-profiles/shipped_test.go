@@ -156,7 +156,7 @@ func TestASetComesBackFromItsJSONAsItWas(t *testing.T) {
 }
 
 func TestTheExampleOfThePageIsASet(t *testing.T) {
-	page, err := os.ReadFile("../docs/resolver-profiles.md")
+	page, err := os.ReadFile("../docs/how-to/resolver-profiles.md")
 	if err != nil {
 		t.Fatal(err)
 	}

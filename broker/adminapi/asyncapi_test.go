@@ -26,7 +26,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-const asyncAPI = "../../docs/asyncapi.yaml"
+const asyncAPI = "../../docs/reference/asyncapi.yaml"
 
 // eventSchemas are the schemas of the document, by the type of event: one each, or two by
 // their subject.

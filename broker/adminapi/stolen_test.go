@@ -11,7 +11,7 @@ import (
 )
 
 // A token of the role operator is stolen. What it opens is on the page
-// docs/security.md, and everything that was done with it bears its name.
+// docs/explanation/security.md, and everything that was done with it bears its name.
 func TestWhatAStolenOperatorTokenOpens(t *testing.T) {
 	b := servertest.Start(t)
 	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)

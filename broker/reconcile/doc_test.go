@@ -11,7 +11,7 @@ import (
 
 // The page for people has the table as it is in the code.
 func TestThePageHasTheRules(t *testing.T) {
-	const page, begin, end = "../../docs/reconcile.md", "<!-- rules -->\n", "<!-- /rules -->\n"
+	const page, begin, end = "../../docs/how-to/reconcile.md", "<!-- rules -->\n", "<!-- /rules -->\n"
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@
 // What nobody outside remembers comes back all the same: a certificate that was denied
 // by itself, on a machine that is still marked and whose node never comes with a newer
 // one; a node that was removed while its machine stayed deployed. While held it can only
-// be probed, and docs/backup.md says how to look for it.
+// be probed, and docs/how-to/backup.md says how to look for it.
 //
 // # What is compared
 //

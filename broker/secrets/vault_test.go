@@ -396,7 +396,7 @@ func insideThePrefix(t *testing.T, on target) {
 	}
 }
 
-// noMoreThanSaid is a deny test of the policy that docs/secrets.md gives: what
+// noMoreThanSaid is a deny test of the policy that docs/how-to/secrets.md gives: what
 // the broker's token reads is below its prefix and nothing else.
 func noMoreThanSaid(t *testing.T, on target) {
 	on.must(t, "POST", "kv/data/others/a", object{"data": object{"token": "x"}})

@@ -18,7 +18,7 @@ import (
 )
 
 // TestARealVaultKeepsItsRules runs the rules against HashiCorp Vault itself, with
-// the policy that docs/secrets.md gives. make test-vault builds the program that
+// the policy that docs/how-to/secrets.md gives. make test-vault builds the program that
 // HOSTLER_VAULT names.
 func TestARealVaultKeepsItsRules(t *testing.T) {
 	program := os.Getenv("HOSTLER_VAULT")
@@ -89,13 +89,13 @@ func startRealVault(t *testing.T, program string) target {
 
 func (on *target) setUp(t *testing.T) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/secrets.md")
+	page, err := os.ReadFile("../../docs/how-to/secrets.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	policy := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(page)
 	if policy == nil {
-		t.Fatal("docs/secrets.md gives no policy")
+		t.Fatal("docs/how-to/secrets.md gives no policy")
 	}
 	for mount, version := range map[string]string{secretstest.Mount: "2", secretstest.OldMount: "1"} {
 		on.must(t, "POST", "sys/mounts/"+mount, object{"type": "kv", "options": object{"version": version}})

@@ -117,7 +117,7 @@ func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 }
 
 // Who may write to the database is an operator: they give themselves a token,
-// and take a certificate off the deny list. docs/security.md says so, and what
+// and take a certificate off the deny list. docs/explanation/security.md says so, and what
 // to do about it.
 func TestWhoMayWriteToTheDatabaseIsAnOperator(t *testing.T) {
 	b := servertest.Start(t)

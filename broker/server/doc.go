@@ -79,5 +79,5 @@
 // below it here: the agent sends none. Spans are sent by OTLP over HTTP where
 // OpenTelemetry's own environment variables say so: OTEL_EXPORTER_OTLP_ENDPOINT,
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER. The SDK reads the
-// others; docs/monitoring.md lists them.
+// others; docs/how-to/monitoring.md lists them.
 package server

@@ -200,7 +200,7 @@ func checkValue(t *testing.T, where, metric, label, value string) {
 			return slices.Contains([]taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled}, taskcatalog.Outcome(v))
 		},
 		"status": func(v string) bool { return slices.Contains(statuses[metric], v) },
-		"job":    func(v string) bool { return v == "hostler" }, // as docs/monitoring.md has it scraped
+		"job":    func(v string) bool { return v == "hostler" }, // as docs/how-to/monitoring.md has it scraped
 		"route":  func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
 	}
 	check, ours := known[label]

@@ -10,7 +10,7 @@ import (
 )
 
 // What clients may hold at a listener before they have shown a token or a node's certificate,
-// and what one name may hold after. docs/security.md has the figures, and what they come to.
+// and what one name may hold after. docs/explanation/security.md has the figures, and what they come to.
 var (
 	operatorConnections = strangers.Limits{Source: 64, All: 512, Named: 256, Settle: time.Second / 4}
 	operatorRequests    = strangers.Limits{Source: 32, All: 256, Settle: time.Second / 4}

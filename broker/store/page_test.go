@@ -14,10 +14,10 @@ var (
 	nameInPage   = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// What becomes of a table's rows is decided when the table is made, and said: docs/retention.md
+// What becomes of a table's rows is decided when the table is made, and said: docs/reference/retention.md
 // has each in the first column of its first table.
 func TestThePageSaysOfEachTableHowLongItIsKept(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/retention.md")
+	raw, err := os.ReadFile("../../docs/reference/retention.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func TestThePageSaysOfEachTableHowLongItIsKept(t *testing.T) {
 	}
 	for _, table := range made {
 		if !slices.Contains(said, table) {
-			t.Errorf("docs/retention.md does not say what becomes of the rows of table %s", table)
+			t.Errorf("docs/reference/retention.md does not say what becomes of the rows of table %s", table)
 		}
 	}
 	for i, table := range said {
 		if !slices.Contains(made, table) || slices.Contains(said[:i], table) {
-			t.Errorf("docs/retention.md tells of table %s, which there is not, or tells of it twice", table)
+			t.Errorf("docs/reference/retention.md tells of table %s, which there is not, or tells of it twice", table)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,13 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		exists[strings.TrimSpace(strings.TrimPrefix(line, "func "))] = true
 	}
-	pages, err := filepath.Glob("../../docs/*.md")
+	var pages []string
+	err = filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,14 +52,44 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 
 // The security page promises; each promise names the test that holds it.
 func TestTheSecurityPagePromisesNothingWithoutATest(t *testing.T) {
-	page, err := os.ReadFile("../../docs/security.md")
+	page, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range strings.Split(string(page), "\n") {
 		row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| ---") && !strings.Contains(line, "| test |")
 		if row && !testNamed.MatchString(line) {
-			t.Errorf("docs/security.md:%d: a promise without a test: %s", i+1, line)
+			t.Errorf("docs/explanation/security.md:%d: a promise without a test: %s", i+1, line)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+
+// What a page links to is there.
+func TestLinksOfPagesLeadSomewhere(t *testing.T) {
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../CHANGELOG.md"}
+	err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			}
 		}
 	}
 }

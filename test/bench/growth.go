@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// printGrowth prints the figures that are plotted, as a table for docs/performance.md.
+// printGrowth prints the figures that are plotted, as a table for docs/explanation/performance.md.
 func (r *report) printGrowth(out io.Writer) error {
 	text := "\n| of |"
 	rule := "| --- |"

@@ -25,7 +25,7 @@ func newBackup() *cobra.Command {
 		Long: `Writes the database as it is at one moment, the keys beside it and the secrets
 that are kept in files into FILE, encrypted to the recipients. The broker may run.
 It says which keys are in it: whoever can decrypt FILE can be the broker.
-With PostgreSQL the database is pg_dump's: see docs/backup.md.`,
+With PostgreSQL the database is pg_dump's: see docs/how-to/backup.md.`,
 		Example: "  hostler-broker backup --data-dir /var/lib/hostler-broker --recipient age1… /backup/hostler-$(date +%F).age",
 		Args:    takes(1, "the name of a file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ With PostgreSQL the database is pg_dump's: see docs/backup.md.`,
 				return err
 			}
 			if s.DB != "" {
-				return broker.Errorf(broker.Refused, "backup_postgres", "cannot back up a PostgreSQL: that is pg_dump's to do (docs/backup.md says how, and what of the data directory goes with it)")
+				return broker.Errorf(broker.Refused, "backup_postgres", "cannot back up a PostgreSQL: that is pg_dump's to do (docs/how-to/backup.md says how, and what of the data directory goes with it)")
 			}
 			if err := s.mustHaveStore(); err != nil {
 				return err

@@ -34,7 +34,7 @@ was denied, used or done since the backup is not in it. While it is held no chai
 steps, nothing but probes is handed out, and a node is let in when MAAS or you
 speak for it. --list says what was found, --accept speaks for a node, --release
 ends the hold. --hold is for a database that was restored by other means, such
-as pg_restore. docs/backup.md has the whole of it.`,
+as pg_restore. docs/how-to/backup.md has the whole of it.`,
 		Example: `  hostler-broker restore --data-dir DIR --identity backup.key --ca-sha256 FINGERPRINT FILE
   hostler-broker restore --data-dir DIR --list
   hostler-broker restore --data-dir DIR --release --reason "compared, ticket 4711"`,
@@ -107,7 +107,7 @@ func (r *restoring) onStore(ctx context.Context, f func(context.Context, *store.
 func (r *restoring) restores(ctx context.Context, file string, w io.Writer) error {
 	switch {
 	case r.DB != "":
-		return broker.Errorf(broker.Refused, "backup_postgres", "cannot restore into a PostgreSQL: that is pg_restore's to do, and then hostler-broker restore --hold (docs/backup.md says how)")
+		return broker.Errorf(broker.Refused, "backup_postgres", "cannot restore into a PostgreSQL: that is pg_restore's to do, and then hostler-broker restore --hold (docs/how-to/backup.md says how)")
 	case r.identity == "":
 		return usage("hostler-broker restore needs --identity FILE")
 	}

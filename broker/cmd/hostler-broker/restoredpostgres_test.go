@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A PostgreSQL is dumped and restored with its own tools, as docs/backup.md says, and
+// A PostgreSQL is dumped and restored with its own tools, as docs/how-to/backup.md says, and
 // marked as restored before a broker may open it.
 func TestAPostgreSQLThatWasDumpedAndRestoredIsHeld(t *testing.T) {
 	url, other := storetest.PostgresURL(t), storetest.PostgresURL(t)

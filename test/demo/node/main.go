@@ -29,8 +29,8 @@ func main() {
 				"bin/hostler-broker serve --data-dir ./trial", "a broker of your own",
 				"bin/hostler --config ./trial/client.yaml task describe node.validate_clean", "what is cleaned, what is only found",
 				"README.md", "a walk by hand",
-				"docs/turnover.md", "what a turnover does, and what keeps a node out of use",
-				"docs/security.md", "who can and cannot do what",
+				"docs/how-to/turnover.md", "what a turnover does, and what keeps a node out of use",
+				"docs/explanation/security.md", "who can and cannot do what",
 			}
 		})
 }

@@ -26,7 +26,7 @@ func (d *demo) site(ctx context.Context) error {
 	d.Say("A simulated MAAS 3.6 at %s has one machine in its rack, switched off, that nobody knows. Its BMC is at %s.", d.Rack.At("127.0.0.1"), d.Rack.Box.BMC.Address)
 	d.Say("What is installed on it boots as a QEMU guest, and asks the region for its data, as a machine does.")
 	d.Say("It boots from its only disk, which nobody can erase under the running system: this site accepts that files are deleted there")
-	d.Say("(accept_system_disk), which stands on each certificate as a downgrade. By default such a machine is reimaged: docs/turnover.md.")
+	d.Say("(accept_system_disk), which stands on each certificate as a downgrade. By default such a machine is reimaged: docs/how-to/turnover.md.")
 	if err := d.Site(ctx, site, "accept_system_disk=true", "stage_retries.scrub_gpu=0"); err != nil {
 		return err
 	}

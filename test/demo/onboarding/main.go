@@ -55,7 +55,7 @@ func run(ctx context.Context, bin string) error {
 	s.End(
 		"make demo", "one machine that is a real guest, from its BMC to a clean turnover",
 		"make maassim", "a simulated region to play with; it has a door for making trouble",
-		"docs/onboarding.md", "what an onboarding does, what it refuses, and what a failure asks for",
+		"docs/how-to/onboarding.md", "what an onboarding does, what it refuses, and what a failure asks for",
 	)
 	return nil
 }

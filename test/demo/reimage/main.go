@@ -22,10 +22,10 @@ func main() {
 			}
 			return scenes, []string{
 				"make demo", "the way of a machine to its first tenant, and between two",
-				"docs/turnover.md", "what a turnover does, and what the policy asks for",
-				"docs/disk-erase.md", "how a disk is erased, what is refused, and what was not tried on a real drive",
-				"docs/reconcile.md", "where MAAS and the nodes differ, and what is done about it",
-				"docs/certificate.md", "what a certificate says, and what it does not prove",
+				"docs/how-to/turnover.md", "what a turnover does, and what the policy asks for",
+				"docs/explanation/disk-erase.md", "how a disk is erased, what is refused, and what was not tried on a real drive",
+				"docs/how-to/reconcile.md", "where MAAS and the nodes differ, and what is done about it",
+				"docs/reference/certificate.md", "what a certificate says, and what it does not prove",
 			}
 		})
 }

@@ -17,7 +17,7 @@ func main() {
 				{Title: "Its end, and its recording", Play: d.played},
 			}
 			return scenes, []string{
-				"docs/terminal.md", "how a session works, its keys, and what may end it",
+				"docs/how-to/terminal.md", "how a session works, its keys, and what may end it",
 				"hostler site terminal-policy show", "who may open one, as whom, and for how long",
 			}
 		})

@@ -18,10 +18,10 @@ func main() {
 				{Title: "The truth about both", Play: d.truth},
 			}
 			return scenes, []string{
-				"docs/rollouts.md", "canary, waves, and what pauses a rollout",
-				"docs/self-update.md", "how a node updates itself, and what puts the old version back",
-				"docs/releases.md", "what a release is, who signs it, and what is refused",
-				"docs/agent-lifecycle.md", "what a node's agent is, and what is wanted of it",
+				"docs/how-to/rollouts.md", "canary, waves, and what pauses a rollout",
+				"docs/how-to/self-update.md", "how a node updates itself, and what puts the old version back",
+				"docs/how-to/releases.md", "what a release is, who signs it, and what is refused",
+				"docs/how-to/agent-lifecycle.md", "what a node's agent is, and what is wanted of it",
 			}
 		})
 }
