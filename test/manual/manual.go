@@ -74,7 +74,7 @@ func pages(root string) (map[string]string, error) {
 			}
 			return nil
 		}
-		if filepath.Ext(name) != ".md" {
+		if filepath.Ext(name) != ".md" || name == "CHANGELOG.md" { // which tells of what was, too
 			return nil
 		}
 		text, err := os.ReadFile(path)
