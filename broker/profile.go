@@ -89,16 +89,6 @@ type Policy struct {
 	ReportOnly []string `json:"report_only,omitempty"`
 }
 
-// RetriedStages are the stages of all chains that stage_retries may name: those that
-// are tried again by it.
-var RetriedStages = []string{
-	"apply_roce_phase2", "bind_node", "cleanup_secrets", "cleanup_storage", "commission_node", "compare_with_sku", "configure_storage",
-	"create_or_find_in_maas", "deploy_via_maas", "disable_node", "drain_node", "enable_node", "ensure_pxe_interface_auto", "erase_local_disks",
-	"find_in_maas", "force_release_allocations", "issue_clean_certificate", "load_site_config", "power_off_maas_node",
-	"recover_for_datasource_retry", "release_maas_node", "remove_gpuaas_node_record", "remove_maas_record", "render_cloud_init",
-	"resolve_power_credentials", "retire_gpuaas_node", "rotate_node_identity", "scrub_gpu", "validate_clean_node", "wait_for_agent_enrollment",
-}
-
 // DefaultPolicy is what a new profile says. The timeouts are longer than MAAS's
 // own bounds, so that MAAS is the first to say what went wrong.
 func DefaultPolicy() Policy {
@@ -167,8 +157,8 @@ func (p *Profile) Check() error {
 		}
 	}
 	for _, stage := range slices.Sorted(maps.Keys(q.StageRetries)) {
-		if !slices.Contains(RetriedStages, stage) {
-			return bad("stage_retries names %q, which is no stage that is tried again (those are %s)", said(stage), strings.Join(RetriedStages, ", "))
+		if !slices.Contains(RetriedStages(), stage) {
+			return bad("stage_retries names %q, which is no stage that is tried again (those are %s)", said(stage), strings.Join(RetriedStages(), ", "))
 		}
 		if n := q.StageRetries[stage]; n < 0 || n > 20 {
 			return bad("stage_retries of %s is %d, and not between 0 and 20", stage, n)

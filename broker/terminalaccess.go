@@ -84,7 +84,7 @@ func (a TerminalAccess) node(time.Time) *Error {
 	if a.Epoch != 0 && a.Epoch != a.NodeEpoch {
 		return a.no(Refused, "stale_epoch", "it has enrolled anew since the session began")
 	}
-	if a.RunID != "" && a.RunMoves && !WorksOnAgent(a.RunKind) {
+	if a.RunID != "" && a.RunMoves && !RunKindOf(a.RunKind).TerminalsStay {
 		return a.no(Refused, "node_in_run", "run %s is at work on it (wait until it ends or stops)", a.RunID)
 	}
 	began, is := a.OpenedIn, a.NodeStatus

@@ -59,30 +59,6 @@ type TurnoverPolicy struct {
 	ReportOnly []string `json:"report_only,omitempty"`
 }
 
-// TurnoverKinds begins the kinds of all runs that turn a node over: the mode follows.
-const TurnoverKinds = "node.decommission"
-
-// TurnsOver reports whether runs of a kind turn a node over.
-func TurnsOver(kind string) bool { return strings.HasPrefix(kind, TurnoverKinds+"/") }
-
-// AgentKinds begins the kinds of all runs that work on a node's agent: their list
-// follows.
-const AgentKinds = "agent.upgrade"
-
-// WorksOnAgent reports whether runs of a kind work on a node's agent.
-func WorksOnAgent(kind string) bool { return strings.HasPrefix(kind, AgentKinds+"/") }
-
-// RunNoun is the command that lists and retries runs of a kind.
-func RunNoun(kind string) string {
-	if TurnsOver(kind) {
-		return "decommission"
-	}
-	if WorksOnAgent(kind) {
-		return "node agent-lifecycle"
-	}
-	return "onboarding"
-}
-
 // Turnover is the part of a profile's policy that turnovers go by. A profile from
 // before there were turnovers has the defaults.
 func (p Policy) Turnover() TurnoverPolicy {

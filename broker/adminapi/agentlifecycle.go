@@ -32,7 +32,7 @@ func (a *API) agentOf(ctx context.Context, n broker.Node) (*resource.AgentLifecy
 	if err != nil {
 		return nil, err
 	}
-	runs, _, err := a.runsOfNode(ctx, broker.WorksOnAgent, n.ID, chain.Filter{}, 0)
+	runs, _, err := a.runsOfNode(ctx, worksOnAgent, n.ID, chain.Filter{}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*resource.Ag
 	o := order{b, in.IdempotencyKey, "/nodes/" + in.Node + "/agent-lifecycle", func(ctx context.Context, err error) error {
 		return a.refusedStart("node/"+n.ID, b.Reason)(ctx, err)
 	}}
-	r, err := a.beginOne(ctx, o, broker.WorksOnAgent, func() (s chain.Start, err error) {
+	r, err := a.beginOne(ctx, o, worksOnAgent, func() (s chain.Start, err error) {
 		if n, err = a.node(ctx, in.Node); err != nil {
 			return s, err
 		}

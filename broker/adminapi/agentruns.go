@@ -18,7 +18,7 @@ type AgentRunInput struct {
 }
 
 func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*resource.AgentLifecycleDetail, error) {
-	r, err := a.run(ctx, broker.WorksOnAgent, in.Run)
+	r, err := a.run(ctx, worksOnAgent, in.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +61,11 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*resource.
 	out := &resource.AgentLifecycleRuns{Items: []resource.AgentLifecycleRun{}}
 	var page []chain.Record
 	if in.Node == "" {
-		page, out.NextCursor, err = a.runsOf(ctx, broker.WorksOnAgent, f, nil, pageLimit(in.Limit))
+		page, out.NextCursor, err = a.runsOf(ctx, worksOnAgent, f, nil, pageLimit(in.Limit))
 	} else {
 		var n broker.Node
 		if n, err = a.node(ctx, in.Node); err == nil {
-			page, out.NextCursor, err = a.runsOfNode(ctx, broker.WorksOnAgent, n.ID, f, pageLimit(in.Limit))
+			page, out.NextCursor, err = a.runsOfNode(ctx, worksOnAgent, n.ID, f, pageLimit(in.Limit))
 		}
 	}
 	for _, r := range page {
@@ -81,7 +81,7 @@ type agentRunActionInput struct {
 }
 
 func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*resource.AgentLifecycleRun, error) {
-	r, err := a.run(ctx, broker.WorksOnAgent, in.Run)
+	r, err := a.run(ctx, worksOnAgent, in.Run)
 	if err != nil {
 		return nil, err
 	}

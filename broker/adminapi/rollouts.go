@@ -14,8 +14,6 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func rollsOut(kind string) bool { return kind == rollout.Kind }
-
 type startRolloutInput struct {
 	RequestKey
 	Body resource.RolloutStart

@@ -8,7 +8,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -16,14 +15,17 @@ import (
 // kinds are those of the chains whose runs one noun lists, shows and acts on.
 type kinds func(kind string) bool
 
-// bringsIn reports whether runs of a kind end in a node: they are listed, watched
-// and acted on as one.
-func bringsIn(kind string) bool {
-	return kind == onboarding.Kind || kind == onboarding.AdoptionKind
-}
+// The runs that one command lists, shows and acts on.
+var (
+	bringsIn     = runsOfNoun("onboarding")
+	turnsOver    = runsOfNoun("decommission")
+	worksOnAgent = runsOfNoun("node agent-lifecycle")
+	rollsOut     = runsOfNoun("rollout")
+)
 
-// turnsOver reports whether runs of a kind turn a node over.
-func turnsOver(kind string) bool { return broker.TurnsOver(kind) }
+func runsOfNoun(noun string) kinds {
+	return func(kind string) bool { return broker.RunKindOf(kind).Noun == noun }
+}
 
 // siteOf is what a run's or a batch's site is called to callers; empty: its nodes
 // have none.

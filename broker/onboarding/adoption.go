@@ -13,7 +13,7 @@ import (
 )
 
 // AdoptionKind is the kind of runs that bind a machine which is deployed already.
-const AdoptionKind = "node.adoption"
+const AdoptionKind = broker.AdoptionKind
 
 // AdoptionRequest is what an operator gives of a machine that is there.
 type AdoptionRequest struct {

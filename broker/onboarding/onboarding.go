@@ -13,7 +13,7 @@ import (
 
 // Kind is the kind of runs that bring a machine from bare metal to an
 // active node.
-const Kind = "node.onboarding"
+const Kind = broker.OnboardingKind
 
 // Lifecycle is what the chains of this package are made of. One of it serves a
 // whole broker.

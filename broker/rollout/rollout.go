@@ -12,7 +12,7 @@ import (
 )
 
 // Kind is that of the runs of this package.
-const Kind = "agent.rollout"
+const Kind = broker.RolloutKind
 
 // NoSite stands for the site of a rollout to nodes of several sites, or of none.
 const NoSite = "-"

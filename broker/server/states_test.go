@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/turnover"
@@ -47,6 +49,25 @@ func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 	if *update && !t.Failed() {
 		if err := os.WriteFile(file, []byte(now.String()), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What people are told of a run, and which rules hold while it is under way, stands in a
+// row of its kind.
+func TestEachKindOfRunHasARow(t *testing.T) {
+	used := map[string]bool{}
+	for _, k := range kinds(new(onboarding.Lifecycle), new(turnover.Chains), new(agentrecords.Nodes)) {
+		kind := reflect.ValueOf(k).FieldByName("Kind").String()
+		row := broker.RunKindOf(kind)
+		used[row.Name] = true
+		if !slices.ContainsFunc(broker.RunKinds, func(r broker.RunKind) bool { return r.Name == row.Name }) {
+			t.Errorf("%s has no row", kind)
+		}
+	}
+	for _, row := range broker.RunKinds {
+		if !used[row.Name] {
+			t.Errorf("no chain is of kind %s", row.Name)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatu
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (wait until it ends, or cancel it)", n.ID, to, id, status)
 	case to == broker.Deleted || to == broker.Removing:
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (cancel the run: it takes back what it made)", n.ID, to, id, status)
-	case to == broker.Active && broker.TurnsOver(kind):
+	case to == broker.Active && broker.RunKindOf(kind).TurnsOver:
 		// The run would keep every tenant out, and its cancel quarantine the node again.
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s active: turnover %s has it, and is %s (resume it: hostler decommission resume %s; or cancel it first: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
 	}

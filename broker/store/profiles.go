@@ -97,7 +97,7 @@ func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref
 		}
 		p = before
 		p.Policy.StageRetries = maps.Clone(before.Policy.StageRetries)
-		maps.DeleteFunc(p.Policy.StageRetries, func(stage string, _ int) bool { return !slices.Contains(broker.RetriedStages, stage) }) // an older broker kept what had no effect
+		maps.DeleteFunc(p.Policy.StageRetries, func(stage string, _ int) bool { return !slices.Contains(broker.RetriedStages(), stage) }) // an older broker kept what had no effect
 		if err := change(&p); err != nil {
 			return err
 		}

@@ -112,7 +112,7 @@ func (t *tx) ownerOf(ctx context.Context, k broker.Task, by broker.Owner) (broke
 		return by, nil
 	}
 	run, kind, err := runOfNode(ctx, t, k.NodeID)
-	if err == nil && run != "" && run == k.CorrelationID && broker.TurnsOver(kind) {
+	if err == nil && run != "" && run == k.CorrelationID && broker.RunKindOf(kind).TurnsOver {
 		by = broker.OwnerTurnover
 	}
 	return by, err

@@ -47,8 +47,8 @@ func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 		}
 	}
 	slices.Sort(obey)
-	if !slices.Equal(obey, broker.RetriedStages) {
-		t.Errorf("these obey it: %q\nthese may be named: %q", obey, broker.RetriedStages)
+	if !slices.Equal(obey, broker.RetriedStages()) {
+		t.Errorf("these obey it: %q\nthese may be named: %q", obey, broker.RetriedStages())
 	}
 	p := broker.NewProfile("p", "s", "default")
 	for _, stage := range obey {

@@ -155,7 +155,7 @@ func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 // inRun names the run that has a node, and the rollout that it is of.
 func (n Nodes) inRun(ctx context.Context, nodeID, run string) error {
 	of := ""
-	if r, err := n.DB.Run(ctx, run); err == nil && broker.WorksOnAgent(r.Kind) && r.CorrelationID != "" {
+	if r, err := n.DB.Run(ctx, run); err == nil && broker.RunKindOf(r.Kind).Name == broker.AgentKinds && r.CorrelationID != "" {
 		if by, err := n.DB.Run(ctx, r.CorrelationID); err == nil && by.Kind == rollout.Kind {
 			of = " of rollout " + by.ID
 		}

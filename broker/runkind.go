@@ -1,0 +1,71 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+)
+
+// RunKind is a kind of run, as the broker's words know it: what a run of it is called to
+// people, and which rules hold while it is under way. The stages are its feature's.
+//
+// A new kind is a new row of RunKinds.
+type RunKind struct {
+	// Name is the kind of its runs, or what the kinds of its runs begin with before a
+	// slash: node.decommission is that of node.decommission/reimage.
+	Name string
+	// Noun is the command that lists, shows and acts on its runs: "hostler NOUN show ID".
+	Noun string
+	// TurnsOver: such a run turns its node over. While it has the node, nothing but its
+	// own end leads to active.
+	TurnsOver bool
+	// TerminalsStay: an operator's terminal on the node goes on while such a run moves.
+	TerminalsStay bool
+	// Retried are its stages that a policy's stage_retries may name.
+	Retried []string
+}
+
+// The kinds of runs.
+const (
+	OnboardingKind = "node.onboarding"
+	AdoptionKind   = "node.adoption"
+	TurnoverKinds  = "node.decommission" // the mode follows
+	AgentKinds     = "agent.upgrade"     // the list follows
+	RolloutKind    = "agent.rollout"
+)
+
+// RunKinds has a row for each kind of run.
+var RunKinds = []RunKind{
+	{Name: OnboardingKind, Noun: "onboarding", Retried: []string{
+		"apply_roce_phase2", "commission_node", "configure_storage", "create_or_find_in_maas", "deploy_via_maas", "ensure_pxe_interface_auto",
+		"load_site_config", "recover_for_datasource_retry", "render_cloud_init", "resolve_power_credentials", "wait_for_agent_enrollment",
+	}},
+	{Name: AdoptionKind, Noun: "onboarding", Retried: []string{"bind_node", "compare_with_sku", "find_in_maas"}},
+	{Name: TurnoverKinds, Noun: "decommission", TurnsOver: true, Retried: []string{
+		"cleanup_secrets", "cleanup_storage", "disable_node", "drain_node", "enable_node", "erase_local_disks", "force_release_allocations",
+		"issue_clean_certificate", "power_off_maas_node", "release_maas_node", "remove_gpuaas_node_record", "remove_maas_record",
+		"retire_gpuaas_node", "rotate_node_identity", "scrub_gpu", "validate_clean_node",
+	}},
+	{Name: AgentKinds, Noun: "node agent-lifecycle", TerminalsStay: true},
+	{Name: RolloutKind, Noun: "rollout"},
+}
+
+// RunKindOf is the row of a run's kind. A kind that has none, of another release of the
+// broker, is one for which no exception holds.
+func RunKindOf(kind string) RunKind {
+	for _, k := range RunKinds {
+		if kind == k.Name || strings.HasPrefix(kind, k.Name+"/") {
+			return k
+		}
+	}
+	return RunKind{Name: kind, Noun: "run"}
+}
+
+// RetriedStages are the stages of all kinds that stage_retries may name, sorted.
+func RetriedStages() []string {
+	var all []string
+	for _, k := range RunKinds {
+		all = append(all, k.Retried...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
